@@ -37,8 +37,8 @@ scrape_configs:
 | server | credentials that a scrape requires |
 |---|---|
 | no authentication, loopback address | none |
-| authentication enabled | the token in `NOMEMORY_METRICS_TOKEN`, or a key or certificate with the `admin` scope and no namespace |
-| only `NOMEMORY_METRICS_TOKEN` is set | that token |
+| authentication enabled | `NOMEMORY_METRICS_TOKEN`, or a key or certificate with the scope `admin` and no namespace |
+| only `NOMEMORY_METRICS_TOKEN` set | that token |
 
 The metrics token grants access to `/metrics` only. Prefer it to a key with the `admin` scope, which can also list
 users. A user token cannot scrape. The server rejects other scrapes and counts them in
@@ -61,8 +61,8 @@ the metrics.
 
 ## Dashboard and alerts
 
-- [deploy/grafana/nomemory.json](../deploy/grafana/nomemory.json): import this dashboard into Grafana and select the data
-  source.
+- [deploy/grafana/nomemory.json](../deploy/grafana/nomemory.json): import this dashboard into Grafana and select the
+  data source.
 - [deploy/prometheus/alerts.yaml](../deploy/prometheus/alerts.yaml): add this file to `rule_files`. Each alert describes
   the remedy.
 

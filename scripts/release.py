@@ -1,8 +1,9 @@
-"""What a release has to agree on.
+"""Release checks and release notes.
 
-python scripts/release.py check [TAG]        one version everywhere; TAG is that version, and the changelog has it
-python scripts/release.py notes TAG          prints the changelog's section of a version, for people
-python scripts/release.py registry FOLDER    validates server.json by the schemas of the MCP registry that are in FOLDER
+python scripts/release.py check [TAG]        check that all files declare one version, that TAG matches it, and that the
+                                             changelog has a section for it
+python scripts/release.py notes TAG          print the changelog section of a version
+python scripts/release.py registry FOLDER    validate server.json against the MCP registry schemas in FOLDER
 """
 
 from __future__ import annotations
@@ -33,48 +34,48 @@ _IN_TEXT = (
 
 
 def versions(root: Path = ROOT) -> Iterator[tuple[str, str]]:
-    """Yield each place that says a version, and which."""
+    """Yield each file that declares a version, with the version."""
     for path in ("pyproject.toml", "clients/python/pyproject.toml"):
         yield path, tomllib.loads(_text(root, path))["project"]["version"]
     for path, pattern in _IN_TEXT:
-        yield from ((path, found) for found in re.findall(pattern, _text(root, path)) or ["none"])
+        yield from ((path, version) for version in re.findall(pattern, _text(root, path)) or ["none"])
     chart = yaml.safe_load(_text(root, "deploy/helm/nomemory/Chart.yaml"))
     yield from (("Chart.yaml", chart[name]) for name in ("version", "appVersion"))
     for path in ("clients/typescript/package.json", "clients/typescript/package-lock.json"):
         yield path, json.loads(_text(root, path))["version"]
-    server = described(root)
+    server = server_manifest(root)
     yield from (("server.json", item["version"]) for item in (server, *server["packages"]))
 
 
-def described(root: Path = ROOT) -> dict[str, Any]:
-    """Return what server.json says."""
-    read: dict[str, Any] = json.loads(_text(root, "server.json"))
-    return read
+def server_manifest(root: Path = ROOT) -> dict[str, Any]:
+    """Return the parsed server.json."""
+    manifest: dict[str, Any] = json.loads(_text(root, "server.json"))
+    return manifest
 
 
 def section(version: str, root: Path = ROOT) -> str:
-    """Return the changelog's section of a version, without its heading; empty: it has none."""
+    """Return the changelog section of a version without its heading; empty if there is none."""
     pattern = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)"
-    found = re.search(pattern, _text(root, _CHANGELOG), re.MULTILINE | re.DOTALL)
-    return found[1].strip() if found else ""
+    match = re.search(pattern, _text(root, _CHANGELOG), re.MULTILINE | re.DOTALL)
+    return match[1].strip() if match else ""
 
 
-def faults(tag: str | None, root: Path = ROOT) -> Iterator[str]:
-    """Yield what stands against a release, in words."""
-    said = list(versions(root))
-    version = said[0][1]
-    yield from (f"{path} says {other}, pyproject.toml says {version}" for path, other in said if other != version)
-    name = described(root)["name"]
+def release_errors(tag: str | None, root: Path = ROOT) -> Iterator[str]:
+    """Yield a message for each problem that prevents a release."""
+    declared = list(versions(root))
+    version = declared[0][1]
+    yield from (f"{path}: version {other}, expected {version}" for path, other in declared if other != version)
+    name = server_manifest(root)["name"]
     if f"<!-- mcp-name: {name} -->" not in _text(root, "README.md"):
-        yield f"README.md does not say `mcp-name: {name}`, by which the MCP registry knows whose the package is"
+        yield f"README.md: `<!-- mcp-name: {name} -->` is missing; the MCP registry verifies ownership with it"
     if f'io.modelcontextprotocol.server.name="{name}"' not in _text(root, "Dockerfile"):
-        yield f"the Dockerfile does not name {name}"
+        yield f"Dockerfile: the label `io.modelcontextprotocol.server.name` is not {name}"
     if tag is None:
         return
     if tag != f"v{version}":
-        yield f"the tag is {tag}, the version {version}"
+        yield f"tag {tag}: expected v{version}"
     if not section(version, root):
-        yield f"{_CHANGELOG} has no section `## [{version}] - YYYY-MM-DD`"
+        yield f"{_CHANGELOG}: the section `## [{version}] - YYYY-MM-DD` is missing"
 
 
 def _text(root: Path, path: str) -> str:
@@ -82,36 +83,36 @@ def _text(root: Path, path: str) -> str:
 
 
 def _check(tag: str | None) -> int:
-    found = list(faults(tag))
-    print("\n".join(found), end="\n" if found else "", file=sys.stderr)
-    if not found:
+    errors = list(release_errors(tag))
+    print("\n".join(errors), end="\n" if errors else "", file=sys.stderr)
+    if not errors:
         version = next(versions())[1]
-        changes = "" if section(version) else ", which the changelog has no section of yet"
-        print(f"{len(list(versions()))} places say {version}{changes}")
-    return 1 if found else 0
+        changes = "" if section(version) else "; the changelog has no section for it yet"
+        print(f"{len(list(versions()))} declarations of version {version} agree{changes}")
+    return 1 if errors else 0
 
 
 def _registry(schemas: Path) -> int:
-    server = described()
+    server = server_manifest()
     file = schemas / f"{server['$schema'].split('/')[-2]}.json"
     jsonschema.Draft7Validator(json.loads(file.read_text("utf-8"))).validate(server)
-    print(f"server.json is of the registry's schema of {file.stem}")
+    print(f"server.json is valid against the registry schema of {file.stem}")
     return 0
 
 
 def main() -> int:
-    """Do what the arguments say; return the code to exit with."""
+    """Run the command of the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check").add_argument("tag", nargs="?")
     commands.add_parser("notes").add_argument("tag")
     commands.add_parser("registry").add_argument("folder", type=Path)
-    asked = parser.parse_args()
-    if asked.command == "check":
-        return _check(asked.tag)
-    if asked.command == "registry":
-        return _registry(asked.folder)
-    print(section(asked.tag.removeprefix("v")))
+    arguments = parser.parse_args()
+    if arguments.command == "check":
+        return _check(arguments.tag)
+    if arguments.command == "registry":
+        return _registry(arguments.folder)
+    print(section(arguments.tag.removeprefix("v")))
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Lists what NoMemory runs on, as a CycloneDX document: python scripts/sbom.py FILE.
+"""Write the software bill of materials as a CycloneDX document: python scripts/sbom.py FILE.
 
-It has the distributions that `nomemory` needs, those that they need, and so on, in the versions that are installed, on
-this platform. Tools for development are not in it. The same packages make the same document.
+The document lists the installed runtime dependencies of `nomemory` on this platform, including transitive ones, without
+development tools. Equal packages result in an identical document.
 """
 
 from __future__ import annotations
@@ -26,22 +26,26 @@ from usage import show_help
 
 PRODUCT = "nomemory"
 NAMESPACE = uuid.UUID("8d1c6cf6-5b0f-5c38-9f3e-0a3f6c1f2b6d")
-Wanted = tuple[str, frozenset[str]]
-"""A distribution's canonical name, and the extras that somebody wants of it."""
+RequiredDistribution = tuple[str, frozenset[str]]
+"""The canonical name of a distribution, and its requested extras."""
 
 
 def main(file: Path) -> None:
-    """Write the document."""
+    """Write the document to a file.
+
+    Raises:
+        SystemExit: the document does not match the CycloneDX schema.
+    """
     text = document()
     if JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is not None:
-        raise SystemExit("what was made is no CycloneDX document")
+        raise SystemExit("the generated document does not match the CycloneDX 1.6 schema")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     print(f"{file}: {len(closure())} distributions")
 
 
 def document() -> str:
-    """Return the document."""
+    """Return the document as JSON."""
     needs = closure()
     components = {name: component(distribution(name)) for name in needs}
     product = components[PRODUCT]
@@ -52,56 +56,58 @@ def document() -> str:
     for name, needed in needs.items():
         bom.register_dependency(components[name], [components[item] for item in sorted(needed)])
     bom.serial_number = uuid.uuid5(NAMESPACE, " ".join(sorted(str(item.purl) for item in components.values())))
-    bom.metadata.timestamp = None  # type: ignore[assignment]  # the schema does not ask for it, and it would differ each time
+    bom.metadata.timestamp = None  # type: ignore[assignment]  # optional, and would differ on each run
     return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
 
 
 def closure() -> dict[str, set[str]]:
-    """Return the distributions that the product needs, itself among them, with what each needs, by canonical names."""
-    found: dict[str, set[str]] = {}
-    waiting: list[Wanted] = [(PRODUCT, frozenset())]
-    seen: set[Wanted] = set()
-    while waiting:
-        wanted = waiting.pop()
-        if wanted not in seen:
-            seen.add(wanted)
-            needed = list(requirements(wanted))
-            found.setdefault(wanted[0], set()).update(name for name, _ in needed)
-            waiting += needed
-    return dict(sorted(found.items()))
+    """Return the product and its transitive dependencies, each mapped to its direct dependencies, by canonical name."""
+    dependencies: dict[str, set[str]] = {}
+    pending: list[RequiredDistribution] = [(PRODUCT, frozenset())]
+    seen: set[RequiredDistribution] = set()
+    while pending:
+        required = pending.pop()
+        if required not in seen:
+            seen.add(required)
+            needed = list(requirements(required))
+            dependencies.setdefault(required[0], set()).update(name for name, _ in needed)
+            pending += needed
+    return dict(sorted(dependencies.items()))
 
 
-def requirements(wanted: Wanted) -> Iterator[Wanted]:
-    """Yield what a distribution needs on this platform."""
-    name, extras = wanted
+def requirements(required: RequiredDistribution) -> Iterator[RequiredDistribution]:
+    """Yield the direct dependencies of a distribution on this platform."""
+    name, extras = required
     for text in distribution(name).requires or []:
-        one = Requirement(text)
-        if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in extras | {""}):
-            yield canonicalize_name(one.name), frozenset(one.extras)
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""}):
+            yield canonicalize_name(requirement.name), frozenset(requirement.extras)
 
 
-def component(of: Distribution) -> Component:
-    """Describe a distribution."""
-    name = canonicalize_name(of.name)
-    purl = PackageURL("pypi", None, name, of.version)
-    licence = licence_of(of)
+def component(package: Distribution) -> Component:
+    """Return the CycloneDX component of a distribution."""
+    name = canonicalize_name(package.name)
+    purl = PackageURL("pypi", None, name, package.version)
+    license_entry = package_license(package)
     return Component(
         name=name,
-        version=of.version,
+        version=package.version,
         type=ComponentType.LIBRARY,
         purl=purl,
         bom_ref=BomRef(str(purl)).value,
-        licenses=[licence] if licence else [],
+        licenses=[license_entry] if license_entry else [],
     )
 
 
-def licence_of(of: Distribution) -> LicenseExpression | DisjunctiveLicense | None:
-    """Return what a distribution says of its licence, in a line."""
-    told = of.metadata
-    if "License-Expression" in told:
-        return LicenseExpression(told["License-Expression"])
-    named = [item.split(" :: ")[-1] for item in told.get_all("Classifier") or [] if item.startswith("License :: OSI")]
-    text = " or ".join(named) or str(told.json.get("license", "")).strip()
+def package_license(package: Distribution) -> LicenseExpression | DisjunctiveLicense | None:
+    """Return the license that a distribution declares in its metadata."""
+    metadata = package.metadata
+    if "License-Expression" in metadata:
+        return LicenseExpression(metadata["License-Expression"])
+    classifiers = metadata.get_all("Classifier") or []
+    names = [item.split(" :: ")[-1] for item in classifiers if item.startswith("License :: OSI")]
+    text = " or ".join(names) or str(metadata.json.get("license", "")).strip()
     return DisjunctiveLicense(name=text.splitlines()[0]) if text else None
 
 

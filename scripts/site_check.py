@@ -1,7 +1,7 @@
-"""Checks the site that was built: python scripts/site_check.py FOLDER.
+"""Check the built documentation site: python scripts/site_check.py FOLDER.
 
-Every link leads to a page and an anchor that exist, every page of docs/ is in the navigation, nothing is loaded from
-elsewhere.
+All links must have existing targets and anchors, the navigation must contain every page of docs/, and no page may load
+resources from other hosts.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from urllib.parse import unquote, urldefrag
 from usage import show_help
 
 DOCS = Path(__file__).parent.parent / "docs"
-ELSEWHERE = ("http://", "https://", "//")
-LOADED = {"script": "src", "img": "src", "iframe": "src", "link": "href"}
+EXTERNAL = ("http://", "https://", "//")
+RESOURCE_ATTRIBUTES = {"script": "src", "img": "src", "iframe": "src", "link": "href"}
 
 
 @dataclass
 class Page(HTMLParser):
-    """What a page has: its anchors, its links, those of the navigation among them, and what it loads."""
+    """Anchors, links, navigation links and loaded resources of an HTML page."""
 
     anchors: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
@@ -32,19 +32,19 @@ class Page(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take what a tag says."""
-        said = {name: value or "" for name, value in attrs}
-        self.anchors |= {said[name] for name in ("id", "name") if name in said}
-        if tag in LOADED and said.get("rel") != "canonical":
-            self.loaded.append(said.get(LOADED[tag], ""))
-        elif tag == "a" and "href" in said:
-            self.links.append(said["href"])
-            if "md-nav__link" in said.get("class", ""):
-                self.navigation.add(said["href"].removeprefix("./"))
+        """Collect the anchors, links and resources of a tag."""
+        attributes = {name: value or "" for name, value in attrs}
+        self.anchors |= {attributes[name] for name in ("id", "name") if name in attributes}
+        if tag in RESOURCE_ATTRIBUTES and attributes.get("rel") != "canonical":
+            self.loaded.append(attributes.get(RESOURCE_ATTRIBUTES[tag], ""))
+        elif tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
+            if "md-nav__link" in attributes.get("class", ""):
+                self.navigation.add(attributes["href"].removeprefix("./"))
 
 
 def read(site: Path) -> dict[Path, Page]:
-    """Read every page of a site but the one for pages that are missing, which has links from the root."""
+    """Parse every page of a site, except 404.html, whose links are relative to the root."""
     pages = {}
     for file in sorted(site.rglob("*.html")):
         if file.name != "404.html":
@@ -53,8 +53,8 @@ def read(site: Path) -> dict[Path, Page]:
     return pages
 
 
-def dead(file: Path, link: str, pages: dict[Path, Page]) -> bool:
-    """Return whether a link of a page leads nowhere."""
+def is_broken(file: Path, link: str, pages: dict[Path, Page]) -> bool:
+    """Return whether the target or the anchor of a link does not exist."""
     path, anchor = urldefrag(link)
     target = (file.parent / unquote(path)).resolve() if path else file
     if target.is_dir():
@@ -64,23 +64,23 @@ def dead(file: Path, link: str, pages: dict[Path, Page]) -> bool:
     return bool(anchor) and unquote(anchor) not in pages[target].anchors | {"__top"}
 
 
-def faults(site: Path) -> list[str]:
-    """Return what is wrong with a site, in sentences."""
+def site_errors(site: Path) -> list[str]:
+    """Return a message for each error in a site."""
     pages = read(site)
-    found = []
+    errors = []
     for file, page in pages.items():
         name = file.relative_to(site)
-        found += [f"{name}: loads {item}" for item in page.loaded if item.startswith(ELSEWHERE)]
+        errors += [f"{name}: loads {item} from another host" for item in page.loaded if item.startswith(EXTERNAL)]
         inner = [link for link in page.links if ":" not in link]
-        found += [f"{name}: {link} leads nowhere" for link in inner if dead(file, link, pages)]
+        errors += [f"{name}: broken link {link}" for link in inner if is_broken(file, link, pages)]
     listed = pages[site / "index.html"].navigation
     names = (f"docs/{page.stem}.html" for page in sorted(DOCS.glob("*.md")))
-    found += [f"{name} is not in the navigation (website/mkdocs.yml)" for name in names if name not in listed]
-    return found
+    errors += [f"{name} is missing from the navigation (website/mkdocs.yml)" for name in names if name not in listed]
+    return errors
 
 
 if __name__ == "__main__":
     show_help(__doc__)
-    wrong = faults(Path(sys.argv[1]).resolve())
-    print("\n".join(wrong), file=sys.stderr)
-    sys.exit(bool(wrong))
+    messages = site_errors(Path(sys.argv[1]).resolve())
+    print("\n".join(messages), file=sys.stderr)
+    sys.exit(bool(messages))

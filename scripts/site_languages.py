@@ -1,7 +1,7 @@
-"""Tells the built site its languages: python scripts/site_languages.py FOLDER.
+"""Set the languages of the built site: python scripts/site_languages.py FOLDER.
 
-The builder knows one language for all pages. Here the Chinese pages are marked as such, and the search cuts texts into
-words by the rules for Chinese, which do the same for English as those for English.
+The site builder supports one language for all pages. This script sets the `lang` attribute of the Chinese pages and
+selects the Chinese tokenizer for search, which tokenizes English like the English one.
 """
 
 from __future__ import annotations
@@ -12,17 +12,23 @@ from pathlib import Path
 from usage import show_help
 
 
-def replaced(file: Path, old: str, new: str) -> None:
-    """Replace what a file has once at its beginning, or raise ValueError."""
+def replace_in_head(file: Path, old: str, new: str) -> None:
+    """Replace the first occurrence of a text in a file.
+
+    Raises:
+        ValueError: the first 500 characters do not contain the text.
+    """
     text = file.read_text(encoding="utf-8")
     if old not in text[:500]:
-        raise ValueError(f"{file} does not begin with {old}: the builder has changed")
+        raise ValueError(
+            f"{file}: {old} is missing from the first 500 characters: adapt this script to the site builder"
+        )
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
 if __name__ == "__main__":
     show_help(__doc__)
     site = Path(sys.argv[1])
-    replaced(site / "search.json", '"lang":["en"]', '"lang":["zh"]')
+    replace_in_head(site / "search.json", '"lang":["en"]', '"lang":["zh"]')
     for page in site.rglob("*.zh.html"):
-        replaced(page, '<html lang="en"', '<html lang="zh-CN"')
+        replace_in_head(page, '<html lang="en"', '<html lang="zh-CN"')

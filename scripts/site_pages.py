@@ -1,8 +1,8 @@
-"""Gathers the pages of the site: python scripts/site_pages.py FOLDER.
+"""Collect the pages of the documentation site: python scripts/site_pages.py FOLDER.
 
-The pages keep their places in the repository, so links between them stay as they are. A link may also lead to a file
-that is no page, such as an example, or to a folder: these become pages, which show the file or list the folder.
-A picture stays a picture. Where the repository has its README, the site has a landing page.
+Pages keep their paths in the repository, so links between them work unchanged. If a page links to another file, such as
+an example, or to a folder, the site gets a page that shows the file or lists the folder. Images are copied. The landing
+page replaces the README.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from usage import show_help
 
 ROOT = Path(__file__).parent.parent
 THEME = ROOT / "server" / "nomemory" / "server" / "api" / "http" / "static" / "theme"
-"""Colours and type, which the site has in common with the server's own pages."""
+"""Colors and fonts that the site shares with the web pages of the server."""
 FIRST = ["README.md", "README.zh.md", "SECURITY.md"]
 LANDING = {"README.md": "website/landing.md"}
-"""What stands in a page's place. The README's table is the site's navigation, so the site needs no README."""
-PICTURES = {".svg", ".png"}
+"""Pages with different content on the site: its navigation replaces the table of the README."""
+IMAGE_SUFFIXES = {".svg", ".png"}
 LANGUAGES = {".proto": "protobuf", ".py": "python", ".go": "go", ".mjs": "js", ".json": "json", ".toml": "toml"}
 FENCED = re.compile(r"^(```+)[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)(#[^)\s]*)?(?=\))")
 NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 
 
-def outside_of_fences(text: str, change: Callable[[str], str]) -> str:
-    """Return a page with its text changed, but not its blocks of code."""
-    made, end = "", 0
+def map_prose(text: str, change: Callable[[str], str]) -> str:
+    """Apply a function to a Markdown text, except to fenced code blocks."""
+    result, end = "", 0
     for block in FENCED.finditer(text):
-        made += change(text[end : block.start()]) + block.group()
+        result += change(text[end : block.start()]) + block.group()
         end = block.end()
-    return made + change(text[end:])
+    return result + change(text[end:])
 
 
 def page_of(path: str) -> str:
-    """Return the page that shows a path of the repository."""
-    if path.endswith(".md") or Path(path).suffix in PICTURES:
+    """Return the site path of the page that shows a repository path."""
+    if path.endswith(".md") or Path(path).suffix in IMAGE_SUFFIXES:
         return path
     return f"{path}/index.md" if (ROOT / path).is_dir() else f"{path}.md"
 
 
-def shown(path: str, links: list[str]) -> str:
-    """Return the page of a path, and add the paths that it links to."""
+def page_text(path: str, links: list[str]) -> str:
+    """Return the Markdown of a path's page; append the paths that it links to to `links`."""
     if (ROOT / path).is_dir():
         return listing(path, links)
     text = (ROOT / LANDING.get(path, path)).read_text(encoding="utf-8")
     if not path.endswith(".md"):
         return f"{NOT_SEARCHED}# {path}\n\n````{LANGUAGES.get(Path(path).suffix, 'text')}\n{text.rstrip()}\n````\n"
-    return outside_of_fences(text, lambda part: LINK.sub(lambda link: led(path, link, links), part))
+    return map_prose(text, lambda prose: LINK.sub(lambda link: site_link(path, link, links), prose))
 
 
 def listing(folder: str, links: list[str]) -> str:
-    """Return a page with the files of a folder."""
-    files = subprocess.run(  # noqa: S603 - the folder is one that a page of ours links to
-        ["git", "ls-files", folder],  # noqa: S607 - whoever builds has git
+    """Return the Markdown of a page that lists the files of a folder; append the files to `links`."""
+    files = subprocess.run(  # noqa: S603 - a folder that a documentation page links to
+        ["git", "ls-files", folder],  # noqa: S607 - the build requires git
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -70,39 +70,43 @@ def listing(folder: str, links: list[str]) -> str:
     return f"{NOT_SEARCHED}# {folder}\n\n{''.join(rows)}"
 
 
-def led(page: str, link: re.Match[str], links: list[str]) -> str:
-    """Return where a link of a page leads on the site, and add its path in the repository."""
+def site_link(page: str, link: re.Match[str], links: list[str]) -> str:
+    """Return the site URL of a link in a page; append its repository path to `links`.
+
+    Raises:
+        SystemExit: the target does not exist.
+    """
     target, anchor = link[1], link[2] or ""
     if ":" in target:
         return link.group()
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
     if not (ROOT / path).exists():
-        raise SystemExit(f"{page}: there is no {target}")
+        raise SystemExit(f"{page}: broken link {target}")
     links.append(path)
     return posixpath.relpath(page_of(path), posixpath.dirname(page) or ".") + anchor
 
 
 def pages() -> Iterator[tuple[str, bytes]]:
-    """Return name and content of every page and picture: the first ones, docs/, and whatever these lead to."""
-    waiting = FIRST + sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").glob("*.md"))
+    """Yield path and content of each page and image: `FIRST`, docs/, and all paths that these link to."""
+    pending = FIRST + sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").glob("*.md"))
     seen: set[str] = set()
-    while waiting:
-        path = waiting.pop(0)
+    while pending:
+        path = pending.pop(0)
         if path not in seen:
             seen.add(path)
-            is_picture = Path(path).suffix in PICTURES
-            yield page_of(path), (ROOT / path).read_bytes() if is_picture else shown(path, waiting).encode()
+            is_image = Path(path).suffix in IMAGE_SUFFIXES
+            yield page_of(path), (ROOT / path).read_bytes() if is_image else page_text(path, pending).encode()
 
 
 def main(folder: Path) -> None:
-    """Write the pages, in place of those of the time before, and beside them what the builder is told."""
+    """Write the pages, styles and builder configuration to a folder, replacing its contents."""
     shutil.rmtree(folder, ignore_errors=True)
     for name, content in pages():
         file = folder / "pages" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-    for part in (ROOT / "website" / "style.css", THEME / "tokens.css", THEME / "mark.svg"):
-        shutil.copy(part, folder / "pages")
+    for asset in (ROOT / "website" / "style.css", THEME / "tokens.css", THEME / "mark.svg"):
+        shutil.copy(asset, folder / "pages")
     shutil.copy(ROOT / "website" / "mkdocs.yml", folder)
 
 

@@ -33,7 +33,7 @@ def version() -> str:
 
 
 def test_every_place_has_one_version() -> None:
-    assert not list(release.faults(None))
+    assert not list(release.release_errors(None))
 
 
 @pytest.mark.parametrize("path", PLACES)
@@ -42,32 +42,32 @@ def test_a_place_with_another_version_is_named(path: str, tree: Path) -> None:
         return  # the others are compared with it
     file = tree / path
     file.write_text(file.read_text("utf-8").replace(version(), "99.9.9"), "utf-8")
-    assert any(path in fault for fault in release.faults(None, tree))
+    assert any(path in error for error in release.release_errors(None, tree))
 
 
 def test_a_tag_is_the_version_and_has_a_section_of_the_changelog(tree: Path) -> None:
     tag = f"v{version()}"
     changelog = tree / "CHANGELOG.md"
     changelog.write_text("## [Unreleased]\n\n## [0.0.1] - 2026-01-01\n\nOld.\n", "utf-8")
-    assert [fault.split()[0] for fault in release.faults(tag, tree)] == ["CHANGELOG.md"]
-    assert any("the tag is v0.0.9" in fault for fault in release.faults("v0.0.9", tree))
+    assert [error.split()[0] for error in release.release_errors(tag, tree)] == ["CHANGELOG.md:"]
+    assert any("tag v0.0.9" in error for error in release.release_errors("v0.0.9", tree))
     changelog.write_text(
         f"## [Unreleased]\n\n## [{version()}] - 2026-02-01\n\nNew.\n\n## [0.0.1] - 2026-01-01\n\nOld.\n", "utf-8"
     )
-    assert not list(release.faults(tag, tree))
+    assert not list(release.release_errors(tag, tree))
     assert release.section(version(), tree) == "New."
 
 
 def test_a_package_that_the_mcp_registry_would_not_know_is_noticed(tree: Path) -> None:
     readme = tree / "README.md"
     readme.write_text(readme.read_text("utf-8").replace("mcp-name: ", "name: "), "utf-8")
-    assert any("mcp-name" in fault for fault in release.faults(None, tree))
+    assert any("mcp-name" in error for error in release.release_errors(None, tree))
 
 
 def test_the_registry_is_told_a_command_that_there_is() -> None:
-    described = release.described()
-    assert len(described["description"]) <= 100  # the registry takes no more
-    [package] = described["packages"]
+    manifest = release.server_manifest()
+    assert len(manifest["description"]) <= 100  # the registry takes no more
+    [package] = manifest["packages"]
     command, *options = [item["value"] for item in package["packageArguments"]]
     found = nomemory.get_command(click.Context(nomemory), command)
     assert found is not None

@@ -14,36 +14,36 @@ import (
 	"github.com/nomemory/nomemory/clients/go/nomemoryv1"
 )
 
-// unary is what each call with one request and one reply passes: a deadline, a request id for writes, our errors.
+// unary is the interceptor of unary calls. It sets a deadline and a request id for writes, and converts errors.
 func (o *options) unary(
 	ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
-	chosen ...grpc.CallOption,
+	callOptions ...grpc.CallOption,
 ) error {
-	ctx, cancel := bounded(ctx, o.timeout)
+	ctx, cancel := withDeadline(ctx, o.timeout)
 	defer cancel()
 	var trailer metadata.MD
-	err := invoke(ctx, method, repeatable(request), reply, connection, append(chosen, grpc.Trailer(&trailer))...)
+	err := invoke(ctx, method, withRequestID(request), reply, connection, append(callOptions, grpc.Trailer(&trailer))...)
 	return asError(err, trailer)
 }
 
-// bounded gives a context a deadline if it has none.
-func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
+// withDeadline adds a deadline to a context that has none.
+func withDeadline(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, timeout)
 }
 
-// repeatable gives a write a request id if it has messages without ids, so that a retry does not store them twice. The
-// caller's request stays as it is.
-func repeatable(request any) any {
-	write, is := request.(*nomemoryv1.WriteMessagesRequest)
-	if !is || write.GetRequestId() != "" || haveIDs(write.GetMessages()) {
+// withRequestID returns a copy of a write with a request id if a message has no id, so that a retry does not store the
+// message twice.
+func withRequestID(request any) any {
+	write, ok := request.(*nomemoryv1.WriteMessagesRequest)
+	if !ok || write.GetRequestId() != "" || haveIDs(write.GetMessages()) {
 		return request
 	}
-	with := proto.CloneOf(write)
-	with.RequestId = rand.Text()
-	return with
+	clone := proto.CloneOf(write)
+	clone.RequestId = rand.Text()
+	return clone
 }
 
 func haveIDs(messages []*nomemoryv1.ChatMessage) bool {
@@ -55,25 +55,25 @@ func haveIDs(messages []*nomemoryv1.ChatMessage) bool {
 	return true
 }
 
-// stream is what each streaming call passes.
+// stream is the interceptor of streaming calls. It converts errors.
 func stream(
 	ctx context.Context, description *grpc.StreamDesc, connection *grpc.ClientConn, method string, open grpc.Streamer,
-	chosen ...grpc.CallOption,
+	callOptions ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	opened, err := open(ctx, description, connection, method, chosen...)
+	opened, err := open(ctx, description, connection, method, callOptions...)
 	if err != nil {
 		return nil, asError(err, nil)
 	}
-	return failing{opened}, nil
+	return errorConvertingStream{opened}, nil
 }
 
-// failing is a stream that fails with our errors.
-type failing struct{ grpc.ClientStream }
+// errorConvertingStream is a stream that returns [*Error].
+type errorConvertingStream struct{ grpc.ClientStream }
 
-func (f failing) RecvMsg(reply any) error {
-	err := f.ClientStream.RecvMsg(reply)
+func (s errorConvertingStream) RecvMsg(reply any) error {
+	err := s.ClientStream.RecvMsg(reply)
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
-	return asError(err, f.Trailer())
+	return asError(err, s.Trailer())
 }

@@ -1,8 +1,7 @@
-// Package nomemory is the Go client of NoMemory, a memory for chat assistants that can be checked: it keeps only what
-// was said, and every line of an answer quotes its evidence.
+// Package nomemory is the Go client of NoMemory, a verifiable memory for chat assistants.
 //
-// A [Client] has a method for each RPC of the contract, which package nomemoryv1 holds, and iterators that follow
-// cursors and streams. What fails is an [*Error].
+// A [Client] has a method for each RPC, and iterators for pages and streams. Package nomemoryv1 contains the generated
+// types. All methods return errors of the type [*Error].
 package nomemory
 
 import (
@@ -15,11 +14,11 @@ import (
 	"github.com/nomemory/nomemory/clients/go/nomemoryv1"
 )
 
-// Client calls one server. Goroutines may share it. Its embedded clients give it a method for each RPC; those of the
-// streams are hidden by methods that Go can range over.
+// Client calls one server. It is safe for concurrent use. The embedded generated clients provide the unary methods;
+// streaming methods return iterators instead.
 //
-// A call whose context has no deadline gets the one of [WithTimeout]. A call that meets UNAVAILABLE is sent again; a
-// stream only until something of it has arrived.
+// A call without a deadline gets the timeout of [WithTimeout]. A call that fails with UNAVAILABLE is retried; a stream is
+// retried only before its first response.
 type Client struct {
 	nomemoryv1.QueryServiceClient
 	nomemoryv1.IngestServiceClient
@@ -27,33 +26,33 @@ type Client struct {
 	nomemoryv1.ServerServiceClient
 
 	connection *grpc.ClientConn
-	chosen     options
+	opts       options
 }
 
-// Dial makes a client of the server at target, which is HOST:PORT. It connects at the first call.
-func Dial(target string, chosen ...Option) (*Client, error) {
-	all := defaults()
-	for _, choose := range chosen {
-		choose(&all)
+// Dial returns a client of the server at target (HOST:PORT). It connects at the first call.
+func Dial(target string, settings ...Option) (*Client, error) {
+	opts := defaults()
+	for _, set := range settings {
+		set(&opts)
 	}
-	if err := all.check(); err != nil {
+	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	connection, err := grpc.NewClient(target, all.dialOptions()...)
+	connection, err := grpc.NewClient(target, opts.dialOptions()...)
 	if err != nil {
 		return nil, fmt.Errorf("nomemory: %w", err)
 	}
-	return newClient(connection, all), nil
+	return newClient(connection, opts), nil
 }
 
-func newClient(connection *grpc.ClientConn, chosen options) *Client {
+func newClient(connection *grpc.ClientConn, opts options) *Client {
 	return &Client{
 		QueryServiceClient:  nomemoryv1.NewQueryServiceClient(connection),
 		IngestServiceClient: nomemoryv1.NewIngestServiceClient(connection),
 		RecallServiceClient: nomemoryv1.NewRecallServiceClient(connection),
 		ServerServiceClient: nomemoryv1.NewServerServiceClient(connection),
 		connection:          connection,
-		chosen:              chosen,
+		opts:                opts,
 	}
 }
 
@@ -63,12 +62,12 @@ func (c *Client) Close() error {
 }
 
 func (o *options) dialOptions() []grpc.DialOption {
-	secured := insecure.NewCredentials()
+	transport := insecure.NewCredentials()
 	if o.tls != nil {
-		secured = credentials.NewTLS(o.tls)
+		transport = credentials.NewTLS(o.tls)
 	}
 	dial := []grpc.DialOption{
-		grpc.WithTransportCredentials(secured),
+		grpc.WithTransportCredentials(transport),
 		grpc.WithChainUnaryInterceptor(o.unary),
 		grpc.WithChainStreamInterceptor(stream),
 	}

@@ -15,28 +15,28 @@ import (
 
 const requestIDKey = "x-request-id"
 
-// Error is a call that did not succeed. Find it with [errors.As]. It also is [context.Canceled] or
-// [context.DeadlineExceeded] for [errors.Is], and a status for the package google.golang.org/grpc/status.
+// Error is the error of a failed call. Use [errors.As] to get it. It matches [context.Canceled] and
+// [context.DeadlineExceeded] with [errors.Is], and package google.golang.org/grpc/status can read its status.
 type Error struct {
 	// Code is the gRPC status code.
 	Code codes.Code
-	// Message is the server's sentence for people, or gRPC's where no server answered.
+	// Message describes the error: the message of the server, or of gRPC if the server did not respond.
 	Message string
-	// Reason is the cause. ERROR_REASON_UNSPECIFIED: the error did not come from a NoMemory server, or from a newer one.
+	// Reason is the cause. ERROR_REASON_UNSPECIFIED: not sent by a NoMemory server, or unknown to this client.
 	Reason nomemoryv1.ErrorReason
-	// Violations are the bad fields of the request.
+	// Violations are the invalid fields of the request.
 	Violations []Violation
-	// Metadata has further facts, as the server sent them.
+	// Metadata has additional details from the server.
 	Metadata map[string]string
-	// RequestID is what the server's log knows the call by; empty where no server answered.
+	// RequestID identifies the call in the server's log. Empty if the server did not respond.
 	RequestID string
-	// RetryAfter is when to try again, where the server suggests it; else 0.
+	// RetryAfter is the delay that the server requests before a retry. 0 if there is none.
 	RetryAfter time.Duration
 
 	status *status.Status
 }
 
-// Violation is one bad field of a request, by its path.
+// Violation is an invalid field of a request. Field is its path.
 type Violation struct {
 	Field       string
 	Description string
@@ -47,18 +47,18 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("nomemory: %s: %s", e.Code, e.Message)
 }
 
-// GRPCStatus returns the status as it was received.
+// GRPCStatus returns the gRPC status.
 func (e *Error) GRPCStatus() *status.Status {
 	return e.status
 }
 
-// Is reports whether a call ended because its context did.
+// Is reports whether the call ended because its context was canceled or its deadline passed.
 func (e *Error) Is(target error) bool {
 	return target == context.Canceled && e.Code == codes.Canceled ||
 		target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded
 }
 
-// asError converts what gRPC returned for a call.
+// asError converts an error of gRPC to [*Error].
 func asError(err error, trailer metadata.MD) error {
 	if err == nil {
 		return nil
@@ -66,7 +66,7 @@ func asError(err error, trailer metadata.MD) error {
 	received, _ := status.FromError(err)
 	failed := &Error{Code: received.Code(), Message: received.Message(), status: received}
 	for _, detail := range received.Details() {
-		failed.take(detail)
+		failed.addDetail(detail)
 	}
 	if ids := trailer.Get(requestIDKey); len(ids) > 0 {
 		failed.RequestID = ids[0]
@@ -74,7 +74,7 @@ func asError(err error, trailer metadata.MD) error {
 	return failed
 }
 
-func (e *Error) take(detail any) {
+func (e *Error) addDetail(detail any) {
 	switch detail := detail.(type) {
 	case *errdetails.ErrorInfo:
 		e.Reason = nomemoryv1.ErrorReason(nomemoryv1.ErrorReason_value[detail.GetReason()])

@@ -15,51 +15,51 @@ import (
 
 const (
 	batchMessages = 1_000
-	batchBytes    = 4_000_000 // well below what a server takes in one request
+	batchBytes    = 4_000_000 // well below the server's limit of a request
 )
 
 // ImportOptions are the options of an import.
 type ImportOptions struct {
-	// Replace allows a message to take the place of the one with its id.
+	// Replace allows a message to replace the stored message with the same id.
 	Replace bool
 }
 
-// ImportMessages stores any number of messages in batches, which it makes itself. Those that are refused are reported and
-// skipped. The deadline is that of [WithBulkTimeout], unless the context has one.
+// ImportMessages stores any number of messages in batches. Rejected messages are skipped and reported in the response. The
+// timeout is that of [WithBulkTimeout], unless the context has a deadline.
 func (c *Client) ImportMessages(
-	ctx context.Context, messages iter.Seq[*nomemoryv1.ChatMessage], chosen ImportOptions,
+	ctx context.Context, messages iter.Seq[*nomemoryv1.ChatMessage], settings ImportOptions,
 ) (*nomemoryv1.ImportMessagesResponse, error) {
-	ctx, cancel := bounded(ctx, c.chosen.bulkTimeout)
+	ctx, cancel := withDeadline(ctx, c.opts.bulkTimeout)
 	defer cancel()
-	sending, err := c.IngestServiceClient.ImportMessages(ctx)
+	upload, err := c.IngestServiceClient.ImportMessages(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for batch := range batches(messages) {
-		request := &nomemoryv1.ImportMessagesRequest{Messages: batch, Replace: chosen.Replace}
+		request := &nomemoryv1.ImportMessagesRequest{Messages: batch, Replace: settings.Replace}
 		if !haveIDs(batch) {
 			request.RequestId = rand.Text()
 		}
-		if err := sending.Send(request); errors.Is(err, io.EOF) {
-			break // the server ended the stream, and receiving tells why
+		if err := upload.Send(request); errors.Is(err, io.EOF) {
+			break // the server ended the stream; CloseAndRecv returns the error
 		} else if err != nil {
 			return nil, asError(err, nil)
 		}
 	}
-	return summary(sending)
+	return summary(upload)
 }
 
 func summary(
-	sending grpc.ClientStreamingClient[nomemoryv1.ImportMessagesRequest, nomemoryv1.ImportMessagesResponse],
+	upload grpc.ClientStreamingClient[nomemoryv1.ImportMessagesRequest, nomemoryv1.ImportMessagesResponse],
 ) (*nomemoryv1.ImportMessagesResponse, error) {
-	reply, err := sending.CloseAndRecv()
+	reply, err := upload.CloseAndRecv()
 	if err != nil {
 		return nil, err
 	}
 	return reply, nil
 }
 
-// batches cuts messages into requests within the server's limits.
+// batches splits messages into batches within the server's limits.
 func batches(messages iter.Seq[*nomemoryv1.ChatMessage]) iter.Seq[[]*nomemoryv1.ChatMessage] {
 	return func(yield func([]*nomemoryv1.ChatMessage) bool) {
 		var batch []*nomemoryv1.ChatMessage

@@ -13,12 +13,12 @@ const (
 	defaultTimeout     = 30 * time.Second
 	defaultBulkTimeout = time.Hour
 	defaultAttempts    = 4
-	// As much as a server takes: gRPC's own 256 KB would let a large write be sent only once.
+	// The server's limit of a request. With gRPC's default of 256 KB, a large write would not be retried.
 	retryBufferBytes = 16 << 20
-	maxAttempts      = 5 // what gRPC itself caps a retry policy at
+	maxAttempts      = 5 // the limit of gRPC
 )
 
-// Option sets something of a client that is not as by default.
+// Option is an option of [Dial].
 type Option func(*options)
 
 type options struct {
@@ -30,45 +30,43 @@ type options struct {
 	dial        []grpc.DialOption
 }
 
-// TokenSource returns what stands behind "Bearer " in the authorization of a call. It is asked at each call, and may be
-// asked by several goroutines at once.
+// TokenSource returns the bearer token of a call. It is called for each call, possibly concurrently.
 type TokenSource func(ctx context.Context) (string, error)
 
-// WithToken sends an API key of a service, or a token of a user, with each call. Use TLS on any network that others
-// share: without it the token travels in the clear.
+// WithToken sends an API key or a user token with each call. Without TLS, the token is sent as plaintext.
 func WithToken(token string) Option {
 	return WithTokenSource(func(context.Context) (string, error) { return token, nil })
 }
 
-// WithTokenSource asks for the token of each call, for tokens that expire.
+// WithTokenSource gets the token of each call from a function, for tokens that expire.
 func WithTokenSource(source TokenSource) Option {
 	return func(o *options) { o.token = source }
 }
 
-// WithTLS talks TLS. The zero [tls.Config] trusts the authorities of the system; RootCAs trusts others instead, and
-// Certificates has the caller's own certificate where the server wants one. Without this option, calls are in the clear.
+// WithTLS enables TLS. The zero [tls.Config] trusts the certificate authorities of the system. RootCAs sets other
+// authorities, and Certificates the client certificate for mutual TLS. Without this option, calls are sent as plaintext.
 func WithTLS(config *tls.Config) Option {
 	return func(o *options) { o.tls = config }
 }
 
-// WithTimeout bounds each call whose context has no deadline, retries included. Default: 30 seconds.
+// WithTimeout sets the timeout of calls whose context has no deadline, including retries. Default: 30 seconds.
 func WithTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.timeout = timeout }
 }
 
-// WithBulkTimeout is the same for imports and exports. Default: an hour.
+// WithBulkTimeout sets the timeout of imports and exports. Default: 1 hour.
 func WithBulkTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.bulkTimeout = timeout }
 }
 
-// WithAttempts says how often a call that meets UNAVAILABLE is sent in all, 1 to 5. Default: 4.
+// WithAttempts sets the maximum number of attempts of a call that fails with UNAVAILABLE, 1 to 5. Default: 4.
 func WithAttempts(attempts int) Option {
 	return func(o *options) { o.attempts = attempts }
 }
 
-// WithDialOptions adds options of gRPC's own, such as interceptors for tracing.
-func WithDialOptions(more ...grpc.DialOption) Option {
-	return func(o *options) { o.dial = append(o.dial, more...) }
+// WithDialOptions adds gRPC dial options, for example interceptors for tracing.
+func WithDialOptions(extra ...grpc.DialOption) Option {
+	return func(o *options) { o.dial = append(o.dial, extra...) }
 }
 
 func defaults() options {
@@ -77,15 +75,15 @@ func defaults() options {
 
 func (o *options) check() error {
 	if o.attempts < 1 || o.attempts > maxAttempts {
-		return fmt.Errorf("nomemory: attempts must be 1 to %d: %d", maxAttempts, o.attempts)
+		return fmt.Errorf("nomemory: attempts must be 1 to %d, got %d", maxAttempts, o.attempts)
 	}
 	if o.timeout <= 0 || o.bulkTimeout <= 0 {
-		return fmt.Errorf("nomemory: a timeout must be more than 0")
+		return fmt.Errorf("nomemory: timeouts must be positive, got %s and %s", o.timeout, o.bulkTimeout)
 	}
 	return nil
 }
 
-// bearer gives each call its credential.
+// bearer adds the bearer token to each call.
 type bearer struct{ token TokenSource }
 
 func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
@@ -98,8 +96,8 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// serviceConfig lets gRPC send calls again. Every call of the contract may be: reads and recalls change nothing,
-// deletions and writes of messages with ids are idempotent, and other writes have a request id.
+// serviceConfig returns a gRPC service config with retries. All RPCs can be retried: reads and recalls have no side
+// effects, deletions and writes of messages with ids are idempotent, and other writes have a request id.
 func serviceConfig(attempts int) string {
 	return fmt.Sprintf(`{"methodConfig": [{
 		"name": [

@@ -9,14 +9,14 @@ import (
 	"github.com/nomemory/nomemory/clients/go/nomemoryv1"
 )
 
-// LexicalHit is a message that matched, and its score. Highlight is nil unless highlights were asked for.
+// LexicalHit is a matching message with its score. Highlight is nil unless the request asks for highlights.
 type LexicalHit struct {
 	Message   *nomemoryv1.ChatMessage
 	Score     float32
 	Highlight *nomemoryv1.Highlight
 }
 
-// Messages reads by time to the end, page by page. It stops after an error.
+// Messages yields all messages in time order, page by page. It stops after an error.
 func (c *Client) Messages(
 	ctx context.Context, request *nomemoryv1.ListMessagesRequest,
 ) iter.Seq2[*nomemoryv1.ChatMessage, error] {
@@ -28,7 +28,7 @@ func (c *Client) Messages(
 	})
 }
 
-// LexicalHits finds words and phrases to the end, page by page. It stops after an error.
+// LexicalHits yields all results of a lexical search, page by page. It stops after an error.
 func (c *Client) LexicalHits(
 	ctx context.Context, request *nomemoryv1.LexicalSearchRequest,
 ) iter.Seq2[LexicalHit, error] {
@@ -40,7 +40,7 @@ func (c *Client) LexicalHits(
 	})
 }
 
-// Conversations reads a user's conversations to the end, page by page. It stops after an error.
+// Conversations yields all conversations of a user, page by page. It stops after an error.
 func (c *Client) Conversations(
 	ctx context.Context, request *nomemoryv1.ListConversationsRequest,
 ) iter.Seq2[*nomemoryv1.Conversation, error] {
@@ -52,7 +52,7 @@ func (c *Client) Conversations(
 	})
 }
 
-// Users reads the users who have messages to the end, page by page. It stops after an error.
+// Users yields all users with messages, page by page. It stops after an error.
 func (c *Client) Users(
 	ctx context.Context, request *nomemoryv1.ListUsersRequest,
 ) iter.Seq2[*nomemoryv1.UserSummary, error] {
@@ -64,23 +64,23 @@ func (c *Client) Users(
 	})
 }
 
-// Hits returns the hits of a page, best first, from its parallel lists.
+// Hits combines the items, scores and highlights of a page.
 func Hits(page *nomemoryv1.LexicalSearchResponse) []LexicalHit {
 	hits := make([]LexicalHit, len(page.GetItems()))
-	for place, message := range page.GetItems() {
-		hits[place] = LexicalHit{Message: message, Score: page.GetScores()[place].GetScore()}
+	for i, message := range page.GetItems() {
+		hits[i] = LexicalHit{Message: message, Score: page.GetScores()[i].GetScore()}
 		if len(page.GetHighlights()) > 0 {
-			hits[place].Highlight = page.GetHighlights()[place]
+			hits[i].Highlight = page.GetHighlights()[i]
 		}
 	}
 	return hits
 }
 
-// all follows cursors, from a first one on. fetch returns a page's items and the cursor of the next page.
+// all yields the items of all pages from a cursor on. fetch returns the items of a page and the next cursor.
 func all[Item any](cursor string, fetch func(cursor string) ([]Item, string, error)) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for next := cursor; ; {
-			items, following, err := fetch(next)
+			items, nextCursor, err := fetch(next)
 			if err != nil {
 				var none Item
 				yield(none, err)
@@ -91,10 +91,10 @@ func all[Item any](cursor string, fetch func(cursor string) ([]Item, string, err
 					return
 				}
 			}
-			if following == "" {
+			if nextCursor == "" {
 				return
 			}
-			next = following
+			next = nextCursor
 		}
 	}
 }

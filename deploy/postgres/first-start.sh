@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The image of PostgreSQL runs this once, when the database is made: a role and a database for NoMemory, and a role and a
-# slot for the standby, from whose network alone it may follow.
+# The PostgreSQL image runs this script once, when it creates the database cluster. It creates a role and a database for
+# NoMemory, and a role and a replication slot for the standby. Replication is allowed only from the same network.
 set -euo pipefail
 psql --no-psqlrc --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres \
   --set nomemory="$DATABASE_PASSWORD" --set standby="$STANDBY_PASSWORD" <<'SQL'

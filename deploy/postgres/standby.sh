@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Copies the primary's database if there is none here yet, then follows it. Once it is promoted it stays a primary.
+# Copies the primary if the data directory is empty, then starts as its standby. After a promotion it stays a primary.
 set -euo pipefail
 umask 077
 export PGPASSWORD=$STANDBY_PASSWORD

@@ -1,4 +1,4 @@
-"""The ways to ask a server a question, best found first, and what each question cost."""
+"""Retrieval methods of a server, and the results and costs of asking a question with them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nomemory.client.sync import Client
 from nomemory.v1 import recall_service_pb2 as pb
 
 TEXT_MAX: Final = 2_000
-"""Longest question that the contract takes."""
+"""Maximum length of a question in characters, as in the API definition."""
 
 HYBRID: Final = "HybridSearch"
 RECALL: Final = "Recall"
 NAMES: Final = ("LexicalSearch", "SemanticSearch", HYBRID, RECALL)
-"""What results call the methods, cheap ones first."""
+"""Names of the methods in the results, cheapest first."""
 
 _TOO_COMPLEX: Final = "ERROR_REASON_QUERY_TOO_COMPLEX"
 _IDS_ONLY: Final = ("message_id",)
@@ -32,18 +32,18 @@ _UNANSWERED: Final = frozenset({"INSUFFICIENT", "PENDING"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a method brought.
+class MethodResult:
+    """The result of a retrieval method for one question.
 
     Attributes:
-        message_ids: best first, without repetitions.
-        sufficiency: how likely it is that this answers the question, if the method says.
-        verdict: what it says of the answer, in the contract's words without their prefix; empty: nothing.
-        is_cut: whether the question had to be shortened to be a valid request.
+        message_ids: ids of the returned messages, best first, unique.
+        sufficiency: probability that the messages answer the question; None if the method returns none.
+        verdict: the recall verdict without the enum prefix; empty if the method returns none.
+        is_cut: whether the question was truncated to the maximum length.
         view: the memory view, if the method composes one.
-        prompts: what was said to a model for it, if that is written down.
-        is_by_rules: whether rules took over from the model.
-        is_waiting: whether a model's answer is missing, so that what was found is not to be judged.
+        prompts: the prompts that were sent to the model, if they were recorded.
+        is_by_rules: whether the rule-based planner replaced the model.
+        is_waiting: whether a recorded model answer is missing, so that the result is not evaluated.
     """
 
     message_ids: tuple[str, ...]
@@ -57,31 +57,35 @@ class Found:
 
     @property
     def is_supported(self) -> bool | None:
-        """Whether its verdict is that there is an answer; None: it has no verdict."""
+        """Whether the verdict asserts an answer; None if there is no verdict."""
         return self.verdict not in _UNANSWERED if self.verdict else None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question, what was found, and the cost in milliseconds: the caller's waiting, and the CPU of the server.
+    """A question with its result and cost.
 
-    `cpu_ms` is None where it cannot be measured.
+    Attributes:
+        question: the question.
+        result: the result of the method.
+        latency_ms: latency at the client in milliseconds.
+        cpu_ms: CPU time of the server in milliseconds; None if it cannot be measured.
     """
 
     question: Question
-    found: Found
+    result: MethodResult
     latency_ms: float
     cpu_ms: float | None
 
 
-Method = Callable[[Client, Question], Found]
+Method = Callable[[Client, Question], MethodResult]
 
 Cost = Callable[[], float | None]
-"""Return the CPU time that the server has used so far, in milliseconds."""
+"""Returns the total CPU time of the server in milliseconds; None if it cannot be measured."""
 
 
-def lexical(client: Client, question: Question) -> Found:
-    """Search for the words of the question. One with too many of them is shortened until it is taken."""
+def lexical(client: Client, question: Question) -> MethodResult:
+    """Run a lexical search for the question; shorten a question that is too complex until the server accepts it."""
     text = question.text[:TEXT_MAX]
     while True:
         try:
@@ -93,40 +97,40 @@ def lexical(client: Client, question: Question) -> Found:
                 raise
             text = text[: len(text) * 9 // 10]
         else:
-            return Found(tuple(item.message_id for item in reply.items), is_cut=len(text) < len(question.text))
+            return MethodResult(tuple(item.message_id for item in reply.items), is_cut=len(text) < len(question.text))
 
 
-def semantic(client: Client, question: Question) -> Found:
-    """Search for what means the same as the question."""
+def semantic(client: Client, question: Question) -> MethodResult:
+    """Run a semantic search for the question."""
     text = question.text[:TEXT_MAX]
     reply = client.semantic_search(question.user_id, text, until=question.now, top_k=DEPTH, return_fields=_IDS_ONLY)
-    return Found(tuple(item.message.message_id for item in reply.items), is_cut=text != question.text)
+    return MethodResult(tuple(item.message.message_id for item in reply.items), is_cut=text != question.text)
 
 
-def hybrid(client: Client, question: Question) -> Found:
-    """Search for what answers the question, by words, meaning and all."""
+def hybrid(client: Client, question: Question) -> MethodResult:
+    """Run a hybrid search for the question."""
     text = question.text[:TEXT_MAX]
     reply = client.hybrid_search(question.user_id, text, until=question.now, top_k=DEPTH, return_fields=_IDS_ONLY)
-    found = tuple(item.message.message_id for item in reply.items)
-    return Found(found, sufficiency=reply.sufficiency, is_cut=text != question.text)
+    message_ids = tuple(item.message.message_id for item in reply.items)
+    return MethodResult(message_ids, sufficiency=reply.sufficiency, is_cut=text != question.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Let the recall agent answer.
+    """Recall by the agent.
 
     Args:
-        skill: the skill that it searches with; empty: the server's default.
+        skill: name of the recall skill; empty: the server's default.
     """
 
     skill: str = ""
 
-    def __call__(self, client: Client, question: Question) -> Found:
-        """Answer a question; what is found is the evidence."""
+    def __call__(self, client: Client, question: Question) -> MethodResult:
+        """Run a recall; the message ids of the result are those of the evidence."""
         text = question.text[:TEXT_MAX]
         reply = client.recall(text, user_id=question.user_id, now=question.now, skill=self.skill)
         limits = reply.limits
-        return Found(
+        return MethodResult(
             tuple(item.message.message_id for item in reply.evidence),
             sufficiency=limits.sufficiency if limits.HasField("sufficiency") else None,
             verdict=pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_"),
@@ -138,55 +142,56 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRecall:
-    """Let the recall agent answer with a model whose answers are recorded.
+    """Recall by the agent with recorded model answers.
 
     Args:
-        endpoint: what the server takes for the model. Nothing else may ask it meanwhile.
+        endpoint: the model endpoint that the server uses. Nothing else may call it concurrently.
     """
 
     endpoint: RecordedEndpoint
 
-    def __call__(self, client: Client, question: Question) -> Found:
-        """Answer a question; what is found has the prompts."""
+    def __call__(self, client: Client, question: Question) -> MethodResult:
+        """Run a recall; the result has the recorded prompts."""
         self.endpoint.begin()
-        found = Recall()(client, question)
-        return replace(found, prompts=tuple(self.endpoint.prompts), is_waiting=self.endpoint.is_waiting)
+        result = Recall()(client, question)
+        return replace(result, prompts=tuple(self.endpoint.prompts), is_waiting=self.endpoint.is_waiting)
 
 
 def methods(names: Sequence[str]) -> dict[str, Method]:
-    """Return the methods of these names."""
-    known: tuple[Method, ...] = (lexical, semantic, hybrid, Recall())
-    return {name: method for name, method in zip(NAMES, known, strict=True) if name in names}
+    """Return the methods with the given names."""
+    available: tuple[Method, ...] = (lexical, semantic, hybrid, Recall())
+    return {name: method for name, method in zip(NAMES, available, strict=True) if name in names}
 
 
 class MethodMissingError(Exception):
-    """The server does not offer the method. The text says why."""
+    """Raised if the server does not support a method; the text states the reason."""
 
 
 def ask(client: Client, method: Method, question: Question, cost: Cost) -> Answer:
-    """Ask one question.
+    """Ask one question and measure its cost.
 
     Raises:
-        MethodMissingError: the server does not offer this method.
-        NoMemoryError: the question was not answered.
+        MethodMissingError: the server does not support this method.
+        NoMemoryError: the call failed.
     """
-    spent, began = cost(), time.perf_counter()
+    cpu_before, began = cost(), time.perf_counter()
     try:
-        found = method(client, question)
+        result = method(client, question)
     except NoMemoryError as error:
         if error.code is grpc.StatusCode.UNIMPLEMENTED or error.reason == _NO_EMBEDDER:
             raise MethodMissingError(error.message) from None
         raise
     latency_ms = 1_000 * (time.perf_counter() - began)
-    total = cost()
-    return Answer(question, found, latency_ms, None if spent is None or total is None else total - spent)
+    cpu_after = cost()
+    cpu_ms = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
+    return Answer(question, result, latency_ms, cpu_ms)
 
 
 def ask_all(client: Client, method: Method, questions: Iterable[Question], cost: Cost) -> Iterator[Answer]:
-    """Ask all questions. The first is asked once more before, so that nothing is started at its expense.
+    """Ask all questions, after one warm-up call with the first question.
 
     Raises:
-        as `ask`.
+        MethodMissingError, NoMemoryError: as in `ask`.
     """
     for number, question in enumerate(questions):
         if not number:

@@ -1,4 +1,4 @@
-"""`scripts/bench_recall`: whether the right messages come back, judged by labelled evidence."""
+"""`scripts/bench_recall`: retrieval quality on labelled questions."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from evaluation.asking import (
 )
 from evaluation.labelled_file import LabelledDataError, Question
 from evaluation.labelled_set import IndexesBehindError, LabelledSet, load, off_topic, wait_for_indexes
-from evaluation.options import Destination, Selection, destination_options, listed, selection_options
+from evaluation.options import Destination, Selection, comma_separated, destination_options, selection_options
 from evaluation.recorded_endpoint import RecordedEndpoint, serving
 from evaluation.summary import summarise
 from evaluation.table import left_out_table, tables
 from evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
-from evaluation.variants import Asked, ablation, ablation_tables, leave_one_out
+from evaluation.variants import RecallAnswers, ablation, ablation_tables, leave_one_out
 from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
@@ -47,30 +47,37 @@ _CALL_MAX_S: Final = 600.0
 _FAILURES: Final = (LabelledDataError, IndexesBehindError, ServerStartError)
 
 
-def _known(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
-    names = listed(context, parameter, text)
+def _method_names(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    names = comma_separated(context, parameter, text)
     if unknown := set(names) - set(NAMES):
-        raise click.BadParameter(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
+        raise click.BadParameter(f"unknown method: {', '.join(sorted(unknown))}; valid: {', '.join(NAMES)}.")
     return names
 
 
 @click.command("bench_recall", context_settings={"help_option_names": ["-h", "--help"]})
 @selection_options
 @destination_options
-@click.option("--methods", "names", callback=_known, default=",".join(NAMES), show_default=True, help="What to ask.")
 @click.option(
-    "--leave-one-out",
+    "--methods",
+    "names",
+    callback=_method_names,
+    default=",".join(NAMES),
+    show_default=True,
+    help="Methods to measure, separated by commas.",
+)
+@click.option(
+    "--leave-labelled_set-out",
     "loo",
     is_flag=True,
-    help="Judge the memory views of each labelled person at operating points that the others chose.",
+    help="Evaluate the memory views of each labelled user at thresholds chosen on the other users.",
 )
-@click.option("--ablate", is_flag=True, help="Measure HybridSearch again without each step of its ranking.")
+@click.option("--ablate", is_flag=True, help="Also measure HybridSearch without each of its ranking features.")
 @click.option(
     "--prompts",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Recall with a model whose answers are recorded here. Every prompt is written to HASH.prompt.md; what "
-    "stands in HASH.answer.json is the answer.",
+    help="Measure Recall with recorded model answers: each prompt is written to HASH.prompt.md, and the answer is read "
+    "from HASH.answer.json.",
 )
 def bench_recall(
     *,
@@ -81,47 +88,54 @@ def bench_recall(
     ablate: bool,
     prompts: Path | None,
 ) -> None:
-    """Load labelled sets into a fresh server, ask their questions, and report how much of the evidence comes back.
+    """Measure how much labelled evidence each method returns from a new server.
 
-    A set is NAME.messages.jsonl with NAME.questions.jsonl beside it, in the form of sample/. What was said at or after
-    a question's `now` is not looked at. Settings of the server can be given as environment variables; recall plans with
-    `rules`, or with --prompts with `llm`.
+    A set consists of NAME.messages.jsonl and NAME.questions.jsonl, in the format of sample/. Messages at or after the
+    `now` of a question are ignored. Environment variables configure the server; recall uses the planner `rules`, or
+    `llm` with --prompts.
 
-    With --prompts nothing is asked but Recall. A question whose prompt has no answer yet is left out of the figures,
-    and the command ends with 3 after it has said how many prompts wait. Write answers and run it again: an answer may
-    lead to a further prompt.
+    With --prompts, only Recall is measured. Questions whose prompt has no recorded answer are excluded from the
+    figures; the command reports the number of unanswered prompts and exits with 3. Write the answers and run it again:
+    an answer can lead to another prompt.
     """
     if prompts and (loo or ablate):
-        raise click.UsageError("--prompts goes with neither --leave-one-out nor --ablate.")
+        raise click.UsageError("--prompts cannot be combined with --leave-labelled_set-out or --ablate.")
     try:
-        chosen = selection.read()
+        sets = selection.read()
         waiting: Collection[str] = ()
-        with tempfile.TemporaryDirectory(prefix="nomemory-") as data:  # one for all servers: a text is embedded once
+        with tempfile.TemporaryDirectory(
+            prefix="nomemory-"
+        ) as data:  # shared by all servers, so that each text is embedded once
             if prompts:
-                results, waiting = _with_recorded_answers(chosen, data, prompts)
+                results, waiting = _with_recorded_answers(sets, data, prompts)
             else:
-                results = _measured(chosen, methods(names), data, {})
-            left_out = leave_one_out(partial(_recalled, chosen, data)) if loo else {}
-            steps = ablation(partial(_measured, chosen, methods([HYBRID]), data)) if ablate else {}
+                results = _measure(sets, methods(names), data, {})
+            left_out = leave_one_out(partial(_recall_labelled, sets, data)) if loo else {}
+            steps = ablation(partial(_measure, sets, methods([HYBRID]), data)) if ablate else {}
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
-        raise click.ClickException(f"the server refused a call: {error}") from None
-    _show([part for name, by_method in results.items() if by_method for part in tables(name, by_method)])
+        raise click.ClickException(f"a call failed: {error}") from None
+    _show([table for name, by_method in results.items() if by_method for table in tables(name, by_method)])
     _show(list(ablation_tables(steps)))
     _show([left_out_table(left_out)] if left_out else [])
     destination.write(results, {"ablation": steps, "leave_one_out": left_out})
     if waiting:
-        stderr_console().print(f"{len(waiting):,} prompts wait for answers in {prompts}.", soft_wrap=True)
+        stderr_console().print(
+            f"{len(waiting):,} prompts in {prompts} have no answer; write HASH.answer.json for each and run again.",
+            soft_wrap=True,
+        )
         raise click.exceptions.Exit(_WAITING)
 
 
 def _with_recorded_answers(
     sets: Sequence[LabelledSet], data: str, folder: Path
 ) -> tuple[dict[str, dict[str, Any]], Collection[str]]:
-    """Recall with recorded answers; returns the figures, and the prompts that wait for an answer."""
-    if timeless := [asked.question_id for item in sets for asked in item.questions if asked.now is None]:
-        raise LabelledDataError([f"{item}: has no `now`, so its prompts would never be the same" for item in timeless])
+    """Measure Recall with recorded answers; return the figures and the hashes of unanswered prompts."""
+    if timeless := [question.question_id for item in sets for question in item.questions if question.now is None]:
+        raise LabelledDataError(
+            [f"{item}: now: required with --prompts, because prompts contain the time" for item in timeless]
+        )
     folder.mkdir(parents=True, exist_ok=True)
     recorded = RecordedEndpoint(folder)
     with serving(recorded) as url:
@@ -132,32 +146,34 @@ def _with_recorded_answers(
             "NOMEMORY_RECALL_DEADLINE_S": str(_CALL_MAX_S),
             "OPENAI_BASE_URL": url,
         }
-        found = _measured(sets, {RECALL: RecordedRecall(recorded)}, data, settings)
-    return found, recorded.waiting
+        figures = _measure(sets, {RECALL: RecordedRecall(recorded)}, data, settings)
+    return figures, recorded.waiting
 
 
-def _measured(
-    sets: Sequence[LabelledSet], chosen: Mapping[str, Method], data: str, further: Mapping[str, str]
+def _measure(
+    sets: Sequence[LabelledSet], chosen: Mapping[str, Method], data: str, settings: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     with ExitStack() as stack:
-        server = stack.enter_context(temporary_server({**_settings(data), **further}))
+        server = stack.enter_context(temporary_server({**_settings(data), **settings}))
         client = stack.enter_context(Client(server.target, timeout=_CALL_MAX_S))
         _load(client, sets)
-        return {item.name: dict(_asked(server, client, item, chosen)) for item in sets}
+        return {item.name: dict(_ask_set(server, client, item, chosen)) for item in sets}
 
 
-def _recalled(sets: Sequence[LabelledSet], data: str, further: Mapping[str, str]) -> Asked:
-    """Let a server with further settings recall the labelled questions."""
-    labelled = [replace(item, questions=tuple(asked for asked in item.questions if asked.verdict)) for item in sets]
+def _recall_labelled(sets: Sequence[LabelledSet], data: str, settings: Mapping[str, str]) -> RecallAnswers:
+    """Recall the questions that have a labelled verdict, on a server with additional settings."""
+    labelled = [
+        replace(item, questions=tuple(question for question in item.questions if question.verdict)) for item in sets
+    ]
     labelled = [item for item in labelled if item.questions]
     with ExitStack() as stack:
-        server = stack.enter_context(temporary_server({**_settings(data), **further}))
+        server = stack.enter_context(temporary_server({**_settings(data), **settings}))
         client = stack.enter_context(Client(server.target))
         _load(client, labelled)
         questions = [question for item in labelled for question in item.questions]
         recall = Recall()
         answers = list(ask_all(client, recall, questions, server.cpu_ms))
-        return Asked(answers, list(ask_all(client, recall, off_topic(questions), server.cpu_ms)))
+        return RecallAnswers(answers, list(ask_all(client, recall, off_topic(questions), server.cpu_ms)))
 
 
 def _settings(data: str) -> dict[str, str]:
@@ -171,39 +187,39 @@ def _settings(data: str) -> dict[str, str]:
 def _load(client: Client, sets: Sequence[LabelledSet]) -> None:
     for item in sets:
         load(client, item.path, item.messages)
-    with indexing_progress(stderr_console()) as tell:
-        wait_for_indexes(client, tell)
+    with indexing_progress(stderr_console()) as report_progress:
+        wait_for_indexes(client, report_progress)
 
 
-def _asked(
-    server: TemporaryServer, client: Client, one: LabelledSet, chosen: Mapping[str, Method]
+def _ask_set(
+    server: TemporaryServer, client: Client, labelled_set: LabelledSet, chosen: Mapping[str, Method]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Ask a set with each method; one that the server does not offer is left out, and that is said."""
+    """Ask the questions of a set with each method; skip methods that the server does not support, with a message."""
     console = stderr_console()
     for name, method in chosen.items():
         try:
-            answers = list(ask_all(client, method, _tracked(one, name, console), server.cpu_ms))
+            answers = list(ask_all(client, method, _with_progress(labelled_set, name, console), server.cpu_ms))
         except MethodMissingError as error:
-            console.print(f"{name} is left out of {one.name}: {error}", style="yellow", soft_wrap=True)
+            console.print(f"skipped: {name} on {labelled_set.name}: {error}", style="yellow", soft_wrap=True)
             continue
-        others = off_topic(one.questions) if isinstance(method, Recall) else []
+        others = off_topic(labelled_set.questions) if isinstance(method, Recall) else []
         yield name, summarise(answers, list(ask_all(client, method, others, server.cpu_ms)))
 
 
-def _tracked(one: LabelledSet, name: str, console: Console) -> Iterator[Question]:
-    label, hidden = f"{one.name}: {name}", not console.is_terminal
-    yield from track(one.questions, label, console=console, transient=True, disable=hidden)
+def _with_progress(labelled_set: LabelledSet, name: str, console: Console) -> Iterator[Question]:
+    label, hidden = f"{labelled_set.name}: {name}", not console.is_terminal
+    yield from track(labelled_set.questions, label, console=console, transient=True, disable=hidden)
 
 
-def _show(parts: Sequence[Text | Table]) -> None:
+def _show(items: Sequence[Text | Table]) -> None:
     console = stdout_console()
     console.width = max(console.width, _WIDTH) if not console.is_terminal else console.width
-    for part in parts:
-        console.print(part)
+    for item in items:
+        console.print(item)
 
 
 def main() -> None:
-    """Run. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 prompts wait for answers."""
+    """Run the command. Exit codes: 0 success, 1 failure, 2 invalid usage, 3 unanswered prompts."""
     sys.exit(bench_recall.main(prog_name="scripts/bench_recall"))
 
 

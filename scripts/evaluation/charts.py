@@ -1,4 +1,4 @@
-"""Bars as an SVG picture, and the figures of `scripts/bench_recall` as one: the same figures make the same bytes."""
+"""Bar charts as SVG, including the chart of `scripts/bench_recall`. Equal figures result in identical files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from evaluation.asking import NAMES
 
 SERIES_MAX: Final = 4
-"""How many series can be told apart."""
+"""Maximum number of series, limited by the number of colors."""
 FIGURES: Final = "quality.json"
 PICTURE: Final = "quality.svg"
 
@@ -33,12 +33,12 @@ _KEPT: Final = (_METRIC, "recall@10", "hit@1")
 _NOTE: Final = "Share of the evidence among the first six messages. Longer is better."
 
 Sets = Mapping[str, Mapping[str, Any]]
-"""What was measured of each method, by set."""
+"""Figures of each method, by set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Bars that stand together, one for each series; None: there is no figure."""
+    """A group of bars, one value per series; None: no figure."""
 
     label: str
     values: tuple[float | None, ...]
@@ -46,47 +46,47 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """What a chart shows.
+    """A bar chart.
 
     Attributes:
-        title: what is measured, in a few words.
-        note: under what it was measured, and which way is better.
-        series: what the bars of a row are called, at most four.
-        rows: top to bottom.
-        written: writes a value as the pages write it.
+        title: title of the chart.
+        note: measurement conditions, and whether longer or shorter bars are better.
+        series: names of the bars of a row, at most four.
+        rows: groups of bars, top to bottom.
+        format_value: formats a value as the documentation does.
     """
 
     title: str
     note: str
     series: tuple[str, ...]
     rows: tuple[Row, ...]
-    written: Callable[[float], str]
+    format_value: Callable[[float], str]
 
     def description(self) -> str:
-        """Return every figure in words, for who does not see the picture."""
-        return " ".join([self.note, *(f"{row.label}: {', '.join(self._told(row))}." for row in self.rows)])
+        """Return all figures as text, for screen readers."""
+        return " ".join([self.note, *(f"{row.label}: {', '.join(self._labels_of(row))}." for row in self.rows)])
 
-    def _told(self, row: Row) -> Iterator[str]:
+    def _labels_of(self, row: Row) -> Iterator[str]:
         for name, value in zip(self.series, row.values, strict=True):
             if value is not None:
-                yield f"{name} {self.written(value)}"
+                yield f"{name} {self.format_value(value)}"
 
 
 def svg(chart: BarChart) -> str:
-    """Draw a chart. It has its own ground, so that it is readable wherever it stands, in light and dark."""
+    """Draw a chart with its own background, which makes it readable on light and dark pages."""
     step = _BAR * len(chart.series) + _GAP
     height = _TOP + step * len(chart.rows) + _MARGIN
-    most = max((value for row in chart.rows for value in row.values if value is not None), default=0.0) or 1.0
+    longest = max((value for row in chart.rows for value in row.values if value is not None), default=0.0) or 1.0
     bars = [
-        part
+        element
         for number, row in enumerate(chart.rows)
-        for part in _row(chart, row, _TOP + step * number, (_WIDTH - _LABELS - _VALUES - _MARGIN) / most)
+        for element in _row(chart, row, _TOP + step * number, (_WIDTH - _LABELS - _VALUES - _MARGIN) / longest)
     ]
     head = (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height}' width='{_WIDTH}' height='{height}' "
         f"role='img' aria-labelledby='title description' {_FONT} font-size='12'>"
     )
-    parts = [
+    elements = [
         head,
         f"<title id='title'>{escape(chart.title)}</title>",
         f"<desc id='description'>{escape(chart.description())}</desc>",
@@ -98,7 +98,7 @@ def svg(chart: BarChart) -> str:
         *bars,
         "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(elements) + "\n"
 
 
 def _style() -> str:
@@ -124,41 +124,45 @@ def _row(chart: BarChart, row: Row, top: int, scale: float) -> Iterator[str]:
         if value is not None:
             y, length = top + _BAR * number, max(1.0, value * scale)
             yield f"<rect class='s{number}' x='{_LABELS}' y='{y}' width='{length:.1f}' height='{_BAR - 2}' rx='2'/>"
-            yield f"<text class='text' x='{_LABELS + length + 6:.1f}' y='{y + 10}'>{chart.written(value)}</text>"
+            yield f"<text class='text' x='{_LABELS + length + 6:.1f}' y='{y + 10}'>{chart.format_value(value)}</text>"
 
 
 def draw(sets: Sets, folder: Path) -> None:
-    """Write the figures that the picture shows, and the picture."""
-    kept = shown(sets)
+    """Write the chart and its figures to a folder."""
+    kept = published_figures(sets)
     (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     (folder / PICTURE).write_text(picture(kept), encoding="utf-8")
 
 
-def shown(sets: Sets) -> dict[str, Any]:
-    """Return those of the benchmark's figures that stand on the page, in the benchmark's form."""
-    return {"sets": {name: {method: _of_all(item) for method, item in found.items()} for name, found in sets.items()}}
+def published_figures(sets: Sets) -> dict[str, Any]:
+    """Return the figures that the documentation shows, in the structure of the benchmark output."""
+    return {
+        "sets": {
+            name: {method: _overall(item) for method, item in by_method.items()} for name, by_method in sets.items()
+        }
+    }
 
 
 def picture(figures: Mapping[str, Any]) -> str:
-    """Draw the figures of a benchmark; of more than four sets the first four."""
+    """Draw the chart of a benchmark, with the first four sets."""
     sets = dict(list(figures["sets"].items())[:SERIES_MAX])
-    methods = [method for method in NAMES if any(method in found for found in sets.values())]
-    rows = tuple(Row(method, tuple(_value(found, method) for found in sets.values())) for method in methods)
-    return svg(BarChart("How much of the evidence comes back", _NOTE, tuple(sets), rows, written))
+    methods = [method for method in NAMES if any(method in by_method for by_method in sets.values())]
+    rows = tuple(Row(method, tuple(_value(by_method, method) for by_method in sets.values())) for method in methods)
+    return svg(BarChart("How much of the evidence comes back", _NOTE, tuple(sets), rows, format_share))
 
 
-def written(value: float) -> str:
-    """Write a share as the page does."""
+def format_share(value: float) -> str:
+    """Format a share with three digits and no leading zero: `.741`."""
     return f"{value:.3f}".removeprefix("0")
 
 
-def _of_all(one: Mapping[str, Any]) -> dict[str, Any]:
-    figures = one["all"]
+def _overall(result: Mapping[str, Any]) -> dict[str, Any]:
+    figures = result["all"]
     return {"all": {name: figures[name] for name in _KEPT if name in figures}}
 
 
-def _value(found: Mapping[str, Any], method: str) -> float | None:
-    if method not in found:
+def _value(by_method: Mapping[str, Any], method: str) -> float | None:
+    if method not in by_method:
         return None
-    value: float | None = found[method]["all"].get(_METRIC)
+    value: float | None = by_method[method]["all"].get(_METRIC)
     return value

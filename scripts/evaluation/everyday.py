@@ -1,4 +1,4 @@
-"""`scripts/bench_everyday`: how many everyday questions to the sample users are answered in the first two lines."""
+"""`scripts/bench_everyday`: share of everyday questions that the first two statements of a recall answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 import click
 from rich.table import Table
 
-from evaluation.asking import Found, Recall
+from evaluation.asking import MethodResult, Recall
 from evaluation.labelled_file import LabelledDataError, Question, read_messages, read_questions
 from evaluation.labelled_set import IndexesBehindError, load, wait_for_indexes
 from evaluation.temporary_server import ServerStartError, temporary_server
@@ -20,61 +20,61 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 
 _SAMPLE: Final = Path(__file__).resolve().parents[2] / "sample"
-_LINES: Final = 2
+_STATEMENTS: Final = 2
 _ASSERTED: Final = frozenset({"SUPPORTED", "CONFLICTING"})
 
 
 @dataclass(frozen=True, slots=True)
-class Everyday:
-    """A question and what a recall by rules made of it."""
+class EverydayResult:
+    """A question and the result of a rule-based recall."""
 
     question: Question
-    found: Found
+    result: MethodResult
 
     @property
     def is_right(self) -> bool:
-        """Whether one of the first two lines cites evidence; where nothing answers, whether no answer is asserted."""
+        """Whether one of the first two statements cites evidence; without evidence, whether no answer is asserted."""
         if not self.question.evidence:
-            return self.found.verdict not in _ASSERTED
-        lines = self.found.view.statements[:_LINES] if self.found.view else ()
-        return any(self.question.evidence & cited for cited in lines)
+            return self.result.verdict not in _ASSERTED
+        statements = self.result.view.statements[:_STATEMENTS] if self.result.view else ()
+        return any(self.question.evidence & cited for cited in statements)
 
 
-def summary(asked: Iterable[Everyday]) -> str:
-    """Say how many of the answerable and of the unanswerable questions are right."""
-    judged = list(asked)
-    answerable = [item.is_right for item in judged if item.question.evidence]
-    others = [item.is_right for item in judged if not item.question.evidence]
+def summary(results: Iterable[EverydayResult]) -> str:
+    """Return a sentence with the number of correct results for answerable and for unanswerable questions."""
+    evaluated = list(results)
+    answerable = [item.is_right for item in evaluated if item.question.evidence]
+    others = [item.is_right for item in evaluated if not item.question.evidence]
     return (
-        f"{sum(answerable)} of {len(answerable)} answered in the first two lines; "
+        f"{sum(answerable)} of {len(answerable)} answered in the first two statements; "
         f"{len(others) - sum(others)} of {len(others)} unanswerable ones asserted"
     )
 
 
 @click.command("bench_everyday", context_settings={"help_option_names": ["-h", "--help"]})
 def bench_everyday() -> None:
-    """Ask the questions of sample/everyday.jsonl of a fresh server, by rules.
+    """Recall the questions of sample/everyday.jsonl on a new server with the planner `rules`.
 
-    A question is answered if one of the first two lines of the view cites its evidence. One that nothing answers must
-    not be SUPPORTED or CONFLICTING.
+    A question is answered if one of the first two statements cites its evidence. The verdict of an unanswerable
+    question must not be SUPPORTED or CONFLICTING.
     """
     try:
-        asked = _asked(read_questions(_SAMPLE / "everyday.jsonl"))
+        results = _recall_all(read_questions(_SAMPLE / "everyday.jsonl"))
     except (LabelledDataError, IndexesBehindError, ServerStartError) as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
-        raise click.ClickException(f"the server refused a call: {error}") from None
+        raise click.ClickException(f"a call failed: {error}") from None
     table = Table("question", "", "verdict", "sufficiency", "quoted", box=None)
-    for item in asked:
-        quoted = " ".join(",".join(sorted(cited)) for cited in _statements(item.found))
-        mark, estimate = "+" if item.is_right else "-", f"{item.found.sufficiency or 0:.2f}"
-        table.add_row(item.question.text, mark, item.found.verdict, estimate, quoted)
+    for item in results:
+        quoted = " ".join(",".join(sorted(cited)) for cited in _statements(item.result))
+        mark, estimate = "+" if item.is_right else "-", f"{item.result.sufficiency or 0:.2f}"
+        table.add_row(item.question.text, mark, item.result.verdict, estimate, quoted)
     console = stdout_console()
     console.print(table)
-    console.print(summary(asked))
+    console.print(summary(results))
 
 
-def _asked(questions: Iterable[Question]) -> list[Everyday]:
+def _recall_all(questions: Iterable[Question]) -> list[EverydayResult]:
     with (
         temporary_server({"NOMEMORY_RECALL_PLANNER": "rules", "NOMEMORY_AUDIT_LOG": "false"}) as server,
         Client(server.target) as client,
@@ -82,15 +82,15 @@ def _asked(questions: Iterable[Question]) -> list[Everyday]:
         path = _SAMPLE / "messages.jsonl"
         load(client, path, read_messages(path))
         wait_for_indexes(client)
-        return [Everyday(question, Recall()(client, question)) for question in questions]
+        return [EverydayResult(question, Recall()(client, question)) for question in questions]
 
 
-def _statements(found: Found) -> tuple[frozenset[str], ...]:
-    return found.view.statements if found.view else ()
+def _statements(result: MethodResult) -> tuple[frozenset[str], ...]:
+    return result.view.statements if result.view else ()
 
 
 def main() -> None:
-    """Run. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+    """Run the command. Exit codes: 0 success, 1 failure, 2 invalid usage."""
     sys.exit(bench_everyday.main(prog_name="scripts/bench_everyday"))
 
 

@@ -1,6 +1,6 @@
-"""Questions whose evidence somebody has labelled, and the files of a labelled set.
+"""Labelled questions, and the reader of the JSON Lines files of a labelled set.
 
-These are read line by line, and everything in them that is wrong is named.
+The reader validates every line and reports all errors.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from nomemory.importing.jsonl import MessageLines
 from nomemory.importing.record import Accepted, ImportDefaults, Record, Rejected
 
 ADVERSARIAL: Final = "adversarial"
-"""The category of questions that sound as if the log answered them."""
+"""Category of unanswerable questions that resemble answerable ones."""
 
 CURRENT: Final = "current"
-"""The category of questions for what holds now."""
+"""Category of questions about a current value that has changed."""
 
 _CONTRADICTORY: Final = "CONFLICTING"
 _SHOWN_MAX: Final = 20
@@ -29,20 +29,20 @@ _SHOWN_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about one user.
+    """A question about one user, with labels.
 
     Attributes:
-        question_id: what results call it.
-        user_id: whose messages answer it.
+        question_id: id of the question in the results.
+        user_id: user whose messages are searched.
         text: the question.
-        category: a word of the set's own.
-        evidence: ids of the messages that prove the answer; empty where nothing does.
-        now: when it is asked; what was said then or later is not looked at. None: everything is.
-        needed: for each thing that an answer has to know, the messages any one of which proves it; empty: not labelled.
-        old: messages that state a value which no longer holds.
-        verdict: what a recall should say, in the contract's words without their prefix; empty: not labelled.
-        language: the question's, such as `en`; empty: not labelled.
-        conversations: which conversation each of the user's messages belongs to, by message id, so far as it has one.
+        category: category within the set.
+        evidence: ids of the messages that prove the answer; empty if the question is unanswerable.
+        now: time of the question; messages at or after it are ignored. None: no limit.
+        needed: for each required fact, the ids of the messages of which any one proves it; empty: not labelled.
+        old: ids of the messages that state an outdated value.
+        verdict: expected recall verdict without the enum prefix; empty: not labelled.
+        language: language of the question, such as `en`; empty: not labelled.
+        conversations: conversation id of each message of the user, by message id.
     """
 
     question_id: str
@@ -59,75 +59,75 @@ class Question:
 
     @property
     def is_answerable(self) -> bool:
-        """Whether the log answers it."""
+        """Whether the messages answer the question."""
         return bool(self.evidence) and self.category != ADVERSARIAL
 
     @property
     def is_contradictory(self) -> bool:
-        """Whether what was said contradicts itself."""
+        """Whether the evidence contradicts itself."""
         return self.verdict == _CONTRADICTORY
 
 
 class LabelledDataError(Exception):
-    """A set that cannot be used. The text names file and line of each fault, the first twenty of them."""
+    """Raised for an invalid labelled set; the text lists the first twenty errors with file and line."""
 
-    def __init__(self, faults: list[str]) -> None:
-        more = [f"… and {len(faults) - _SHOWN_MAX:,} more"] if len(faults) > _SHOWN_MAX else []
-        super().__init__("\n".join([*faults[:_SHOWN_MAX], *more]))
+    def __init__(self, errors: list[str]) -> None:
+        more = [f"… and {len(errors) - _SHOWN_MAX:,} more"] if len(errors) > _SHOWN_MAX else []
+        super().__init__("\n".join([*errors[:_SHOWN_MAX], *more]))
 
 
 def read_messages(path: Path) -> list[Accepted]:
-    """Read a file of messages, in the form that `nomemory import` takes.
+    """Read a messages file in the format of `nomemory import`.
 
     Raises:
-        LabelledDataError: lines that are no messages.
+        LabelledDataError: a line is not a valid message.
         OSError: the file cannot be read.
     """
     form = MessageLines(ImportDefaults())
-    accepted, faults = [], []
+    accepted, errors = [], []
     for record in read_values(Source(str(path))):
         for parsed in [record] if isinstance(record, Rejected) else form.parse(record):
             if isinstance(parsed, Accepted):
                 accepted.append(parsed)
             elif isinstance(parsed, Rejected):
-                faults.append(fault(path, parsed))
-    if faults:
-        raise LabelledDataError(faults)
+                errors.append(line_error(path, parsed))
+    if errors:
+        raise LabelledDataError(errors)
     return accepted
 
 
-def read_questions(path: Path, known: frozenset[tuple[str, str]] | None = None) -> list[Question]:
-    """Read a file of questions: objects with the fields of `Question`, its text as `question`; others are left alone.
+def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None = None) -> list[Question]:
+    """Read a questions file: JSON objects with the fields of `Question`, the text as `question`; ignore other fields.
 
     Args:
         path: the file.
-        known: user and id of every message that evidence may name; None: any.
+        message_keys: user id and message id of each message that evidence may name; None: any.
 
     Raises:
-        LabelledDataError: lines that are no questions, that repeat an id, or whose evidence is not known; or no line.
+        LabelledDataError: a line is not a valid question, repeats an id or names an unknown message; or no questions.
         OSError: the file cannot be read.
     """
     questions: dict[str, Question] = {}
-    faults = []
+    errors = []
     for record in read_values(Source(str(path))):
         question = _question(record)
         if isinstance(question, Question):
-            question = _checked(record, question, questions.keys(), known)
+            question = _checked(record, question, questions.keys(), message_keys)
         if isinstance(question, Rejected):
-            faults.append(fault(path, question))
+            errors.append(line_error(path, question))
         else:
             questions[question.question_id] = question
-    if not questions and not faults:
-        faults.append(f"{path} has no questions")
-    if faults:
-        raise LabelledDataError(faults)
+    if not questions and not errors:
+        errors.append(f"{path}: no questions")
+    if errors:
+        raise LabelledDataError(errors)
     return list(questions.values())
 
 
-def fault(path: Path, refused: Accepted | Rejected, reasons: tuple[str, ...] = ()) -> str:
-    """Write what is wrong with a line, for people."""
-    reasons = reasons or (refused.reasons if isinstance(refused, Rejected) else ())
-    return f"{path}:{refused.location.number}: {'; '.join(reasons)}"
+def line_error(path: Path, rejected: Accepted | Rejected, reasons: tuple[str, ...] = ()) -> str:
+    """Format an error of a line: `path:line: reasons`."""
+    reasons = reasons or (rejected.reasons if isinstance(rejected, Rejected) else ())
+    return f"{path}:{rejected.location.number}: {'; '.join(reasons)}"
 
 
 def _question(record: Record | Rejected) -> Question | Rejected:
@@ -166,20 +166,20 @@ def _needed(value: object, reasons: list[str]) -> tuple[frozenset[str], ...]:
     if not isinstance(value, list):
         reasons.append("evidence_any: must be a list of lists of message ids")
         return ()
-    return tuple(_ids(f"evidence_any[{place}]", item, reasons) for place, item in enumerate(value))
+    return tuple(_ids(f"evidence_any[{index}]", item, reasons) for index, item in enumerate(value))
 
 
 def _checked(
     record: Record | Rejected,
     question: Question,
-    taken: Collection[str],
-    known: frozenset[tuple[str, str]] | None,
+    seen_ids: Collection[str],
+    message_keys: frozenset[tuple[str, str]] | None,
 ) -> Question | Rejected:
     reasons = []
-    if question.question_id in taken:
-        reasons.append("question_id: stands twice in the file")
+    if question.question_id in seen_ids:
+        reasons.append("question_id: duplicate in the file")
     named = question.evidence.union(question.old, *question.needed)
-    missing = [] if known is None else [item for item in named if (question.user_id, item) not in known]
+    missing = [] if message_keys is None else [item for item in named if (question.user_id, item) not in message_keys]
     if missing:
         reasons.append(f"evidence: this user has no message {', '.join(sorted(missing))}")
     return Rejected(record.location, record.original, tuple(reasons)) if reasons else question

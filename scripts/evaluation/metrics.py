@@ -1,4 +1,4 @@
-"""What a ranking and a verdict are worth, judged by labels alone, and how much a figure hangs on the questions."""
+"""Quality metrics of rankings and verdicts, with bootstrap confidence intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECALL_AT: Final = (6, 10, 20, 50)
 NDCG_AT: Final = 10
 SESSIONS_AT: Final = (5, 10)
 DEPTH: Final = max(RECALL_AT)
-"""How many messages a ranking is asked for."""
+"""Number of messages requested per ranking."""
 SAMPLES: Final = 1_000
 _SEED: Final = 20_240_229
 _PERCENTILES: Final = (2.5, 97.5)
@@ -26,11 +26,15 @@ Interval = tuple[float, float]
 
 
 def ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) -> dict[str, float]:
-    """Judge a ranking, best first, of different messages. `evidence` is not empty.
+    """Return the metrics of a ranking, all from 0 to 1.
 
-    `hit@k`: whether one of the first k is evidence. `recall@k`: the share of the evidence among the first k. `full@6`:
-    whether all of it is among the first six. `mrr`: one over the rank of the first evidence, 0 if there is none.
-    `ndcg@10`: discounted gain, each evidence message worth the same (Järvelin and Kekäläinen 2002). All are 0 to 1.
+    `hit@k`: whether the first k contain evidence. `recall@k`: share of the evidence among the first k. `full@6`:
+    whether the first six contain all evidence. `mrr`: reciprocal rank of the first evidence, 0 without evidence.
+    `ndcg@10`: normalized discounted cumulative gain with binary relevance (Järvelin and Kekäläinen 2002).
+
+    Args:
+        ranked: unique message ids, best first.
+        evidence: ids of the evidence, not empty.
     """
     hits = [message_id in evidence for message_id in ranked]
     recall = {k: sum(hits[:k]) / len(evidence) for k in RECALL_AT}
@@ -46,18 +50,22 @@ def ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) -> dict[st
 def session_metrics(
     ranked: Sequence[str], evidence: Collection[str], conversations: Mapping[str, str]
 ) -> dict[str, float]:
-    """Judge a ranking by conversations, which is how many others report it; {} where the evidence names none.
+    """Return `session_recall@k`, the metric by conversation that other systems report; empty without conversations.
 
-    `session_recall@k` is the share of the evidence's conversations that are among the first k different ones of the
-    ranking. A message without a conversation counts for none.
+    `session_recall@k` is the share of the conversations of the evidence among the first k distinct conversations of the
+    ranking. Messages without a conversation are ignored.
     """
-    found = list(dict.fromkeys(conversations[message] for message in ranked if message in conversations))
-    wanted = {conversations[item] for item in evidence if item in conversations}
-    return {f"session_recall@{k}": len(wanted.intersection(found[:k])) / len(wanted) for k in SESSIONS_AT if wanted}
+    ranked_conversations = list(dict.fromkeys(conversations[message] for message in ranked if message in conversations))
+    expected = {conversations[item] for item in evidence if item in conversations}
+    return {
+        f"session_recall@{k}": len(expected.intersection(ranked_conversations[:k])) / len(expected)
+        for k in SESSIONS_AT
+        if expected
+    }
 
 
 def precision(ranked: Sequence[str], evidence: Collection[str]) -> float:
-    """Return the share of evidence among what was returned; 0 where nothing was."""
+    """Return the share of evidence among the returned messages; 0 if there are none."""
     return sum(message_id in evidence for message_id in ranked) / len(ranked) if ranked else 0.0
 
 
@@ -66,34 +74,34 @@ def _gain(hits: Sequence[bool]) -> float:
 
 
 def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
-    """Return the area under the curve of a score, and its interval.
+    """Return the area under the ROC curve of a score, and its 95 % confidence interval.
 
-    It is how likely an answerable question scores above an unanswerable one, ties counting half (Mann and Whitney
-    1947). Neither is empty.
+    The area is the probability that an answerable question scores higher than an unanswerable one; ties count half
+    (Mann and Whitney 1947). Both arguments are not empty.
     """
     wins = _wins(np.asarray(answerable), np.asarray(unanswerable))
-    drawn = (weights(len(answerable)) @ wins) * weights(len(unanswerable), 1)
-    return float(wins.mean()), interval(drawn.sum(axis=1))
+    resampled = (weights(len(answerable)) @ wins) * weights(len(unanswerable), 1)
+    return float(wins.mean()), interval(resampled.sum(axis=1))
 
 
 def balanced_accuracy(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
-    """Return the mean of two shares of right verdicts, and its interval. Values are 1 for right, 0 for wrong."""
-    ours, theirs = np.asarray(answerable, dtype=np.float64), np.asarray(unanswerable, dtype=np.float64)
-    drawn = (weights(len(ours)) @ ours + weights(len(theirs), 1) @ theirs) / 2
-    return float(ours.mean() + theirs.mean()) / 2, interval(drawn)
+    """Return the balanced accuracy of verdicts, and its 95 % confidence interval; values are 1 (right) or 0 (wrong)."""
+    positive, negative = np.asarray(answerable, dtype=np.float64), np.asarray(unanswerable, dtype=np.float64)
+    resampled = (weights(len(positive)) @ positive + weights(len(negative), 1) @ negative) / 2
+    return float(positive.mean() + negative.mean()) / 2, interval(resampled)
 
 
 def refusal_curve(answerable: Sequence[float], unanswerable: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the trade-off of a score: at each tenth of answered questions, the share of unanswerable ones refused.
+    """Return the pairs (answered, refused) at ten thresholds of a score, in descending order of `answered`.
 
-    A question counts as answered if it scores at or above the threshold; pairs are (answered, refused), most answered
-    first. Neither argument is empty.
+    `answered` is the share of answerable questions that score at or above the threshold, `refused` the share of
+    unanswerable ones below it. Both arguments are not empty.
     """
-    ours, theirs = np.sort(np.asarray(answerable)), np.asarray(unanswerable)
-    thresholds = [ours[min(round(len(ours) * tenth / 10), len(ours) - 1)] for tenth in range(10)]
+    positive, negative = np.sort(np.asarray(answerable)), np.asarray(unanswerable)
+    thresholds = [positive[min(round(len(positive) * tenth / 10), len(positive) - 1)] for tenth in range(10)]
     return [
-        (round(float((ours >= least).mean()), _DIGITS), round(float((theirs < least).mean()), _DIGITS))
-        for least in thresholds
+        (round(float((positive >= threshold).mean()), _DIGITS), round(float((negative < threshold).mean()), _DIGITS))
+        for threshold in thresholds
     ]
 
 
@@ -104,21 +112,21 @@ def _wins(above: Numbers, below: Numbers) -> Numbers:
 
 @lru_cache(maxsize=8)
 def weights(count: int, stream: int = 0) -> Numbers:
-    """Draw `count` questions with replacement, many times: a row for each draw, with the share of each question.
+    """Return bootstrap weights of `count` questions, shape (SAMPLES, count); each row sums to 1.
 
-    The same draws every time, so that methods are compared on the same ones; another `stream` draws independently.
+    The samples are seeded, so that all methods are compared on the same ones; each `stream` is independent.
     """
     random = np.random.default_rng((_SEED, stream))
-    drawn = random.multinomial(count, np.full(count, 1 / count), size=SAMPLES)
-    return drawn.astype(np.float64) / count
+    counts = random.multinomial(count, np.full(count, 1 / count), size=SAMPLES)
+    return counts.astype(np.float64) / count
 
 
 def interval(samples: Numbers) -> Interval:
-    """Return the 95 % interval of a figure over all draws (percentile method, Efron 1979)."""
+    """Return the 95 % confidence interval of bootstrap samples (percentile method, Efron 1979)."""
     low, high = np.percentile(samples, _PERCENTILES)
     return float(low), float(high)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Return the 95 % interval of a mean. `values` is not empty."""
+    """Return the 95 % confidence interval of a mean; `values` is not empty."""
     return interval(weights(len(values)) @ np.asarray(values, dtype=np.float64))

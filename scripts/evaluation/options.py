@@ -1,4 +1,4 @@
-"""What a benchmark's command line takes: which questions it asks, and where its figures go."""
+"""Command line options of the benchmarks: selection of questions and output files."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Command = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Questions of a folder of sets.
+    """A selection of labelled questions.
 
     Attributes:
-        data: the folder.
-        sets: names of sets; empty: all.
-        users: whom the questions are about; empty: all.
-        limit: most questions of each set; 0: all.
+        data: folder of the labelled sets.
+        sets: names of the sets; empty: all.
+        users: user ids of the questions; empty: all.
+        limit: maximum number of questions per set; 0: all.
     """
 
     data: Path
@@ -35,47 +35,54 @@ class Selection:
     limit: int
 
     def read(self) -> list[LabelledSet]:
-        """Read the sets that have such questions, with the messages of everybody.
+        """Read the sets that have selected questions, with the messages of all users.
 
         Raises:
-            LabelledDataError: a set is wrong, or there is no such question.
+            LabelledDataError: a set is invalid, or no question is selected.
         """
-        chosen = [item.of(self.users).thinned(self.limit) for item in read_sets(self.data, self.sets)]
-        if self.users and not any(message.questions for message in chosen):
-            raise LabelledDataError([f"{self.data} has no question about {', '.join(self.users)}"])
-        return [message for message in chosen if message.questions]
+        selected = [item.for_users(self.users).limited_to(self.limit) for item in read_sets(self.data, self.sets)]
+        if self.users and not any(item.questions for item in selected):
+            raise LabelledDataError([f"{self.data}: no questions of the users {', '.join(self.users)}"])
+        return [item for item in selected if item.questions]
 
 
-def listed(_: click.Context, __: click.Parameter, text: str) -> list[str]:
-    """Read names that are parted by commas."""
+def comma_separated(_: click.Context, __: click.Parameter, text: str) -> list[str]:
+    """Parse a comma-separated list of names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def selection_options(command: Command) -> Command:
-    """Add --data, --sets, --users and --limit, and give the command its `selection`."""
+    """Add the options --data, --sets, --users and --limit, and pass them to the command as `selection`."""
 
     @click.option(
         "--data",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         required=True,
-        help="Folder of the sets.",
+        help="Folder of the labelled sets.",
     )
-    @click.option("--sets", callback=listed, default="", help="The sets to use, parted by commas. Default: all.")
-    @click.option("--users", callback=listed, default="", help="Ask about these only, parted by commas. Default: all.")
     @click.option(
-        "--limit", type=click.IntRange(min=0), default=0, help="Questions of each set, spread over it. 0: all."
+        "--sets", callback=comma_separated, default="", help="Names of the sets, separated by commas. Default: all."
+    )
+    @click.option(
+        "--users", callback=comma_separated, default="", help="Ids of users, separated by commas. Default: all."
+    )
+    @click.option(
+        "--limit",
+        type=click.IntRange(min=0),
+        default=0,
+        help="Maximum number of questions per set, evenly spaced. 0: all.",
     )
     @functools.wraps(command)
-    def chosen(*, data: Path, sets: Sequence[str], users: Sequence[str], limit: int, **others: object) -> None:
+    def wrapper(*, data: Path, sets: Sequence[str], users: Sequence[str], limit: int, **others: object) -> None:
         command(selection=Selection(data, sets, users, limit), **others)
 
-    return chosen
+    return wrapper
 
 
-def _in_a_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse, before minutes of work, a file that cannot be made after them."""
+def _require_parent_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Reject an output file whose folder does not exist, before the measurement starts."""
     if path and not path.parent.is_dir():
-        raise click.BadParameter(f"there is no folder {path.parent}.")
+        raise click.BadParameter(f"the folder {path.parent} does not exist.")
     return path
 
 
@@ -84,43 +91,48 @@ json_file_option = click.option(
     "out",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    callback=_in_a_folder,
-    help="Where to write the figures.",
+    callback=_require_parent_folder,
+    help="Write the figures to this JSON file.",
 )
 
 
 def write_json(out: Path | None, figures: Mapping[str, Any]) -> None:
-    """Write the figures, if there is a file to write them to."""
+    """Write figures as JSON, unless `out` is None."""
     if out:
         out.write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A file and a folder; None: nobody wants it."""
+    """Output paths of a benchmark.
+
+    Attributes:
+        file: JSON file of the figures; None: not written.
+        charts: folder of the charts; None: not drawn.
+    """
 
     file: Path | None
     charts: Path | None
 
-    def write(self, sets: Sets, more: Mapping[str, Any]) -> None:
-        """Write what was measured of each set, and what else was measured."""
+    def write(self, sets: Sets, extra: Mapping[str, Any]) -> None:
+        """Write the figures of the sets and the additional figures that are not empty."""
         if self.charts:
             draw(sets, self.charts)
-        write_json(self.file, {"sets": sets, **{name: found for name, found in more.items() if found}})
+        write_json(self.file, {"sets": sets, **{name: figures for name, figures in extra.items() if figures}})
 
 
 def destination_options(command: Command) -> Command:
-    """Add --json and --charts, and give the command its `destination`."""
+    """Add the options --json and --charts, and pass them to the command as `destination`."""
 
     @json_file_option
     @click.option(
         "--charts",
         type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
         metavar="FOLDER",
-        help="Where to draw the figures: docs/charts has those of the pages.",
+        help="Write the charts to this folder; docs/charts has those of the documentation.",
     )
     @functools.wraps(command)
-    def chosen(*, out: Path | None, charts: Path | None, **others: object) -> None:
+    def wrapper(*, out: Path | None, charts: Path | None, **others: object) -> None:
         command(destination=Destination(out, charts), **others)
 
-    return chosen
+    return wrapper

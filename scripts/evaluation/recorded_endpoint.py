@@ -1,4 +1,4 @@
-"""A chat endpoint that answers from files: every prompt under the hash of its text, its answer beside it."""
+"""Chat completions endpoint that stores prompts in files and answers from files, both named by the prompt hash."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Reply = tuple[int, dict[str, Any]]
 
 
 class RecordedEndpoint:
-    """Answers `/v1/chat/completions` with the files of a folder, for one question at a time.
+    """Chat completions endpoint that answers from the files of a folder, for one question at a time.
 
-    A prompt is written to `HASH.prompt.md`. If there is a `HASH.answer.json`, its text is what the model says. Else the
-    request is refused, and so is every further one of the same question: what comes after a missing answer depends
-    on it.
+    Each prompt is written to `HASH.prompt.md`. If `HASH.answer.json` exists, its text is the reply of the model.
+    Otherwise the request and all further requests of the same question are rejected, because later prompts depend on
+    the missing answer.
 
     Args:
-        folder: where prompts and answers are; it exists.
+        folder: existing folder of prompts and answers.
 
     Attributes:
-        prompts: what was said to the model for the question in hand, without the schema, a text for each request.
-        is_waiting: whether one of them has no answer yet.
-        waiting: the hashes of all prompts so far that have none.
+        prompts: the prompts of the current question without the schema, one text per request.
+        is_waiting: whether a prompt of the current question has no answer.
+        waiting: hashes of all prompts without an answer.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,21 +42,21 @@ class RecordedEndpoint:
         self.waiting: set[str] = set()
 
     def begin(self) -> None:
-        """Begin with the next question."""
+        """Start the next question."""
         self.prompts = []
         self.is_waiting = False
 
     def answer(self, body: Body) -> Reply:
-        """Answer a request: the status and the body. A refusal is one after which nobody asks again."""
-        said = None if self.is_waiting else self._said(body)
-        if said is None:
+        """Return the HTTP status and body of a reply; a rejection has a status that clients do not retry."""
+        content = None if self.is_waiting else self._recorded_answer(body)
+        if content is None:
             self.is_waiting = True
-            return 401, {"error": {"message": "no answer was recorded"}}
-        message = {"role": "assistant", "content": said}
+            return 401, {"error": {"message": "no recorded answer for this prompt"}}
+        message = {"role": "assistant", "content": content}
         return 200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}
 
-    def _said(self, body: Body) -> str | None:
-        """Write a prompt down; returns its answer, None if there is none."""
+    def _recorded_answer(self, body: Body) -> str | None:
+        """Write the prompt of a request to its file; return the recorded answer, or None."""
         prompt = prompt_text(body)
         name = prompt_hash(prompt)
         self.prompts.append("\n\n".join(item["content"] for item in body["messages"]))
@@ -69,20 +69,20 @@ class RecordedEndpoint:
 
 
 def prompt_text(body: Body) -> str:
-    """Write a request of a chat for people: what the system says, what the user says, the schema of the answer."""
-    parts = [f"# {item['role'].capitalize()}\n\n{item['content']}" for item in body["messages"]]
+    """Format a chat request as Markdown: the messages, then the schema of the answer."""
+    sections = [f"# {item['role'].capitalize()}\n\n{item['content']}" for item in body["messages"]]
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
-    return "\n\n".join([*parts, f"# Schema\n\n{json.dumps(schema, ensure_ascii=False)}\n"])
+    return "\n\n".join([*sections, f"# Schema\n\n{json.dumps(schema, ensure_ascii=False)}\n"])
 
 
 def prompt_hash(prompt: str) -> str:
-    """Return what a prompt's files are called."""
+    """Return the hash of a prompt, 16 hexadecimal digits, which is the stem of its file names."""
     return hashlib.sha256(prompt.encode()).hexdigest()[:_DIGITS]
 
 
 @contextmanager
 def serving(endpoint: RecordedEndpoint) -> Iterator[str]:
-    """Serve an endpoint on a free port of this machine for the time of a `with`; returns the base URL."""
+    """Serve an endpoint on a free local port; yield the base URL."""
 
     def answer(path: str, body: Body) -> tuple[int, bytes]:
         status, reply = endpoint.answer(body) if path.endswith("/chat/completions") else (404, {})

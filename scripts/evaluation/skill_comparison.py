@@ -1,4 +1,4 @@
-"""`scripts/compare_skills`: the same questions with several recall skills, and what one finds that another does not."""
+"""`scripts/compare_skills`: comparison of recall skills on the same labelled questions."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ Answers = Mapping[str, Sequence[Answer]]
     multiple=True,
     required=True,
     metavar="SKILL",
-    help="A skill's name, or its folder, with a slash in the path. The others are compared with the first.",
+    help="Name of a skill, or a path with a slash to its folder. The first skill is the baseline.",
 )
 @click.option(
-    "--questions", type=_FILE, required=True, help="Labelled questions, in the form of sample/questions.jsonl."
+    "--questions", type=_FILE, required=True, help="Labelled questions, in the format of sample/questions.jsonl."
 )
-@click.option("--messages", type=_FILE, help="What was said: asks a server of its own that holds these messages.")
+@click.option("--messages", type=_FILE, help="Start a temporary server with these messages.")
 @click.option(
     "--skills-dir",
     "folders",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
-    help="With --messages: a folder of skills to look in. May be given several times.",
+    help="With --messages: folder of skills. Can be repeated.",
 )
 @json_file_option
 @target_option
@@ -71,45 +71,45 @@ def compare_skills(
     out: Path | None,
     target: Target,
 ) -> None:
-    """Compare recall skills on labelled questions: how much of the evidence each finds, and how fast.
+    """Compare the evidence recall and latency of recall skills on labelled questions.
 
-    With --messages a temporary server is started for it; else the server at --target is asked, which has to hold the
-    users' messages and the skills. Unanswerable questions count for the verdicts alone. Every category has a line for
-    each skill; then follow the questions for which a skill finds other evidence than the first.
+    With --messages, starts a temporary server; otherwise uses the server at --target, which must have the messages and
+    the skills. Unanswerable questions count only for the verdict metrics. The output has one line per category and
+    skill, then the questions for which a skill returns different evidence than the first skill.
     """
-    skills = skills_of(named, folders)
+    skills = parse_skills(named, folders)
     if messages is None and skills.folders:
         raise click.UsageError("A running server has its own skills: name them, or give --messages.")
     if messages and context.get_parameter_source("target") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--messages starts a server of its own: leave --target out.")
+        raise click.UsageError("--messages starts a temporary server and cannot be combined with --target.")
     try:
         answers = _answers(skills, questions, messages, target)
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
-    for part in shown(answers):
-        stdout_console().print(part)
+    for item in report(answers):
+        stdout_console().print(item)
     write_json(out, as_json(answers))
 
 
 def _answers(skills: Skills, questions: Path, messages: Path | None, target: Target) -> Answers:
     if messages is None:
-        asked = read_questions(questions)
+        question_list = read_questions(questions)
         with connect(target) as client:
-            return _ask(client, skills.names, asked)
+            return _ask(client, skills.names, question_list)
     labelled = read_set(messages.stem, messages, questions)
-    with _holding(labelled, skills) as client:
+    with _loaded_client(labelled, skills) as client:
         return _ask(client, skills.names, labelled.questions)
 
 
 @contextmanager
-def _holding(labelled: LabelledSet, skills: Skills) -> Iterator[Client]:
-    """Run a server that has the messages and the skills; returns a client of it."""
-    own = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILL_DIRS", "")]
-    settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, own))}
+def _loaded_client(labelled: LabelledSet, skills: Skills) -> Iterator[Client]:
+    """Run a server that has the messages and the skills; yield a client."""
+    skill_dirs = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILL_DIRS", "")]
+    settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, skill_dirs))}
     with temporary_server(settings) as server, connect(Target(server.target)) as client:
         load(client, labelled.path, labelled.messages)
-        with indexing_progress(stderr_console()) as tell:
-            wait_for_indexes(client, tell)
+        with indexing_progress(stderr_console()) as report_progress:
+            wait_for_indexes(client, report_progress)
         yield client
 
 
@@ -121,25 +121,25 @@ def _ask(client: Client, skills: Sequence[str], questions: Sequence[Question]) -
 
 @dataclass(frozen=True, slots=True)
 class Skills:
-    """Names of skills, each once, and the folders to look for them in, first ones first."""
+    """Unique names of skills, and the folders to search for them, in order of precedence."""
 
     names: tuple[str, ...]
     folders: tuple[Path, ...]
 
 
-def skills_of(given: Sequence[str], folders: Sequence[Path]) -> Skills:
-    """Read what stands for a skill: a name, or the path of its folder, which has a slash in it.
+def parse_skills(arguments: Sequence[str], folders: Sequence[Path]) -> Skills:
+    """Parse skill arguments: names, or paths of skill folders, which contain a slash.
 
     Raises:
-        click.UsageError: there is no skill at a path, or two have the same name.
+        click.UsageError: a folder has no skill file, or two skills have the same name.
     """
-    paths = [Path(text).resolve() if _is_path(text) else None for text in given]
-    names = [path.name if path else text for path, text in zip(paths, given, strict=True)]
-    for path, text in zip(paths, given, strict=True):
+    paths = [Path(text).resolve() if _is_path(text) else None for text in arguments]
+    names = [path.name if path else text for path, text in zip(paths, arguments, strict=True)]
+    for path, text in zip(paths, arguments, strict=True):
         if path and not (path / SKILL_FILE).is_file():
-            raise click.UsageError(f"There is no {SKILL_FILE} in {text}.")
+            raise click.UsageError(f"{text}: {SKILL_FILE} is missing.")
     if len(set(names)) < len(names):
-        raise click.UsageError("Two of the skills have the same name: a skill is known by the name of its folder.")
+        raise click.UsageError("Two skills have the same name; the name of a skill is that of its folder.")
     libraries = [path.parent for path in paths if path]
     return Skills(tuple(names), tuple(dict.fromkeys([*libraries, *(folder.resolve() for folder in folders)])))
 
@@ -149,8 +149,14 @@ def _is_path(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A question to which a skill finds other evidence than the first one: ids of labelled messages, sorted."""
+class EvidenceChange:
+    """A question for which a skill returns different evidence than the baseline.
+
+    Attributes:
+        question: the question.
+        gained: sorted ids of the evidence that only the skill returns.
+        lost: sorted ids of the evidence that only the baseline returns.
+    """
 
     question: Question
     gained: tuple[str, ...]
@@ -162,10 +168,10 @@ def ask_each(
 ) -> dict[str, list[Answer]]:
     """Ask every question with every skill.
 
-    Each skill is asked first in its turn, because who comes first waits for the embedding of the question.
+    The order of the skills rotates, because the first call for a question includes the embedding of the question.
 
     Raises:
-        NoMemoryError: a question was not answered, or there is no such skill.
+        NoMemoryError: a call failed, or a skill does not exist.
     """
     answers: dict[str, list[Answer]] = {skill: [] for skill in skills}
     for number, question in enumerate(questions):
@@ -178,71 +184,72 @@ def ask_each(
     return answers
 
 
-def changes(before: Sequence[Answer], after: Sequence[Answer]) -> Iterator[Change]:
-    """Return the questions whose evidence changed, in their order. Both answer the same questions."""
+def changes(before: Sequence[Answer], after: Sequence[Answer]) -> Iterator[EvidenceChange]:
+    """Yield the questions whose evidence differs; both arguments answer the same questions in the same order."""
     for old, new in zip(before, after, strict=True):
-        had, has = _evidence(old), _evidence(new)
-        if had != has:
-            yield Change(old.question, tuple(sorted(has - had)), tuple(sorted(had - has)))
+        baseline, changed_to = _evidence(old), _evidence(new)
+        if baseline != changed_to:
+            gained, lost = sorted(changed_to - baseline), sorted(baseline - changed_to)
+            yield EvidenceChange(old.question, tuple(gained), tuple(lost))
 
 
 def _evidence(answer: Answer) -> frozenset[str]:
-    return answer.question.evidence.intersection(answer.found.message_ids)
+    return answer.question.evidence.intersection(answer.result.message_ids)
 
 
 def as_json(answers: Answers) -> dict[str, Any]:
-    """Return the figures of each skill, and the changes of each against the first.
+    """Return the figures of each skill, and its evidence changes against the first skill, as JSON.
 
     `{"skills": {SKILL: {"all": figures, "categories": {CATEGORY: figures}}}, "changes": {SKILL: [{"question_id",
     "user_id", "category", "question", "gained", "lost"}]}}`.
     """
     return {
-        "skills": {skill: summarise(found) for skill, found in answers.items()},
-        "changes": {skill: [_record(item) for item in found] for skill, found in changed(answers).items()},
+        "skills": {skill: summarise(results) for skill, results in answers.items()},
+        "changes": {skill: [_record(item) for item in changed] for skill, changed in changes_by_skill(answers).items()},
     }
 
 
-def changed(answers: Answers) -> Mapping[str, Sequence[Change]]:
-    """Return the changes of each skill against the first one."""
+def changes_by_skill(answers: Answers) -> Mapping[str, Sequence[EvidenceChange]]:
+    """Return the evidence changes of each skill against the first skill."""
     first, *others = answers
     return {skill: list(changes(answers[first], answers[skill])) for skill in others}
 
 
-def shown(answers: Answers) -> Iterator[Table | Text]:
-    """Lay out the figures of each skill, and what changes from the first one to each other."""
-    yield skill_table({skill: summarise(found) for skill, found in answers.items()})
+def report(answers: Answers) -> Iterator[Table | Text]:
+    """Yield the table of figures, then the evidence changes of each skill against the first skill."""
+    yield skill_table({skill: summarise(results) for skill, results in answers.items()})
     first = next(iter(answers))
-    for skill, found in changed(answers).items():
+    for skill, changed in changes_by_skill(answers).items():
         yield Text()
-        yield from _lines(first, skill, found, len(answers[skill]))
+        yield from _change_lines(first, skill, changed, len(answers[skill]))
 
 
-def _lines(first: str, skill: str, found: Sequence[Change], asked: int) -> Iterator[Text]:
-    """Say which questions a skill answers from other evidence than the first."""
-    yield Text(f"{skill} against {first}: {len(found):,} of {pluralize(asked, 'question')} changed", style="bold")
-    for item in found:
-        asks = Text(one_line(item.question.text))
-        asks.truncate(_TEXT_MAX, overflow="ellipsis")
-        yield Text(f"  {one_line(item.question.question_id)}  {one_line(item.question.category)}  ").append_text(asks)
+def _change_lines(first: str, skill: str, changed: Sequence[EvidenceChange], questions: int) -> Iterator[Text]:
+    count = f"{len(changed):,} of {pluralize(questions, 'question')}"
+    yield Text(f"{skill} against {first}: {count} changed", style="bold")
+    for item in changed:
+        text = Text(one_line(item.question.text))
+        text.truncate(_TEXT_MAX, overflow="ellipsis")
+        yield Text(f"  {one_line(item.question.question_id)}  {one_line(item.question.category)}  ").append_text(text)
         for sign, ids, style in (("+", item.gained, "green"), ("−", item.lost, "red")):
             if ids:
                 yield Text(f"    {sign} {one_line(' '.join(ids))}", style=style)
 
 
-def _record(one: Change) -> dict[str, Any]:
-    asked = one.question
+def _record(change: EvidenceChange) -> dict[str, Any]:
+    question = change.question
     return {
-        "question_id": asked.question_id,
-        "user_id": asked.user_id,
-        "category": asked.category,
-        "question": asked.text,
-        "gained": list(one.gained),
-        "lost": list(one.lost),
+        "question_id": question.question_id,
+        "user_id": question.user_id,
+        "category": question.category,
+        "question": question.text,
+        "gained": list(change.gained),
+        "lost": list(change.lost),
     }
 
 
 def main() -> None:
-    """Run. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+    """Run the command. Exit codes: 0 success, 1 failure, 2 invalid usage."""
     sys.exit(compare_skills.main(prog_name="scripts/compare_skills"))
 
 

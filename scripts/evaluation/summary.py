@@ -1,4 +1,4 @@
-"""Figures over many answers, as the JSON of the results has them."""
+"""Aggregated metrics of answers, in the structure of the JSON output."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from evaluation.metrics import (
     refusal_curve,
     session_metrics,
 )
-from evaluation.view import Judged, conflict_metrics, is_right, view_metrics
+from evaluation.view import LabelledView, conflict_metrics, is_right, view_metrics
 from nomemory.client.prompt_passages import tokens
 
 Figures = dict[str, Any]
-"""Metrics by name. `ci` has the 95 % intervals of those that have one, by the same names."""
+"""Metrics by name; `ci` maps metric names to 95 % confidence intervals."""
 
 _DIGITS: Final = 4
 
-Found = dict[str, tuple[float, Interval | None]]
+Metrics = dict[str, tuple[float, Interval | None]]
 Value = Callable[[Answer], float | None]
 
 
 def summarise(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> dict[str, Any]:
-    """Sum up the answers of one method to one set: `{"all": figures, "categories": {…}, "languages": {…}}`.
+    """Return the metrics of one method on one set: `{"all": figures, "categories": {…}, "languages": {…}}`.
 
-    Unanswerable questions count for verdicts, contradictions and costs alone. A group of answerable questions is held
-    against all unanswerable ones of the set, and the other way round. A figure that nothing can be said about is left
-    out; `languages` is, where questions name none. An answer that waits for a model counts for `waiting` alone.
+    Unanswerable questions count only for verdicts, contradictions and costs. For verdict metrics, a group that has only
+    answerable questions is compared with all unanswerable questions of the set, and vice versa. Undefined metrics are
+    omitted, as is `languages` if no question has a language. Answers that wait for a model count only for `waiting`.
 
     Args:
-        answers: what the method said.
-        off_topic: what it said to questions about somebody else.
+        answers: answers to the questions of the set.
+        off_topic: answers to the questions moved to other users.
     """
-    recorded = any(answer.found.prompts for answer in answers)
-    asked, answers = answers, [answer for answer in answers if not answer.found.is_waiting]
-    waiting = {"waiting": len(asked) - len(answers)} if recorded else {}
+    recorded = any(answer.result.prompts for answer in answers)
+    all_answers, answers = answers, [answer for answer in answers if not answer.result.is_waiting]
+    waiting = {"waiting": len(all_answers) - len(answers)} if recorded else {}
     everything = waiting | _figures(answers, answers)
     curve = _curve(answers)
     languages = _groups(answers, lambda item: item.question.language)
@@ -61,12 +61,12 @@ def _groups(answers: Sequence[Answer], name: Callable[[Answer], str]) -> dict[st
 
 
 def _off_topic(answers: Sequence[Answer]) -> Figures:
-    refused = [not answer.found.is_supported for answer in answers if answer.found.is_supported is not None]
+    refused = [not answer.result.is_supported for answer in answers if answer.result.is_supported is not None]
     return {"off_topic_refused": round(fmean(refused), _DIGITS)} if refused else {}
 
 
 def _curve(answers: Sequence[Answer]) -> list[tuple[float, float]]:
-    answerable, unanswerable = _parted(answers, lambda item: item.found.sufficiency)
+    answerable, unanswerable = _partition(answers, lambda item: item.result.sufficiency)
     return refusal_curve(answerable, unanswerable) if answerable and unanswerable else []
 
 
@@ -75,94 +75,94 @@ def _figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures
     figures: Figures = {
         "questions": len(answers),
         "answerable": len(answerable),
-        "cut_questions": sum(answer.found.is_cut for answer in answers),
+        "cut_questions": sum(answer.result.is_cut for answer in answers),
     }
     intervals: dict[str, Interval] = {}
-    _add(figures, intervals, _evidence(answerable))
+    _add(figures, intervals, _evidence_metrics(answerable))
     _add(figures, intervals, _verdicts(answers, everything))
     _add(figures, intervals, _views(answers))
     _add(figures, intervals, _costs(answers))
-    _add(figures, intervals, _asked_of_model(answers))
+    _add(figures, intervals, _prompt_metrics(answers))
     figures["ci"] = {name: [round(bound, _DIGITS) for bound in bounds] for name, bounds in intervals.items()}
     return figures
 
 
-def _add(figures: Figures, intervals: dict[str, Interval], found: Found) -> None:
-    for name, (value, bounds) in found.items():
+def _add(figures: Figures, intervals: dict[str, Interval], metrics: Metrics) -> None:
+    for name, (value, bounds) in metrics.items():
         figures[name] = round(value, _DIGITS)
         if bounds is not None:
             intervals[name] = bounds
 
 
-def _evidence(answers: Sequence[Answer]) -> Found:
-    judged = [_judged(answer) for answer in answers]
-    names = dict.fromkeys(name for item in judged for name in item)
-    return {name: _mean([item[name] for item in judged if name in item]) for name in names}
+def _evidence_metrics(answers: Sequence[Answer]) -> Metrics:
+    by_answer = [_answer_metrics(answer) for answer in answers]
+    names = dict.fromkeys(name for metrics in by_answer for name in metrics)
+    return {name: _mean([metrics[name] for metrics in by_answer if name in metrics]) for name in names}
 
 
-def _judged(answer: Answer) -> dict[str, float]:
-    ranked, evidence = answer.found.message_ids, answer.question.evidence
-    judged = ranking_metrics(ranked, evidence) | session_metrics(ranked, evidence, answer.question.conversations)
-    if answer.found.is_supported is not None:  # it chose its evidence; a ranking is as long as one asks for
-        judged["evidence_recall"] = len(evidence.intersection(ranked)) / len(evidence)
-        judged["precision"] = precision(ranked, evidence)
-        judged["evidence_messages"] = float(len(ranked))
-    return judged
+def _answer_metrics(answer: Answer) -> dict[str, float]:
+    ranked, evidence = answer.result.message_ids, answer.question.evidence
+    metrics = ranking_metrics(ranked, evidence) | session_metrics(ranked, evidence, answer.question.conversations)
+    if answer.result.is_supported is not None:  # selects its evidence; other methods return as many as requested
+        metrics["evidence_recall"] = len(evidence.intersection(ranked)) / len(evidence)
+        metrics["precision"] = precision(ranked, evidence)
+        metrics["evidence_messages"] = float(len(ranked))
+    return metrics
 
 
-def _verdicts(answers: Sequence[Answer], everything: Sequence[Answer]) -> Found:
-    found: Found = {}
-    scores = _sides(answers, everything, lambda item: item.found.sufficiency)
+def _verdicts(answers: Sequence[Answer], everything: Sequence[Answer]) -> Metrics:
+    metrics: Metrics = {}
+    scores = _partition_with_fallback(answers, everything, lambda item: item.result.sufficiency)
     if all(scores):
-        found["sufficiency_auc"] = auc(*scores)
-    right = _sides(answers, everything, _verdict_is_right)
+        metrics["sufficiency_auc"] = auc(*scores)
+    right = _partition_with_fallback(answers, everything, _verdict_is_right)
     if all(right):
-        found["balanced_accuracy"] = balanced_accuracy(*right)
-    for name, values in zip(("answered", "refused"), _parted(answers, _verdict_is_right), strict=True):
+        metrics["balanced_accuracy"] = balanced_accuracy(*right)
+    for name, values in zip(("answered", "refused"), _partition(answers, _verdict_is_right), strict=True):
         if values:
-            found[name] = _mean(values)
-    return found
+            metrics[name] = _mean(values)
+    return metrics
 
 
-def _views(answers: Sequence[Answer]) -> Found:
-    labelled = [(answer, answer.found.view) for answer in answers if answer.question.verdict]
-    verdicts = [(Judged(item.question, view), item.found.verdict) for item, view in labelled if view]
+def _views(answers: Sequence[Answer]) -> Metrics:
+    labelled = [(answer, answer.result.view) for answer in answers if answer.question.verdict]
+    verdicts = [(LabelledView(item.question, view), item.result.verdict) for item, view in labelled if view]
     if not verdicts:
         return {}
     judged = [item for item, _ in verdicts]
     answerable = [verdict for verdict in verdicts if verdict[0].question.is_answerable]
     right = {
-        name: _mean([float(is_right(*item)) for item in of])
-        for name, of in (("right", verdicts), ("right_answerable", answerable))
-        if of
+        name: _mean([float(is_right(*item)) for item in group])
+        for name, group in (("right", verdicts), ("right_answerable", answerable))
+        if group
     }
     metrics = view_metrics([item for item in judged if item.question.is_answerable and item.question.needed])
     return right | {name: (value, None) for name, value in (metrics | conflict_metrics(judged)).items()}
 
 
-def _costs(answers: Sequence[Answer]) -> Found:
+def _costs(answers: Sequence[Answer]) -> Metrics:
     if not answers:
         return {}
     costs = [answer.cpu_ms for answer in answers if answer.cpu_ms is not None]
-    cpu: Found = {"cpu_p50_ms": (median(costs), None)} if costs else {}
+    cpu: Metrics = {"cpu_p50_ms": (median(costs), None)} if costs else {}
     return {"latency_p50_ms": (median(answer.latency_ms for answer in answers), None)} | cpu
 
 
-def _asked_of_model(answers: Sequence[Answer]) -> Found:
-    """Sum up the prompts of which a record was kept: how many a question took, and how long one is."""
-    prompts = [prompt for answer in answers for prompt in answer.found.prompts]
+def _prompt_metrics(answers: Sequence[Answer]) -> Metrics:
+    """Return the number and the lengths of the recorded prompts."""
+    prompts = [prompt for answer in answers for prompt in answer.result.prompts]
     if not prompts:
         return {}
     lengths = {"prompt_tokens": [tokens(item) for item in prompts], "prompt_chars": [len(item) for item in prompts]}
-    by_rules = sum(answer.found.is_by_rules for answer in answers)
-    found: Found = {"calls": (len(prompts) / len(answers), None), "by_rules": (by_rules, None)}
+    by_rules = sum(answer.result.is_by_rules for answer in answers)
+    metrics: Metrics = {"calls": (len(prompts) / len(answers), None), "by_rules": (by_rules, None)}
     for name, values in lengths.items():
-        found |= {f"{name}_p{rank}": (float(np.percentile(values, rank)), None) for rank in (50, 95)}
-    return found
+        metrics |= {f"{name}_p{rank}": (float(np.percentile(values, rank)), None) for rank in (50, 95)}
+    return metrics
 
 
 def _verdict_is_right(answer: Answer) -> float | None:
-    verdict = answer.found.is_supported
+    verdict = answer.result.is_supported
     return None if verdict is None else float(verdict is answer.question.is_answerable)
 
 
@@ -170,16 +170,18 @@ def _mean(values: Sequence[float]) -> tuple[float, Interval]:
     return fmean(values), mean_interval(values)
 
 
-def _sides(answers: Sequence[Answer], everything: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
-    """Return the values of answerable and unanswerable questions; a side that is missing is that of the whole set."""
-    (ours, theirs), (all_ours, all_theirs) = _parted(answers, value), _parted(everything, value)
-    return ours or all_ours, theirs or all_theirs
+def _partition_with_fallback(
+    answers: Sequence[Answer], everything: Sequence[Answer], value: Value
+) -> tuple[list[float], list[float]]:
+    """Return the values of answerable and of unanswerable questions; an empty side is replaced by that of the set."""
+    (positive, negative), (all_positive, all_negative) = _partition(answers, value), _partition(everything, value)
+    return positive or all_positive, negative or all_negative
 
 
-def _parted(answers: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
-    """Return the values of answerable and of unanswerable questions, so far as they have one."""
+def _partition(answers: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
+    """Return the values of answerable and of unanswerable questions, without those that are None."""
     sides: tuple[list[float], list[float]] = ([], [])
     for answer in answers:
-        if (known := value(answer)) is not None:
-            sides[not answer.question.is_answerable].append(known)
+        if (number := value(answer)) is not None:
+            sides[not answer.question.is_answerable].append(number)
     return sides

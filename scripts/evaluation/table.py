@@ -1,4 +1,4 @@
-"""The results as tables for people."""
+"""Result tables for the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BY_CATEGORY: Final = (
     *("hit@1", "hit@6", "recall@6", "recall@10", "mrr", "answered", "refused"),
     *("right", "view_full", "view_recall", "view_precision"),
 )
-_OF_SKILLS: Final = (
+_SKILL_METRICS: Final = (
     *("evidence_recall", "precision", "hit@1", "answered", "refused"),
     "latency_p50_ms",
 )
@@ -59,23 +59,23 @@ _SHORT: Final = {
 
 
 def tables(name: str, by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[Text | Table]:
-    """Lay out the results of one set: rankings, verdicts where there are some, and categories, each with a title."""
+    """Yield the tables of one set with titles: rankings, verdicts, memory views, prompts, categories and languages."""
     total = {method: result["all"] for method, result in by_method.items()}
     rows = [((method,), figures) for method, figures in total.items()]
-    asked = next(iter(total.values()))
-    yield _title(f"{name}: {asked['questions']:,} questions, {asked['answerable']:,} answerable")
+    first = next(iter(total.values()))
+    yield _title(f"{name}: {first['questions']:,} questions, {first['answerable']:,} answerable")
     yield _table(("method",), rows, (*_RANKING, *_COSTS))
     judged = [row for row in rows if any(metric in row[1] for metric in _VERDICTS)]
     if judged:
-        yield _title(f"{name}: answerable or not")
+        yield _title(f"{name}: answerability")
         yield _table(("method",), judged, _VERDICTS)
     composed = [row for row in rows if any(metric in row[1] for metric in _VIEWS)]
     if composed:
-        yield _title(f"{name}: the memory view")
+        yield _title(f"{name}: memory view")
         yield _table(("method",), composed, _VIEWS)
     modelled = [row for row in rows if "waiting" in row[1]]
     if modelled:
-        yield _title(f"{name}: what the model was asked")
+        yield _title(f"{name}: prompts")
         yield _table(("method",), modelled, _MODEL)
     yield _title(f"{name}, by category")
     yield _table(("category", "method", "n"), list(_groups(by_method, "categories")), _BY_CATEGORY)
@@ -86,19 +86,19 @@ def tables(name: str, by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[Te
 
 
 def left_out_table(figures: Mapping[str, Any]) -> Table:
-    """Lay out what `--leave-one-out` measured."""
-    name = f"{figures['people']} people, each left out"
+    """Return the table of `--leave-one-out`."""
+    name = f"{figures['people']} users, leave-one-out"
     return _table(("memory view",), [((name,), dict(figures))], (*_VIEWS, "answered", "off_topic_refused"))
 
 
 def skill_table(by_skill: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Lay out the results of several skills, category by category."""
+    """Return the table of several skills by category."""
     rows = [(("all", skill, f"{result['all']['questions']:,}"), result["all"]) for skill, result in by_skill.items()]
-    return _table(("category", "skill", "n"), [*rows, *_groups(by_skill, "categories")], _OF_SKILLS)
+    return _table(("category", "skill", "n"), [*rows, *_groups(by_skill, "categories")], _SKILL_METRICS)
 
 
 def _groups(by_method: Mapping[str, Mapping[str, Any]], kind: str) -> Iterator[tuple[tuple[str, ...], Figures]]:
-    """Walk the figures of `categories` or `languages`, group by group, method by method."""
+    """Yield the row keys and figures of `categories` or `languages` for each group and method."""
     for group in sorted({name for result in by_method.values() for name in result.get(kind, {})}):
         for method, result in by_method.items():
             figures = result[kind][group]
@@ -110,7 +110,7 @@ def _title(text: str) -> Text:
 
 
 def _table(keys: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Figures]], metrics: Sequence[str]) -> Table:
-    """Lay out rows; columns without a figure are left out, and a first cell that repeats is written once."""
+    """Return a table; omit columns without figures and repeated values of the first column."""
     shown = [metric for metric in metrics if any(metric in figures for _, figures in rows)]
     table = Table(box=None, pad_edge=False)
     for key in keys:
@@ -125,7 +125,7 @@ def _table(keys: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Figures]],
 
 
 def cell(figures: Figures, metric: str) -> Text:
-    """Write a figure; shares without their leading 0, the chosen ones with their interval."""
+    """Format a figure; omit the leading zero of shares and add the confidence interval to selected metrics."""
     if metric not in figures:
         return Text("")
     if metric.endswith("_ms") or metric == "evidence_messages":
@@ -142,5 +142,5 @@ def cell(figures: Figures, metric: str) -> Text:
 
 
 def share(value: float) -> str:
-    """Write a number from 0 to 1 with three digits: `.741`."""
+    """Format a number from 0 to 1 with three digits and no leading zero: `.741`."""
     return f"{value:.3f}".removeprefix("0")

@@ -1,4 +1,4 @@
-"""A fresh server in a process of its own, over a directory that goes away with it, and the CPU time that it uses."""
+"""Temporary server process with a temporary data directory, and its CPU time."""
 
 from __future__ import annotations
 
@@ -17,71 +17,77 @@ import child_process
 _NOMEMORY: Final = str(Path(sys.executable).with_name("nomemory"))
 _EXIT_MAX_S: Final = 20.0
 _PROC: Final = Path("/proc")
-_ELSEWHERE: Final = tuple(
+_NOT_INHERITED: Final = tuple(
     f"NOMEMORY_{name}"
     for name in (
-        *("DATA", "LISTEN", "HTTP", "QDRANT", "API_KEY", "JW", "TLS", "INSECURE", "RECALL_QUERY"),
-        *("TARGET", "USER", "LOG_LEVEL", "DRAIN_S"),
+        *("DATA", "LISTEN", "HTTP", "QDRANT", "API_KEY", "JW", "TLS", "INSECURE", "RECALL_UPSTREAM", "METRICS"),
+        *("TARGET", "USER", "LOG_LEVEL", "DRAIN"),
     )
 )
-"""How the names of settings begin that belong to another server: where it keeps things, and who may call it."""
+"""Prefixes of the settings that a temporary server must not inherit: storage, addresses and authentication."""
 
 
 class ServerStartError(Exception):
-    """The server did not start. It has said why on standard error."""
+    """Raised if the server does not start; its standard error has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemporaryServer:
-    """A running server: its address, its process, and the URL at which it serves HTTP; empty: it does not."""
+    """A running server.
+
+    Attributes:
+        target: HOST:PORT of the gRPC API.
+        process_id: id of the server process.
+        http: URL of the HTTP API; empty if it is disabled.
+    """
 
     target: str
     process_id: int
     http: str = ""
 
     def cpu_ms(self) -> float | None:
-        """Return the CPU time of its whole process tree; None where the system does not tell."""
+        """Return the CPU time of the process tree in milliseconds; None if the system does not report it."""
         return cpu_ms(process_tree(self.process_id))
 
 
 @contextmanager
 def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryServer]:
-    """Run a server for the time of a `with`, on a free port of this machine, without credentials.
+    """Run a server on a free local port without authentication.
 
     Args:
-        overrides: settings as environment variables, over those of this process that say how to search; None: unset.
+        overrides: settings as environment variables, which override the inherited ones; None: unset the variable.
 
     Raises:
-        ServerStartError: see there.
+        ServerStartError: the server did not start.
     """
     with tempfile.TemporaryDirectory(prefix="nomemory-") as data:
-        own = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "0"}
-        wanted = {**_inherited(), **own, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
-        environment = {name: value for name, value in wanted.items() if value is not None}
+        defaults = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "0"}
+        settings = {**_inherited(), **defaults, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
+        environment = {name: value for name, value in settings.items() if value is not None}
         with child_process.start(_NOMEMORY, "serve", environment=environment) as process:
             try:
                 target = ready_address(process)
-                http = ready_address(process) if wanted.get("NOMEMORY_HTTP_LISTEN") else ""
+                http = ready_address(process) if settings.get("NOMEMORY_HTTP_LISTEN") else ""
                 yield TemporaryServer(target, process.pid, http)
             finally:
                 _stop(process)
 
 
 def _inherited() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(_ELSEWHERE)}
+    return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
 
 
 def ready_address(process: subprocess.Popen[str]) -> str:
-    """Read the address from the line by which `nomemory serve` says that it is ready.
+    """Read the address from the readiness line of `nomemory serve`.
 
     Raises:
-        ServerStartError: it ended instead.
+        ServerStartError: the process exited before it was ready.
     """
     ready = process.stdout.readline().split() if process.stdout else []
     for word in ready:
         if ":" in word:
             return word.rstrip(".")
-    raise ServerStartError("the server did not start")
+    raise ServerStartError("the server did not start: see its standard error")
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
@@ -93,26 +99,26 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def process_tree(pid: int) -> list[int]:
-    """Return a process and all its descendants; only itself where the system does not list them."""
+    """Return the ids of a process and its descendants; only `pid` if the system does not list children."""
     children = [child for thread in (_PROC / f"{pid}/task").glob("*") for child in _children(thread)]
-    return [pid] + [below for child in children for below in process_tree(child)]
+    return [pid] + [descendant for child in children for descendant in process_tree(child)]
 
 
 def cpu_ms(pids: list[int]) -> float | None:
-    """Return the CPU time that processes have used so far, over all running threads; None where it is unknown."""
-    spent = [_thread_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
-    return sum(spent) / 1e6 if spent else None
+    """Return the CPU time of the running threads of processes in milliseconds; None if it is not available."""
+    thread_ns = [_thread_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
+    return sum(thread_ns) / 1e6 if thread_ns else None
 
 
 def _children(thread: Path) -> list[int]:
     try:
         return [int(child) for child in (thread / "children").read_text(encoding="ascii").split()]
-    except (FileNotFoundError, ProcessLookupError):  # it has just ended, or the system does not tell
+    except (FileNotFoundError, ProcessLookupError):  # the thread has exited, or the system does not report children
         return []
 
 
 def _thread_ns(thread: Path) -> int:
     try:
         return int((thread / "schedstat").read_text(encoding="ascii").split()[0])
-    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+    except (FileNotFoundError, ProcessLookupError):  # the thread has exited
         return 0

@@ -1,7 +1,7 @@
-"""The same questions asked of servers with other settings.
+"""Measurements with changed server settings: ablation of ranking features, and leave-one-out thresholds.
 
-Without each step of the hybrid ranking: what is it worth? And at operating points that were chosen on other people:
-nobody's questions are judged at points that they helped to choose.
+The ablation measures HybridSearch without each ranking feature. The leave-one-out evaluation measures each user at
+thresholds that were chosen on the other users.
 """
 
 from __future__ import annotations
@@ -14,114 +14,121 @@ from rich.table import Table
 from rich.text import Text
 
 from evaluation.asking import HYBRID, Answer
-from evaluation.view import Judged, view_metrics
+from evaluation.view import LabelledView, view_metrics
 from nomemory.server.search.hybrid.weights import STEPS
 
-QUOTED: Final = "NOMEMORY_RECALL_QUOTE_THRESHOLD"
-QUOTED_AT: Final = (0.08, 0.1, 0.11, 0.125, 0.15, 0.175)
-"""The cuts that are tried: from what probability on a message is quoted."""
-_ANSWERED: Final = 0.92
-"""Share of the others' answerable questions that a verdict's threshold must leave answered."""
+QUOTE_SETTING: Final = "NOMEMORY_RECALL_QUOTE_THRESHOLD"
+QUOTE_THRESHOLDS: Final = (0.08, 0.1, 0.11, 0.125, 0.15, 0.175)
+"""Candidate thresholds: minimum probability of a quoted message."""
+_MIN_ANSWERED: Final = 0.92
+"""Minimum share of the answerable questions of the other users that the verdict threshold must keep answered."""
 _DIGITS: Final = 4
 
-SETTING: Final = "NOMEMORY_HYBRID_DISABLED_FEATURES"
-WHOLE: Final = "everything"
+DISABLED_FEATURES: Final = "NOMEMORY_HYBRID_DISABLED_FEATURES"
+BASELINE: Final = "everything"
 _ABLATED: Final = ("recall@6", "recall@10", "hit@1", "hit@6")
 
 Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""Figures by set, method, and category or `all`."""
+"""Figures by set, by method, and by category or `all`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a recall said: to the labelled questions of a set, and to those about somebody else."""
+class RecallAnswers:
+    """Recall answers to the labelled questions, and to the questions moved to other users."""
 
     answers: Sequence[Answer]
     off_topic: Sequence[Answer]
 
 
-Recalled = Callable[[Mapping[str, str]], Asked]
-"""Ask everything of a server with these settings."""
-Measured = Callable[[Mapping[str, str]], Results]
-"""Measure with further settings of the server."""
+RunRecalls = Callable[[Mapping[str, str]], RecallAnswers]
+"""Runs all recalls on a server with additional settings."""
+Measure = Callable[[Mapping[str, str]], Results]
+"""Measures a server with additional settings."""
 
 
-def leave_one_out(recalled: Recalled) -> dict[str, Any]:
-    """Return the figures of left-out people: the cut and the verdict's threshold are the others' choice.
+def leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:
+    """Return the figures of each user at thresholds that were chosen on the other users.
 
-    The cut has the greatest harmonic mean of view_recall and view_precision on the others. The threshold is the
-    greatest that leaves 92 % of their answerable questions answered.
+    The quote threshold maximizes the harmonic mean of view_recall and view_precision. The verdict threshold is the
+    highest one that keeps 92 % of the answerable questions answered.
     """
-    by_cut = {cut: recalled({QUOTED: str(cut)}) for cut in QUOTED_AT}
-    people = sorted({answer.question.user_id for answer in by_cut[QUOTED_AT[0]].answers if answer.question.verdict})
+    by_cut = {cut: run_recalls({QUOTE_SETTING: str(cut)}) for cut in QUOTE_THRESHOLDS}
+    people = sorted(
+        {answer.question.user_id for answer in by_cut[QUOTE_THRESHOLDS[0]].answers if answer.question.verdict}
+    )
     cuts = {person: _best_cut(by_cut, person) for person in people}
     judged = [item for person in people for item in _judged(by_cut[cuts[person]].answers, person.__eq__)]
     figures = {name: round(value, _DIGITS) for name, value in view_metrics(judged).items()}
-    return {"people": len(people), "cuts": cuts, **figures, **_verdicts(by_cut[QUOTED_AT[0]], people)}
+    return {"people": len(people), "cuts": cuts, **figures, **_verdicts(by_cut[QUOTE_THRESHOLDS[0]], people)}
 
 
-def _best_cut(by_cut: Mapping[float, Asked], person: str) -> float:
-    def worth(cut: float) -> float:
+def _best_cut(by_cut: Mapping[float, RecallAnswers], person: str) -> float:
+    def f1(cut: float) -> float:
         metrics = view_metrics(_judged(by_cut[cut].answers, lambda user: user != person))
         recall, precision = metrics.get("view_recall", 0.0), metrics.get("view_precision", 0.0)
         return 2 * recall * precision / (recall + precision) if recall + precision else 0.0
 
-    return max(by_cut, key=worth)
+    return max(by_cut, key=f1)
 
 
-def _judged(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[Judged]:
+def _judged(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[LabelledView]:
     return [
-        Judged(answer.question, answer.found.view)
+        LabelledView(answer.question, answer.result.view)
         for answer in answers
-        if answer.found.view
+        if answer.result.view
         and answer.question.is_answerable
         and answer.question.needed
         and belongs(answer.question.user_id)
     ]
 
 
-def _verdicts(asked: Asked, people: Sequence[str]) -> dict[str, float]:
-    answered = [item for person in people for item in _passed(asked.answers, asked.answers, person, answerable=True)]
+def _verdicts(recalls: RecallAnswers, people: Sequence[str]) -> dict[str, float]:
+    answered = [
+        item for person in people for item in _passes(recalls.answers, recalls.answers, person, answerable=True)
+    ]
     refused = [
-        not item for person in people for item in _passed(asked.off_topic, asked.answers, person, answerable=False)
+        not item for person in people for item in _passes(recalls.off_topic, recalls.answers, person, answerable=False)
     ]
     shares = {"answered": answered, "off_topic_refused": refused}
     return {name: round(sum(values) / len(values), _DIGITS) for name, values in shares.items() if values}
 
 
-def _passed(answers: Sequence[Answer], known: Sequence[Answer], person: str, *, answerable: bool) -> Iterator[bool]:
-    """Return whether each of a person's questions reaches the threshold that the others chose."""
-    others = sorted(_scores(known, lambda user: user != person, answerable=True))
-    least = others[int(len(others) * (1 - _ANSWERED))] if others else 0.0
-    yield from (score >= least for score in _scores(answers, lambda user: user == person, answerable=answerable))
+def _passes(answers: Sequence[Answer], labelled: Sequence[Answer], person: str, *, answerable: bool) -> Iterator[bool]:
+    """Yield whether each question of a user reaches the verdict threshold of the other users."""
+    others = sorted(_scores(labelled, lambda user: user != person, answerable=True))
+    threshold = others[int(len(others) * (1 - _MIN_ANSWERED))] if others else 0.0
+    yield from (score >= threshold for score in _scores(answers, lambda user: user == person, answerable=answerable))
 
 
 def _scores(answers: Sequence[Answer], belongs: Callable[[str], bool], *, answerable: bool) -> list[float]:
     return [
-        answer.found.sufficiency
+        answer.result.sufficiency
         for answer in answers
-        if answer.found.sufficiency is not None
+        if answer.result.sufficiency is not None
         and answer.question.is_answerable is answerable
         and belongs(answer.question.user_id)
     ]
 
 
-def ablation(measured: Measured) -> dict[str, dict[str, Mapping[str, float]]]:
-    """Measure HybridSearch as it is, then without each of its steps; returns figures by set and step left out."""
-    by_step = {WHOLE: measured({SETTING: ""})} | {step: measured({SETTING: step}) for step in STEPS}
-    return {name: {step: results[name][HYBRID]["all"] for step, results in by_step.items()} for name in by_step[WHOLE]}
+def ablation(measure: Measure) -> dict[str, dict[str, Mapping[str, float]]]:
+    """Measure HybridSearch with all features and without each feature; return figures by set and disabled feature."""
+    by_step = {BASELINE: measure({DISABLED_FEATURES: ""})}
+    by_step |= {step: measure({DISABLED_FEATURES: step}) for step in STEPS}
+    return {
+        name: {step: results[name][HYBRID]["all"] for step, results in by_step.items()} for name in by_step[BASELINE]
+    }
 
 
 def ablation_tables(by_set: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[Text | Table]:
-    """Lay it out: a table for each set, the difference that a step makes in brackets."""
+    """Yield a title and a table for each set, with the difference from the baseline in parentheses."""
     for name, by_step in by_set.items():
-        table = Table("left out", *_ABLATED, box=None)
+        table = Table("disabled feature", *_ABLATED, box=None)
         for step, figures in by_step.items():
-            table.add_row(step if step != WHOLE else "nothing", *_cells(figures, by_step[WHOLE]))
-        yield Text(f"\n{name}: HybridSearch without a step", style="bold")
+            table.add_row(step if step != BASELINE else "none", *_cells(figures, by_step[BASELINE]))
+        yield Text(f"\n{name}: HybridSearch ablation", style="bold")
         yield table
 
 
-def _cells(figures: Mapping[str, float], whole: Mapping[str, float]) -> Iterator[str]:
+def _cells(figures: Mapping[str, float], baseline: Mapping[str, float]) -> Iterator[str]:
     for metric in _ABLATED:
-        yield f"{figures[metric]:.3f} ({figures[metric] - whole[metric]:+.3f})"
+        yield f"{figures[metric]:.3f} ({figures[metric] - baseline[metric]:+.3f})"

@@ -1,4 +1,4 @@
-"""What a memory view is worth, judged by labels."""
+"""Quality metrics of memory views, based on labels."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from nomemory.v1 import recall_service_pb2 as pb
 _SUPPORTED: Final = "SUPPORTED"
 _POSSIBLE: Final = "POSSIBLE"
 Cited = frozenset[str]
-"""The ids of the messages that a statement cites."""
+"""Ids of the messages that a statement cites."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A memory view, as far as it is judged.
+    """The citations of a memory view.
 
     Attributes:
-        statements: what each statement cites, in the order of the view.
-        conflicts: the pairs of statements that are said to contradict each other.
+        statements: cited message ids of each statement, in view order.
+        conflicts: cited message ids of the statement pairs that are reported as contradictory.
     """
 
     statements: tuple[Cited, ...] = ()
@@ -29,15 +29,15 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A question with labels, and the view that was composed for it."""
+class LabelledView:
+    """A labelled question and the memory view that answers it."""
 
     question: Question
     view: View
 
 
 def view_of(reply: pb.RecallResponse) -> View:
-    """Read the view of a reply: its sections one after another."""
+    """Return the citations of a reply, section by section."""
     sections = reply.memory_view
     statements = (*sections.preferences, *sections.profile, *sections.constraints)
     return View(
@@ -46,57 +46,57 @@ def view_of(reply: pb.RecallResponse) -> View:
     )
 
 
-def view_metrics(judged: Sequence[Judged]) -> dict[str, float]:
-    """Judge the views of answerable questions that say what has to be known. All figures are 0 to 1.
+def view_metrics(judged: Sequence[LabelledView]) -> dict[str, float]:
+    """Return the metrics of views of answerable questions with required facts, all from 0 to 1.
 
-    `view_recall` is the share of needed things that some statement cites. `view_full` is the share of questions all of
-    whose needed things are cited. `view_precision` is the share of statements that cite evidence, or a message that
-    states an old value. `current_first` looks at questions for the current value that have an old one: it is the share
-    whose new value is cited ahead of every statement of the old one. Figures that cannot be known are left out.
+    `view_recall`: share of required facts that a statement cites. `view_full`: share of questions with all required
+    facts cited. `view_precision`: share of statements that cite evidence or a message with an outdated value.
+    `current_first`: share of the questions about a changed value whose first citation of the new value precedes all
+    citations of the old one. Undefined metrics are omitted.
     """
-    found = [[_is_cited(needed, item.view) for needed in item.question.needed] for item in judged]
+    cited_facts = [[_is_cited(needed, item.view) for needed in item.question.needed] for item in judged]
     relevant = [_is_relevant(cited, item.question) for item in judged for cited in item.view.statements]
     changed = [item for item in judged if _has_changed(item.question)]
     shares: dict[str, Sequence[bool]] = {
-        "view_recall": [cited for of_question in found for cited in of_question],
-        "view_full": [all(of_question) for of_question in found],
+        "view_recall": [is_cited for facts in cited_facts for is_cited in facts],
+        "view_full": [all(facts) for facts in cited_facts],
         "view_precision": relevant,
-        "current_first": [_new_first(item) for item in changed],
+        "current_first": [_is_current_first(item) for item in changed],
     }
     return {name: sum(values) / len(values) for name, values in shares.items() if values}
 
 
-def conflict_metrics(judged: Sequence[Judged]) -> dict[str, float]:
-    """Count contradictions over all questions with labels.
+def conflict_metrics(judged: Sequence[LabelledView]) -> dict[str, float]:
+    """Return the contradiction metrics of labelled questions.
 
-    `contradictions` counts the questions whose evidence contradicts itself. `contradictions_found` counts those of them
-    where a reported pair cites both sides. `contradictions_false` is the share of all other questions with a pair.
+    `contradictions`: number of questions with contradictory evidence. `contradictions_found`: number of those with a
+    reported pair that cites both sides. `contradictions_false`: share of the other questions with a reported pair.
     """
     contradicting = [item for item in judged if item.question.is_contradictory]
     others = [bool(item.view.conflicts) for item in judged if not item.question.is_contradictory]
-    found = {"contradictions": float(len(contradicting))}
+    metrics = {"contradictions": float(len(contradicting))}
     if contradicting:
-        found["contradictions_found"] = float(sum(map(_names_both_sides, contradicting)))
+        metrics["contradictions_found"] = float(sum(map(_cites_both_sides, contradicting)))
     if others:
-        found["contradictions_false"] = sum(others) / len(others)
-    return found
+        metrics["contradictions_false"] = sum(others) / len(others)
+    return metrics
 
 
-def is_right(judged: Judged, verdict: str) -> bool:
-    """Return whether a recall is right in all respects.
+def is_right(judged: LabelledView, verdict: str) -> bool:
+    """Return whether a recall is correct.
 
-    Where nothing answers the question, that is its verdict. POSSIBLE counts as SUPPORTED: it shows an answer for the
-    reader to judge. A contradiction is right if its pair is reported. Else the
-    verdict is as labelled, some statement cites each needed thing, and of a value that changed the new one comes first.
+    The verdict must equal the label; POSSIBLE counts as SUPPORTED, because it shows an answer. For a contradiction, a
+    reported pair must cite both sides. Otherwise the statements must cite all required facts, and the current value
+    must precede the outdated one.
     """
     question = judged.question
     verdict = _SUPPORTED if verdict == _POSSIBLE else verdict
     if not question.is_answerable or verdict != question.verdict:
         return verdict == question.verdict
     if question.is_contradictory:
-        return _names_both_sides(judged)
+        return _cites_both_sides(judged)
     is_full = all(_is_cited(needed, judged.view) for needed in question.needed)
-    return is_full and (not _has_changed(question) or _new_first(judged))
+    return is_full and (not _has_changed(question) or _is_current_first(judged))
 
 
 def _cited(statement: pb.Statement) -> Cited:
@@ -115,7 +115,7 @@ def _has_changed(question: Question) -> bool:
     return question.category == CURRENT and bool(question.old)
 
 
-def _new_first(judged: Judged) -> bool:
+def _is_current_first(judged: LabelledView) -> bool:
     question, statements = judged.question, judged.view.statements
     new = _first(statements, frozenset[str]().union(*question.needed))
     old = _first(statements, question.old)
@@ -123,10 +123,10 @@ def _new_first(judged: Judged) -> bool:
 
 
 def _first(statements: Iterable[Cited], ids: frozenset[str]) -> int | None:
-    return next((place for place, cited in enumerate(statements) if cited & ids), None)
+    return next((index for index, cited in enumerate(statements) if cited & ids), None)
 
 
-def _names_both_sides(judged: Judged) -> bool:
+def _cites_both_sides(judged: LabelledView) -> bool:
     needed = judged.question.needed
     return any(
         all(item & (earlier | later) for item in needed) and earlier != later

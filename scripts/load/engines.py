@@ -74,7 +74,7 @@ def _list(log: LogReader, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         listing = decode_list(pb.ListMessagesRequest.FromString(raw), settings).listing
         pinned = await log.user_sequence(listing.user_id)
-        return await log.page(listing.user_id, listing.narrowed, before=None, pinned=pinned, limit=_LIMIT)
+        return await log.page(listing.user_id, listing.filter, before=None, pinned=pinned, limit=_LIMIT)
 
     return call
 
@@ -82,9 +82,9 @@ def _list(log: LogReader, settings: Settings) -> Call:
 def _lexical(words: LexicalIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         asked = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
-        user_id, narrowed = asked.listing.user_id, asked.listing.narrowed
-        ranking = await words.freeze(user_id, asked.query, narrowed)
-        return await words.search(LexicalSearch(user_id, asked.query, ranking, narrowed, None, _LIMIT))
+        user_id, message_filter = asked.listing.user_id, asked.listing.filter
+        ranking = await words.freeze(user_id, asked.query, message_filter)
+        return await words.search(LexicalSearch(user_id, asked.query, ranking, message_filter, None, _LIMIT))
 
     return call
 
@@ -92,7 +92,7 @@ def _lexical(words: LexicalIndex, settings: Settings) -> Call:
 def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         asked, _ = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION)
-        return await edge.search(asked.user_id, asked.vector or b"", asked.narrowed, _NEAREST)
+        return await edge.search(asked.user_id, asked.vector or b"", asked.filter, _NEAREST)
 
     return call
 

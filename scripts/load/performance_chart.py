@@ -13,27 +13,27 @@ Figures = Mapping[str, Any]
 
 FIGURES = "performance.json"
 READS = {
-    "null_list": "null, behind the interceptor",
-    "list": "list of 50",
-    "list_window": "list of 50 in a window",
-    "neighbors": "neighbours 20+20",
+    "null_list": "null call through the interceptor",
+    "list": "ListMessages, page of 50",
+    "list_window": "ListMessages, 50 in a time range",
+    "neighbors": "GetNeighbors, 20 before and after",
     "lexical_common": "one common word",
-    "lexical_middle": "one middling word",
+    "lexical_middle": "one word of medium frequency",
     "lexical_rare": "one rare word",
     "lexical_two_words": "two words, one of them common",
-    "lexical_two_common": "two words that most messages have",
+    "lexical_two_common": "two words that most messages contain",
     "lexical_phrase": "phrase",
     "lexical_filtered": "phrase AND word, role, time",
-    "lexical_common_highlights": "one common word, highlights of 50",
-    "semantic": "nearest 20 by meaning",
+    "lexical_common_highlights": "one common word, 50 highlights",
+    "semantic": "SemanticSearch, nearest 20",
     "hybrid": "HybridSearch",
     "recall": "recall with rules",
 }
 """What the pictures call the reads, top to bottom."""
-_USERS = {"typical": "a typical user", "heavy": "a user with very many messages"}
+_USERS = {"typical": "a typical user", "heavy": "the heavy user"}
 _CALLERS = {"1": "one caller", "16": "16 callers"}
 _KEPT = ("cpu_ms", "p50_ms", "p99_ms", "rps")
-_NOTE = "Milliseconds of CPU a call, over all processes of the server. Shorter is better."
+_NOTE = "CPU time per call in milliseconds, over all processes of the server. Lower is better."
 
 
 def draw(result: Figures, folder: Path) -> None:
@@ -57,14 +57,14 @@ def pictures(figures: Figures) -> dict[str, str]:
 
 
 def written(value: float) -> str:
-    """Write milliseconds as the page does: three digits."""
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}".removeprefix("0")  # noqa: PLR2004 - the third digit
+    """Return milliseconds with two decimals, or with one from 10 on."""
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004 - three significant digits
 
 
 def _chart(cases: Figures, user: str) -> BarChart:
     measured = {label: cases[f"{read}_{user}"] for read, label in READS.items() if f"{read}_{user}" in cases}
     rows = tuple(Row(label, tuple(_cpu_ms(case, callers) for callers in _CALLERS)) for label, case in measured.items())
-    return BarChart(f"What a read costs, for {_USERS[user]}", _NOTE, tuple(_CALLERS.values()), rows, written)
+    return BarChart(f"CPU time per read of {_USERS[user]}", _NOTE, tuple(_CALLERS.values()), rows, written)
 
 
 def _of_case(one: Figures) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""A protoc plugin for messages and gRPC stubs in Python. The generators are only in grpcio-tools' own protoc."""
+"""Protoc plugin for Python messages and gRPC stubs, which runs the protoc of grpcio-tools."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from grpc_tools import protoc
 
 
-def generated(request: CodeGeneratorRequest, work: Path) -> CodeGeneratorResponse:
-    """Run protoc over the descriptors of a request, and return the files that it writes."""
+def generate(request: CodeGeneratorRequest, work: Path) -> CodeGeneratorResponse:
+    """Run protoc on the descriptors of a request; return the generated files."""
     descriptors, out = work / "descriptors", work / "out"
     for file in request.proto_file:
-        _forget_json_names(file.message_type)
+        _clear_default_json_names(file.message_type)
     descriptors.write_bytes(FileDescriptorSet(file=request.proto_file).SerializeToString())
     out.mkdir()
-    into = (f"--python_out={out}", f"--grpc_python_out={out}")
-    if protoc.main(["protoc", f"--descriptor_set_in={descriptors}", *into, *request.file_to_generate]):
+    outputs = (f"--python_out={out}", f"--grpc_python_out={out}")
+    if protoc.main(["protoc", f"--descriptor_set_in={descriptors}", *outputs, *request.file_to_generate]):
         return CodeGeneratorResponse(error="grpc_tools.protoc failed")
     reply = CodeGeneratorResponse(supported_features=CodeGeneratorResponse.FEATURE_PROTO3_OPTIONAL)
     for path in sorted(path for path in out.rglob("*") if path.is_file()):
@@ -28,13 +28,13 @@ def generated(request: CodeGeneratorRequest, work: Path) -> CodeGeneratorRespons
     return reply
 
 
-def _forget_json_names(messages: Iterable[DescriptorProto]) -> None:
-    """Take out what follows from the fields' names: buf writes it down, and it would end up in the stubs."""
+def _clear_default_json_names(messages: Iterable[DescriptorProto]) -> None:
+    """Clear JSON names that equal the default, because buf sets them and protoc would write them to the stubs."""
     for message in messages:
         for field in message.field:
             if field.json_name == _json_name(field.name):
                 field.ClearField("json_name")
-        _forget_json_names(message.nested_type)
+        _clear_default_json_names(message.nested_type)
 
 
 def _json_name(name: str) -> str:
@@ -43,9 +43,9 @@ def _json_name(name: str) -> str:
 
 
 def main() -> None:
-    """Answer the request on standard input, as protoc's plugins do."""
+    """Read a plugin request from standard input and write the response to standard output."""
     with TemporaryDirectory() as work:
-        reply = generated(CodeGeneratorRequest.FromString(sys.stdin.buffer.read()), Path(work))
+        reply = generate(CodeGeneratorRequest.FromString(sys.stdin.buffer.read()), Path(work))
     sys.stdout.buffer.write(reply.SerializeToString())
 
 

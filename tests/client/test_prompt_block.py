@@ -15,9 +15,19 @@ from hypothesis import strategies as st
 
 from nomemory.client import as_prompt, oldest_first
 from nomemory.client.messages import chat_message
-from nomemory.client.prompt_block import MIN_TOKENS, Block, Marks, RecalledMessage
+from nomemory.client.prompt_block import MIN_TOKENS, Annotations, Block, RecalledMessage
 from nomemory.client.prompt_passages import tokens
-from nomemory.recall import Evidence, Limits, MemoryView, Question, RecallResult, Retrieved, Role, StopReason, TimeRange
+from nomemory.recall import (
+    Evidence,
+    Limits,
+    MemoryView,
+    Question,
+    RecallResult,
+    RetrievedMessage,
+    Role,
+    StopReason,
+    TimeRange,
+)
 from nomemory.recall.model.memory_view import Attribution, Citation, Conflict, Statement, Verdict
 from nomemory.server.api.services.recall_encoding import recall_reply
 from nomemory.v1 import recall_service_pb2 as pb
@@ -54,7 +64,7 @@ def test_dates_are_in_the_zone_of_who_asks() -> None:
 
 
 def test_what_is_superseded_contradictory_or_passed_on_is_marked_and_explained() -> None:
-    said = Marks({"m1": "m2"}, {"m2": ("m3",), "m3": ("m2",)}, frozenset({"m3"}))
+    said = Annotations({"m1": "m2"}, {"m2": ("m3",), "m3": ("m2",)}, frozenset({"m3"}))
     block = Block([message("m1", "a"), message("m2", "b", 1), message("m3", "c", 2)], said).text()
     first, second, third = shown(block)
     assert first[4] == {"superseded_by": "m2"}
@@ -66,7 +76,7 @@ def test_what_is_superseded_contradictory_or_passed_on_is_marked_and_explained()
 
 def test_what_was_taken_back_is_marked_with_what_took_it_back_alone() -> None:
     wrong = replace(message("m1", "a"), retracted_by="m2")
-    block = Block([wrong, message("m2", "b", 1)], Marks({"m1": "m3"})).text()
+    block = Block([wrong, message("m2", "b", 1)], Annotations({"m1": "m3"})).text()
     first, second = shown(block)
     assert first[4:] == [{"retracted_by": "m2"}]
     assert second[4:] == []
@@ -107,7 +117,7 @@ FILLER = "The weather was mild and the talk went on about other things. "
 
 def test_of_a_long_message_the_passages_are_shown_that_were_quoted() -> None:
     content = f"{FILLER * 200}My locker at the pool is number 27. {FILLER * 200}"
-    said = Marks(quotes={"m1": ("number 27",)})
+    said = Annotations(quotes={"m1": ("number 27",)})
     (only,) = shown(Block([message("m1", content)], said).text())
     assert "My locker at the pool is number 27." in str(only[3])
     assert " … " in str(only[3])
@@ -190,7 +200,7 @@ def result() -> RecallResult:
     new = Statement("现在能吃微辣", cited("m2", "现在能吃微辣", 3))
     said = [("m2", "现在能吃微辣", 3, ""), ("m1", "我不吃辣", 0, "林")]
     found = [
-        Evidence(Retrieved(message_id, FIRST + timedelta(days=day), Role.USER, content, name), 1.0)
+        Evidence(RetrievedMessage(message_id, FIRST + timedelta(days=day), Role.USER, content, name), 1.0)
         for message_id, content, day, name in said
     ]
     looked = Limits(TimeRange(), Role.ANY, 2, 1, 1, "rules", StopReason.SUFFICIENT, False, False, False, "s", 0)  # noqa: FBT003 - in the order of its fields
@@ -204,7 +214,7 @@ def test_the_page_shows_what_is_written() -> None:
         RecalledMessage("m2", datetime(2026, 5, 2, 18, 4, tzinfo=UTC), "user", "I can eat mildly spicy food now."),
         message("m1", "I never eat spicy food."),
     ]
-    assert f"```\n{Block(said, Marks({'m1': 'm2'})).text()}\n```" in PAGE.read_text("utf-8")
+    assert f"```\n{Block(said, Annotations({'m1': 'm2'})).text()}\n```" in PAGE.read_text("utf-8")
 
 
 def test_a_host_and_a_client_get_the_same_block() -> None:

@@ -116,4 +116,4 @@ def rerecord(left: Path) -> int:
 
 
 if __name__ == "__main__":
-    print(f"{rerecord(Path(sys.argv[1]))} prompts wait for answers in {sys.argv[1]}.")  # noqa: T201
+    print(f"{rerecord(Path(sys.argv[1]))} prompts in {sys.argv[1]} have no answer.")  # noqa: T201

@@ -1,4 +1,4 @@
-"""Everyday questions: judged by the first two lines of the view, or by what is asserted where nothing answers."""
+"""Everyday questions, evaluated by the first two statements of the view and by the verdict."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.asking import Found
-from evaluation.everyday import Everyday, summary
+from evaluation.asking import MethodResult
+from evaluation.everyday import EverydayResult, summary
 from evaluation.labelled_file import Question, read_messages, read_questions
 from evaluation.view import View
 
@@ -16,8 +16,10 @@ ANSWERABLE = Question("q1", "u", "What?", "everyday", frozenset({"m1"}), None)
 UNANSWERABLE = Question("q2", "u", "What else?", "unanswerable", frozenset(), None)
 
 
-def asked(question: Question, verdict: str, *quoted: str) -> Everyday:
-    return Everyday(question, Found((), verdict=verdict, view=View(tuple(frozenset({item}) for item in quoted))))
+def asked(question: Question, verdict: str, *quoted: str) -> EverydayResult:
+    return EverydayResult(
+        question, MethodResult((), verdict=verdict, view=View(tuple(frozenset({item}) for item in quoted)))
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_nothing_may_be_asserted_where_nothing_answers(verdict: str, *, right: b
 
 def test_the_summary_counts_both_kinds() -> None:
     some = [asked(ANSWERABLE, "SUPPORTED", "m1"), asked(ANSWERABLE, "POSSIBLE"), asked(UNANSWERABLE, "SUPPORTED", "m2")]
-    assert summary(some) == "1 of 2 answered in the first two lines; 1 of 1 unanswerable ones asserted"
+    assert summary(some) == "1 of 2 answered in the first two statements; 1 of 1 unanswerable ones asserted"
 
 
 def test_there_are_fifteen_questions_to_each_sample_user_and_six_that_nothing_answers() -> None:

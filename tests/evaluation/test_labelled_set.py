@@ -57,16 +57,16 @@ def test_sets_are_chosen_by_name_and_thinned_evenly(tmp_path: Path) -> None:
         a_set(tmp_path, name, [SAID], [*asked])
     (chosen,) = read_sets(tmp_path, ["b"])
     assert chosen.name == "b"
-    assert [question.question_id for question in chosen.thinned(3).questions] == ["q0", "q3", "q6"]
-    assert len(chosen.thinned(0).questions) == len(chosen.thinned(99).questions) == 10
+    assert [question.question_id for question in chosen.limited_to(3).questions] == ["q0", "q3", "q6"]
+    assert len(chosen.limited_to(0).questions) == len(chosen.limited_to(99).questions) == 10
 
 
 def test_the_questions_of_some_users_keep_everybodys_messages_and_know_their_conversations() -> None:
     (whole,) = read_sets(SAMPLE)
-    few = whole.of(["lin"])
+    few = whole.for_users(["lin"])
     assert {question.user_id for question in few.questions} == {"lin"}
     assert few.messages == whole.messages
-    assert whole.of([]) == whole
+    assert whole.for_users([]) == whole
     assert few.questions[0].conversations["lin-0001"] == "lin-2025-03-03"
 
 
@@ -87,12 +87,12 @@ def test_a_user_of_two_sets_becomes_two_users(tmp_path: Path) -> None:
         ([SAID | {"role": "cat"}], [ASKED], "x.messages.jsonl:1", "role: must be one of"),
         ([SAID], ["7"], "x.questions.jsonl:1", "is not a JSON object"),
         ([SAID], [ASKED, "", {}], "x.questions.jsonl:3", "question: is required; category: is required"),
-        ([SAID], [ASKED, ASKED], "x.questions.jsonl:2", "question_id: stands twice"),
+        ([SAID], [ASKED, ASKED], "x.questions.jsonl:2", "question_id: duplicate"),
         ([SAID], [ASKED | {"evidence": "m1"}], "x.questions.jsonl:1", "evidence: must be a list of message ids"),
         ([SAID], [ASKED | {"evidence": ["m9", "m8"]}], "x.questions.jsonl:1", "no message m8, m9"),
         ([SAID], [ASKED | {"user_id": "v"}], "x.questions.jsonl:1", "no message m1"),
         ([SAID], [ASKED | {"now": "2025-01-01"}], "x.questions.jsonl:1", "now: has no time zone"),
-        ([SAID], [], "x.questions.jsonl", "has no questions"),
+        ([SAID], [], "x.questions.jsonl", "no questions"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(
@@ -114,10 +114,10 @@ def test_many_faults_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_set_needs_both_files_and_a_folder_needs_a_set(tmp_path: Path) -> None:
-    with pytest.raises(LabelledDataError, match=r"has no \*\.messages\.jsonl"):
+    with pytest.raises(LabelledDataError, match=r": \*\.messages\.jsonl is missing"):
         read_sets(tmp_path)
     lines(tmp_path / "x.messages.jsonl", SAID)
-    with pytest.raises(LabelledDataError, match=r"has no x\.questions\.jsonl beside it"):
+    with pytest.raises(LabelledDataError, match=r"x\.questions\.jsonl is missing in the same folder"):
         read_sets(tmp_path)
-    with pytest.raises(LabelledDataError, match=r"has no y\.messages\.jsonl"):
+    with pytest.raises(LabelledDataError, match=r": y\.messages\.jsonl is missing"):
         read_sets(tmp_path, ["y"])

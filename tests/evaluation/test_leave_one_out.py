@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evaluation.asking import Answer, Found
+from evaluation.asking import Answer, MethodResult
 from evaluation.labelled_file import Question
-from evaluation.variants import QUOTED, QUOTED_AT, Asked, leave_one_out
+from evaluation.variants import QUOTE_SETTING, QUOTE_THRESHOLDS, RecallAnswers, leave_one_out
 from evaluation.view import View
 
 
@@ -14,21 +14,21 @@ def answer(user: str, cited: str, sufficiency: float, needed: str = "a") -> Answ
     proof = frozenset(needed)
     question = Question("q", user, "?", "single", proof, None, (proof,) if needed else (), verdict="SUPPORTED")
     view = View(tuple(frozenset(item) for item in cited))
-    return Answer(question, Found((), sufficiency, verdict="SUPPORTED", view=view), 1.0, None)
+    return Answer(question, MethodResult((), sufficiency, verdict="SUPPORTED", view=view), 1.0, None)
 
 
-def asked_at(settings: Mapping[str, str]) -> Asked:
+def asked_at(settings: Mapping[str, str]) -> RecallAnswers:
     """Return what a scripted recall says: ann's view is right at the widest cut, everybody else's at the narrowest."""
-    widest = settings[QUOTED] == str(QUOTED_AT[0])
+    widest = settings[QUOTE_SETTING] == str(QUOTE_THRESHOLDS[0])
     answers = [answer("ann", "a" if widest else "x", 0.5)]
     answers += [answer(user, "axx" if widest else "a", 0.9) for user in ("bob", "cat")]
-    return Asked(answers, [answer(user, "x", 0.7, needed="") for user in ("ann", "bob", "cat")])
+    return RecallAnswers(answers, [answer(user, "x", 0.7, needed="") for user in ("ann", "bob", "cat")])
 
 
 def test_nobody_chooses_their_own_cut() -> None:
     figures = leave_one_out(asked_at)
     assert figures["people"] == 3
-    assert figures["cuts"]["ann"] != QUOTED_AT[0]
+    assert figures["cuts"]["ann"] != QUOTE_THRESHOLDS[0]
     assert figures["view_full"] < 1
 
 

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from client.scripted import Scripted, scripted_server
 
-from evaluation.asking import Found, Method, MethodMissingError, ask, ask_all, lexical, methods, semantic
+from evaluation.asking import Method, MethodMissingError, MethodResult, ask, ask_all, lexical, methods, semantic
 from evaluation.labelled_file import Question
 from nomemory.client import Client
 from nomemory.client.errors import NoMemoryError
@@ -25,9 +25,9 @@ def script() -> Iterator[Scripted]:
         yield running
 
 
-def found(script: Scripted, method: Method, question: Question = ASKED) -> Found:
+def found(script: Scripted, method: Method, question: Question = ASKED) -> MethodResult:
     with Client(script.target, attempts=1) as client:
-        return ask(client, method, question, lambda: None).found
+        return ask(client, method, question, lambda: None).result
 
 
 def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script: Scripted) -> None:
@@ -35,7 +35,7 @@ def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script
     for message_id in ("m2", "m1"):
         reply.items.add().message.message_id = message_id
     script.will("HybridSearch", reply)
-    assert found(script, methods(["HybridSearch"])["HybridSearch"]) == Found(("m2", "m1"), sufficiency=0.25)
+    assert found(script, methods(["HybridSearch"])["HybridSearch"]) == MethodResult(("m2", "m1"), sufficiency=0.25)
     (request,) = script.asked
     assert isinstance(request, pb.HybridSearchRequest)
     assert (request.user_id, request.query_text, request.top_k) == ("ann", ASKED.text, 50)

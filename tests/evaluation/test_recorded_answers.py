@@ -44,7 +44,7 @@ def test_what_has_no_answer_waits_and_an_answer_leads_on(tmp_path: Path) -> None
     first = run(tmp_path, "--users", "wenqi", "--json", str(tmp_path / "figures.json"))
     asked = hashes(tmp_path)
     assert first.exit_code == 3, first.stderr
-    assert f"{QUESTIONS} prompts wait for answers" in first.stderr
+    assert f"{QUESTIONS} prompts in " in first.stderr
     assert len(asked) == QUESTIONS
     figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]
     assert (figures["waiting"], figures["questions"]) == (QUESTIONS, 0)
@@ -52,7 +52,7 @@ def test_what_has_no_answer_waits_and_an_answer_leads_on(tmp_path: Path) -> None
 
     (tmp_path / f"{min(asked)}{ANSWER}").write_text("{}", encoding="utf-8")
     second = run(tmp_path, "--users", "wenqi")
-    assert f"{QUESTIONS} prompts wait for answers" in second.stderr, "one was answered, and led to another"
+    assert f"{QUESTIONS} prompts in " in second.stderr, "one was answered, and led to another"
     assert len(hashes(tmp_path)) == QUESTIONS + 1, "all others are the same again"
     for name in hashes(tmp_path):
         assert prompt_hash((tmp_path / f"{name}{PROMPT}").read_text("utf-8")) == name
@@ -67,7 +67,7 @@ def test_a_question_without_a_time_is_refused(tmp_path: Path) -> None:
     )
     result = run(tmp_path, "--data", str(tmp_path))
     assert result.exit_code == 1
-    assert "q7: has no `now`" in result.stderr
+    assert "q7: now: required with --prompts" in result.stderr
 
 
 def test_after_a_missing_answer_the_question_is_refused_everything(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from cli.command_line import PLAIN
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from evaluation.asking import Answer, Found
+from evaluation.asking import Answer, MethodResult
 from evaluation.labelled_file import Question
-from evaluation.skill_comparison import compare_skills, shown
+from evaluation.skill_comparison import compare_skills, report
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
 from served import Server
@@ -51,7 +51,7 @@ def few(tmp_path: Path) -> Path:
 
 def answers(*found: tuple[str, ...]) -> list[Answer]:
     """Answer the three questions below, the last of which nothing answers."""
-    given = [Found(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in found]
+    given = [MethodResult(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in found]
     return [Answer(asked, item, 12.3, None) for asked, item in zip(QUESTIONS, given, strict=True)]
 
 
@@ -69,7 +69,7 @@ ANSWERS = {
 
 def test_what_people_see() -> None:
     console = Console(file=io.StringIO(), width=88, markup=False)
-    for part in shown(ANSWERS):
+    for part in report(ANSWERS):
         console.print(part)
     assert isinstance(console.file, io.StringIO)
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
@@ -141,11 +141,14 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
         (["--skill", "a"], "Missing option '--questions'"),
         (["--skill", "a", "--questions", "nowhere"], "does not exist"),
         (["--skill", "a", "--skill", "a", "--questions", "{few}"], "the same name"),
-        (["--skill", "{tmp}/nothing", "--questions", "{few}"], "There is no SKILL.md in"),
+        (["--skill", "{tmp}/nothing", "--questions", "{few}"], "SKILL.md is missing"),
         (["--skill", "{late}", "--questions", "{few}"], "name them, or give --messages"),
         (["--skill", "a", "--skills-dir", "{tmp}", "--questions", "{few}"], "name them, or give --messages"),
-        (["--skill", "a", "--questions", "{few}", "--messages", "{few}", "--target", "h:1"], "leave --target out"),
-        (["--skill", "a", "--questions", "{few}", "--json", "{tmp}/nowhere/out"], "there is no folder"),
+        (
+            ["--skill", "a", "--questions", "{few}", "--messages", "{few}", "--target", "h:1"],
+            "cannot be combined with --target",
+        ),
+        (["--skill", "a", "--questions", "{few}", "--json", "{tmp}/nowhere/out"], "does not exist"),
     ],
 )
 def test_wrong_usage(arguments: list[str], complaint: str, late: Path, few: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.asking import Answer, Found
+from evaluation.asking import Answer, MethodResult
 from evaluation.labelled_file import Question
 from evaluation.summary import summarise
 
@@ -14,16 +14,18 @@ COUNTS = {"questions", "answerable", "cut_questions", "latency_p50_ms", "cpu_p50
 VERDICTS = {"sufficiency_auc", "balanced_accuracy"}
 
 
-def answer(category: str, evidence: set[str], found: Found, ms: float = 1.0, cpu_ms: float | None = 1.0) -> Answer:
+def answer(
+    category: str, evidence: set[str], found: MethodResult, ms: float = 1.0, cpu_ms: float | None = 1.0
+) -> Answer:
     return Answer(Question("q", "u", "?", category, frozenset(evidence), None), found, ms, cpu_ms)
 
 
 RECALLED = [
-    answer("easy", {"a"}, Found(("a", "b"), 0.9, verdict="SUPPORTED"), 1, 10),
-    answer("easy", {"a", "c"}, Found(("b", "a"), 0.2, verdict="INSUFFICIENT", is_cut=True), 2, 20),
-    answer("hard", {"a"}, Found((), 0.5, verdict="SUPPORTED"), 3, 30),
-    answer("adversarial", set(), Found(("a",), 0.4, verdict="SUPPORTED"), 4, 40),
-    answer("adversarial", {"a"}, Found(("a",), 0.1, verdict="INSUFFICIENT"), 5, 50),
+    answer("easy", {"a"}, MethodResult(("a", "b"), 0.9, verdict="SUPPORTED"), 1, 10),
+    answer("easy", {"a", "c"}, MethodResult(("b", "a"), 0.2, verdict="INSUFFICIENT", is_cut=True), 2, 20),
+    answer("hard", {"a"}, MethodResult((), 0.5, verdict="SUPPORTED"), 3, 30),
+    answer("adversarial", set(), MethodResult(("a",), 0.4, verdict="SUPPORTED"), 4, 40),
+    answer("adversarial", {"a"}, MethodResult(("a",), 0.1, verdict="INSUFFICIENT"), 5, 50),
 ]
 
 
@@ -64,20 +66,25 @@ def test_verdicts_are_held_against_the_other_side_of_the_whole_set() -> None:
 
 
 def test_what_cannot_be_known_is_left_out() -> None:
-    plain = summarise([answer("easy", {"a"}, Found(("a",)), cpu_ms=None)])["all"]
+    plain = summarise([answer("easy", {"a"}, MethodResult(("a",)), cpu_ms=None)])["all"]
     assert set(plain) == RANKING | COUNTS - {"cpu_p50_ms"} | {"ci"}
-    one_sided = summarise([answer("easy", {"a"}, Found(("a",), 0.5, verdict="SUPPORTED"))])["all"]
+    one_sided = summarise([answer("easy", {"a"}, MethodResult(("a",), 0.5, verdict="SUPPORTED"))])["all"]
     assert "sufficiency_auc" not in one_sided
     assert one_sided["answered"] == 1
 
 
 def test_languages_and_questions_about_somebody_else_have_their_figures() -> None:
     english, chinese = (
-        Answer(Question("q", "u", "?", "easy", frozenset("a"), None, language=language), Found(("a",), 0.5), 1.0, None)
+        Answer(
+            Question("q", "u", "?", "easy", frozenset("a"), None, language=language),
+            MethodResult(("a",), 0.5),
+            1.0,
+            None,
+        )
         for language in ("en", "zh")
     )
     verdicts = ("SUPPORTED", "INSUFFICIENT", "INSUFFICIENT", "INSUFFICIENT")
-    refused = [answer("easy", set(), Found((), verdict=verdict)) for verdict in verdicts]
+    refused = [answer("easy", set(), MethodResult((), verdict=verdict)) for verdict in verdicts]
     result = summarise([english, chinese], refused)
     assert set(result["languages"]) == {"en", "zh"}
     assert result["all"]["off_topic_refused"] == 0.75
@@ -90,8 +97,8 @@ def test_the_curve_of_refusals_goes_from_all_answered_to_few() -> None:
 
 
 def test_what_waits_for_a_model_counts_for_nothing_else() -> None:
-    asked = Found(("a",), verdict="SUPPORTED", prompts=("中文", "x" * 300))
-    answers = [answer("easy", {"a"}, asked), answer("hard", {"a"}, Found((), prompts=("x",), is_waiting=True))]
+    asked = MethodResult(("a",), verdict="SUPPORTED", prompts=("中文", "x" * 300))
+    answers = [answer("easy", {"a"}, asked), answer("hard", {"a"}, MethodResult((), prompts=("x",), is_waiting=True))]
     everything = summarise(answers)["all"]
     assert (everything["waiting"], everything["questions"], everything["hit@1"]) == (1, 1, 1)
     assert (everything["calls"], everything["prompt_tokens_p50"], everything["prompt_chars_p50"]) == (2, 51, 151)
@@ -100,5 +107,5 @@ def test_what_waits_for_a_model_counts_for_nothing_else() -> None:
 
 def test_questions_of_conversations_have_figures_by_conversation() -> None:
     question = Question("q", "u", "?", "easy", frozenset("a"), None, conversations={"a": "1", "b": "2"})
-    everything = summarise([Answer(question, Found(("b", "a")), 1.0, None)])["all"]
+    everything = summarise([Answer(question, MethodResult(("b", "a")), 1.0, None)])["all"]
     assert everything["session_recall@5"] == 1

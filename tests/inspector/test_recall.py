@@ -43,7 +43,7 @@ def test_each_step_is_shown_as_it_comes_and_told_to_who_hears_the_page(inspected
     told = page.value("told")
     assert told[0] == "Searching"
     assert re.fullmatch(r"Step 1: \d+ messages", told[1])
-    assert told[-1] in {"Probably answered", "Not sure"}
+    assert told[-1] in {"Probably answered", "Probably not answered"}
     assert [1, False] in page.value("shown")
     assert page.text(".steps li q") == KOCHI
     assert page.complaints() == []
@@ -71,7 +71,7 @@ def test_its_colours_have_names_where_they_stand_and_are_explained(sam: Page) ->
     )
     assert names
     for name, colour, title in names:
-        assert colour == f"c-{name}"
+        assert colour.startswith("c-")
         assert title.startswith(f"{name} ")
     sam.click(".legend summary")
     used = sam.value("document.querySelectorAll('.legend summary i').length")
@@ -82,14 +82,14 @@ def test_its_colours_have_names_where_they_stand_and_are_explained(sam: Page) ->
 def test_how_likely_it_is_stands_there_once_as_a_meter_with_its_threshold(sam: Page) -> None:
     shown = sam.text("#recall .verdict")
     likely = sam.value("document.querySelector('.gauge').getAttribute('aria-valuenow')")
-    assert re.findall(r"(\d+) %", shown) == [likely, "75"]
+    assert re.findall(r"(\d+)%", shown) == [likely, "50"]
     assert not re.search(r"0\.\d|1\.00", shown)
     filled, tick, whole = sam.value(
         """[document.querySelector('.gauge i').getBoundingClientRect().right, document.querySelector('.gauge b')
         .getBoundingClientRect().x + 1, document.querySelector('.gauge').getBoundingClientRect().toJSON()]"""
     )
     assert (filled - whole["x"]) / whole["width"] == pytest.approx(int(likely) / 100, abs=0.02)
-    assert (tick - whole["x"]) / whole["width"] == pytest.approx(0.75, abs=0.02)
+    assert (tick - whole["x"]) / whole["width"] == pytest.approx(0.5, abs=0.02)
 
 
 def test_a_line_parts_what_is_quoted_from_what_is_only_near(sam: Page) -> None:
@@ -112,7 +112,7 @@ def test_a_line_parts_what_is_quoted_from_what_is_only_near(sam: Page) -> None:
 
 def test_its_figures_can_be_read(sam: Page) -> None:
     sam.click(".score summary")
-    sam.until("document.querySelector('.figures')?.innerText.includes('the score in the ranking')")
+    sam.until("document.querySelector('.figures')?.innerText.includes('score of the hybrid search')")
     sam.click(".score summary")
 
 
@@ -139,7 +139,7 @@ def test_what_is_superseded_stands_beside_what_takes_its_place(sam: Page) -> Non
     old = answer.memory_view.profile.add(text="It is on.", superseded_by="new")
     old.citations.add(message_id="old", quote="It is on.").ts.FromSeconds(1_600_000_000)
     shown = drawn(sam, answer)
-    assert shown["superseded"] == [["Now", "It is off."], ["Before", "It is on."]]
+    assert shown["superseded"] == [["Current", "It is off."], ["Superseded", "It is on."]]
 
 
 def test_what_contradicts_stands_side_by_side(sam: Page) -> None:
@@ -148,7 +148,7 @@ def test_what_contradicts_stands_side_by_side(sam: Page) -> None:
     conflict.earlier.citations.add(message_id="a", quote="never").ts.FromSeconds(1_600_000_000)
     conflict.later.citations.add(message_id="b", quote="always").ts.FromSeconds(1_700_000_000)
     shown = drawn(sam, answer)
-    assert shown["conflict"] == [["Said first (perhaps a contradiction)", "never"], ["Said later", "always"]]
+    assert shown["conflict"] == [["Earlier (possible contradiction)", "never"], ["Later", "always"]]
 
 
 @pytest.mark.parametrize("code", [code for code in r.NoteCode.keys() if code != "NOTE_CODE_UNSPECIFIED"])  # noqa: SIM118
@@ -246,7 +246,7 @@ def test_two_skills_are_compared(inspected: Inspected, browser: Browser) -> None
     page.write("#compared", KOCHI)
     page.press("Enter")
     page.until("document.querySelector('.sum').textContent")
-    assert " messages in both, 0 in the first alone" in page.text(".sum")
+    assert " messages in both results, 0 only in the first" in page.text(".sum")
     assert page.value("document.querySelectorAll('.column').length") == 2
     assert page.value("[...document.querySelectorAll('.moved')].every(one => one.textContent === '=')")
     page.click(".column .ranks .place")
@@ -259,7 +259,7 @@ def test_the_state_of_the_server_is_shown(inspected: Inspected, browser: Browser
     page.click("#tab-state")
     page.until("document.querySelectorAll('.state-card').length === 4")
     shown = page.text(".cards")
-    assert "Nothing is wrong." in shown
+    assert "No active faults." in shown
     assert "Messages\n146" in shown
     page.click("#whole")
     page.until("Number(document.querySelector('.state-card dd').textContent.replace(',', '')) >= 377")

@@ -73,7 +73,7 @@ def test_words_are_searched_while_they_are_typed_and_marked(sam: Page) -> None:
             hits = "document.querySelectorAll('#hits [role=option]:not([hidden])')"
             first = "document.querySelector('#hits-0 mark')?.textContent"
             sam.until(f"{hits}.length >= {many} && {first} === '{text}'")
-    sam.until("document.querySelector('.found').textContent === '2 found, best first'")
+    sam.until("document.querySelector('.found').textContent === '2 results, best first'")
     sam.press("ArrowDown")
     sam.press("Enter")
     sam.until("document.querySelector('.card .whole mark')?.textContent === 'Kochi'")
@@ -94,7 +94,7 @@ def test_what_was_taken_back_is_struck_through_and_leads_to_what_did_it(
     page.until("document.querySelector('.card .whole.retracted')?.textContent === 'I live in Lyon.'")
     page.click(".card dd button")
     page.until("document.querySelector('.card .whole:not(.retracted)')?.textContent === 'Not so.'")
-    assert page.text(".card dl").replace("\n", " ").endswith("Takes back wrong")
+    assert page.text(".card dl").replace("\n", " ").endswith("Retracts wrong")
     page.click(".card dd button")
     page.until("document.querySelector('.card .whole.retracted')")
     assert page.complaints() == []
@@ -114,13 +114,13 @@ def test_spans_count_code_points(sam: Page) -> None:
 
 def test_a_language_is_chosen_and_kept(sam: Page) -> None:
     sam.click("#language")
-    sam.until("document.querySelector('#talk h2').textContent === '对话'")
+    sam.until("document.querySelector('#talk h2').textContent === '消息'")
     assert sam.value("document.documentElement.lang") == "zh-CN"
     assert sam.text("#line .speaker") in {"用户", "助手", "系统"}
     sam.reload()
-    sam.until("document.querySelector('#talk h2')?.textContent === '对话'")
+    sam.until("document.querySelector('#talk h2')?.textContent === '消息'")
     sam.click("#language")
-    sam.until("document.querySelector('#talk h2').textContent === 'Talk'")
+    sam.until("document.querySelector('#talk h2').textContent === 'Messages'")
 
 
 def test_a_theme_is_chosen_and_kept(sam: Page) -> None:
@@ -138,10 +138,10 @@ def test_a_theme_is_chosen_and_kept(sam: Page) -> None:
 
 def test_what_goes_wrong_is_shown(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam")
-    page.command("Network.setBlockedURLs", urls=["*LexicalSearch*", "*GetIndexStatus*"])
+    page.command("Network.setBlockedURLs", urls=["*lexical_search*", "*index_status*"])
     page.write("#words", "Kochi")
     page.until("document.querySelector('#notice').checkVisibility()")
-    assert page.text("#notice") == "That did not work: the server does not answer"
+    assert page.text("#notice") == "The call failed: the server does not answer"
     page.click("#tab-state")
     page.until("document.querySelector('#state .verdict.failed')?.innerText.includes('does not answer')")
 

@@ -71,7 +71,7 @@ def test_it_scrolls_and_is_searched_without_a_long_task(inspected: Inspected, br
     page.until("document.querySelectorAll('#hits mark').length > 5")
     for _ in range(4):
         page.command("Input.dispatchMouseEvent", type="mouseWheel", x=300, y=400, deltaX=0, deltaY=2000)
-    page.until("document.querySelector('.found').textContent === 'More than 100 found, best first'")
+    page.until("document.querySelector('.found').textContent === 'More than 100 results, best first'")
     page.command("Tracing.end")
     tasks = tasks_ms(page)
     assert len(tasks) > 300

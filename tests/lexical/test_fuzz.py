@@ -14,7 +14,7 @@ from lexical.shelf import LIMITS, Shelf
 
 from nomemory.server.search.grammar.grammar import parse
 from nomemory.server.search.grammar.tree import Query
-from nomemory.server.search.lexical.highlight import Extent, highlight
+from nomemory.server.search.lexical.highlight import HighlightLimits, highlight
 
 STRINGS, REMOTE_STRINGS = 5_000, 1_000
 """A string costs a database more."""
@@ -141,7 +141,7 @@ def test_any_string_is_answered_with_the_users_own_messages(shelf: Shelf, *, is_
 
 def assert_highlighted(content: str, asked: Query, score: float) -> None:
     """What scored is marked, and only that."""
-    found = highlight(content, asked, 10, Extent(chars=20_000, spans=200))
+    found = highlight(content, asked, 10, HighlightLimits(chars=20_000, spans=200))
     assert bool(found.spans) == (score > 0)
     assert all(0 <= span.start < span.end <= len(content) for span in found.spans)
     assert 0 <= found.snippet.start <= found.snippet.end <= min(found.snippet.start + 10, len(content))

@@ -30,8 +30,8 @@ def written(node: Node) -> str:
             return '"' + " ".join(tokens) + '"'
         case AnyOf(parts):
             return "(" + " ".join(map(written, parts)) + ")"
-        case AllOf(wanted, unwanted):
-            return "[" + " ".join([*map(written, wanted), *("!" + written(node) for node in unwanted)]) + "]"
+        case AllOf(required, excluded):
+            return "[" + " ".join([*map(written, required), *("!" + written(node) for node in excluded)]) + "]"
 
 
 def read(text: str) -> str:

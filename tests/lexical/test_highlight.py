@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical.shelf import query
 
-from nomemory.server.search.lexical.highlight import Extent, highlight, places, plain
+from nomemory.server.search.lexical.highlight import HighlightLimits, find_terms, highlight, normalize_plain
 from nomemory.text.analysis import terms, tokenise
 
-EXTENT = Extent(chars=20_000, spans=200)
+EXTENT = HighlightLimits(chars=20_000, spans=200)
 
 
 def marked(content: str, text: str) -> str:
@@ -106,16 +106,16 @@ def test_a_snippet_is_a_stretch_of_the_content_no_longer_than_asked(content: str
 
 
 def test_of_many_matches_the_first_are_given() -> None:
-    found = highlight("b " * 500, query("b"), 10, Extent(chars=20_000, spans=3))
+    found = highlight("b " * 500, query("b"), 10, HighlightLimits(chars=20_000, spans=3))
     assert [span.start for span in found.spans] == [0, 2, 4]
     assert found.truncated
 
 
 def test_a_long_content_is_looked_at_as_far_as_allowed_only() -> None:
     content = "b" + " a" * 20 + " b"
-    found = highlight(content, query("b"), 10, Extent(chars=30, spans=200))
+    found = highlight(content, query("b"), 10, HighlightLimits(chars=30, spans=200))
     assert ([span.start for span in found.spans], found.truncated) == ([0], True)
-    whole = highlight(content, query("b"), 10, Extent(chars=len(content), spans=2))
+    whole = highlight(content, query("b"), 10, HighlightLimits(chars=len(content), spans=2))
     assert ([span.start for span in whole.spans], whole.truncated) == ([0, 42], False)
 
 
@@ -123,14 +123,14 @@ def test_a_long_content_is_looked_at_as_far_as_allowed_only() -> None:
 def test_a_word_at_the_end_of_what_is_looked_at_is_not_taken_for_a_shorter_one(content: str, text: str) -> None:
     whole = highlight(content, query(text), 10, EXTENT)
     for chars in range(1, len(content)):
-        assert highlight(content, query(text), 10, Extent(chars, 200)).spans in ((), whole.spans)
+        assert highlight(content, query(text), 10, HighlightLimits(chars, 200)).spans in ((), whole.spans)
 
 
 @given(st.text("辣吃 a，\u0301", max_size=60), st.integers(1, 60), st.integers(0, 5))
 def test_what_is_found_early_is_what_would_be_found_in_all(content: str, chars: int, spans: int) -> None:
     asked = query("辣 吃 a")
     everywhere = highlight(content, asked, 10, EXTENT).spans
-    found = highlight(content, asked, 10, Extent(chars, spans))
+    found = highlight(content, asked, 10, HighlightLimits(chars, spans))
     covered = {place for span in everywhere for place in range(span.start, span.end)}
     assert {place for span in found.spans for place in range(span.start, span.end)} <= covered
     assert len(found.spans) <= spans
@@ -157,10 +157,10 @@ BITS = st.sampled_from(
 @given(st.lists(BITS, max_size=40).map("".join), st.lists(BITS, min_size=1, max_size=6).map("".join))
 def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, asked: str) -> None:
     wanted = {term.text for term in terms(tokenise(asked))}
-    normal = plain(content)
+    normal = normalize_plain(content)
     if normal is not None:
         found = {(term.start, term.end) for term in terms(tokenise(content)) if term.text in wanted}
-        assert set(places(normal, wanted)) == found
+        assert set(find_terms(normal, wanted)) == found
 
 
 @given(st.lists(BITS, max_size=60).map("".join), st.lists(BITS, max_size=60).map("".join), st.integers(4, 40))

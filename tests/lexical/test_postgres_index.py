@@ -153,7 +153,7 @@ def test_order_and_scores_are_those_of_tantivy(
 
 def test_frequent_token_columns_whoever_said_much_are_weighed_by_the_latest_messages(postgres_shelf: Shelf) -> None:
     """A few in a thousand apart from what all messages say, and the same whatever others say."""
-    shelf, said_much = postgres_shelf, postgres_counts.SAMPLED_FROM + 1000
+    shelf, said_much = postgres_shelf, postgres_counts.SAMPLING_THRESHOLD + 1000
     chance = random.Random(6)  # noqa: S311 - the same texts each time
     texts = ["火锅 cat", "火锅 dog", "cat", "dog"]
     shelf.put(*(message("u", chance.choice(texts) + " zebra" * (n == 5), n) for n in range(said_much)))
@@ -210,12 +210,12 @@ async def test_a_listing_takes_two_round_trips_a_further_page_one_and_a_write_to
             first = await listing.page(frozen, asked, 3, "")
             assert [item.message.message_id for item in first.items] == ["m9", "m7", "m5"]
             is_learned = turn > 0  # a connection learns the types of a statement when it has it first
-            assert not first.behind
+            assert not first.index_lagging
             assert len(statements) == 2 or not is_learned
             statements.clear()
             second = await listing.page(frozen, asked, 3, first.next_cursor)
             assert [item.message.message_id for item in second.items] == ["m3", "m1", "m8"]
             assert len(statements) == 1 or not is_learned
         statements.clear()
-        assert await listing.reached("u", 10)
+        assert await listing.is_applied("u", 10)
         assert not statements

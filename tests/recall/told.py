@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -13,9 +13,11 @@ from nomemory.recall.model.sufficiency import Sufficiency
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def told(message_id: str, content: str, days_ago: float = 10, role: Role = Role.USER, name: str = "") -> Retrieved:
+def told(
+    message_id: str, content: str, days_ago: float = 10, role: Role = Role.USER, name: str = ""
+) -> RetrievedMessage:
     """Make a message."""
-    return Retrieved(message_id, NOW - timedelta(days=days_ago), role, content, name)
+    return RetrievedMessage(message_id, NOW - timedelta(days=days_ago), role, content, name)
 
 
 def asked(text: str, role: Role | None = None) -> Question:
@@ -23,7 +25,7 @@ def asked(text: str, role: Role | None = None) -> Question:
     return Question(text, NOW, role=role)
 
 
-def ranking(*messages: Retrieved, deviations: float = 2.0) -> tuple[Evidence, ...]:
+def ranking(*messages: RetrievedMessage, deviations: float = 2.0) -> tuple[Evidence, ...]:
     """Rank messages in the order given, all equally near to the question."""
     return tuple(Evidence(message, 3.0 - place / 10, deviations) for place, message in enumerate(messages))
 
@@ -38,7 +40,7 @@ def findings(
     return Findings(tuple(evidence), retrieval, tuple(relations), known)
 
 
-def quoting(*messages: Retrieved) -> Draft:
+def quoting(*messages: RetrievedMessage) -> Draft:
     """Draft statements that quote whole messages."""
     cited = ((message.content, (DraftCitation(message.message_id, message.content),)) for message in messages)
     return Draft(tuple(DraftStatement(Section.PROFILE, *item) for item in cited))

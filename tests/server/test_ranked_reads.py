@@ -22,10 +22,10 @@ from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.search.lexical.tantivy.schema import discard_index
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.search.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.search.nearest_messages import NearestMessages, NearestQuery
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorHit, VectorPoint
 from nomemory.server.search.semantic.vector_space import VectorSpace
+from nomemory.server.search.semantic_search import SemanticQuery, SemanticSearch
 from nomemory.server.search.speakers import SpeakerNames
 from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.reader import SqliteLogReader
@@ -58,7 +58,7 @@ class Watched(EdgeIndex):
 class UpToDate:
     """Says that nothing is missing."""
 
-    async def behind(self, _user_id: str, _sequence: int) -> bool:
+    async def is_lagging(self, _user_id: str, _sequence: int) -> bool:
         return False
 
     def poll(self) -> None:
@@ -93,8 +93,8 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
             ]
         )
         space = VectorSpace("space", NoEmbedder(2), index, UpToDate())
-        nearest = NearestMessages(log, SpeakerNames(log), BUDGET)
-        found = await nearest.search(space, NearestQuery("u", None, EAST, EVERYTHING, 20, min_score))
+        nearest = SemanticSearch(log, SpeakerNames(log), BUDGET)
+        found = await nearest.search(space, SemanticQuery("u", None, EAST, EVERYTHING, 20, min_score))
     finally:
         await index.close()
     assert len(found.items) == count

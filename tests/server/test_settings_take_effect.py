@@ -13,7 +13,7 @@ import jwt
 import pytest
 from identity.issuer import AUDIENCE, ISSUER, SECRET, claims
 
-from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.server.api.identity.factory import make_authenticator
 from nomemory.server.api.services.recall_runner import RecallRunner
 from nomemory.server.faults import Fault
@@ -109,7 +109,7 @@ def test_concurrent_expensive_reads_are_limited(
 def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
     start: Start, own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules: list[EnoughRule] = []
+    rules: list[SufficiencyThresholds] = []
 
     class Recorded(RecallRunner):
         def __init__(self, *parts: Any) -> None:  # noqa: ANN401 - those of the host

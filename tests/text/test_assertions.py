@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.asking import only_asks
+from nomemory.text.question_detection import only_asks
 
 BRIEF_S = 0.2
 """CPU time, several times what the longest text takes."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nomemory.text.figures import PartialDate, figures
 from nomemory.text.numerals import chinese_values, with_digits
-from nomemory.text.relative_dates import completed, relative_dates
+from nomemory.text.relative_dates import complete_dates, relative_dates
 
 _DIGITS = "零一二三四五六七八九"
 _UNITS = ("", "十", "百", "千")
@@ -163,7 +163,7 @@ def test_relative_dates_are_counted_from_the_day_of_the_message(text: str, days:
 
 
 def test_a_date_without_its_year_is_one_near_the_message() -> None:
-    near = set(completed(PartialDate(None, 1, 3), date(2025, 12, 20)))
+    near = set(complete_dates(PartialDate(None, 1, 3), date(2025, 12, 20)))
     assert {PartialDate(2025, 1, 3), PartialDate(2026, 1, 3)} <= near
 
 

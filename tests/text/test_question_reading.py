@@ -38,7 +38,7 @@ def everything(reading: QuestionReading) -> dict[str, object]:
 )
 def test_the_sentences_that_ask_are_told_from_chatter(text: str, sentences: tuple[str, ...]) -> None:
     assert read(text).sentences == sentences
-    assert read(text).asked == " ".join(sentences)
+    assert read(text).question_text == " ".join(sentences)
 
 
 def test_a_text_may_ask_nothing() -> None:

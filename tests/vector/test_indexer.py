@@ -77,7 +77,7 @@ class World:
             await asyncio.sleep(0.005)
 
     async def until_applied(self, user_id: str, sequence: int) -> None:
-        while await self.indexer.behind(user_id, sequence):  # noqa: ASYNC110 - as above
+        while await self.indexer.is_lagging(user_id, sequence):  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.005)
 
     async def settled(self) -> None:
@@ -250,11 +250,11 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
     monkeypatch.setattr(backlog_feed, "_MAX_CHANGES_WITHOUT_EMBEDDER", 5)
     async with world(tmp_path, second) as w:
         sequence = await w.reader.user_sequence("ann")
-        assert await w.indexer.behind("ann", sequence)
+        assert await w.indexer.is_lagging("ann", sequence)
         await w.write(said("later", "late", embedding=own)._replace(metadata={"app": "phone"}))
         async with running(w):
             await w.settled()
-            assert not await w.indexer.behind("ann", sequence)
+            assert not await w.indexer.is_lagging("ann", sequence)
             hits = await w.index.search("ann", vector_of("own"), narrowed, 100)
             found = await w.reader.by_sequences("ann", [hit.sequence for hit in hits])
             assert {message.message_id for message in found.values()} == {*(f"m{n}" for n in range(9)), "late"}
@@ -273,10 +273,10 @@ async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path
 async def test_without_an_embedder_messages_without_vectors_are_skipped(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w:
         await w.write(*(said("a", f"m{number}") for number in range(50)))
-        assert await w.indexer.behind("ann", await w.reader.sequence())
+        assert await w.indexer.is_lagging("ann", await w.reader.sequence())
         async with running(w):
             await w.settled()
-            assert not await w.indexer.behind("ann", await w.reader.sequence())
+            assert not await w.indexer.is_lagging("ann", await w.reader.sequence())
             assert w.index.process_id is None, "the engine was not even started"
 
 
@@ -307,15 +307,15 @@ async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -
     async with world(tmp_path, embedder) as w:
         await w.write(said("tea"))
         ann = await w.reader.user_sequence("ann")
-        assert await w.indexer.behind("ann", ann)
+        assert await w.indexer.is_lagging("ann", ann)
         async with running(w):
             await w.until_applied("ann", ann)
             assert await w.found("ann", "tea") == ["m1"]
             embedder.gate.clear()
             await w.write(said("milk", "m1", "bob"))
             await w.until_pending(lambda pending: pending == 1)
-            assert await w.indexer.behind("bob", await w.reader.sequence())
-            assert not await w.indexer.behind("ann", ann)
+            assert await w.indexer.is_lagging("bob", await w.reader.sequence())
+            assert not await w.indexer.is_lagging("ann", ann)
             embedder.gate.set()
 
 
@@ -502,7 +502,7 @@ async def test_missing_messages_are_reindexed_and_reported(tmp_path: Path) -> No
     async with world(tmp_path, embedder) as w, running(w):
         await embedder.called.wait()
         assert [fault.kind for fault in w.faults.all()] == [INDEX_INCONSISTENT]
-        assert await w.indexer.behind("ann", 1)
+        assert await w.indexer.is_lagging("ann", 1)
         embedder.gate.set()
         await w.until(lambda: not w.faults.all())
         assert [await w.found("ann", text) for text in texts] == [[text] for text in texts]

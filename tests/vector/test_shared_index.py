@@ -157,7 +157,7 @@ async def test_another_server_resumes_after_a_leader_died(postgres: PrivatePostg
         await dying.die()
         await c.settled()
         assert await c.index.count() == 1 + len(USERS)
-        assert not await c.known.behind(USERS[0], await c.reader.user_sequence(USERS[0]))
+        assert not await c.known.is_lagging(USERS[0], await c.reader.user_sequence(USERS[0]))
         await other.stop()
 
 
@@ -270,10 +270,10 @@ async def test_users_queried_on_any_server_are_indexed_first(postgres: PrivatePo
             await c.write(*(said(f"{user} {n}", f"m{n}", user) for n in range(200)))
         await embedder.called.wait()
         sequence = await c.reader.user_sequence("ann")
-        assert await c.known.behind("ann", sequence), "any server may be asked"
+        assert await c.known.is_lagging("ann", sequence), "any server may be asked"
         await filling.until(lambda: "ann" in filling.indexer._hot.users())
         embedder.gate.set()
-        while await c.known.behind("ann", sequence):  # noqa: ASYNC110 - a state in the database
+        while await c.known.is_lagging("ann", sequence):  # noqa: ASYNC110 - a state in the database
             await asyncio.sleep(0.01)
         assert sum(text.startswith("ann") for text in embedder.texts) == 200
         await c.settled()

@@ -1,4 +1,4 @@
-// Writes two messages, searches for them, and recalls: go run ./example
+// Writes a message, searches for it, and runs recalls: go run ./example
 package main
 
 import (
@@ -24,9 +24,9 @@ func main() {
 			UserId: "ann", Role: nomemoryv1.Role_ROLE_USER, Content: "I never eat spicy food.",
 		}},
 	})
-	var refused *nomemory.Error
-	if errors.As(err, &refused) {
-		log.Fatal(refused.Reason, refused.Violations)
+	var failed *nomemory.Error
+	if errors.As(err, &failed) {
+		log.Fatal(failed.Reason, failed.Violations)
 	} else if err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func main() {
 	search := &nomemoryv1.LexicalSearchRequest{
 		UserId: "ann", QueryText: `"spicy food"`, AtLeast: written.WriteToken,
 	}
-	for hit, err := range memory.LexicalHits(ctx, search) { // page by page
+	for hit, err := range memory.LexicalHits(ctx, search) { // reads page by page
 		if err != nil {
 			log.Fatal(err)
 		}

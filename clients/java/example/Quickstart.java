@@ -1,4 +1,4 @@
-// Writes a message, searches for it, and recalls.
+// Writes a message, searches for it, and runs recalls.
 import io.nomemory.client.NoMemoryClient;
 import io.nomemory.client.NoMemoryException;
 import io.nomemory.v1.*;
@@ -14,7 +14,7 @@ public class Quickstart {
       var search = LexicalSearchRequest.newBuilder()
           .setUserId("ann").setQueryText("\"spicy food\"").setAtLeast(written.getWriteToken())
           .build();
-      for (var hit : memory.lexicalHits(search)) { // page by page
+      for (var hit : memory.lexicalHits(search)) { // reads page by page
         System.out.println("found: " + hit.message().getContent());
       }
 
@@ -29,7 +29,7 @@ public class Quickstart {
       var streamed = StreamRecallRequest.newBuilder()
           .setQuestion("Do I eat spicy food?").setAtLeast(written.getWriteToken())
           .build();
-      try (var events = memory.boundTo("ann").streamRecall(streamed)) { // leaving it cancels the recall
+      try (var events = memory.boundTo("ann").streamRecall(streamed)) { // closing it cancels the recall
         for (var event : events) {
           if (event.hasStep()) {
             System.out.println("step: " + event.getStep().getTool() + " " + event.getStep().getObservation());

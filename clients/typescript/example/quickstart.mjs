@@ -1,4 +1,4 @@
-// Writes a message, searches for it, and recalls: node example/quickstart.mjs
+// Writes a message, searches for it, and runs recalls: node example/quickstart.mjs
 import { NoMemoryError, Role, Verdict } from "@nomemory/client";
 import { connect } from "@nomemory/client/node";
 
@@ -14,7 +14,7 @@ const { writeToken } = await memory
   });
 
 const search = { userId: "ann", queryText: '"spicy food"', atLeast: writeToken };
-for await (const hit of memory.lexicalHits(search)) { // page by page
+for await (const hit of memory.lexicalHits(search)) { // reads page by page
   console.log("found:", hit.message.content);
 }
 

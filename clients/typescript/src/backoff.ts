@@ -5,37 +5,37 @@ const INITIAL_MS = 100;
 const MAX_MS = 2_000;
 const MULTIPLIER = 3;
 
-/** The time and the attempts that a call has. */
-export class Patience {
-  readonly #ends: number;
-  #left: number;
-  #sent = 0;
+/** The remaining time and attempts of a call. */
+export class RetryBudget {
+  readonly #deadline: number;
+  #attemptsLeft: number;
+  #retries = 0;
 
   constructor(timeoutMs: number, attempts: number) {
-    this.#ends = Date.now() + timeoutMs;
-    this.#left = attempts;
+    this.#deadline = Date.now() + timeoutMs;
+    this.#attemptsLeft = attempts;
   }
 
-  /** Milliseconds until the deadline; at least 1, for a transport takes 0 for no deadline. */
+  /** Milliseconds until the deadline. At least 1: to a transport, 0 means no deadline. */
   get remainingMs(): number {
-    return Math.max(1, this.#ends - Date.now());
+    return Math.max(1, this.#deadline - Date.now());
   }
 
-  /** Wait before a call is sent again. Throws the error if it is not one to try again after, or if no attempt is left. */
-  async after(thrown: unknown, signal: AbortSignal | undefined): Promise<void> {
+  /** Wait before the next attempt. Throws the error if it is not retryable, or if no attempt or time is left. */
+  async waitAfter(thrown: unknown, signal: AbortSignal | undefined): Promise<void> {
     const error = NoMemoryError.from(thrown);
-    const pause = Math.random() * Math.min(INITIAL_MS * MULTIPLIER ** this.#sent, MAX_MS);
-    this.#sent += 1;
-    this.#left -= 1;
-    if (error.code !== Code.Unavailable || this.#left < 1 || pause >= this.remainingMs || signal?.aborted) {
+    const pause = Math.random() * Math.min(INITIAL_MS * MULTIPLIER ** this.#retries, MAX_MS);
+    this.#retries += 1;
+    this.#attemptsLeft -= 1;
+    if (error.code !== Code.Unavailable || this.#attemptsLeft < 1 || pause >= this.remainingMs || signal?.aborted) {
       throw error;
     }
-    await elapsed(pause, signal);
+    await delay(pause, signal);
   }
 }
 
-/** Resolve after some milliseconds, or as soon as a signal is aborted. */
-function elapsed(ms: number, signal: AbortSignal | undefined): Promise<void> {
+/** Resolve after a delay in milliseconds, or when the signal is aborted. */
+function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(done, ms);
     signal?.addEventListener("abort", done, { once: true });

@@ -3,20 +3,20 @@ import { ImportMessagesRequestSchema, type ImportMessagesRequest } from "./gen/n
 import { ChatMessageSchema, type ChatMessage } from "./gen/nomemory/v1/message_pb.js";
 
 const BATCH_MESSAGES = 1_000;
-const BATCH_BYTES = 4_000_000; // well below what a server takes in one request
+const BATCH_BYTES = 4_000_000; // well below the server's limit of a request
 
 /** A message to write. */
 export type NewMessage = MessageInitShape<typeof ChatMessageSchema>;
 
-/** Cut messages into requests within the server's limits, lazily. */
+/** Split messages into requests within the server's limits. The messages are read lazily. */
 export async function* batches(
   messages: Iterable<NewMessage> | AsyncIterable<NewMessage>,
   replace: boolean,
 ): AsyncGenerator<ImportMessagesRequest> {
   let batch: ChatMessage[] = [];
   let size = 0;
-  for await (const given of messages) {
-    const message = create(ChatMessageSchema, given);
+  for await (const init of messages) {
+    const message = create(ChatMessageSchema, init);
     const length = toBinary(ChatMessageSchema, message).length;
     if (batch.length > 0 && (batch.length === BATCH_MESSAGES || size + length > BATCH_BYTES)) {
       yield request(batch, replace);
@@ -35,12 +35,12 @@ function request(messages: ChatMessage[], replace: boolean): ImportMessagesReque
   return create(ImportMessagesRequestSchema, { messages, replace, requestId: requestId(messages) });
 }
 
-/** Return a fresh request id for messages of which some have no id, so that a retry does not store them twice. */
+/** Return a new request id if a message has no id, so that a retry does not store it twice; otherwise "". */
 export function requestId(messages: Iterable<NewMessage>): string {
   return [...messages].every((message) => message.messageId) ? "" : randomHex();
 }
 
-/** Return 128 random bits. `crypto.randomUUID` is missing in pages that do not come over HTTPS. */
+/** Return 128 random bits in hexadecimal. `crypto.randomUUID` is unavailable on pages without HTTPS. */
 function randomHex(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -6,12 +6,12 @@ import type { ChatMessage } from "./gen/nomemory/v1/message_pb.js";
 import * as query from "./gen/nomemory/v1/query_service_pb.js";
 import type { BuildContextResponse, RecallResponse, StreamRecallResponse } from "./gen/nomemory/v1/recall_service_pb.js";
 import * as server from "./gen/nomemory/v1/server_service_pb.js";
-import { checked, defaults, type ClientOptions } from "./options.js";
+import { defaults, validated, type ClientOptions } from "./options.js";
 import { all, lexicalHits, type LexicalHit } from "./pages.js";
 import { Recalls, type ContextRequest, type Question, type StreamedQuestion } from "./recalls.js";
 import { ReliableTransport } from "./reliable_transport.js";
 
-/** Options of one call: a signal that cancels it, and a deadline in milliseconds in place of the client's. */
+/** Options of one call: a signal that cancels it, and a timeout in milliseconds that replaces the client's. */
 export interface CallOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
@@ -20,9 +20,9 @@ export interface CallOptions {
 type Init<Schema extends DescMessage> = MessageInitShape<Schema>;
 
 /**
- * Calls one server over any transport of Connect: gRPC in Node (`connect` of `@nomemory/client/node` makes it), gRPC-Web
- * through a proxy in a browser. Every method takes the contract's request as a plain object and answers with the contract's
- * reply, or throws a `NoMemoryError`.
+ * Calls one server over a transport of Connect: gRPC in Node (see `connect` of `@nomemory/client/node`), or gRPC-Web through
+ * a proxy in a browser. Every method takes the request as a plain object, and returns the response or throws a
+ * `NoMemoryError`.
  */
 export class NoMemory {
   readonly #transport: ReliableTransport;
@@ -33,7 +33,7 @@ export class NoMemory {
   readonly #recalls: Recalls;
 
   constructor(transport: Transport, options: ClientOptions = {}) {
-    this.#options = checked(options);
+    this.#options = validated(options);
     this.#transport = new ReliableTransport(transport, options);
     this.#query = createClient(query.QueryService, this.#transport);
     this.#ingest = createClient(ingest.IngestService, this.#transport);
@@ -46,7 +46,7 @@ export class NoMemory {
     this.#options.onClose?.();
   }
 
-  /** Store up to 1,000 messages, all or nothing. Messages without ids get a request id, so that a retry stores them once. */
+  /** Store up to 1,000 messages atomically. If a message has no id, the call gets a request id, so that a retry is safe. */
   writeMessages(
     request: Init<typeof ingest.WriteMessagesRequestSchema>,
     options?: CallOptions,
@@ -55,7 +55,7 @@ export class NoMemory {
     return this.#ingest.writeMessages({ ...request, requestId: id }, options);
   }
 
-  /** Store any number of messages, in batches. Refused ones are reported and skipped. */
+  /** Store any number of messages in batches. Rejected messages are skipped and reported in the response. */
   importMessages(
     messages: Iterable<NewMessage> | AsyncIterable<NewMessage>,
     options: CallOptions & { readonly replace?: boolean } = {},
@@ -64,7 +64,7 @@ export class NoMemory {
     return this.#ingest.importMessages(batches(messages, replace), call);
   }
 
-  /** Delete messages of a user, by ids or by a filter. */
+  /** Delete messages of a user by ids or by a filter. */
   deleteMessages(
     request: Init<typeof ingest.DeleteMessagesRequestSchema>,
     options?: CallOptions,
@@ -72,7 +72,7 @@ export class NoMemory {
     return this.#ingest.deleteMessages(request, options);
   }
 
-  /** Delete everything of a user. The receipt says what still holds bytes of it. */
+  /** Delete all data of a user. The receipt lists where bytes remain until they are erased. */
   eraseUser(
     request: Init<typeof ingest.EraseUserRequestSchema>,
     options?: CallOptions,
@@ -80,7 +80,7 @@ export class NoMemory {
     return this.#ingest.eraseUser(request, options);
   }
 
-  /** Return how far the log and the indexes are, for one user or for all. */
+  /** Return the status of the message log and of the indexes, for one user or for all users. */
   getIndexStatus(
     request: Init<typeof ingest.GetIndexStatusRequestSchema> = {},
     options?: CallOptions,
@@ -88,12 +88,12 @@ export class NoMemory {
     return this.#ingest.getIndexStatus(request, options);
   }
 
-  /** Ask what the server is, what it can do, and how much it takes. */
+  /** Return the version, the features and the limits of the server. */
   getServerInfo(options?: CallOptions): Promise<server.GetServerInfoResponse> {
     return this.#server.getServerInfo({}, options);
   }
 
-  /** Read a page by time. */
+  /** Return a page of messages in time order. */
   listMessages(
     request: Init<typeof query.ListMessagesRequestSchema>,
     options?: CallOptions,
@@ -101,7 +101,7 @@ export class NoMemory {
     return this.#query.listMessages(request, options);
   }
 
-  /** Read by time to the end, page by page. */
+  /** Yield all messages in time order, page by page. */
   messages(
     request: Init<typeof query.ListMessagesRequestSchema>,
     options?: CallOptions,
@@ -109,7 +109,7 @@ export class NoMemory {
     return all(request, (next) => this.listMessages(next, options), (page) => page.items);
   }
 
-  /** Find words and "phrases": one page, best first. */
+  /** Return a page of the results of a lexical search, best first. */
   lexicalSearch(
     request: Init<typeof query.LexicalSearchRequestSchema>,
     options?: CallOptions,
@@ -117,7 +117,7 @@ export class NoMemory {
     return this.#query.lexicalSearch(request, options);
   }
 
-  /** Find words and "phrases" to the end, page by page. */
+  /** Yield all results of a lexical search, page by page. */
   lexicalHits(
     request: Init<typeof query.LexicalSearchRequestSchema>,
     options?: CallOptions,
@@ -125,7 +125,7 @@ export class NoMemory {
     return all(request, (next) => this.lexicalSearch(next, options), lexicalHits);
   }
 
-  /** Find messages near a text in meaning, or near a vector of the caller's own. */
+  /** Find the messages that are semantically similar to a text or a vector, most similar first. */
   semanticSearch(
     request: Init<typeof query.SemanticSearchRequestSchema>,
     options?: CallOptions,
@@ -133,7 +133,7 @@ export class NoMemory {
     return this.#query.semanticSearch(request, options);
   }
 
-  /** Find the messages that answer a question, best first. */
+  /** Find the messages that answer a question (hybrid search), best first. */
   hybridSearch(
     request: Init<typeof query.HybridSearchRequestSchema>,
     options?: CallOptions,
@@ -141,7 +141,7 @@ export class NoMemory {
     return this.#query.hybridSearch(request, options);
   }
 
-  /** Read the messages around one of them, oldest first. */
+  /** Return the messages around an anchor message, oldest first. */
   getNeighbors(
     request: Init<typeof query.GetNeighborsRequestSchema>,
     options?: CallOptions,
@@ -149,7 +149,7 @@ export class NoMemory {
     return this.#query.getNeighbors(request, options);
   }
 
-  /** Look up to 500 ids up, in the given order. */
+  /** Return up to 500 messages by their ids, in the order of the ids. */
   batchGetMessages(
     request: Init<typeof query.BatchGetMessagesRequestSchema>,
     options?: CallOptions,
@@ -157,7 +157,7 @@ export class NoMemory {
     return this.#query.batchGetMessages(request, options);
   }
 
-  /** Count a user's messages, or those that a filter admits. */
+  /** Count the messages of a user that match a filter. */
   countMessages(
     request: Init<typeof query.CountMessagesRequestSchema>,
     options?: CallOptions,
@@ -165,7 +165,7 @@ export class NoMemory {
     return this.#query.countMessages(request, options);
   }
 
-  /** Read a page of a user's conversations, the one with the latest message first. */
+  /** Return a page of a user's conversations, the most recent first. */
   listConversations(
     request: Init<typeof query.ListConversationsRequestSchema>,
     options?: CallOptions,
@@ -173,7 +173,7 @@ export class NoMemory {
     return this.#query.listConversations(request, options);
   }
 
-  /** Read a user's conversations to the end, page by page. */
+  /** Yield all conversations of a user, page by page. */
   conversations(
     request: Init<typeof query.ListConversationsRequestSchema>,
     options?: CallOptions,
@@ -181,7 +181,7 @@ export class NoMemory {
     return all(request, (next) => this.listConversations(next, options), (page) => page.conversations);
   }
 
-  /** Read a page of the users who have messages. It needs the scope `admin`. */
+  /** Return a page of the users with messages. Requires the scope `admin`. */
   listUsers(
     request: Init<typeof query.ListUsersRequestSchema> = {},
     options?: CallOptions,
@@ -189,7 +189,7 @@ export class NoMemory {
     return this.#query.listUsers(request, options);
   }
 
-  /** Read the users who have messages to the end, page by page. */
+  /** Yield all users with messages, page by page. Requires the scope `admin`. */
   users(
     request: Init<typeof query.ListUsersRequestSchema> = {},
     options?: CallOptions,
@@ -198,8 +198,8 @@ export class NoMemory {
   }
 
   /**
-   * Read all messages of a user, oldest first, in batches that an import takes. Each batch has a cursor to resume with;
-   * that of the last one is empty. Leaving the loop stops the export.
+   * Yield all messages of a user, oldest first, in batches that `importMessages` accepts. Each batch has a cursor to resume
+   * the export; the cursor of the last batch is empty. Leaving the loop cancels the export.
    */
   exportMessages(
     request: Init<typeof query.ExportMessagesRequestSchema>,
@@ -209,22 +209,22 @@ export class NoMemory {
     return this.#transport.replies(query.QueryService.method.exportMessages, signal, timeoutMs, undefined, request);
   }
 
-  /** Name the user of recalls, as a service with the scope `act-as` does. A user's own token names its user. */
+  /** Return recalls for a user. Requires the scope `act-as`; without `userId`, the user is that of the token. */
   boundTo(userId?: string): Recalls {
     return new Recalls(this.#transport, this.#options.timeoutMs ?? defaults.timeoutMs, userId);
   }
 
-  /** Answer a question about the user of the caller's token from what was said. */
+  /** Answer a question from the messages of the token's user. */
   recall(request: Question, options?: CallOptions): Promise<RecallResponse> {
     return this.#recalls.recall(request, options);
   }
 
-  /** Select the messages of the user of the caller's token that an assistant should have in its prompt. */
+  /** Select messages of the token's user for the prompt of an assistant. */
   buildContext(request: ContextRequest, options?: CallOptions): Promise<BuildContextResponse> {
     return this.#recalls.buildContext(request, options);
   }
 
-  /** Recall, and yield each step as it happens, then the result. Leaving the loop cancels the recall. */
+  /** Run a recall and yield each step as it completes, then the result. Leaving the loop cancels the recall. */
   streamRecall(request: StreamedQuestion, options?: CallOptions): AsyncGenerator<StreamRecallResponse> {
     return this.#recalls.streamRecall(request, options);
   }

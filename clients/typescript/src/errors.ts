@@ -3,26 +3,26 @@ import { durationMs } from "@bufbuild/protobuf/wkt";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
 import { ErrorReason, ErrorReasonSchema } from "./gen/nomemory/v1/error_reason_pb.js";
 
-/** One bad field of a request, by its path. */
+/** An invalid field of a request. `field` is its path. */
 export interface Violation {
   readonly field: string;
   readonly description: string;
 }
 
-/** A call that did not succeed. */
+/** The error of a failed call. */
 export class NoMemoryError extends Error {
   override readonly name = "NoMemoryError";
   /** The gRPC status code. */
   readonly code: Code;
-  /** The cause. UNSPECIFIED: the error did not come from a NoMemory server, or from a newer one. */
+  /** The cause. UNSPECIFIED: not sent by a NoMemory server, or unknown to this client. */
   readonly reason: ErrorReason;
-  /** The bad fields of the request. */
+  /** The invalid fields of the request. */
   readonly violations: readonly Violation[];
-  /** Further facts, as the server sent them. */
+  /** Additional details from the server. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** What the server's log knows the call by; empty where no server answered. */
+  /** The id of the call in the server's log. Empty if the server did not respond. */
   readonly requestId: string;
-  /** Milliseconds after which to try again, where the server suggests it. */
+  /** The delay in milliseconds that the server requests before a retry. */
   readonly retryAfterMs: number | undefined;
 
   constructor(cause: ConnectError) {
@@ -39,7 +39,7 @@ export class NoMemoryError extends Error {
     this.retryAfterMs = retry?.retryDelay && durationMs(retry.retryDelay);
   }
 
-  /** Convert what a transport threw. */
+  /** Convert an error of a transport. */
   static from(thrown: unknown): NoMemoryError {
     return thrown instanceof NoMemoryError ? thrown : new NoMemoryError(ConnectError.from(thrown));
   }

@@ -2,20 +2,20 @@ import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-no
 import { NoMemory } from "./client.js";
 import type { ClientOptions } from "./options.js";
 
-/** What of a connection is not as by default. */
+/** Options of `connect`. */
 export interface ConnectOptions extends Omit<ClientOptions, "onClose"> {
   /**
-   * Talk TLS. `true` trusts the authorities of the system; `ca` (PEM) trusts others instead, and `cert` with `key` is the
-   * caller's own certificate where the server wants one. Default: in the clear.
+   * Enables TLS. `true` trusts the certificate authorities of the system. `ca` (PEM) sets other authorities; `cert` and
+   * `key` (PEM) set the client certificate for mutual TLS. Default: plaintext.
    */
   readonly tls?: boolean | { readonly ca?: string; readonly cert?: string; readonly key?: string };
 }
 
-/** Make a client that talks gRPC with the server at `target`, which is HOST:PORT. It connects at the first call. */
+/** Create a client that calls the server at `target` (HOST:PORT) with gRPC. It connects at the first call. */
 export function connect(target: string, options: ConnectOptions = {}): NoMemory {
-  const { tls = false, ...others } = options;
+  const { tls = false, ...clientOptions } = options;
   const baseUrl = `${tls ? "https" : "http"}://${target}`;
   const sessionManager = new Http2SessionManager(baseUrl, {}, typeof tls === "boolean" ? {} : tls);
   const transport = createGrpcTransport({ baseUrl, sessionManager });
-  return new NoMemory(transport, { ...others, onClose: () => sessionManager.abort() });
+  return new NoMemory(transport, { ...clientOptions, onClose: () => sessionManager.abort() });
 }

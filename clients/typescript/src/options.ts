@@ -1,15 +1,15 @@
-/** What stands behind "Bearer " in the authorization of a call: an API key of a service or a token of a user. */
+/** An API key or a user token, sent as a bearer token. */
 export type Token = string | (() => string | Promise<string>);
 
-/** What of a client is not as by default. */
+/** Options of a client. */
 export interface ClientOptions {
-  /** The credential. A function is asked at each call, for tokens that expire. */
+  /** The credential. A function is called for each call, for tokens that expire. */
   readonly token?: Token;
-  /** Milliseconds that a call may take, retries included. Default: 30,000. */
+  /** Timeout of a call in milliseconds, including retries. Default: 30,000. */
   readonly timeoutMs?: number;
-  /** The same for imports and exports. Default: an hour. */
+  /** Timeout of an import or export in milliseconds. Default: 3,600,000 (1 hour). */
   readonly bulkTimeoutMs?: number;
-  /** How often a call that meets UNAVAILABLE is sent in all, 1 to 5. Default: 4. Imports are sent once. */
+  /** Maximum number of attempts of a call that fails with UNAVAILABLE, 1 to 5. Default: 4. Imports are not retried. */
   readonly attempts?: number;
   /** Called by `close`. */
   readonly onClose?: () => void;
@@ -19,14 +19,14 @@ export const defaults = { timeoutMs: 30_000, bulkTimeoutMs: 3_600_000, attempts:
 
 const MAX_ATTEMPTS = 5;
 
-/** Refuse options that cannot be meant. */
-export function checked(options: ClientOptions): ClientOptions {
+/** Validate options and return them. Throws a RangeError. */
+export function validated(options: ClientOptions): ClientOptions {
   const { attempts = 1, timeoutMs = 1, bulkTimeoutMs = 1 } = options;
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > MAX_ATTEMPTS) {
-    throw new RangeError(`attempts must be 1 to ${MAX_ATTEMPTS}: ${attempts}`);
+    throw new RangeError(`attempts must be 1 to ${MAX_ATTEMPTS}, got ${attempts}`);
   }
   if (!(timeoutMs > 0 && bulkTimeoutMs > 0)) {
-    throw new RangeError("a timeout must be more than 0");
+    throw new RangeError(`timeoutMs and bulkTimeoutMs must be positive, got ${timeoutMs} and ${bulkTimeoutMs}`);
   }
   return options;
 }

@@ -1,23 +1,23 @@
 import type { ChatMessage } from "./gen/nomemory/v1/message_pb.js";
 import type { Highlight, LexicalSearchResponse } from "./gen/nomemory/v1/query_service_pb.js";
 
-/** A message that matched, and its score. `highlight` is there only if highlights were asked for. */
+/** A matching message with its score. `highlight` is undefined unless the request asks for highlights. */
 export interface LexicalHit {
   readonly message: ChatMessage;
   readonly score: number;
   readonly highlight: Highlight | undefined;
 }
 
-/** Return the hits of a page, best first, from its parallel lists. */
+/** Combine the items, scores and highlights of a page. */
 export function lexicalHits(page: LexicalSearchResponse): LexicalHit[] {
-  return page.items.map((message, place) => ({
+  return page.items.map((message, index) => ({
     message,
-    score: page.scores[place]?.score ?? 0,
-    highlight: page.highlights[place],
+    score: page.scores[index]?.score ?? 0,
+    highlight: page.highlights[index],
   }));
 }
 
-/** Yield everything that a listing has, page by page, from a request's cursor on. */
+/** Yield the items of all pages from the cursor of the request on. */
 export async function* all<Request extends { cursor?: string }, Page extends { nextCursor: string }, Item>(
   request: Request,
   read: (request: Request) => Promise<Page>,

@@ -12,15 +12,16 @@ import {
 import type { CallOptions } from "./client.js";
 import type { ReliableTransport } from "./reliable_transport.js";
 
-/** A question, and where the search starts. */
+/** The request of a recall. */
 export type Question = MessageInitShape<typeof RecallRequestSchema>;
 
-/** The latest turns, the running conversation, and the limit of tokens. */
+/** The request of a context. */
 export type ContextRequest = MessageInitShape<typeof BuildContextRequestSchema>;
-/** A question whose steps are streamed. */
+
+/** The request of a streamed recall. */
 export type StreamedQuestion = MessageInitShape<typeof StreamRecallRequestSchema>;
 
-/** Recalls for one user: of the caller's own token, or whom a service names. */
+/** Recalls for one user: the user of the token, or the user that a service passes. */
 export class Recalls {
   readonly #transport: ReliableTransport;
   readonly #calls: Client<typeof RecallService>;
@@ -31,20 +32,20 @@ export class Recalls {
     this.#transport = transport;
     this.#calls = createClient(RecallService, transport);
     this.#timeoutMs = timeoutMs;
-    this.#headers = naming(userId);
+    this.#headers = userHeaders(userId);
   }
 
-  /** Answer a question from what was said. */
+  /** Answer a question from the messages of the user. */
   recall(request: Question, options: CallOptions = {}): Promise<RecallResponse> {
     return this.#calls.recall(request, { ...options, headers: this.#headers });
   }
 
-  /** Select the messages that an assistant should have in its prompt. */
+  /** Select messages for the prompt of an assistant. */
   buildContext(request: ContextRequest, options: CallOptions = {}): Promise<BuildContextResponse> {
     return this.#calls.buildContext(request, { ...options, headers: this.#headers });
   }
 
-  /** Recall, and yield each step as it happens, then the result. Leaving the loop cancels the recall. */
+  /** Run a recall and yield each step as it completes, then the result. Leaving the loop cancels the recall. */
   streamRecall(request: StreamedQuestion, options: CallOptions = {}): AsyncGenerator<StreamRecallResponse> {
     const { signal, timeoutMs = this.#timeoutMs } = options;
     const method = RecallService.method.streamRecall;
@@ -52,8 +53,8 @@ export class Recalls {
   }
 }
 
-/** Return the metadata that names a user. Text metadata is ASCII and is trimmed on its way; other ids travel as bytes. */
-function naming(userId: string | undefined): Headers {
+/** Return the metadata with the user id. Text metadata must be ASCII and is trimmed, so other ids are sent as binary. */
+function userHeaders(userId: string | undefined): Headers {
   const headers = new Headers();
   if (userId !== undefined && /^[ -~]*$/.test(userId) && userId === userId.trim()) {
     headers.set("x-user-id", userId);

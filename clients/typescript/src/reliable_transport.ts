@@ -6,15 +6,15 @@ import type {
   MessageShape,
 } from "@bufbuild/protobuf";
 import type { StreamResponse, Transport, UnaryResponse } from "@connectrpc/connect";
-import { Patience } from "./backoff.js";
+import { RetryBudget } from "./backoff.js";
 import { NoMemoryError } from "./errors.js";
 import { defaults, type ClientOptions } from "./options.js";
 
 /**
- * Adds to a transport of any protocol what every call needs: the credential, a deadline, retries, our errors.
+ * Adds credentials, deadlines, retries and error conversion to a transport.
  *
- * Every call of the contract may be sent again: reads and recalls change nothing, deletions and writes of messages with
- * ids are idempotent, and other writes have a request id. A stream is not sent again once something of it has arrived.
+ * All RPCs can be retried: reads and recalls have no side effects, deletions and writes of messages with ids are
+ * idempotent, and other writes have a request id. A stream is not retried after its first response.
  */
 export class ReliableTransport implements Transport {
   readonly #inner: Transport;
@@ -32,13 +32,13 @@ export class ReliableTransport implements Transport {
     header: HeadersInit | undefined,
     input: MessageInitShape<I>,
   ): Promise<UnaryResponse<I, O>> {
-    const patience = this.#patience(timeoutMs, this.#options.timeoutMs ?? defaults.timeoutMs);
+    const budget = this.#retryBudget(timeoutMs, this.#options.timeoutMs ?? defaults.timeoutMs);
     for (;;) {
       try {
         const headers = await this.#authorized(header);
-        return await this.#inner.unary(method, signal, patience.remainingMs, headers, input);
+        return await this.#inner.unary(method, signal, budget.remainingMs, headers, input);
       } catch (thrown) {
-        await patience.after(thrown, signal);
+        await budget.waitAfter(thrown, signal);
       }
     }
   }
@@ -50,18 +50,18 @@ export class ReliableTransport implements Transport {
     header: HeadersInit | undefined,
     input: AsyncIterable<MessageInitShape<I>>,
   ): Promise<StreamResponse<I, O>> {
-    const bulk = this.#options.bulkTimeoutMs ?? defaults.bulkTimeoutMs;
-    const patience = this.#patience(timeoutMs, bulk);
+    const bulkTimeoutMs = this.#options.bulkTimeoutMs ?? defaults.bulkTimeoutMs;
+    const budget = this.#retryBudget(timeoutMs, bulkTimeoutMs);
     try {
       const headers = await this.#authorized(header);
-      const response = await this.#inner.stream(method, signal, patience.remainingMs, headers, input);
-      return { ...response, message: failing(response.message) };
+      const response = await this.#inner.stream(method, signal, budget.remainingMs, headers, input);
+      return { ...response, message: withErrorsConverted(response.message) };
     } catch (thrown) {
       throw NoMemoryError.from(thrown);
     }
   }
 
-  /** Yield the replies to one request. Closing the iterator cancels the call. */
+  /** Yield the responses to one request. Closing the iterator cancels the call. */
   async *replies<I extends DescMessage, O extends DescMessage>(
     method: DescMethodStreaming<I, O> & { methodKind: "server_streaming" },
     signal: AbortSignal | undefined,
@@ -69,14 +69,14 @@ export class ReliableTransport implements Transport {
     header: HeadersInit | undefined,
     request: MessageInitShape<I>,
   ): AsyncGenerator<MessageShape<O>> {
-    const patience = this.#patience(timeoutMs, timeoutMs);
+    const budget = this.#retryBudget(timeoutMs, timeoutMs);
     const closing = new AbortController();
-    const either = signal ? AbortSignal.any([signal, closing.signal]) : closing.signal;
+    const combinedSignal = signal ? AbortSignal.any([signal, closing.signal]) : closing.signal;
     for (let arrived = false; ; ) {
       let replies: AsyncIterator<MessageShape<O>> | undefined;
       try {
         const headers = await this.#authorized(header);
-        const opened = await this.#inner.stream(method, either, patience.remainingMs, headers, once(request));
+        const opened = await this.#inner.stream(method, combinedSignal, budget.remainingMs, headers, once(request));
         replies = opened.message[Symbol.asyncIterator]();
         for (let next = await replies.next(); !next.done; next = await replies.next()) {
           arrived = true;
@@ -87,18 +87,18 @@ export class ReliableTransport implements Transport {
         if (arrived) {
           throw NoMemoryError.from(thrown);
         }
-        await patience.after(thrown, signal);
+        await budget.waitAfter(thrown, signal);
       } finally {
         if (arrived) {
           closing.abort();
-          replies?.next().catch(() => {}); // by which the transport learns that it is over, and stops its timer
+          replies?.next().catch(() => {}); // makes the transport notice the abort and stop its timer
         }
       }
     }
   }
 
-  #patience(timeoutMs: number | undefined, standard: number): Patience {
-    return new Patience(timeoutMs ?? standard, this.#options.attempts ?? defaults.attempts);
+  #retryBudget(timeoutMs: number | undefined, defaultMs: number): RetryBudget {
+    return new RetryBudget(timeoutMs ?? defaultMs, this.#options.attempts ?? defaults.attempts);
   }
 
   async #authorized(header: HeadersInit | undefined): Promise<Headers> {
@@ -112,7 +112,7 @@ export class ReliableTransport implements Transport {
   }
 }
 
-async function* failing<Reply>(replies: AsyncIterable<Reply>): AsyncGenerator<Reply> {
+async function* withErrorsConverted<Reply>(replies: AsyncIterable<Reply>): AsyncGenerator<Reply> {
   try {
     yield* replies;
   } catch (thrown) {

@@ -17,9 +17,8 @@ class OneSearch:
         """Search in the first round; stop in the second."""
         if situation.iteration > 1:
             return Plan(stop=True, thought="one search is enough")
-        arguments = {
-            "query_text": situation.question.sought,
-            "filter": {"role": "user"},
-            "top_k": self._top_k,
-        }
-        return Plan((ToolCall(SEMANTIC_SEARCH, arguments),), thought="search the user's own messages")
+        call = ToolCall(
+            SEMANTIC_SEARCH,
+            {"query_text": situation.question.query_text, "filter": {"role": "user"}, "top_k": self._top_k},
+        )
+        return Plan((call,), thought="search the user's own messages")

@@ -11,7 +11,7 @@ from typing import Final
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.errors import RecallError
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import (
     Citation,
     Conflict,
@@ -28,13 +28,13 @@ from nomemory.recall.model.question import Question, Role, Turn
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.search_limits import Limits, StopReason
 from nomemory.recall.model.step import Step
-from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, Situation, ToolCall
 from nomemory.recall.skills.folder import SkillFault, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
     EmbeddingRefusedError,
-    IndexBehindError,
+    IndexLaggingError,
     QueryServiceUnavailableError,
     QueryStub,
     WriteTokenRefusedError,
@@ -50,10 +50,9 @@ __all__ = [
     "DraftConflict",
     "DraftStatement",
     "EmbeddingRefusedError",
-    "EnoughRule",
     "Evidence",
     "Findings",
-    "IndexBehindError",
+    "IndexLaggingError",
     "Limits",
     "MemoryView",
     "OnStep",
@@ -67,7 +66,7 @@ __all__ = [
     "RecallResult",
     "Relation",
     "Retrieval",
-    "Retrieved",
+    "RetrievedMessage",
     "Role",
     "Section",
     "Situation",
@@ -79,6 +78,7 @@ __all__ = [
     "Statement",
     "Step",
     "StopReason",
+    "SufficiencyThresholds",
     "TimeRange",
     "ToolCall",
     "Turn",

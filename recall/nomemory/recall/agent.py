@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from nomemory.recall.grounding.assertions import is_named
+from nomemory.recall.grounding.assertions import have_sender_names
 from nomemory.recall.grounding.calibration import calibrated
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.conclusion import conclude
@@ -19,7 +19,7 @@ from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.search_limits import Reading, StopReason
-from nomemory.recall.model.sufficiency import DEFAULT_RULE, EnoughRule
+from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThresholds
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
 from nomemory.recall.planning.rules import RulesPlanner
 from nomemory.recall.reading.reader import Reader, ReaderFailedError
@@ -44,7 +44,7 @@ class RecallAgent:
         planner: decides on calls after the ranking; None, or after a failure: the rules.
         model: reads the messages and composes the view; None, or after a failure: the rules.
         budget: the host's budget with the changes of the request.
-        rule: the host's verdict thresholds for answers without a model.
+        thresholds: the host's verdict thresholds for answers without a model.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class RecallAgent:
         planner: Planner | None,
         model: ChatModel | None,
         budget: Budget,
-        rule: EnoughRule = DEFAULT_RULE,
+        thresholds: SufficiencyThresholds = DEFAULT_THRESHOLDS,
     ) -> None:
         self._tools = tools
         self._model = model
         self._budget = budget if model else replace(budget, read_messages=0)
-        self._rule = rule
+        self._thresholds = thresholds
         self._planner = planner or RulesPlanner()
         self._fallback_planner = RulesPlanner() if planner else None
         self._answered_by = self._planner.name
@@ -72,7 +72,7 @@ class RecallAgent:
             QueryServiceUnavailableError: the QueryService cannot be read.
             EmbeddingRefusedError: the service rejected the caller's vector of the question.
             WriteTokenRefusedError: the write token belongs to another message log.
-            IndexBehindError: the indexes did not reach the write token in time.
+            IndexLaggingError: the indexes did not reach the write token in time.
         """
         search = SearchSession(self._tools, question, skill, self._budget, on_step)
         stop = await self._search(search)
@@ -82,7 +82,7 @@ class RecallAgent:
         if draft is None:
             await search.read_neighbors()
             draft = await self._quotation_draft(search, question, skill)
-        synthesis = conclude(question, draft, search.findings(), self._rule)
+        synthesis = conclude(question, draft, search.findings(), self._thresholds)
         if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_lagging():
             synthesis = replace(
                 synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, note(NoteKind.INDEXING_PENDING))
@@ -99,7 +99,7 @@ class RecallAgent:
             if plan.stop:
                 await search.record_decision(plan, iteration)
                 return StopReason.SUFFICIENT if search.gained else StopReason.NO_GAIN
-            spent = await search.follow(plan, iteration)
+            spent = await search.execute(plan, iteration)
             if spent is not None:
                 return spent
             if self._tools.unreachable:
@@ -147,7 +147,7 @@ class RecallAgent:
         """Return a draft in which the rules quote the best evidence."""
         findings = search.findings()
         best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])
-        return await ExtractiveSynthesiser(self._rule.quoted).draft(question, skill, best)
+        return await ExtractiveSynthesiser(self._thresholds.quoted).draft(question, skill, best)
 
     def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
@@ -160,7 +160,11 @@ class RecallAgent:
         return RecallResult(
             memory_view=synthesis.view,
             evidence=tuple(evidence),
-            limits=replace(limits, sufficiency=_calibrated(search.findings()), enough=synthesis.enough),
+            limits=replace(
+                limits,
+                sufficiency=_calibrated(search.findings()),
+                sufficiency_threshold=synthesis.sufficiency_threshold,
+            ),
             verdict=synthesis.verdict,
             conflicts=synthesis.conflicts,
             trace=search.steps,
@@ -170,7 +174,7 @@ class RecallAgent:
 def _calibrated(findings: Findings) -> float | None:
     if findings.sufficiency is None:
         return None
-    return calibrated(findings.sufficiency, named=is_named(findings.retrieval))
+    return calibrated(findings.sufficiency, named=have_sender_names(findings.retrieval))
 
 
 def _cited_first(findings: Findings, synthesis: Synthesis, limit: int) -> Sequence[Evidence]:

@@ -10,7 +10,7 @@ from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.sufficiency import DEFAULT_RULE, EnoughRule
+from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThresholds
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.recall_span import recall_in_span
 from nomemory.recall.search.session import OnStep
@@ -32,7 +32,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
     planner: Planner | None = None,
     model: ChatModel | None = None,
     budget: Budget = _DEFAULT_BUDGET,
-    rule: EnoughRule = DEFAULT_RULE,
+    thresholds: SufficiencyThresholds = DEFAULT_THRESHOLDS,
     on_step: OnStep | None = None,
     metadata: Sequence[tuple[str, str]] = (),
     at_least: str = "",
@@ -48,7 +48,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         model: reads the messages, requests follow-up searches and composes the view; None, or after a failure: the
             rules. `budget.read_messages` limits the messages it reads.
         budget: resource limits of the recall.
-        rule: verdict thresholds for answers without a model.
+        thresholds: verdict thresholds for answers without a model.
         on_step: awaited after each step.
         metadata: sent with every read.
         at_least: a write token. The recall waits, within its budget, until both indexes have reached it.
@@ -57,10 +57,10 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         QueryServiceUnavailableError: the QueryService cannot be read.
         EmbeddingRefusedError: the service rejected the vector of the question.
         WriteTokenRefusedError: the write token belongs to another message log.
-        IndexBehindError: the indexes did not reach the write token in time.
+        IndexLaggingError: the indexes did not reach the write token in time.
     """
     binding = Binding(user_id, question.conversation_id, at_least, question.exclude_conversation_ids)
-    embedded = (question.sought, question.embedding)
+    embedded = (question.query_text, question.embedding)
     tools = BoundTools(binding, stub, budget, question.now, metadata, embedded)
-    agent = RecallAgent(tools, planner, model, budget, rule)
+    agent = RecallAgent(tools, planner, model, budget, thresholds)
     return await recall_in_span(agent.run(question, skill, on_step), question, user_id)

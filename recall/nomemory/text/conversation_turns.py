@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from nomemory.text.asking import announces_question, asks, is_statement, requests
 from nomemory.text.language import FIRST_PERSON, SECOND_PERSON
+from nomemory.text.question_detection import announces_question, asks, is_statement, requests
 from nomemory.text.sentences import sentence_texts
 
 _MIN_STATED_SHARE: Final = 0.3

@@ -30,10 +30,10 @@ class PartialDate:
     month: int | None = None
     day: int | None = None
 
-    def covers(self, claimed: PartialDate) -> bool:
+    def covers(self, other: PartialDate) -> bool:
         """Return whether this date has all parts of another date, with equal values."""
-        pairs = ((self.year, claimed.year), (self.month, claimed.month), (self.day, claimed.day))
-        return all(part is None or known == part for known, part in pairs)
+        pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
+        return all(part is None or expected == part for expected, part in pairs)
 
     def days(self) -> date | None:
         """Return the calendar day; None if the date is incomplete or invalid."""
@@ -80,19 +80,19 @@ def numbers_in(text: str) -> frozenset[Decimal]:
 
 def digit_runs(text: str) -> frozenset[str]:
     """Return the long digit sequences of a text, such as phone numbers, without spaces and hyphens."""
-    return frozenset(_squeezed(match[0]) for match in _LONG_RUN.finditer(_plain(text)))
+    return frozenset(_digits_of(match[0]) for match in _LONG_RUN.finditer(_plain(text)))
 
 
-def without_digit_runs(text: str, known: frozenset[str]) -> str:
+def without_digit_runs(text: str, runs: frozenset[str]) -> str:
     """Remove known long digit sequences from a text."""
-    return _LONG_RUN.sub(lambda match: " " if _squeezed(match[0]) in known else match[0], _plain(text))
+    return _LONG_RUN.sub(lambda match: " " if _digits_of(match[0]) in runs else match[0], _plain(text))
 
 
 def _plain(text: str) -> str:
     return with_digits(unicodedata.normalize("NFKC", text))
 
 
-def _squeezed(run: str) -> str:
+def _digits_of(run: str) -> str:
     return re.sub(r"\D", "", run)
 
 
@@ -142,11 +142,11 @@ def _month(name: str | None) -> int | None:
 
 def _slashed(match: re.Match[str]) -> Figure | None:
     """Parse dates such as `5/21` and `21/5/2025`. Day and month may come in either order."""
-    one, other, year = int(match["a"]), int(match["b"]), match["y"]
+    first, second, year = int(match["a"]), int(match["b"]), match["y"]
     full = int(year) + (2_000 if year and len(year) < _FULL_YEAR else 0) if year else None
     dates = frozenset(
         PartialDate(full, month, day)
-        for month, day in ((one, other), (other, one))
+        for month, day in ((first, second), (second, first))
         if 1 <= month <= _MONTHS_OF_YEAR and 1 <= day <= _DAYS_OF_MONTH
     )
     return Figure(match[0], numbers=_values(match["a"]), dates=dates) if dates else None
@@ -274,7 +274,10 @@ _DATES: Final[tuple[_Pattern, ...]] = (
     (re.compile(rf"(?<!\d)(?P<d>\d{{1,2}}){_ENDING}\b", _I), _date),
 )
 _TIMES: Final[tuple[_Pattern, ...]] = (
-    (re.compile(rf"{_PERIOD}(?<![\d.])(?P<h>\d{{1,2}})[:h](?P<min>\d\d)(?::\d\d)?(?!\d)\s*{_AP}?", _I), _clock),
+    (
+        re.compile(rf"{_PERIOD}(?<![\d.])(?P<h>\d{{1,2}})[:h](?P<min>\d\d)(?::\d\d)?(?!\d)\s*{_AP}?", _I),
+        _clock,
+    ),
     (re.compile(rf"(?<![\d.:])(?P<h>\d{{1,2}})(?:\.(?P<min>\d\d))?\s*{_AP}(?!\w)", _I), _clock),
     (
         re.compile(rf"\b(?P<part>half|quarter)[\s-]+(?P<to>past|to)\s+(?P<h>\d{{1,2}})(?!\d)\s*{_AP}?", _I),
@@ -297,7 +300,7 @@ _DOTTED: Final[_Pattern] = (
     re.compile(r"(?<![\d.])(?P<a>\d{1,2})\.(?P<b>\d{1,2})\.(?P<y>\d{4})(?!\d)"),
     _slashed,
 )
-_WEEKDAYS_SAID: Final[tuple[_Pattern, ...]] = (
+_WEEKDAY_PATTERNS: Final[tuple[_Pattern, ...]] = (
     (re.compile(rf"\b{_WD}\b", _I), _weekday),
     (re.compile(rf"{CHINESE_WEEK}(?P<wd>[{CHINESE_WEEKDAYS}])"), _weekday),
 )
@@ -317,4 +320,4 @@ _NUMBERS: Final[tuple[_Pattern, ...]] = (
         _decimal,
     ),
 )
-_PATTERNS: Final = (*_DATES, _DOTTED, *_TIMES, _SLASHED, *_WEEKDAYS_SAID, *_NUMBERS)
+_PATTERNS: Final = (*_DATES, _DOTTED, *_TIMES, _SLASHED, *_WEEKDAY_PATTERNS, *_NUMBERS)

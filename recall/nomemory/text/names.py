@@ -9,11 +9,11 @@ from typing import Final
 from nomemory.text.analysis import Kind, Token, pairs, tokenise
 from nomemory.text.stop_words import STOP_WORDS
 
-_FIRST_LETTERS: Final = 3
+_PREFIX_CHARS: Final = 3
 """Length of a name prefix. People shorten names at the end."""
 
-_BEGINNING: Final = "…"
-"""Suffix of name-prefix terms. No regular term contains the character."""
+_PREFIX_SUFFIX: Final = "…"
+"""Suffix of name-prefix terms. No other term contains the character."""
 
 _CAPITALISED: Final = re.compile(r"\b[A-Z][a-z]+\b(?:['’]s)?")
 _SUBJECT: Final = re.compile(
@@ -22,24 +22,24 @@ _SUBJECT: Final = re.compile(
 )
 _NOT_NAMES: Final = frozenset(["I", "The", "My", "Our", "Your", "We", "You", "Mr", "Mrs", "Ms", "Dr"])
 
-_MOST: Final = 256
+_MAX_NAMING_TERMS: Final = 256
 """Maximum query terms that are checked for names."""
 
 
-def beginning(name: str) -> str:
+def name_prefix(name: str) -> str:
     """Return the prefix of a name, in lower case."""
-    return name[:_FIRST_LETTERS].lower()
+    return name[:_PREFIX_CHARS].lower()
 
 
-def beginnings(words: Iterable[str]) -> frozenset[str]:
+def name_prefixes(words: Iterable[str]) -> frozenset[str]:
     """Return the name prefixes of all sufficiently long words."""
-    return frozenset(map(beginning, filter(_is_long, words)))
+    return frozenset(map(name_prefix, filter(_is_long, words)))
 
 
-def people(text: str) -> list[str]:
+def named_people(text: str) -> list[str]:
     """Return names in positions where an English question names a person: "did Ann …", "Ann’s …"."""
     names = [first or second for first, second in _SUBJECT.findall(text)]
-    return _once([name for name in names if name not in _NOT_NAMES])
+    return _unique([name for name in names if name not in _NOT_NAMES])
 
 
 def without_names(text: str, names: Iterable[str]) -> str:
@@ -51,8 +51,10 @@ def without_names(text: str, names: Iterable[str]) -> str:
 
 def without_speakers(text: str, speakers: Sequence[str]) -> str:
     """Remove speakers' full and shortened names from a query. The result may be empty."""
-    begun = beginnings(speakers)
-    bare = _CAPITALISED.sub(lambda word: " " if beginning(word[0]) in begun else word[0], without_names(text, speakers))
+    begun = name_prefixes(speakers)
+    bare = _CAPITALISED.sub(
+        lambda word: " " if name_prefix(word[0]) in begun else word[0], without_names(text, speakers)
+    )
     return " ".join(bare.split())
 
 
@@ -60,7 +62,7 @@ def name_terms(name: str) -> list[str]:
     """Return the terms that may refer to a speaker: words of the name, their prefixes, and character bigrams."""
     tokens = tokenise(name)
     words = [token.text for token in tokens if token.kind is Kind.WORD]
-    return _once([*words, *map(_marked_beginning, filter(_is_long, words)), *_pairs(tokens)])
+    return _unique([*words, *map(_prefix_term, filter(_is_long, words)), *_pairs(tokens)])
 
 
 def naming_terms(text: str) -> list[str]:
@@ -68,7 +70,8 @@ def naming_terms(text: str) -> list[str]:
     tokens = tokenise(text)
     words = [token for token in tokens if token.kind is Kind.WORD and token.text not in STOP_WORDS]
     capitalised = [word.text for word in words if text[word.start].isupper() and _is_long(word.text)]
-    return _once([*(word.text for word in words), *map(_marked_beginning, capitalised), *_pairs(tokens)])[:_MOST]
+    terms = [*(word.text for word in words), *map(_prefix_term, capitalised), *_pairs(tokens)]
+    return _unique(terms)[:_MAX_NAMING_TERMS]
 
 
 def _pairs(tokens: Sequence[Token]) -> list[str]:
@@ -76,12 +79,12 @@ def _pairs(tokens: Sequence[Token]) -> list[str]:
 
 
 def _is_long(word: str) -> bool:
-    return len(word) >= _FIRST_LETTERS
+    return len(word) >= _PREFIX_CHARS
 
 
-def _marked_beginning(word: str) -> str:
-    return word[:_FIRST_LETTERS] + _BEGINNING
+def _prefix_term(word: str) -> str:
+    return word[:_PREFIX_CHARS] + _PREFIX_SUFFIX
 
 
-def _once(terms: Sequence[str]) -> list[str]:
+def _unique(terms: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(terms))

@@ -38,7 +38,7 @@ _EXTRA = _QUOTES | _UNDECOMPOSED | _SEPARATORS
 _PLAIN_QUOTES = str.maketrans(_APOSTROPHES)
 _LATIN_LETTER = regex.compile(r"\p{Latin}")
 _ACCENTS = regex.compile(rf"[{COMBINING}]*")
-_UNSEEN = regex.compile(rf"[{COMBINING}{INVISIBLE}]+")
+_MARKS_AND_INVISIBLE = regex.compile(rf"[{COMBINING}{INVISIBLE}]+")
 
 
 class _Converters(threading.local):
@@ -73,12 +73,12 @@ def plain(text: str) -> str:
 
 def visible(text: str) -> str:
     """Return the NFC form of a text without invisible characters. The length may change."""
-    seen: str = _UNSEEN.sub("", unicodedata.normalize("NFC", text))
+    seen: str = _MARKS_AND_INVISIBLE.sub("", unicodedata.normalize("NFC", text))
     return seen
 
 
 def _compatible(character: str) -> str:
-    return _if_one(unicodedata.normalize("NFKC", character), character)
+    return _if_single(unicodedata.normalize("NFKC", character), character)
 
 
 def _unaccented(character: str) -> str:
@@ -88,10 +88,10 @@ def _unaccented(character: str) -> str:
 
 
 def _lower(character: str) -> str:
-    return _if_one(character.casefold(), _if_one(character.lower(), character))
+    return _if_single(character.casefold(), _if_single(character.lower(), character))
 
 
-def _if_one(folded: str, otherwise: str) -> str:
+def _if_single(folded: str, otherwise: str) -> str:
     return folded if len(folded) == 1 else otherwise
 
 
@@ -103,7 +103,7 @@ def _folded(character: str) -> str:
 def _simplified(character: str) -> str:
     if not any(ord(character) in block for block in _HAN_BLOCKS):
         return character
-    return _if_one(str(_converters.simplified.convert(character)), character)
+    return _if_single(str(_converters.simplified.convert(character)), character)
 
 
 def _mapped(character: str) -> str:

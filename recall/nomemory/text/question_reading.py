@@ -8,10 +8,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from nomemory.text.asking import asking_sentences, asks
 from nomemory.text.conversation_turns import is_conversation_turn
 from nomemory.text.language import FIRST_PERSON
-from nomemory.text.names import people
+from nomemory.text.names import named_people
+from nomemory.text.question_detection import asks, question_sentences
 from nomemory.text.question_words import content_words, exact_phrases
 from nomemory.text.sentences import unquoted
 from nomemory.text.time_expressions import TimeSignal, find_exact_ranges, time_signal
@@ -59,17 +59,17 @@ class QuestionReading:
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """The one to four sentences that ask; the whole text if none does."""
-        return tuple(asking_sentences(self.text))
+        return tuple(question_sentences(self.text))
 
     @cached_property
-    def asked(self) -> str:
+    def question_text(self) -> str:
         """The sentences that ask, joined into one text."""
         return " ".join(self.sentences)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
         """The question's words that can occur in an answer."""
-        return tuple(content_words(self.asked))
+        return tuple(content_words(self.question_text))
 
     @cached_property
     def phrases(self) -> tuple[str, ...]:
@@ -79,12 +79,12 @@ class QuestionReading:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The people named in the question, as detected from English grammar."""
-        return tuple(people(self.text))
+        return tuple(named_people(self.text))
 
     @cached_property
     def time_signal(self) -> TimeSignal | None:
         """The time expression of the question; None without one, or if `now` is unknown."""
-        return None if self.now is None else time_signal(unquoted(self.asked), self.now)
+        return None if self.now is None else time_signal(unquoted(self.question_text), self.now)
 
     @cached_property
     def is_turn(self) -> bool:
@@ -96,7 +96,7 @@ class QuestionReading:
         """The exact days and periods in the question; empty if `now` is unknown or the text is a conversation turn."""
         if self.now is None or self.is_turn:
             return ()
-        return find_exact_ranges(unquoted(self.asked), self.now)
+        return find_exact_ranges(unquoted(self.question_text), self.now)
 
     @cached_property
     def asks_when(self) -> bool:
@@ -106,7 +106,7 @@ class QuestionReading:
     @cached_property
     def asks_for_latest(self) -> bool:
         """Whether the question asks for the current state."""
-        return bool(_ASKS_FOR_LATEST.search(self.asked))
+        return bool(_ASKS_FOR_LATEST.search(self.question_text))
 
     @cached_property
     def asks_of_assistant(self) -> bool:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nomemory.text.asking import asks
 from nomemory.text.language import CHINESE, Language, language_of
+from nomemory.text.question_detection import asks
 from nomemory.text.sentences import quotations, unquoted
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
@@ -24,19 +24,19 @@ _ASKING_CHINESE_WORDS: Final = """
 _ASKING_CHINESE: Final = re.compile("|".join(_ASKING_CHINESE_WORDS.split()))
 """Chinese question words, longer words before their prefixes."""
 _WORD: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9'’.+#@-]*[A-Za-z0-9+#]|[A-Za-z0-9]|[{CHINESE}]+")
-_SAID: Final = re.compile(
+_REPORTED_CHINESE: Final = re.compile(
     r"(?:我是不是|我有没有|我)(?:曾经|以前|之前)?(?:说|提|讲|聊)(?:过|到过)(?:我)?(.{2,20}?)(?:吗|吧|么|来着)?[?？。,，]"
 )
-_SAID_ENGLISH: Final = re.compile(
+_REPORTED_ENGLISH: Final = re.compile(
     r"\bdid I (?:ever )?(?:say|tell you|mention)(?: that)? (?:I (?:was|am|'m|’m) )?(.{3,60}?)[?.,]", re.IGNORECASE
 )
 
 
 def exact_phrases(text: str) -> list[str]:
     """Return the exact phrases of a question: quotations, and X in "did I say X"."""
-    own = unquoted(text)
-    said = [found.strip() for found in _SAID.findall(own + "。") if not asks(found)]
-    return list(dict.fromkeys([*quotations(text), *said, *_SAID_ENGLISH.findall(own)]))
+    unquoted_text = unquoted(text)
+    reported = [phrase.strip() for phrase in _REPORTED_CHINESE.findall(unquoted_text + "。") if not asks(phrase)]
+    return list(dict.fromkeys([*quotations(text), *reported, *_REPORTED_ENGLISH.findall(unquoted_text)]))
 
 
 def without_asking_words(text: str) -> str:

@@ -15,7 +15,7 @@ from nomemory.text.numerals import NUMERAL, chinese_values, with_digits
 _WEEK: Final = 7
 _YEAR_MONTHS: Final = 12
 _SATURDAY: Final = 5
-_FARTHEST_DAYS: Final = 366
+_MAX_DISTANCE_DAYS: Final = 366
 """Maximum distance in days between the send date and a date without a year."""
 
 
@@ -35,7 +35,7 @@ def relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
     return frozenset(dates)
 
 
-def completed(named: PartialDate, sent: date) -> Iterator[PartialDate]:
+def complete_dates(named: PartialDate, sent: date) -> Iterator[PartialDate]:
     """Fill in the missing parts of a date with the values nearest to the send date."""
     yield named
     if named.day is not None and named.month is None and named.year is None:
@@ -45,19 +45,19 @@ def completed(named: PartialDate, sent: date) -> Iterator[PartialDate]:
     elif named.month is not None and named.year is None:
         for year in (sent.year - 1, sent.year, sent.year + 1):
             day = PartialDate(year, named.month, named.day or 1).days()
-            if day is not None and abs((day - sent).days) <= _FARTHEST_DAYS:
+            if day is not None and abs((day - sent).days) <= _MAX_DISTANCE_DAYS:
                 yield PartialDate(year, named.month, named.day)
 
 
 _Read = Callable[[re.Match[str], date], Iterator[PartialDate]]
 
 
-def _full(day: date) -> PartialDate:
+def _partial_date(day: date) -> PartialDate:
     return PartialDate(day.year, day.month, day.day)
 
 
 def _shift(days: int) -> _Read:
-    return lambda _, sent: iter([_full(sent + timedelta(days=days))])
+    return lambda _, sent: iter([_partial_date(sent + timedelta(days=days))])
 
 
 def _month(sent: date, months: int) -> tuple[int, int]:
@@ -76,14 +76,14 @@ def _years(years: int) -> _Read:
 def _week(weeks: int) -> _Read:
     def read(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
         monday = sent - timedelta(days=sent.weekday()) + timedelta(days=_WEEK * weeks)
-        return (_full(monday + timedelta(days=at)) for at in range(_WEEK))
+        return (_partial_date(monday + timedelta(days=at)) for at in range(_WEEK))
 
     return read
 
 
 def _weekend(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
     saturday = sent - timedelta(days=sent.weekday()) + timedelta(days=_SATURDAY)
-    return (_full(saturday + timedelta(days=days)) for days in (-7, -6, 0, 1, 7, 8))
+    return (_partial_date(saturday + timedelta(days=days)) for days in (-7, -6, 0, 1, 7, 8))
 
 
 def _weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
@@ -95,10 +95,10 @@ def _weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
     weeks = {"上上": (-2,), "上": (-1,), "下": (1,), "下下": (2,), "last": (-1, 0), "next": (0, 1)}.get(
         which, (-1, 0, 1)
     )
-    return (_full(of_week + timedelta(days=_WEEK * week)) for week in weeks)
+    return (_partial_date(of_week + timedelta(days=_WEEK * week)) for week in weeks)
 
 
-def _away(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
+def _at_distance(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
     """Return the date at the given distance in days, weeks, months or years."""
     count = _count(match["n"])
     unit = match["u"].lower()
@@ -111,7 +111,7 @@ def _away(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
         yield PartialDate(sent.year + side * count)
         yield PartialDate(sent.year + side * count, sent.month, sent.day)
     else:
-        yield _full(sent + timedelta(days=side * count * _DAYS.get(unit, _WEEK)))
+        yield _partial_date(sent + timedelta(days=side * count * _DAYS.get(unit, _WEEK)))
 
 
 def _count(text: str) -> int:
@@ -128,13 +128,22 @@ _EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _Read], ...]] = (
     (re.compile(r"大前天"), _shift(-3)),
     (re.compile(r"前[天晚日]|\bday before yesterday\b", _I), _shift(-2)),
     (re.compile(r"昨[天晚日夜儿]?|\byesterday\b|\blast night\b", _I), _shift(-1)),
-    (re.compile(r"明[天早晚日儿]|次日|第二天|\btomorrow\b|\b(?:next|following) day\b|\bovernight\b", _I), _shift(1)),
+    (
+        re.compile(r"明[天早晚日儿]|次日|第二天|\btomorrow\b|\b(?:next|following) day\b|\bovernight\b", _I),
+        _shift(1),
+    ),
     (re.compile(r"后[天日晚]|\bday after tomorrow\b", _I), _shift(2)),
     (re.compile(r"大后天"), _shift(3)),
     (re.compile(r"上上个?(?:周|星期|礼拜)(?![一二三四五六日天])"), _week(-2)),
-    (re.compile(r"上个?(?:周|星期|礼拜)(?![一二三四五六日天])|\b(?:last|past|previous) week\b", _I), _week(-1)),
+    (
+        re.compile(r"上个?(?:周|星期|礼拜)(?![一二三四五六日天])|\b(?:last|past|previous) week\b", _I),
+        _week(-1),
+    ),
     (re.compile(r"[这本]个?(?:周|星期|礼拜)(?![一二三四五六日天])|\bthis week\b", _I), _week(0)),
-    (re.compile(r"下个?(?:周|星期|礼拜)(?![一二三四五六日天])|\b(?:next|coming|following) week\b", _I), _week(1)),
+    (
+        re.compile(r"下个?(?:周|星期|礼拜)(?![一二三四五六日天])|\b(?:next|coming|following) week\b", _I),
+        _week(1),
+    ),
     (re.compile(r"周末|\bweekend\b", _I), _weekend),
     (re.compile(r"上个?月|\blast month\b", _I), _months(-1)),
     (re.compile(r"[这本]个?月|月[初中底末]|\bthis month\b|\bend of the month\b", _I), _months(0)),
@@ -146,9 +155,9 @@ _EXPRESSIONS: Final[tuple[tuple[re.Pattern[str], _Read], ...]] = (
     (re.compile(r"后年"), _years(2)),
     (re.compile(rf"(?P<w>上上|上|下下|下)?个?{CHINESE_WEEK}(?P<wd>[{CHINESE_WEEKDAYS}])"), _weekday),
     (re.compile(rf"\b(?:(?P<w>last|next)\s+)?(?P<wd>{'|'.join(WEEKDAYS)})", _I), _weekday),
-    (re.compile(rf"\b{_N}\s+{_UNIT}\s+(?P<back>ago|earlier|before)\b", _I), _away),
-    (re.compile(rf"\b(?:in|within)\s+{_N}\s+{_UNIT}(?P<back>)\b", _I), _away),
-    (re.compile(rf"\b{_N}\s+{_UNIT}\s+(?:from now|later|after|from today)(?P<back>)\b", _I), _away),
-    (re.compile(rf"{_N}个?{_UNIT_ZH}(?P<back>(?:以|之)?前)"), _away),
-    (re.compile(rf"{_N}个?{_UNIT_ZH}(?:以|之)?后(?P<back>)"), _away),
+    (re.compile(rf"\b{_N}\s+{_UNIT}\s+(?P<back>ago|earlier|before)\b", _I), _at_distance),
+    (re.compile(rf"\b(?:in|within)\s+{_N}\s+{_UNIT}(?P<back>)\b", _I), _at_distance),
+    (re.compile(rf"\b{_N}\s+{_UNIT}\s+(?:from now|later|after|from today)(?P<back>)\b", _I), _at_distance),
+    (re.compile(rf"{_N}个?{_UNIT_ZH}(?P<back>(?:以|之)?前)"), _at_distance),
+    (re.compile(rf"{_N}个?{_UNIT_ZH}(?:以|之)?后(?P<back>)"), _at_distance),
 )

@@ -73,7 +73,7 @@ def masked(text: str) -> str:
 def sentence_texts(text: str) -> list[str]:
     """Return the sentences of a text with their end marks."""
     ends = [match.end() for match in SENTENCE_END.finditer(masked(text))]
-    return [one for start, end in pairwise([0, *ends, len(text)]) if (one := text[start:end].strip())]
+    return [sentence for start, end in pairwise([0, *ends, len(text)]) if (sentence := text[start:end].strip())]
 
 
 def sentences(text: str) -> list[Sentence]:
@@ -88,7 +88,7 @@ def sentences(text: str) -> list[Sentence]:
 
 def _clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
     for left, right in _cut(mask, CLAUSE_END, start, end):
-        first, last = _trimmed(text, left, right)
+        first, last = _trim(text, left, right)
         if first < last:
             yield Clause(text[first:last], first, last, mask[first:last])
 
@@ -101,7 +101,7 @@ def _cut(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[
     yield start, end
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and text[start] in _EDGES:
         start += 1
     while start < end and text[end - 1] in _EDGES:

@@ -57,8 +57,8 @@ BASES = {form: base for base, *forms in _WORDS for form in forms}
 
 def stems(words: Sequence[str]) -> list[str]:
     """Return the stems of lower-case words. Most words of other languages are unchanged."""
-    found: list[str] = _stemmers.english.stemWords([BASES.get(word, word) for word in words])
-    return found
+    stemmed: list[str] = _stemmers.english.stemWords([BASES.get(word, word) for word in words])
+    return stemmed
 
 
 def stem(word: str) -> str:

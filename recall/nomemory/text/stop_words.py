@@ -28,10 +28,10 @@ HALVES = frozenset(["don", "won"])
 CONTRACTED = STOP_WORDS | HALVES
 """Words that form a contraction without content together with a clitic: don't, what's, I'll."""
 
-_OF_TALKING = """
+_CONVERSATION_WORDS = """
 get got know known let like likes many much please recall remember said say says still talk talked tell thing things
 told yet
 """
 
-CONVERSATIONAL_STOP_WORDS = STOP_WORDS | HALVES | frozenset(_OF_TALKING.split())
+CONVERSATIONAL_STOP_WORDS = STOP_WORDS | HALVES | frozenset(_CONVERSATION_WORDS.split())
 """Stop words for conversations: words that do not indicate the topic of a text or question."""

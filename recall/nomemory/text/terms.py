@@ -15,7 +15,7 @@ _RUN = regex.compile(r"(?P<han>\p{Han}+)|(?P<word>[\p{L}\p{N}]+(?:'[a-z]+)?)")
 _NUMBER = regex.compile(r"\d+(?:[.:]\d+)*")
 
 
-_IDLE_HAN = frozenset(
+_FUNCTION_CHARACTERS = frozenset(
     "的了着过吗呢吧啊呀嘛么啦哦地得我你您他她它们这那哪是在有和与跟及或也都就还又很太最更把被给让向从到对于"
 )
 """Chinese function characters. A bigram of two function characters is not a term."""
@@ -28,13 +28,13 @@ def pairs(run: str) -> list[str]:
 
 def terms(text: str) -> frozenset[str]:
     """Return the content terms of a text: stems without stop words, and Chinese bigrams."""
-    found: set[str] = set()
+    content_terms: set[str] = set()
     for match in _RUN.finditer(plain(text)):
         if match["han"]:
-            found.update(pair for pair in pairs(match["han"]) if not _IDLE_HAN.issuperset(pair))
+            content_terms.update(pair for pair in pairs(match["han"]) if not _FUNCTION_CHARACTERS.issuperset(pair))
         elif (word := match["word"].split("'")[0]) not in CONVERSATIONAL_STOP_WORDS:
-            found.add(stem(word))
-    return frozenset(found)
+            content_terms.add(stem(word))
+    return frozenset(content_terms)
 
 
 def numbers(text: str) -> frozenset[str]:

@@ -156,8 +156,8 @@ def _latest_month(month: int, now: datetime) -> TimeRange | None:
 
 def _day(year: int, month: int, day: int, now: datetime) -> TimeRange | None:
     try:
-        found = date(year, month, day)
-        return _days(found, found + timedelta(days=1), now)
+        first = date(year, month, day)
+        return _days(first, first + timedelta(days=1), now)
     except (ValueError, OverflowError):
         return None
 

@@ -167,7 +167,7 @@ def _error_text(error: ToolRefusedError | NoMemoryError) -> str:
     """Return the error message for a model."""
     if isinstance(error, ToolRefusedError):
         return f"not called: {error}"
-    return tool_results.refusal(error)
+    return tool_results.error_text(error)
 
 
 def _error_details(error: ToolRefusedError | NoMemoryError) -> dict[str, Any]:

@@ -87,7 +87,7 @@ async def _recall(backend: Backend, caller: BoundCaller, options: Options) -> To
     request = requests.recall(**options, evidence_messages=PROMPT_MESSAGES)
     reply = await backend.call(backend.recall.Recall, request, caller.recall_metadata)
     block = prompt_block(reply, options["question"], options["time_zone"])
-    return ToolOutput(tool_results.recalled(reply, block.shown()), block.text())
+    return ToolOutput(tool_results.recall_result(reply, block.shown()), block.text())
 
 
 async def _build_context(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
@@ -99,7 +99,9 @@ async def _build_context(backend: Backend, caller: BoundCaller, options: Options
 
 async def _search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.hybrid_search(caller.user_id, options.pop("query_text"), **options)
-    return ToolOutput(tool_results.ranked(await backend.call(backend.query.HybridSearch, request, caller.metadata)))
+    return ToolOutput(
+        tool_results.ranked_messages(await backend.call(backend.query.HybridSearch, request, caller.metadata))
+    )
 
 
 async def _lexical_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
@@ -112,7 +114,9 @@ async def _lexical_search(backend: Backend, caller: BoundCaller, options: Option
 async def _semantic_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     text, vector = options.pop("query_text"), options.pop("query_embedding")
     request = requests.semantic_search(caller.user_id, vector or text, **options)
-    return ToolOutput(tool_results.ranked(await backend.call(backend.query.SemanticSearch, request, caller.metadata)))
+    return ToolOutput(
+        tool_results.ranked_messages(await backend.call(backend.query.SemanticSearch, request, caller.metadata))
+    )
 
 
 async def _messages_list(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
@@ -122,13 +126,13 @@ async def _messages_list(backend: Backend, caller: BoundCaller, options: Options
 
 async def _neighbors(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.neighbors(caller.user_id, **options)
-    return ToolOutput(tool_results.around(await backend.call(backend.query.GetNeighbors, request, caller.metadata)))
+    return ToolOutput(tool_results.neighbors(await backend.call(backend.query.GetNeighbors, request, caller.metadata)))
 
 
 async def _remember(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.write([chat_message(user_id=caller.user_id, ts=options.pop("said_at", None), **options)])
     reply = await backend.call(backend.ingest.WriteMessages, request, caller.metadata)
-    return ToolOutput(tool_results.remembered(reply), write_token=reply.write_token)
+    return ToolOutput(tool_results.write_result(reply), write_token=reply.write_token)
 
 
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.asking import asking_sentences
 from nomemory.text.names import without_names
+from nomemory.text.question_detection import question_sentences
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.question_words import content_words, exact_phrases, words_query
 
@@ -30,14 +30,14 @@ def test_what_was_said_in_so_many_words_is_a_phrase() -> None:
 
 
 def test_chatter_is_left_out_and_every_asking_sentence_kept() -> None:
-    assert asking_sentences("今天天气真好。体检是哪天？另外，年糕几岁了？") == ["体检是哪天？", "另外，年糕几岁了？"]
-    assert asking_sentences("中午吃什么呢？不对，我真正想问的是，我的体检是哪天？") == ["我的体检是哪天？"]
-    assert asking_sentences("Late? I want to know where I live. And when is my exam?") == [
+    assert question_sentences("今天天气真好。体检是哪天？另外，年糕几岁了？") == ["体检是哪天？", "另外，年糕几岁了？"]
+    assert question_sentences("中午吃什么呢？不对，我真正想问的是，我的体检是哪天？") == ["我的体检是哪天？"]
+    assert question_sentences("Late? I want to know where I live. And when is my exam?") == [
         "where I live.",
         "And when is my exam?",
     ]
-    assert len(asking_sentences("a? " * 9)) == 4
-    assert asking_sentences("just words") == ["just words"]
+    assert len(question_sentences("a? " * 9)) == 4
+    assert question_sentences("just words") == ["just words"]
 
 
 def test_a_time_in_chatter_is_not_the_questions() -> None:
@@ -79,5 +79,5 @@ def test_any_text_can_be_read_and_its_query_fits(text: str) -> None:
 def test_no_question_takes_long_to_read(text: str) -> None:
     """CPU time, several times what it takes: what grows with the square of the length is far above."""
     begun = time.process_time()
-    asking_sentences(text)
+    question_sentences(text)
     assert time.process_time() - begun < BRIEF_S

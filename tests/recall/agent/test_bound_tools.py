@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from recall.agent.scripted_query import ScriptedQuery
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.tools import bound_tools
@@ -303,7 +303,7 @@ async def test_a_service_that_lets_nobody_in_is_no_observation() -> None:
 
 async def test_messages_come_whole(sample: QueryStub) -> None:
     result = await bound(sample).call("neighbors", {"message_id": "lin-0055", "before": 0}, 5.0)
-    assert result.items[0].message == Retrieved(
+    assert result.items[0].message == RetrievedMessage(
         "lin-0055",
         datetime(2025, 5, 5, 1, 58, tzinfo=UTC).replace(second=result.items[0].message.ts.second),
         Role.USER,

@@ -12,7 +12,7 @@ from nomemory.recall.api import recall
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.v1.message_pb2 import ChatMessage
 from talk import said
 
@@ -20,12 +20,12 @@ NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 QUESTION = Question("What does Ann do on Sundays, paint?", NOW)
 TALK = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1, name="Ann")]
 UNNAMED = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1)]
-RULE = EnoughRule(supported=0.5, possible=0.3)
+RULE = SufficiencyThresholds(supported=0.5, possible=0.3)
 
 
 async def answered(sufficiency: float, messages: list[ChatMessage], *, speaker_matched: bool = False) -> RecallResult:
     stub = ScriptedQuery(messages, {}, sufficiency=sufficiency, speaker_matched=speaker_matched)
-    return await recall(stub, "lin", QUESTION, rule=RULE)
+    return await recall(stub, "lin", QUESTION, thresholds=RULE)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ async def test_words_alone_need_a_greater_sufficiency() -> None:
     failing = {"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION}
     for sufficiency, verdict in ((0.76, Verdict.SUPPORTED), (0.74, Verdict.POSSIBLE)):
         stub = ScriptedQuery(UNNAMED, failing, sufficiency=sufficiency)
-        assert (await recall(stub, "lin", QUESTION, rule=RULE)).verdict is verdict
+        assert (await recall(stub, "lin", QUESTION, thresholds=RULE)).verdict is verdict
 
 
 async def test_a_question_that_nothing_answers_has_an_empty_view_and_the_nearest_messages_as_evidence() -> None:
@@ -77,7 +77,7 @@ async def test_a_question_that_may_be_answered_has_quotes() -> None:
 async def test_the_limits_have_the_estimate_the_threshold_and_the_reason(sufficiency: float, said: str) -> None:
     limits = (await answered(sufficiency, TALK, speaker_matched=True)).limits
     assert limits.sufficiency == pytest.approx(sufficiency)
-    assert limits.enough == 0.5
+    assert limits.sufficiency_threshold == 0.5
     assert limits.notes[-1].text == f"{said}: an estimate of {sufficiency:.2f}, where 0.50 is enough"
 
 

@@ -9,7 +9,7 @@ import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
 from nomemory.recall import Budget, Question, Role, Turn, recall
-from nomemory.text.asking import is_statement, refers_back
+from nomemory.text.question_detection import is_statement, refers_back
 from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
@@ -30,8 +30,8 @@ def asked(text: str = "", *turns: tuple[Role, str]) -> Question:
     ],
 )
 def test_what_the_user_said_last_is_sought(turns: tuple[tuple[Role, str], ...], sought: str) -> None:
-    assert asked("", *turns).sought == sought
-    assert asked("why?", *turns).sought == "why?"
+    assert asked("", *turns).query_text == sought
+    assert asked("why?", *turns).query_text == "why?"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_what_the_user_said_last_is_sought(turns: tuple[tuple[Role, str], ...], 
 )
 def test_a_statement_is_talk(text: str) -> None:
     assert is_statement(text)
-    assert asked(text).is_talk
+    assert asked(text).is_conversation
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_statement_is_talk(text: str) -> None:
     ],
 )
 def test_what_asks_or_requests_or_names_is_none(text: str) -> None:
-    assert not asked(text).is_talk
+    assert not asked(text).is_conversation
 
 
 def test_only_what_refers_back_looks_at_the_turns() -> None:

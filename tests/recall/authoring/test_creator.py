@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nomemory.recall.authoring.check import Report, check
-from nomemory.recall.authoring.creation import (
+from nomemory.recall.authoring.scaffold import (
     NAME,
     TEMPLATE_FILES,
     NotCreatedError,
     create,
-    name_for,
-    one_line,
     render,
+    single_line,
+    skill_name,
 )
 from nomemory.recall.model.question import Role
-from nomemory.recall.reading.guidance import MAX_GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
@@ -55,8 +55,8 @@ SCENARIOS = st.lists(PARTS | st.text(max_size=20), min_size=1, max_size=4).map("
 
 
 def made(sentence: str, library: Path, language: Language = Language.CHINESE, name: str = "") -> Report:
-    scenario = one_line(sentence)
-    name = name or name_for(scenario)
+    scenario = single_line(sentence)
+    name = name or skill_name(scenario)
     return create({"SKILL.md": render(TEMPLATES[language], name, scenario)}, name, library)
 
 
@@ -72,7 +72,7 @@ def steering(sentence: str) -> Steering:
 @given(sentence=SCENARIOS, language=st.sampled_from(Language))
 @settings(max_examples=60, deadline=None)
 def test_any_sentence_makes_a_skill_that_passes(sentence: str, language: Language) -> None:
-    assert NAME.fullmatch(name_for(one_line(sentence)))
+    assert NAME.fullmatch(skill_name(single_line(sentence)))
     with tempfile.TemporaryDirectory() as library:
         assert made(sentence, Path(library), language).findings == ()
 
@@ -105,11 +105,11 @@ def test_the_form_steers(language: Language) -> None:
     ("Wine cellar notes for collectors", "recall-wine-cellar-notes-collectors"),
 ])  # fmt: skip
 def test_a_name_is_derived_from_the_words_of_the_sentence(sentence: str, name: str) -> None:
-    assert name_for(one_line(sentence)) == name
+    assert skill_name(single_line(sentence)) == name
 
 
 def test_sentences_without_a_known_word_have_names_of_their_own() -> None:
-    names = {name_for(one_line(sentence)) for sentence in ("帮我管理盆栽", "帮我管理鱼缸")}
+    names = {skill_name(single_line(sentence)) for sentence in ("帮我管理盆栽", "帮我管理鱼缸")}
     assert len(names) == 2
 
 

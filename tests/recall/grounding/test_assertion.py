@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.told import asked, told
 
-from nomemory.recall.grounding.assertions import asserts, attribution, is_named, is_quoted_text
+from nomemory.recall.grounding.assertions import asserts, attribution, have_sender_names, is_quoted_text
 from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Role
 
@@ -60,9 +60,9 @@ def test_among_people_with_names_roles_say_nothing() -> None:
 
 def test_people_have_names_where_most_messages_do() -> None:
     some = [told("m1", "a", name="Ravi"), told("m2", "b", name="Ines"), told("m3", "c")]
-    assert is_named(some)
-    assert not is_named(some[1:])
-    assert not is_named([])
+    assert have_sender_names(some)
+    assert not have_sender_names(some[1:])
+    assert not have_sender_names([])
 
 
 @pytest.mark.parametrize(

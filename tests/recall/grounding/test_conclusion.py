@@ -10,7 +10,7 @@ from recall.synthesis.independent_check import check
 from recall.told import asked, findings, quoting, ranking, told
 
 from nomemory.recall.grounding.conclusion import conclude
-from nomemory.recall.model.evidence import Relation, Retrieved
+from nomemory.recall.model.evidence import Relation, RetrievedMessage
 from nomemory.recall.model.memory_view import (
     Attribution,
     Draft,
@@ -173,7 +173,7 @@ def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
 
 @given(MESSAGES, st.sampled_from(["Do I keep bees?", "我住在哪？", "", "How many hives?"]), st.floats(0, 1), st.data())
 def test_whatever_is_concluded_is_cited_in_order_and_marks_point_to_newer_statements(
-    said: list[Retrieved], text: str, sufficiency: float, data: st.DataObject
+    said: list[RetrievedMessage], text: str, sufficiency: float, data: st.DataObject
 ) -> None:
     ordered = sorted(said, key=lambda item: (item.ts, item.message_id))
     pairs = [

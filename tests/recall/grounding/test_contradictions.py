@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recall.told import asked, ranking, told
 
 from nomemory.recall.grounding.contradictions import MAX_COMPARED, contradictions
-from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
+from nomemory.recall.model.evidence import Evidence, Relation, RetrievedMessage
 
 
 def found(question: str, evidence: Sequence[Evidence], *pairs: tuple[str, str]) -> list[tuple[str, str]]:
@@ -18,7 +18,7 @@ def found(question: str, evidence: Sequence[Evidence], *pairs: tuple[str, str]) 
     return [(item.message_id, other.message_id) for item, other in contradictions(evidence, relations, asked(question))]
 
 
-def two(earlier: str, later: str) -> tuple[Retrieved, Retrieved]:
+def two(earlier: str, later: str) -> tuple[RetrievedMessage, RetrievedMessage]:
     return told("old", earlier, 20), told("new", later, 10)
 
 

@@ -13,7 +13,7 @@ from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.computation import verified_equation
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.grounding.statement_figures import StatementFigures
-from nomemory.recall.model.evidence import Retrieval, Retrieved
+from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section, Verdict
 from nomemory.recall.model.note import NoteKind
 from nomemory.recall.model.question import Role
@@ -25,7 +25,7 @@ SENT = datetime(2025, 5, 2, 10, tzinfo=UTC)
 def shown(text: str, *quotes: str, computed: tuple[str, ...] = (), question: str = "What is it?") -> str:
     """Return the text that a statement has after its check; every quote is a whole message."""
     retrieval = Retrieval()
-    retrieval.add(Retrieved(f"m{at}", SENT, Role.USER, quote) for at, quote in enumerate(quotes))
+    retrieval.add(RetrievedMessage(f"m{at}", SENT, Role.USER, quote) for at, quote in enumerate(quotes))
     citations = tuple(DraftCitation(f"m{at}", quote) for at, quote in enumerate(quotes))
     draft = DraftStatement(Section.PROFILE, text, citations, computed)
     view, _ = verify([draft], retrieval, StatementFigures(asked(question), retrieval))
@@ -80,7 +80,7 @@ def test_what_does_not_stand_in_the_quotes_is_replaced_by_them(text: str, quote:
 def test_a_name_at_the_beginning_is_checked_where_others_are_called_so() -> None:
     retrieval = Retrieval()
     contents = ("Ana lives in Lyon", "and then Ben came")
-    retrieval.add(Retrieved(f"m{at}", SENT, Role.USER, content) for at, content in enumerate(contents))
+    retrieval.add(RetrievedMessage(f"m{at}", SENT, Role.USER, content) for at, content in enumerate(contents))
     draft = DraftStatement(Section.PROFILE, "Ben lives in Lyon", (DraftCitation("m0", "Ana lives in Lyon"),))
     view, notes = verify([draft], retrieval, StatementFigures(asked("Who?"), retrieval))
     assert [statement.text for statement in view.statements()] == ["Ana lives in Lyon"]
@@ -160,7 +160,7 @@ def test_a_statement_whose_figures_all_stand_in_its_quote_passes(words: list[str
 
 
 def test_a_draft_that_quotes_is_not_checked_and_one_that_is_composed_is() -> None:
-    message = Retrieved("m0", SENT, Role.USER, "the deposit is £200")
+    message = RetrievedMessage("m0", SENT, Role.USER, "the deposit is £200")
     statement = DraftStatement(Section.PROFILE, "It is £2000", (DraftCitation("m0", "deposit is £200"),))
     for composed, text in ((False, "It is £2000"), (True, "deposit is £200")):
         draft = Draft((statement,), Verdict.SUPPORTED, composed=composed)

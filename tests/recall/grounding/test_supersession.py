@@ -5,25 +5,34 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.grounding.supersession import NEAR, SHARED, superseded
+from nomemory.recall.grounding.supersession import MIN_SHARED_TERMS, MIN_SIMILARITY, superseding_messages
 from nomemory.recall.model.evidence import Relation
 
 IDS = st.sampled_from("abcdef")
 
 
 def test_the_latest_message_on_the_same_thing_takes_the_place() -> None:
-    relations = [Relation("a", "b", NEAR, SHARED), Relation("a", "c", NEAR, SHARED), Relation("b", "c", 9.0, 1.0)]
-    assert superseded(relations, "abc") == {"a": "c", "b": "c"}
+    relations = [
+        Relation("a", "b", MIN_SIMILARITY, MIN_SHARED_TERMS),
+        Relation("a", "c", MIN_SIMILARITY, MIN_SHARED_TERMS),
+        Relation("b", "c", 9.0, 1.0),
+    ]
+    assert superseding_messages(relations, "abc") == {"a": "c", "b": "c"}
 
 
 def test_what_is_less_near_or_shares_less_still_holds() -> None:
-    assert superseded([Relation("a", "b", NEAR - 0.01, 1.0), Relation("a", "c", 9.0, SHARED - 0.01)], "abc") == {}
+    assert (
+        superseding_messages(
+            [Relation("a", "b", MIN_SIMILARITY - 0.01, 1.0), Relation("a", "c", 9.0, MIN_SHARED_TERMS - 0.01)], "abc"
+        )
+        == {}
+    )
 
 
 def test_what_is_not_in_the_view_takes_no_place_and_loses_none() -> None:
     relations = [Relation("a", "b", 9.0, 1.0), Relation("a", "c", 9.0, 1.0)]
-    assert superseded(relations, "ab") == {"a": "b"}
-    assert superseded(relations, "bc") == {}
+    assert superseding_messages(relations, "ab") == {"a": "b"}
+    assert superseding_messages(relations, "bc") == {}
 
 
 @given(
@@ -33,6 +42,6 @@ def test_what_is_not_in_the_view_takes_no_place_and_loses_none() -> None:
     st.sets(IDS),
 )
 def test_only_later_messages_of_the_view_are_named(relations: list[Relation], cited: set[str]) -> None:
-    found = superseded(relations, cited)
+    found = superseding_messages(relations, cited)
     assert {*found, *found.values()} <= cited
     assert all(earlier < later for earlier, later in found.items())

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from nomemory.recall.grounding.verdict import decide
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.note import NoteKind
-from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.sufficiency import SufficiencyThresholds
 
-RULE = EnoughRule(supported=0.5, possible=0.3)
+RULE = SufficiencyThresholds(supported=0.5, possible=0.3)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ RULE = EnoughRule(supported=0.5, possible=0.3)
 )
 def test_the_thresholds_separate_supported_possible_and_insufficient(estimate: float, verdict: Verdict) -> None:
     ruling = decide(estimate, RULE, cited=True, contradictory=False)
-    assert (ruling.verdict, ruling.enough) == (verdict, 0.5)
+    assert (ruling.verdict, ruling.sufficiency_threshold) == (verdict, 0.5)
 
 
 def test_a_view_without_citations_is_insufficient() -> None:
@@ -40,7 +40,7 @@ def test_a_contradiction_is_reported_however_likely_the_answer() -> None:
 
 def test_quotes_that_no_search_estimated_may_answer() -> None:
     ruling = decide(None, RULE, cited=True, contradictory=False)
-    assert (ruling.verdict, ruling.enough) == (Verdict.POSSIBLE, None)
+    assert (ruling.verdict, ruling.sufficiency_threshold) == (Verdict.POSSIBLE, None)
 
 
 def test_a_correction_of_what_comes_nearest_may_answer_however_low_the_estimate() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.llm.json_answer import BadAnswerError, object_in
+from nomemory.recall.llm.json_answer import BadAnswerError, extract_object
 
 WANTED = {"stop"}
 FOUND = {"stop": False, "args": {"query_text": '"}{不吃辣'}}
@@ -36,7 +36,7 @@ json_values = st.recursive(
     ],
 )
 def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
-    assert object_in(text, WANTED) == FOUND
+    assert extract_object(text, WANTED) == FOUND
 
 
 @pytest.mark.parametrize(
@@ -60,20 +60,20 @@ def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
 )
 def test_what_is_no_such_object_is_refused(text: str) -> None:
     with pytest.raises(BadAnswerError):
-        object_in(text, WANTED)
+        extract_object(text, WANTED)
 
 
 @given(st.text(alphabet='{}[]":,stop \\u\n`1e', max_size=200))
 def test_any_text_gives_an_object_or_one_fixed_error(text: str) -> None:
     """It is found, or refused in words that are the same for every text."""
     try:
-        assert object_in(text, WANTED).keys() & WANTED
+        assert extract_object(text, WANTED).keys() & WANTED
     except BadAnswerError as bad:
         with pytest.raises(BadAnswerError, match=f"^{re.escape(str(bad))}$"):
-            object_in("", WANTED)
+            extract_object("", WANTED)
 
 
 @given(json_values)
 def test_any_json_value_is_read_unchanged(value: object) -> None:
     written = json.dumps({"stop": value})
-    assert object_in(f"```\n{written}\n```", WANTED) == json.loads(written)
+    assert extract_object(f"```\n{written}\n```", WANTED) == json.loads(written)

@@ -19,7 +19,7 @@ from nomemory.recall.llm.fence import fence
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.memory_view import Section
-from nomemory.recall.reading.answer import LOOKUP_TOOLS, answer_in, answer_schema
+from nomemory.recall.reading.answer import LOOKUP_TOOLS, answer_schema, parse_answer
 
 pytestmark = pytest.mark.timeout(600, func_only=True)
 """The fixture may have to download the model first, which no limit counts."""
@@ -66,7 +66,7 @@ async def test_its_answer_is_one_of_the_schema_or_is_refused(model: ChatEndpoint
     asked = Prompt("Answer from the messages.", f"Do I eat spicy food?\n{messages}", "memory_view", answer_schema())
     said = await model.ask(asked)
     with suppress(BadAnswerError):
-        answer = answer_in(said, str, UTC)
+        answer = parse_answer(said, str, UTC)
         assert all(statement.text and statement.section in Section for statement in answer.draft.statements)
         assert {call.tool for call in answer.calls} <= set(LOOKUP_TOOLS)
     assert model.dialect.answer_format is AnswerFormat.SCHEMA

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.model.memory_view import DraftCitation, DraftConflict, DraftStatement, Section, Verdict
-from nomemory.recall.reading.answer import LOOKUP_TOOLS, Answer, answer_in, answer_schema
+from nomemory.recall.reading.answer import LOOKUP_TOOLS, Answer, answer_schema, parse_answer
 
 FILTER = {"role": "user", "time_range": {"since": "2026-01-01T00:00:00Z"}}
 SEARCH = {"tool": "lexical_search", "args": {"query_text": '"不吃辣"', "filter": FILTER, "page_size": 50}}
@@ -22,7 +22,7 @@ SEARCH = {"tool": "lexical_search", "args": {"query_text": '"不吃辣"', "filte
 
 def read(value: object) -> Answer:
     """Read an answer; the label `m1` stands for the message `id-m1`."""
-    return answer_in(json.dumps(value, ensure_ascii=False), "id-{}".format, UTC)
+    return parse_answer(json.dumps(value, ensure_ascii=False), "id-{}".format, UTC)
 
 
 def entry(text: object, *citations: object) -> dict[str, object]:
@@ -220,4 +220,4 @@ def test_a_request_that_cannot_be_followed_is_refused_in_words(value: object, wh
 @pytest.mark.parametrize("text", ["I would search for spicy food.", "", '{"stop": false, "look_', '{"summary": 1}'])
 def test_what_is_no_answer_is_refused(text: str) -> None:
     with pytest.raises(BadAnswerError, match="no JSON object"):
-        answer_in(text, str, UTC)
+        parse_answer(text, str, UTC)

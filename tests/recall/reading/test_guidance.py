@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nomemory.recall.reading.guidance import MAX_GUIDANCE_CHARS, guidance
 from nomemory.recall.reading.prompt import system_text
+from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 
 ROOT = Path(__file__).parents[3]

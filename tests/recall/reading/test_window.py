@@ -11,18 +11,18 @@ from zoneinfo import ZoneInfo
 from recall.told import asked
 
 from nomemory.client.prompt_passages import tokens
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.reading.prompt import by_day, first_text
-from nomemory.recall.reading.window import ContextWindow, Exchanges, Line, ReadingBudget
+from nomemory.recall.reading.prompt_context import ContextWindow, Exchanges, Line, ReadingBudget
 
 NONE = Exchanges()
 FIRST = datetime(2026, 6, 14, 23, 30, tzinfo=UTC)
 
 
-def said(number: int, content: str, role: Role = Role.USER, name: str = "") -> Retrieved:
-    return Retrieved(f"id-{number}", FIRST + timedelta(minutes=number), role, content, name)
+def said(number: int, content: str, role: Role = Role.USER, name: str = "") -> RetrievedMessage:
+    return RetrievedMessage(f"id-{number}", FIRST + timedelta(minutes=number), role, content, name)
 
 
 def window(messages: int = 40, tokens_: int = 4_000, asked: str = "Where is the spare key?") -> ContextWindow:

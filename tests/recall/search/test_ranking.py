@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.told import NOW, asked, told
 
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.search.ranking import MAX_REORDERED, EvidenceRanking
 from nomemory.recall.skills.steering.defaults import Defaults
@@ -20,11 +20,13 @@ PLAIN = asked("Tell me about the lighthouse")
 FOLLOW_UPS = ["lexical_search", "semantic_search", "messages_list"]
 
 
-def message(message_id: str, days: float = 10, role: Role = Role.USER, content: str = "It is white.") -> Retrieved:
+def message(
+    message_id: str, days: float = 10, role: Role = Role.USER, content: str = "It is white."
+) -> RetrievedMessage:
     return told(message_id, content, days, role)
 
 
-def brought(*scored: tuple[Retrieved, float]) -> ToolResult:
+def brought(*scored: tuple[RetrievedMessage, float]) -> ToolResult:
     return ToolResult(tuple(Hit(item, score) for item, score in scored))
 
 
@@ -45,9 +47,9 @@ def test_nothing_that_follows_up_displaces_the_leaders(
 ) -> None:
     leaders = sorted(scores, reverse=True)
     ranking = ranked()
-    ranking.take("hybrid_search", brought(*((message(f"m{n}"), score / 50) for n, score in enumerate(leaders))))
+    ranking.add_result("hybrid_search", brought(*((message(f"m{n}"), score / 50) for n, score in enumerate(leaders))))
     for tool, hits in follow_ups:
-        ranking.take(tool, brought(*((message(f"m{n}"), score) for n, score in hits.items())))
+        ranking.add_result(tool, brought(*((message(f"m{n}"), score) for n, score in hits.items())))
     assert order(ranking)[: len(leaders)] == [f"m{n}" for n in range(len(leaders))]
 
 
@@ -55,21 +57,23 @@ def test_what_only_asks_and_what_the_assistant_said_come_after_what_asserts() ->
     ranking = ranked()
     asks = message("asks", content="how tall is the lighthouse")
     echo = message("echo", role=Role.ASSISTANT)
-    ranking.take("hybrid_search", brought((asks, 0.9), (echo, 0.8), (message("says"), 0.3), (message("also"), 0.2)))
+    ranking.add_result(
+        "hybrid_search", brought((asks, 0.9), (echo, 0.8), (message("says"), 0.3), (message("also"), 0.2))
+    )
     assert order(ranking) == ["says", "also", "asks", "echo"]
 
 
 def test_what_tells_something_before_it_asks_keeps_its_place() -> None:
     ranking = ranked()
     tells = message("tells", content="We are off to the lighthouse on Friday, can you plan the walk with me?")
-    ranking.take("hybrid_search", brought((tells, 0.9), (message("says"), 0.3)))
+    ranking.add_result("hybrid_search", brought((tells, 0.9), (message("says"), 0.3)))
     assert order(ranking) == ["tells", "says"]
 
 
 @pytest.mark.parametrize("text", ["How tall is the lighthouse?", "I forgot, how tall is the lighthouse again?"])
 def test_an_earlier_asking_of_the_question_steps_back(text: str) -> None:
     ranking = ranked(asked("How tall is the lighthouse?"))
-    ranking.take("hybrid_search", brought((message("asked", content=text), 1.0), (message("says"), 0.1)))
+    ranking.add_result("hybrid_search", brought((message("asked", content=text), 1.0), (message("says"), 0.1)))
     assert order(ranking) == ["says", "asked"]
 
 
@@ -77,7 +81,7 @@ def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
     ranking = ranked()
     asks = told("asks", "how tall is the lighthouse", name="Ravi")
     says = told("says", "It is white.", role=Role.ASSISTANT, name="Ines")
-    ranking.take("hybrid_search", ToolResult((Hit(asks, 0.9), Hit(says, 0.89, 4.0))))
+    ranking.add_result("hybrid_search", ToolResult((Hit(asks, 0.9), Hit(says, 0.89, 4.0))))
     assert [(item.message.message_id, round(item.score, 2)) for item in ranking.ranked()] == [
         ("asks", 3.0),
         ("says", 2.97),
@@ -90,14 +94,16 @@ def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
 )
 def test_where_a_question_asks_how_things_stand_now_the_later_gains(text: str, first: str) -> None:
     ranking = ranked(asked(text))
-    ranking.take("hybrid_search", brought((message("old", 90), 0.90), (message("new", 3), 0.88), (message("off"), 0.3)))
+    ranking.add_result(
+        "hybrid_search", brought((message("old", 90), 0.90), (message("new", 3), 0.88), (message("off"), 0.3))
+    )
     assert order(ranking)[0] == first
     assert order(ranking)[-1] == "off"
 
 
 def test_where_nothing_asserts_nothing_moves() -> None:
     ranking = ranked()
-    ranking.take(
+    ranking.add_result(
         "hybrid_search",
         brought((message("asks", content="how tall is it?"), 0.9), (message("b", role=Role.ASSISTANT), 0.8)),
     )
@@ -108,23 +114,23 @@ def test_what_asserts_far_down_stays_there() -> None:
     ranking = ranked()
     asking = [message(f"m{n:02}", content="how tall is it?") for n in range(MAX_REORDERED)]
     hits = [*((item, 0.9 - n / 100) for n, item in enumerate(asking)), (message("says"), 0.1)]
-    ranking.take("hybrid_search", brought(*hits))
+    ranking.add_result("hybrid_search", brought(*hits))
     assert order(ranking)[-1] == "says"
 
 
 def test_what_a_skill_asks_for_adds_to_the_ranking() -> None:
     best, alias, other = message("best"), message("alias"), message("other")
     ranking = ranked()
-    ranking.take("hybrid_search", brought((best, 1.0), (alias, 0.9)))
-    ranking.take("lexical_search", brought((alias, 3.0), (other, 1.0)), 0.7)
+    ranking.add_result("hybrid_search", brought((best, 1.0), (alias, 0.9)))
+    ranking.add_result("lexical_search", brought((alias, 3.0), (other, 1.0)), 0.7)
     assert order(ranking)[0] == "alias"
     assert set(order(ranking)) == {"best", "alias", "other"}
 
 
 def test_the_first_scopes_scores_stand_and_a_wider_one_only_adds_below() -> None:
     ranking = ranked()
-    ranking.take("hybrid_search", brought((message("first"), 0.4), (message("second"), 0.3)))
-    ranking.take("hybrid_search", brought((message("wide"), 1.0), (message("second"), 0.9)))
+    ranking.add_result("hybrid_search", brought((message("first"), 0.4), (message("second"), 0.3)))
+    ranking.add_result("hybrid_search", brought((message("wide"), 1.0), (message("second"), 0.9)))
     assert order(ranking)[0] == "first"
     scores = {item.message.message_id: item.score for item in ranking.ranked()}
     assert scores["wide"] <= scores["second"]
@@ -133,7 +139,7 @@ def test_the_first_scopes_scores_stand_and_a_wider_one_only_adds_below() -> None
 def test_the_best_scores_three_and_nearness_moves_it_a_little() -> None:
     ranking = ranked()
     near = ToolResult((Hit(message("a"), 0.5), Hit(message("b"), 0.49, 2.0), Hit(message("c"), 0.25, 2.0)))
-    ranking.take("hybrid_search", near)
+    ranking.add_result("hybrid_search", near)
     assert [(item.message.message_id, round(item.score, 6)) for item in ranking.ranked()] == [
         ("b", 3.14),
         ("a", 3.0),
@@ -145,30 +151,30 @@ def test_the_best_scores_three_and_nearness_moves_it_a_little() -> None:
 @pytest.mark.parametrize("tool", ["lexical_search", "semantic_search"])
 def test_without_a_ranking_of_the_whole_question_the_calls_decide(tool: str) -> None:
     ranking = ranked()
-    ranking.take(tool, brought((message("good"), 7.0), (message("poor"), 1.0)))
+    ranking.add_result(tool, brought((message("good"), 7.0), (message("poor"), 1.0)))
     assert order(ranking) == ["good", "poor"]
 
 
 def test_a_listing_ranks_by_its_order_and_neighbours_not_at_all() -> None:
     ranking = ranked()
-    ranking.take("messages_list", brought((message("newer", 1), 0), (message("older", 2), 0)))
-    ranking.take("neighbors", brought((message("beside", 1), 0)))
+    ranking.add_result("messages_list", brought((message("newer", 1), 0), (message("older", 2), 0)))
+    ranking.add_result("neighbors", brought((message("beside", 1), 0)))
     assert order(ranking) == ["newer", "older"]
 
 
 def test_ties_are_ordered_by_time_and_then_by_id() -> None:
     ranking = ranked()
-    ranking.take("semantic_search", brought((message("b"), 1), (message("a"), 1), (message("c", 1), 1)))
+    ranking.add_result("semantic_search", brought((message("b"), 1), (message("a"), 1), (message("c", 1), 1)))
     assert order(ranking) == ["c", "b", "a"]
 
 
 def test_the_role_and_the_window_that_are_named_are_preferred() -> None:
     in_window = replace(PLAIN, time_range=last_days(5, NOW))
     ranking = ranked(in_window)
-    ranking.take("hybrid_search", brought((message("before", 10), 0.5), (message("within", 2), 0.45)))
+    ranking.add_result("hybrid_search", brought((message("before", 10), 0.5), (message("within", 2), 0.45)))
     assert order(ranking)[0] == "within"
     of_role = EvidenceRanking(asked("What was it?", Role.ANY), Defaults(role=Role.USER))
-    of_role.take("semantic_search", brought((message("a"), 1.0), (message("b", 1, Role.ASSISTANT), 1.0)))
+    of_role.add_result("semantic_search", brought((message("a"), 1.0), (message("b", 1, Role.ASSISTANT), 1.0)))
     assert set(order(of_role)) == {"a", "b"}
 
 
@@ -177,8 +183,8 @@ def test_the_order_does_not_depend_on_when_it_is_looked_at() -> None:
     first = brought((message("a"), 0.5), (message("b"), 0.4))
     second = brought((message("b"), 3.0), (message("c"), 2.0))
     for ranking in (one, other):
-        ranking.take("hybrid_search", first)
+        ranking.add_result("hybrid_search", first)
         if ranking is one:
             ranking.ranked()
-        ranking.take("lexical_search", second, 0.5)
+        ranking.add_result("lexical_search", second, 0.5)
     assert one.ranked() == other.ranked()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nomemory.recall.model.memory_view import Verdict
-from nomemory.recall.reading.answer import answer_in
+from nomemory.recall.reading.answer import parse_answer
 from nomemory.recall.skills.loader import SkillLibrary
 
 ROOT = Path(__file__).parents[3]
@@ -76,12 +76,12 @@ def test_every_question_has_worked_calls(question: str) -> None:
 def test_every_worked_call_keeps_the_contract(line: str) -> None:
     stop = json.loads(line)
     assert set(stop) == {"stop", "tool", "args"}
-    assert bool(answer_in(line, str, UTC).calls) is not stop["stop"]
+    assert bool(parse_answer(line, str, UTC).calls) is not stop["stop"]
 
 
 def test_its_own_examples_keep_the_contract() -> None:
     call, view = json_lines(SKILL.body)
-    assert answer_in(call, str, UTC).calls[0].tool == "lexical_search"
-    draft = answer_in(view, str, UTC).draft
+    assert parse_answer(call, str, UTC).calls[0].tool == "lexical_search"
+    draft = parse_answer(view, str, UTC).draft
     assert draft.verdict is Verdict.SUPPORTED
     assert draft.statements[0].citations[0].quote == "我不吃辣"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nomemory.recall.skills.steering.lexicon import ALIASES_MAX, ENTRIES_MAX, EXPANSIONS_MAX
+from nomemory.recall.skills.steering.lexicon import MAX_ALIASES, MAX_ENTRIES, MAX_EXPANSIONS
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 
 CRM = "- 客户: 顾客, 甲方, client, key account\n- 报价: quote, pricing"
@@ -94,15 +94,15 @@ def test_what_a_question_brings_is_bounded_and_canonical_terms_come_first() -> N
         *(f"- term{number}: shared, " + ", ".join(f"a{number}x{n}" for n in range(9)) for number in range(50))
     )
     brought = steering.expansions("shared")
-    assert brought == tuple(f"term{number}" for number in range(EXPANSIONS_MAX))
+    assert brought == tuple(f"term{number}" for number in range(MAX_EXPANSIONS))
 
 
 def test_a_lexicon_is_bounded_and_the_rest_is_said() -> None:
     aliases = ", ".join(f"a{number}" for number in range(10_000))
     steering = read(f"- x: {aliases}", *(f"- t{number}: u{number}" for number in range(3_000)))
-    assert len(steering.lexicon.aliases) == ENTRIES_MAX
-    assert len(steering.lexicon.aliases["x"]) == ALIASES_MAX
-    assert steering.unreadable_count == 1 + 3_000 + 1 - ENTRIES_MAX
+    assert len(steering.lexicon.aliases) == MAX_ENTRIES
+    assert len(steering.lexicon.aliases["x"]) == MAX_ALIASES
+    assert steering.unreadable_count == 1 + 3_000 + 1 - MAX_ENTRIES
     assert len(steering.unreadable) == 200
     assert len(steering.notes) < 10
     assert steering.notes[-1].endswith("more entries of the skill cannot be read")

@@ -53,5 +53,5 @@ def test_a_window_may_be_shorter_than_a_day() -> None:
 
 
 def test_how_much_is_asked_for() -> None:
-    assert MONTH.page(50) == 20
-    assert Steering().page(50) == 50
+    assert MONTH.page_size(50) == 20
+    assert Steering().page_size(50) == 50

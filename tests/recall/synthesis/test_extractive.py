@@ -9,15 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recall.told import asked, findings, ranking, told
 
-from nomemory.recall.model.evidence import Evidence, Retrieved
+from nomemory.recall.model.evidence import Evidence, RetrievedMessage
 from nomemory.recall.model.memory_view import Section
 from nomemory.recall.model.question import Role
-from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.synthesis.extractive import MAX_QUOTED, MIN_QUOTED, ExtractiveSynthesiser, chosen, probability
+from nomemory.recall.synthesis.extractive import (
+    MAX_QUOTED,
+    MIN_QUOTED,
+    ExtractiveSynthesiser,
+    probability,
+    select_quoted,
+)
 
 LINES = [told(f"m{number}", f"The lamp in room {number} is broken.", number) for number in range(1, 9)]
-QUOTED = EnoughRule().quoted
+QUOTED = SufficiencyThresholds().quoted
 FLOATS = st.floats(-5, 5)
 EVIDENCE = st.lists(st.tuples(FLOATS, FLOATS), max_size=8).map(
     lambda some: [
@@ -29,7 +35,7 @@ EVIDENCE = st.lists(st.tuples(FLOATS, FLOATS), max_size=8).map(
 
 @given(EVIDENCE)
 def test_the_first_is_quoted_always_and_never_more_than_four(evidence: list[Evidence]) -> None:
-    kept = chosen(evidence, QUOTED)
+    kept = select_quoted(evidence, QUOTED)
     assert min(MIN_QUOTED, len(evidence)) <= len(kept) <= MAX_QUOTED
     assert kept[:MIN_QUOTED] == evidence[:MIN_QUOTED]
     assert [item for item in evidence if item in kept] == kept
@@ -37,19 +43,19 @@ def test_the_first_is_quoted_always_and_never_more_than_four(evidence: list[Evid
 
 def test_what_is_far_behind_or_far_from_the_question_is_left_out() -> None:
     near = ranking(*LINES, deviations=4.0)
-    assert len(chosen(near, QUOTED)) == MAX_QUOTED
-    assert len(chosen(ranking(*LINES, deviations=-4.0), QUOTED)) == MIN_QUOTED
+    assert len(select_quoted(near, QUOTED)) == MAX_QUOTED
+    assert len(select_quoted(ranking(*LINES, deviations=-4.0), QUOTED)) == MIN_QUOTED
 
 
 def test_one_clear_winner_stands_alone() -> None:
     first, *others = ranking(*LINES, deviations=4.0)
     far = [replace(other, score=1.0, deviations=0.5) for other in others]
-    assert chosen([first, *far], QUOTED) == [first]
-    assert len(chosen([first, *others], QUOTED)) > 1
+    assert select_quoted([first, *far], QUOTED) == [first]
+    assert len(select_quoted([first, *others], QUOTED)) > 1
 
 
 def test_where_meaning_could_not_be_searched_nearness_leaves_nothing_out() -> None:
-    assert len(chosen(ranking(*LINES, deviations=0.0), QUOTED)) > MIN_QUOTED
+    assert len(select_quoted(ranking(*LINES, deviations=0.0), QUOTED)) > MIN_QUOTED
 
 
 @given(st.integers(0, 9), st.floats(-5, 0), FLOATS)
@@ -70,7 +76,7 @@ async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
     assert [[citation.message_id for citation in draft.citations] for draft in drafts] == [["m5"], ["m1"], ["m3"]]
 
 
-async def quoted(text: str, *messages: Retrieved) -> list[str]:
+async def quoted(text: str, *messages: RetrievedMessage) -> list[str]:
     evidence = ranking(*messages, deviations=4.0)
     draft = await ExtractiveSynthesiser(QUOTED).draft(asked(text), Skill("s", "d", ""), findings(evidence))
     return [citation.message_id for statement in draft.statements for citation in statement.citations]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.recall.grounding.conclusion import conclude
-from nomemory.recall.model.evidence import Evidence, Findings, Retrieval, Retrieved
+from nomemory.recall.model.evidence import Evidence, Findings, Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import (
     Draft,
     DraftCitation,
@@ -37,7 +37,7 @@ BOTH = DraftConflict(DraftCitation("m2", "spicy hotpot"), DraftCitation("m1", "n
 def concluded(draft: Draft, likely: Sufficiency = LIKELY) -> Synthesis:
     retrieval = Retrieval()
     retrieval.add(
-        Retrieved(message_id, NOW - timedelta(days=9 - place), Role.USER, content)
+        RetrievedMessage(message_id, NOW - timedelta(days=9 - place), Role.USER, content)
         for place, (message_id, content) in enumerate(CONTENTS.items())
     )
     evidence = tuple(Evidence(message, 1.0) for message in retrieval)

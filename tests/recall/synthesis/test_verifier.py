@@ -16,7 +16,7 @@ from nomemory.recall.grounding.citations import (
     MAX_TEXT_CHARS,
     verify,
 )
-from nomemory.recall.model.evidence import Retrieval, Retrieved
+from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, MemoryView, Section, Synthesis, Verdict
 from nomemory.recall.model.question import Role
 from nomemory.text.terms import terms
@@ -29,7 +29,7 @@ NURSE = "I'm a staff nurse 👩🏽‍⚕️ in Leeds. I love my job."
 def retrieved(*contents: str) -> Retrieval:
     retrieval = Retrieval()
     retrieval.add(
-        Retrieved(f"m{number}", NOW + timedelta(days=number), Role.USER, content)
+        RetrievedMessage(f"m{number}", NOW + timedelta(days=number), Role.USER, content)
         for number, content in enumerate(contents, 1)
     )
     return retrieval
@@ -207,7 +207,7 @@ def test_every_exact_quote_is_kept(situation: tuple[Retrieval, list[DraftStateme
 
 @pytest.mark.parametrize("quote", ["I", ".", "\u200d", "，", "the"])
 def test_a_quote_without_content_words_is_removed(quote: str) -> None:
-    message = Retrieved("m", datetime(2025, 1, 1, tzinfo=UTC), Role.USER, "I like the rain，so I walked.\u200d")
+    message = RetrievedMessage("m", datetime(2025, 1, 1, tzinfo=UTC), Role.USER, "I like the rain，so I walked.\u200d")
     retrieval = Retrieval()
     retrieval.add([message])
     draft = DraftStatement(Section.PROFILE, "The user is a murderer", (DraftCitation("m", quote),))

@@ -163,7 +163,7 @@ def timestamp(field: str, time: TimeLike) -> Timestamp:
         TypeError: the value is neither a datetime nor a string.
         ValueError: the value is not RFC 3339, has no time zone, or is outside the years 1 to 9999 in UTC.
     """
-    parsed = _parsed(field, time) if isinstance(time, str) else time
+    parsed = _parse_time(field, time) if isinstance(time, str) else time
     if not isinstance(parsed, datetime):
         raise TypeError(f"{field} must be a datetime or an RFC 3339 string: {time!r}")
     if parsed.utcoffset() is None:
@@ -176,7 +176,7 @@ def timestamp(field: str, time: TimeLike) -> Timestamp:
     return converted
 
 
-def _parsed(field: str, text: str) -> datetime:
+def _parse_time(field: str, text: str) -> datetime:
     try:
         return datetime.fromisoformat(text.upper())  # RFC 3339 allows a small t and z
     except ValueError:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.client.messages import role_name
-from nomemory.client.prompt_lines import NO_CODE, code_of, dated, visible
+from nomemory.client.prompt_lines import NO_CODE, escape_invisible, fence_code, format_time
 from nomemory.client.prompt_passages import Passages, tokens
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -92,7 +92,7 @@ class StatementPair(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class Annotations:
     """Annotations of messages, by message id."""
 
     superseded_by: Mapping[str, str] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Block:
     """
 
     messages: Sequence[RecalledMessage]
-    marks: Marks = field(default_factory=Marks)
+    marks: Annotations = field(default_factory=Annotations)
     question: str = ""
     zone: tzinfo = UTC
     behind: bool = False
@@ -213,12 +213,14 @@ class Block:
         annotations = {name: value for name, value in self._annotations(shown).items() if value}
         item = [
             shown.message_id,
-            dated(shown.ts, self.zone),
+            format_time(shown.ts, self.zone),
             shown.speaker,
             content,
             *([annotations] if annotations else []),
         ]
-        return _Line(shown, visible(json.dumps(item, ensure_ascii=False, separators=(",", ":"))), annotations.keys())
+        return _Line(
+            shown, escape_invisible(json.dumps(item, ensure_ascii=False, separators=(",", ":"))), annotations.keys()
+        )
 
     def _annotations(self, message: RecalledMessage) -> dict[str, object]:
         return {
@@ -232,7 +234,7 @@ class Block:
     def _render(self, shown: Sequence[_Line]) -> str:
         in_time = sorted(shown, key=lambda line: (line.message.ts, line.message.message_id))
         lines = "".join(f"{line.text}\n" for line in in_time)
-        return self._frame(shown, len(self.messages) - len(shown), lines, code_of(lines))
+        return self._frame(shown, len(self.messages) - len(shown), lines, fence_code(lines))
 
     def _frame(self, shown: Sequence[_Line], left_out: int, lines: str = "", code: str = NO_CODE) -> str:
         """Return the block for the given lines."""
@@ -248,27 +250,29 @@ class Block:
         )
 
 
-def marks(
+def annotate(
     statements: Iterable[SupportedStatement], conflicts: Iterable[StatementPair], passed_on: AbstractSet[str]
-) -> Marks:
+) -> Annotations:
     """Return annotations for the messages that statements and conflicts cite."""
     stated = list(statements)
-    newer = {
+    superseding = {
         message_id: statement.superseded_by
         for statement in stated
         for message_id in _cited(statement)
         if statement.superseded_by not in {"", message_id}
     }
-    against: dict[str, dict[str, None]] = {}
+    contradicting: dict[str, dict[str, None]] = {}
     for conflict in conflicts:
         for message_id, other in product(_cited(conflict.earlier), _cited(conflict.later)):
             if message_id != other:
-                against.setdefault(message_id, {})[other] = None
-                against.setdefault(other, {})[message_id] = None
+                contradicting.setdefault(message_id, {})[other] = None
+                contradicting.setdefault(other, {})[message_id] = None
     quotes: dict[str, list[str]] = {}
     for citation in (citation for statement in stated for citation in statement.citations):
         quotes.setdefault(citation.message_id, []).append(citation.quote)
-    return Marks(newer, {message_id: tuple(others) for message_id, others in against.items()}, passed_on, quotes)
+    return Annotations(
+        superseding, {message_id: tuple(others) for message_id, others in contradicting.items()}, passed_on, quotes
+    )
 
 
 def _cited(statement: SupportedStatement) -> list[str]:
@@ -299,7 +303,7 @@ def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = 
     """Return the contents of the block that `as_prompt` formats."""
     view = reply.memory_view
     statements = [*view.preferences, *view.profile, *view.constraints]
-    annotations = marks(statements, reply.conflicts, frozenset(_passed_on(statements)))
+    annotations = annotate(statements, reply.conflicts, frozenset(_passed_on(statements)))
     messages = [_message(item) for item in reply.evidence]
     return Block(messages, annotations, question, _zone(time_zone), reply.limits.index_lagging)
 

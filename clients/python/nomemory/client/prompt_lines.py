@@ -19,7 +19,7 @@ _JOINERS: Final = "\u200c\u200d"
 """Invisible characters that are part of letters and emoji."""
 
 
-def dated(moment: datetime, zone: tzinfo | None) -> str:
+def format_time(moment: datetime, zone: tzinfo | None) -> str:
     """Return a local time with its weekday, to which relative dates in a message refer."""
     try:
         local = moment.astimezone(zone)
@@ -28,18 +28,18 @@ def dated(moment: datetime, zone: tzinfo | None) -> str:
     return f"{_WEEKDAYS[local.weekday()]} {local.replace(tzinfo=None).isoformat(' ', 'minutes')}"
 
 
-def visible(line: str) -> str:
+def escape_invisible(line: str) -> str:
     """Escape the line separators and invisible characters of a line."""
-    return line if line.isascii() else "".join(map(_visible_char, line))
+    return line if line.isascii() else "".join(map(_escape_char, line))
 
 
-def _visible_char(char: str) -> str:
+def _escape_char(char: str) -> str:
     if char.isascii() or char in _JOINERS or unicodedata.category(char) not in _INVISIBLE_CATEGORIES:
         return char
     return json.dumps(char)[1:-1]
 
 
-def code_of(lines: str) -> str:
+def fence_code(lines: str) -> str:
     """Return a hash of the lines that does not occur in the lines."""
     code = sha256(lines.encode()).hexdigest()[:_CODE_CHARS]
     while code in lines:

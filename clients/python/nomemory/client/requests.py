@@ -44,7 +44,7 @@ def list_messages(
         user_id=user_id,
         page_size=page_size,
         cursor=cursor,
-        **_read(**options),
+        **_read_fields(**options),
         order=query_service_pb2.LIST_ORDER_OLDEST_FIRST if oldest_first else query_service_pb2.LIST_ORDER_UNSPECIFIED,
     )
 
@@ -67,7 +67,7 @@ def lexical_search(
         query_text=query,
         page_size=page_size,
         cursor=cursor,
-        **_read(**options),
+        **_read_fields(**options),
         highlight=None if snippet_chars is None else query_service_pb2.HighlightOptions(snippet_chars=snippet_chars),
     )
 
@@ -88,7 +88,7 @@ def semantic_search(
         user_id=user_id,
         top_k=top_k,
         min_score=min_score,
-        **_read(**options),
+        **_read_fields(**options),
     )
     if isinstance(query, str):
         request.query_text = query
@@ -118,7 +118,7 @@ def hybrid_search(
         query_embedding=_embedding(embedding),
         top_k=top_k,
         explain=explain,
-        **_read(**options),
+        **_read_fields(**options),
     )
 
 
@@ -365,7 +365,9 @@ def _request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
     return "" if all(message.message_id for message in batch) else uuid.uuid4().hex
 
 
-def _read(*, return_fields: Sequence[str] | None = None, at_least: str = "", **filters: Unpack[FilterOptions]) -> Any:  # noqa: ANN401 - fields of a request
+def _read_fields(
+    *, return_fields: Sequence[str] | None = None, at_least: str = "", **filters: Unpack[FilterOptions]
+) -> Any:  # noqa: ANN401 - fields of a request
     return {"filter": _filter(**filters), "return_fields": _mask(return_fields), "at_least": at_least}
 
 

@@ -20,11 +20,11 @@ from nomemory.v1 import recall_service_pb2 as recall
 
 Json = dict[str, Any]
 
-_NAMES: Final = 5
-_NAME_CHARS: Final = 40
+_MAX_NAMES: Final = 5
+_MAX_NAME_CHARS: Final = 40
 """Limits for unknown arguments in error messages."""
 
-CONTENT_CHARS: Final = 4_000
+MAX_CONTENT_CHARS: Final = 4_000
 """Maximum characters of a message in a tool result."""
 
 
@@ -39,24 +39,24 @@ def lexical_page(reply: query.LexicalSearchResponse) -> Json:
     return _without_empty(messages=messages, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
 
 
-def ranked(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Json:
+def ranked_messages(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Json:
     """Convert the hits of a semantic or hybrid search."""
     messages = [message(item.message, item.score) for item in reply.items]
     return _without_empty(messages=messages, index_lagging=reply.index_lagging)
 
 
-def around(reply: query.GetNeighborsResponse) -> Json:
+def neighbors(reply: query.GetNeighborsResponse) -> Json:
     """Convert neighboring messages."""
     return {"messages": [message(item) for item in reply.items]}
 
 
-def recalled(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Json:
+def recall_result(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Json:
     """Convert a recall response. Its evidence is limited to the messages and excerpts in `shown`."""
     view = reply.memory_view
     parts = {part.message_id: part for part in shown}
     evidence = [(item, parts[item.message.message_id]) for item in reply.evidence if item.message.message_id in parts]
     return {
-        "verdict": _word(recall.Verdict.Name(reply.verdict)),
+        "verdict": _enum_word(recall.Verdict.Name(reply.verdict)),
         "preferences": _statements(view.preferences),
         "profile": _statements(view.profile),
         "constraints": _statements(view.constraints),
@@ -76,28 +76,28 @@ def recalled(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> 
 def context(reply: recall.BuildContextResponse) -> Json:
     """Convert a context."""
     return _without_empty(
-        recent=[_of_context(item) for item in reply.recent],
-        related=[_of_context(item) for item in reply.related],
+        recent=[_context_message(item) for item in reply.recent],
+        related=[_context_message(item) for item in reply.related],
         token_count=reply.token_count,
         index_lagging=reply.index_lagging,
     )
 
 
-def _of_context(item: recall.ContextMessage) -> Json:
+def _context_message(item: recall.ContextMessage) -> Json:
     fields = _message_json(item.message, item.message.content, item.truncated, item.score or None)
     return fields | _without_empty(superseded_by=item.superseded_by)
 
 
-def remembered(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
+def write_result(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
     """Convert the result of writing one message."""
     (result,) = reply.results
     outcome = ingest_service_pb2.WriteOutcome.Name(result.outcome).removeprefix("WRITE_")
-    return {"message_id": result.message_id, "outcome": _word(outcome)}
+    return {"message_id": result.message_id, "outcome": _enum_word(outcome)}
 
 
 def message(source: message_pb2.ChatMessage, score: float | None = None) -> Json:
-    """Convert a message. Content is cut after `CONTENT_CHARS` characters."""
-    return _message_json(source, source.content[:CONTENT_CHARS], len(source.content) > CONTENT_CHARS, score)
+    """Convert a message. Content is cut after `MAX_CONTENT_CHARS` characters."""
+    return _message_json(source, source.content[:MAX_CONTENT_CHARS], len(source.content) > MAX_CONTENT_CHARS, score)
 
 
 def instant(moment: Timestamp) -> str:
@@ -105,7 +105,7 @@ def instant(moment: Timestamp) -> str:
     return moment.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
 
 
-def refusal(error: NoMemoryError) -> str:
+def error_text(error: NoMemoryError) -> str:
     """Return the error message for a model."""
     violations = "".join(f"; {violation.field}: {violation.description}" for violation in error.violations)
     again = "" if error.retry_after is None else f"; retry after {error.retry_after:g} s"
@@ -114,7 +114,7 @@ def refusal(error: NoMemoryError) -> str:
 
 def unknown_arguments(unknown: Iterable[str], supported: Iterable[str]) -> str:
     """Return an error message for unknown arguments, with the supported ones."""
-    shown = ", ".join(json.dumps(item[:_NAME_CHARS]) for item in islice(unknown, _NAMES))
+    shown = ", ".join(json.dumps(item[:_MAX_NAME_CHARS]) for item in islice(unknown, _MAX_NAMES))
     return f"unknown argument {shown}; supported: {', '.join(supported)}"
 
 
@@ -149,10 +149,10 @@ def _statement(statement: recall.Statement) -> Json:
             for citation in statement.citations
         ],
         superseded_by=statement.superseded_by,
-        attribution=_word(recall.Attribution.Name(statement.attribution)),
+        attribution=_enum_word(recall.Attribution.Name(statement.attribution)),
     )
 
 
-def _word(enum_name: str) -> str:
+def _enum_word(enum_name: str) -> str:
     """Return an enum value without its prefix, in lower case: `supported` for VERDICT_SUPPORTED."""
     return enum_name.partition("_")[2].lower()

@@ -17,7 +17,7 @@ class UnsupportedOperationError(ValueError):
     """The store does not support an operation or a value."""
 
 
-def value_of(message: message_pb2.ChatMessage) -> dict[str, Any]:
+def item_value(message: message_pb2.ChatMessage) -> dict[str, Any]:
     """Return the item value of a message: `content`, `role`, `said_at`, and `name` if set."""
     fields = tool_results.message(message)
     return {name: item for name, item in fields.items() if name in FIELDS} | {"content": message.content}

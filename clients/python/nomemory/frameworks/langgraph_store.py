@@ -23,7 +23,7 @@ from langgraph.store.base import (
 )
 
 from nomemory.client import Client
-from nomemory.frameworks.langgraph_items import UnsupportedOperationError, filter_options, new_message, value_of
+from nomemory.frameworks.langgraph_items import UnsupportedOperationError, filter_options, item_value, new_message
 from nomemory.frameworks.langgraph_namespaces import Namespace, Namespaces
 from nomemory.frameworks.tools import LastWrite
 from nomemory.v1 import message_pb2
@@ -135,7 +135,7 @@ class MemoryStore(BaseStore):
         return {
             "namespace": namespace,
             "key": message.message_id,
-            "value": value_of(message),
+            "value": item_value(message),
             "created_at": said_at,
             "updated_at": said_at,
         }

@@ -93,7 +93,7 @@ class MemoryTools:
         try:
             answer = self._run(name, _client_options(options))
         except NoMemoryError as error:
-            raise ToolCallError(tool_results.refusal(error)) from error
+            raise ToolCallError(tool_results.error_text(error)) from error
         except ValueError as error:
             raise ToolCallError(f"not called: {error}") from error
         return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
@@ -103,7 +103,7 @@ class MemoryTools:
             message = {"role": "user", "ts": options.pop("said_at", None), **options}
             written = self._client.add(self._user_id, [message])
             self._last_write.token = written.write_token
-            return tool_results.remembered(written)
+            return tool_results.write_result(written)
         read = partial(_READS[name], self._client, self._user_id)
         if name == _NEIGHBORS:
             return read(options)
@@ -127,7 +127,7 @@ def _build_context(client: Client, user_id: str, options: Options) -> str:
 
 
 def _search(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.ranked(client.hybrid_search(user_id, options.pop("query_text"), **options))
+    return tool_results.ranked_messages(client.hybrid_search(user_id, options.pop("query_text"), **options))
 
 
 def _lexical_search(client: Client, user_id: str, options: Options) -> Json:
@@ -136,7 +136,7 @@ def _lexical_search(client: Client, user_id: str, options: Options) -> Json:
 
 def _semantic_search(client: Client, user_id: str, options: Options) -> Json:
     text, vector = options.pop("query_text", ""), options.pop("query_embedding", ())
-    return tool_results.ranked(client.semantic_search(user_id, vector or text, **options))
+    return tool_results.ranked_messages(client.semantic_search(user_id, vector or text, **options))
 
 
 def _messages_list(client: Client, user_id: str, options: Options) -> Json:
@@ -144,7 +144,7 @@ def _messages_list(client: Client, user_id: str, options: Options) -> Json:
 
 
 def _neighbors(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.around(client.neighbors(user_id, **options))
+    return tool_results.neighbors(client.neighbors(user_id, **options))
 
 
 _Read = Callable[[Client, str, Options], Json | str]

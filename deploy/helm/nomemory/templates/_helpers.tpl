@@ -31,18 +31,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
-{{- /* A pod's address is reached by others: the server would refuse to start, and says less about the chart. */ -}}
-{{- define "nomemory.protected" -}}
-{{- $others := or .Values.settings.NOMEMORY_JWT_JWKS .Values.settings.NOMEMORY_TLS_IDENTITIES -}}
-{{- if not (or .Values.keys.existingSecret $others .Values.envFrom) -}}
-{{- fail "Set keys.existingSecret: a secret with the file of `nomemory keys` as keys.json (docs/deployment.md)." -}}
+{{- /* Fail during rendering, with the name of the value, instead of at the server's startup. */ -}}
+{{- define "nomemory.check-credentials" -}}
+{{- $otherCredentials := or .Values.settings.NOMEMORY_JWT_JWKS .Values.settings.NOMEMORY_TLS_IDENTITIES -}}
+{{- if not (or .Values.keys.existingSecret $otherCredentials .Values.envFrom) -}}
+{{- fail "keys.existingSecret is required: the name of a secret whose entry keys.json is a file written by `nomemory keys` (docs/deployment.md)." -}}
 {{- end -}}
 {{- if not (or .Values.tls.existingSecret .Values.tls.insecurePlaintext) -}}
-{{- fail "Set tls.existingSecret: a secret of the type kubernetes.io/tls. Where a mesh ends TLS, tls.insecurePlaintext." -}}
+{{- fail "tls.existingSecret is required: the name of a secret of the type kubernetes.io/tls. If a service mesh terminates TLS, set tls.insecurePlaintext instead." -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* gRPC's health. The kubelet's own probe of it knows no TLS: then a program in the pod asks. */ -}}
+{{- /* gRPC health check. The gRPC probe of the kubelet does not support TLS; with TLS, a program in the pod runs the check. */ -}}
 {{- define "nomemory.health" -}}
 {{- if .Values.tls.existingSecret -}}
 exec:
@@ -53,16 +53,16 @@ grpc: {port: 7700}
 timeoutSeconds: 10
 {{- end -}}
 
-{{- /* Of all settings one may be named in two places: the values' own, and `settings`. */ -}}
-{{- define "nomemory.named-once" -}}
-{{- range $name, $value := dict "NOMEMORY_DATABASE_URL" .Values.log.existingSecret "NOMEMORY_QDRANT_URL" .Values.qdrant.url -}}
+{{- /* Reject settings that are both in `settings` and in a value of their own. */ -}}
+{{- define "nomemory.check-settings" -}}
+{{- range $name, $value := dict "NOMEMORY_DATABASE_URL" .Values.database.existingSecret "NOMEMORY_QDRANT_URL" .Values.qdrant.url -}}
 {{- if and $value (hasKey $.Values.settings $name) -}}
-{{- fail (printf "%s is in settings, and has a value of its own: name it once." $name) -}}
+{{- fail (printf "settings: remove %s, because another value sets it" $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{- define "nomemory.spread" -}}
+{{- define "nomemory.topology-spread" -}}
 - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway}
 - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
 {{- end -}}

@@ -11,7 +11,7 @@ from typing import Final
 
 from nomemory.recall.authoring.calls import check_calls
 from nomemory.recall.authoring.rules import Finding, Rule, Severity
-from nomemory.recall.reading.guidance import MAX_GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, guidance
 from nomemory.recall.skills.folder import SKILL_FILE, SkillFolder, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
 from nomemory.recall.skills.loader import KEYS, Skill, SkillLibrary

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Final
 
-from nomemory.client.prompt_lines import NO_CODE, code_of, dated, visible
+from nomemory.client.prompt_lines import NO_CODE, escape_invisible, fence_code, format_time
 from nomemory.recall.context.result import ContextMessage
 
 _INTRODUCTION: Final = (
@@ -22,7 +22,7 @@ _RELATED: Final = "Other conversations:"
 _RECENT: Final = "This conversation:"
 
 
-def line_of(item: ContextMessage, zone: tzinfo | None) -> str:
+def format_line(item: ContextMessage, zone: tzinfo | None) -> str:
     """Return the line of one message."""
     message = item.message
     marks = {
@@ -33,12 +33,12 @@ def line_of(item: ContextMessage, zone: tzinfo | None) -> str:
     shown = {name: mark for name, mark in marks.items() if mark}
     fields = [
         message.message_id,
-        dated(message.ts, zone),
+        format_time(message.ts, zone),
         message.speaker,
         message.content,
         *([shown] if shown else []),
     ]
-    return visible(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))
+    return escape_invisible(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))
 
 
 def is_outdated(item: ContextMessage) -> bool:
@@ -64,8 +64,8 @@ def block(related: Sequence[ContextMessage], recent: Sequence[ContextMessage], z
         return ""
     lines = _section(_RELATED, related, zone) + _section(_RECENT, recent, zone)
     explains_marks = any(map(is_outdated, (*related, *recent)))
-    return frame(lines, zone, code=code_of(lines), explains_marks=explains_marks)
+    return frame(lines, zone, code=fence_code(lines), explains_marks=explains_marks)
 
 
 def _section(heading: str, items: Sequence[ContextMessage], zone: tzinfo | None) -> str:
-    return "".join(f"{line}\n" for line in (heading, *(line_of(item, zone) for item in items))) if items else ""
+    return "".join(f"{line}\n" for line in (heading, *(format_line(item, zone) for item in items))) if items else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import RetrievedMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class ContextMessage:
         superseded_by: id of a later message of the context that supersedes this one; empty if none is known.
     """
 
-    message: Retrieved
+    message: RetrievedMessage
     truncated: bool = False
     score: float = 0.0
     superseded_by: str = ""

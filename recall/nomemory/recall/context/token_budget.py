@@ -8,11 +8,11 @@ from datetime import tzinfo
 from typing import Final
 
 from nomemory.client.prompt_passages import tokens
-from nomemory.recall.context.prompt_text import frame, headings, is_outdated, line_of
+from nomemory.recall.context.prompt_text import format_line, frame, headings, is_outdated
 from nomemory.recall.context.result import ContextMessage
 from nomemory.text.sentences import SENTENCE_END, masked
 
-_LEAST_SHARE_TOKENS: Final = 60
+_MIN_SHARE_TOKENS: Final = 60
 """Minimum share of a message in tokens, also for small limits."""
 
 
@@ -58,7 +58,7 @@ class TokenBudget:
         return self._max_tokens - frame_tokens - self._line_tokens
 
     def _add(self, section: list[ContextMessage], item: ContextMessage, share: int) -> bool:
-        fitting = self._fitted(item, min(share, self.remaining(item, section)))
+        fitting = self._truncate_to_fit(item, min(share, self.remaining(item, section)))
         self.truncated |= fitting is None or fitting.truncated
         if fitting is None:
             return False
@@ -67,25 +67,25 @@ class TokenBudget:
         self._explains_marks |= is_outdated(fitting)
         return True
 
-    def _fitted(self, item: ContextMessage, limit: int) -> ContextMessage | None:
+    def _truncate_to_fit(self, item: ContextMessage, limit: int) -> ContextMessage | None:
         """Return a message, truncated at a sentence end if necessary; None if its first sentence does not fit."""
         if self._cost(item) <= limit:
             return item
         content = item.message.content
         ends = [match.end() for match in SENTENCE_END.finditer(masked(content))]
-        fitting = bisect_right(ends, limit, key=lambda end: self._cost(_cut(item, end)))
-        shown = _cut(item, ends[fitting - 1]) if fitting else None
+        fitting = bisect_right(ends, limit, key=lambda end: self._cost(_truncated(item, end)))
+        shown = _truncated(item, ends[fitting - 1]) if fitting else None
         return shown if shown and shown.message.content.strip() else None
 
     def _cost(self, item: ContextMessage) -> int:
-        return tokens(f"{line_of(item, self._zone)}\n")
+        return tokens(f"{format_line(item, self._zone)}\n")
 
 
-def share_of(room: int, parts: int) -> int:
+def message_share(room: int, parts: int) -> int:
     """Return the token share of one message. Small limits are not divided."""
-    return max(room // parts, min(room, _LEAST_SHARE_TOKENS))
+    return max(room // parts, min(room, _MIN_SHARE_TOKENS))
 
 
-def _cut(item: ContextMessage, end: int) -> ContextMessage:
+def _truncated(item: ContextMessage, end: int) -> ContextMessage:
     content = item.message.content[:end].rstrip()
     return replace(item, message=replace(item.message, content=content), truncated=True)

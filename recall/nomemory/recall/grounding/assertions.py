@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Question, Role
-from nomemory.text.asking import ends_asking, only_asks
 from nomemory.text.language import FIRST_PERSON
+from nomemory.text.question_detection import ends_in_question, only_asks
 from nomemory.text.terms import numbers, terms
 
 _MIN_REPETITION_SHARE: Final = 0.75
@@ -30,13 +30,13 @@ _INTRODUCED: Final = re.compile(r"\A[^\n]{0,200}[:：]\s*\n+\s*\S")
 _MANY_LINES: Final = 6
 
 
-def is_named(messages: Iterable[Retrieved]) -> bool:
+def have_sender_names(messages: Iterable[RetrievedMessage]) -> bool:
     """Return whether most messages have sender names, as in conversations between people. Roles are then ignored."""
     names = [bool(message.name) for message in messages]
     return 2 * sum(names) > len(names)
 
 
-def asserts(message: Retrieved, question: Question, *, named: bool) -> bool:
+def asserts(message: RetrievedMessage, question: Question, *, named: bool) -> bool:
     """Return whether a message can answer the question: its sender may know the answer, and it does not only ask.
 
     Earlier repetitions of the same question are not assertions.
@@ -50,7 +50,7 @@ def asserts(message: Retrieved, question: Question, *, named: bool) -> bool:
     return is_heard and not only_asks(message.content) and not _repeats_question(message.content, question)
 
 
-def states(message: Retrieved, question: Question) -> bool:
+def states(message: RetrievedMessage, question: Question) -> bool:
     """Return whether a message can be quoted as an answer: it has content and does not only ask.
 
     In conversations between named people, questions may contain answers. Only messages without content and repetitions
@@ -70,10 +70,12 @@ def has_content(content: str, question: Question) -> bool:
     words = terms(content)
     if len(words) >= _MIN_CONTENT_WORDS:
         return True
-    return bool(numbers(content) or words & terms(question.reading.asked) or (words and FIRST_PERSON.search(content)))
+    return bool(
+        numbers(content) or words & terms(question.reading.question_text) or (words and FIRST_PERSON.search(content))
+    )
 
 
-def attribution(message: Retrieved) -> Attribution:
+def attribution(message: RetrievedMessage) -> Attribution:
     """Return the author of a message's words. Conversations between named people are not classified."""
     if message.role is not Role.USER:
         return Attribution.OTHER
@@ -88,12 +90,12 @@ def is_quoted_text(content: str) -> bool:
     return bool(block or _FENCED.search(content))
 
 
-def _sender_may_know(message: Retrieved, question: Question, *, named: bool) -> bool:
+def _sender_may_know(message: RetrievedMessage, question: Question, *, named: bool) -> bool:
     if question.role not in {None, Role.ANY}:
         return message.role is question.role
     return named or message.role is Role.USER or question.reading.asks_of_assistant
 
 
 def _repeats_question(content: str, question: Question) -> bool:
-    words = terms(content) if ends_asking(content.rstrip()) else frozenset[str]()
-    return bool(words) and len(words & terms(question.reading.asked)) >= _MIN_REPETITION_SHARE * len(words)
+    words = terms(content) if ends_in_question(content.rstrip()) else frozenset[str]()
+    return bool(words) and len(words & terms(question.reading.question_text)) >= _MIN_REPETITION_SHARE * len(words)

@@ -20,7 +20,7 @@ _MIN_PROBABILITY: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
-class _Map:
+class _LogisticCalibration:
     """A logistic calibration with an offset and a slope."""
 
     offset: float
@@ -33,13 +33,13 @@ class _Map:
         return 1 / (1 + math.exp(-odds))
 
 
-_UNNAMED: Final = _Map(-0.1, 0.46)
+_UNNAMED: Final = _LogisticCalibration(-0.1, 0.46)
 """Conversations between a user and an assistant."""
-_SPEAKER: Final = _Map(0.0, 1.0)
+_SPEAKER: Final = _LogisticCalibration(0.0, 1.0)
 """Questions that name one of several people; fitted on LoCoMo."""
-_NAMED: Final = _Map(0.2, 1.0)
+_NAMED: Final = _LogisticCalibration(0.2, 1.0)
 """Conversations between named people, for questions without a name: 0.45 becomes 0.5."""
-_LEXICAL_ONLY: Final = _Map(-1.34, 1.22)
+_LEXICAL_ONLY: Final = _LogisticCalibration(-1.34, 1.22)
 """Lexical search only: 0.75 becomes 0.5, and 0.6, where almost no query words match, becomes 0.3."""
 
 
@@ -50,10 +50,10 @@ def calibrated(sufficiency: Sufficiency, *, named: bool) -> float:
         sufficiency: the estimate of a search.
         named: whether senders have names.
     """
-    return _map(sufficiency, named=named).probability(sufficiency.probability)
+    return _calibration_for(sufficiency, named=named).probability(sufficiency.probability)
 
 
-def _map(sufficiency: Sufficiency, *, named: bool) -> _Map:
+def _calibration_for(sufficiency: Sufficiency, *, named: bool) -> _LogisticCalibration:
     if sufficiency.speaker_matched:
         return _SPEAKER
     if sufficiency.by_words:

@@ -9,7 +9,7 @@ from itertools import islice
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.grounding.statement_figures import StatementFigures
-from nomemory.recall.model.evidence import Retrieval, Retrieved
+from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import Citation, DraftCitation, DraftStatement, MemoryView, Section, Statement
 from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.text.normalisation import plain
@@ -137,7 +137,7 @@ def _verified(draft: DraftCitation, text: str, retrieval: Retrieval, rejected: _
     return citation
 
 
-def _quoted(message: Retrieved, quote: str) -> Citation | None:
+def _quoted(message: RetrievedMessage, quote: str) -> Citation | None:
     """Cite the first occurrence of a quote; None if the message does not contain it or it has no content words.
 
     A quote of the complete message is always accepted, such as a thumbs-up or “to be or not to be”.
@@ -148,15 +148,15 @@ def _quoted(message: Retrieved, quote: str) -> Citation | None:
     return _cite(message, start, start + len(quote))
 
 
-def _cite(message: Retrieved, start: int, end: int) -> Citation:
+def _cite(message: RetrievedMessage, start: int, end: int) -> Citation:
     quote = message.content[start : min(end, start + MAX_QUOTE_CHARS)]
     first = message.content.find(quote)
     return Citation(message.message_id, quote, first, first + len(quote), message.ts)
 
 
-def _best_clause(text: str, messages: Iterable[Retrieved]) -> Citation | None:
+def _best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citation | None:
     """Cite the clause with the largest share of the statement's words; None below the minimum share."""
-    claim = _Claim(terms(_ABOUT_THE_USER.sub("", text)), numbers(text), _negative(text))
+    claim = _Claim(terms(_ABOUT_THE_USER.sub("", text)), numbers(text), _is_negated(text))
     best: Citation | None = None
     best_share = MIN_CLAUSE_SHARE
     for message in messages:
@@ -171,7 +171,7 @@ def _best_clause(text: str, messages: Iterable[Retrieved]) -> Citation | None:
 
 def _share(claim: _Claim, clause: Clause) -> float:
     """Return the share of a statement's words in a clause; 0 if figures are missing or negation differs."""
-    if not claim.figures <= numbers(clause.text) or claim.negative != _negative(clause.text):
+    if not claim.figures <= numbers(clause.text) or claim.negative != _is_negated(clause.text):
         return 0.0
     return len(claim.words & terms(clause.text)) / len(claim.words)
 
@@ -184,5 +184,5 @@ def _clauses(content: str) -> Iterable[Clause]:
             yield Clause(content[sentence.start : sentence.end], sentence.start, sentence.end, sentence.masked)
 
 
-def _negative(text: str) -> bool:
+def _is_negated(text: str) -> bool:
     return bool(_NEGATION.search(plain(text)))

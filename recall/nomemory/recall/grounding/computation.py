@@ -151,22 +151,22 @@ def _tokens(text: str) -> list[str | Operand]:
 
 def _operand(match: re.Match[str]) -> Operand:
     if match["date"]:
-        return Operand(Quantity(Kind.DATE, Decimal(date.fromisoformat(_padded(match["date"])).toordinal())))
+        return Operand(Quantity(Kind.DATE, Decimal(date.fromisoformat(_iso_date(match["date"])).toordinal())))
     if match["time"]:
         hours, minutes = match["time"].split(":")
         return Operand(Quantity(Kind.TIME, Decimal(int(hours) * 60 + int(minutes))))
     number = Decimal(match["number"].replace(",", ""))
     if match["percent"]:
         return Operand(Quantity(Kind.NUMBER, number / 100), number)
-    return Operand(_with_unit(number, (match["unit"] or "").lower()), number)
+    return Operand(_quantity(number, (match["unit"] or "").lower()), number)
 
 
-def _padded(text: str) -> str:
+def _iso_date(text: str) -> str:
     year, month, day = text.split("-")
     return f"{year}-{int(month):02}-{int(day):02}"
 
 
-def _with_unit(number: Decimal, unit: str) -> Quantity:
+def _quantity(number: Decimal, unit: str) -> Quantity:
     if not unit:
         return Quantity(Kind.NUMBER, number)
     if unit.startswith(("month", "个月", "月", "year", "年")):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from nomemory.recall.grounding.assertions import attribution, is_named
+from nomemory.recall.grounding.assertions import attribution, have_sender_names
 from nomemory.recall.grounding.calibration import calibrated
 from nomemory.recall.grounding.citations import verify
 from nomemory.recall.grounding.claimed_conflicts import Texts, verified_conflicts
@@ -16,7 +16,7 @@ from nomemory.recall.grounding.contradictions import Pair, contradictions
 from nomemory.recall.grounding.sources import retracting_ids, sources
 from nomemory.recall.grounding.statement_figures import StatementFigures
 from nomemory.recall.grounding.statement_order import SAME_MATTER, Ids, by_relevance, by_time, retractions
-from nomemory.recall.grounding.supersession import superseded
+from nomemory.recall.grounding.supersession import superseding_messages
 from nomemory.recall.grounding.verdict import decide, model_verdict
 from nomemory.recall.model.evidence import Findings, Retrieval
 from nomemory.recall.model.memory_view import (
@@ -33,11 +33,13 @@ from nomemory.recall.model.memory_view import (
 )
 from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.sufficiency import DEFAULT_RULE, EnoughRule
+from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThresholds
 from nomemory.text.terms import terms
 
 
-def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughRule = DEFAULT_RULE) -> Synthesis:
+def conclude(
+    question: Question, draft: Draft, findings: Findings, thresholds: SufficiencyThresholds = DEFAULT_THRESHOLDS
+) -> Synthesis:
     """Verify a draft, mark superseded statements and authors, and decide the verdict.
 
     The draft's own verdict and conflicts are kept if they are consistent with the verified statements. Otherwise the
@@ -50,12 +52,12 @@ def conclude(question: Question, draft: Draft, findings: Findings, rule: EnoughR
         draft.verdict, cited=_has_valid_statement(view, findings.retrieval), contradictory=bool(claimed)
     )
     if verdict is not None:
-        return _as_drafted(view, verdict, claimed, findings, notes)
+        return _accept_draft(view, verdict, claimed, findings, notes)
     rejection = () if draft.verdict is None else (note(NoteKind.MODEL_VERDICT_REJECTED, verdict=draft.verdict.value),)
-    return _by_rules(question, draft, findings, rule, rejection)
+    return _decide_by_rules(question, draft, findings, thresholds, rejection)
 
 
-def _as_drafted(
+def _accept_draft(
     view: MemoryView, verdict: Verdict, claimed: Sequence[Texts], findings: Findings, notes: tuple[Note, ...]
 ) -> Synthesis:
     sides = {text for pair in claimed for text in pair}
@@ -67,32 +69,36 @@ def _as_drafted(
     }
     if verdict is Verdict.INSUFFICIENT:
         return Synthesis(MemoryView(), verdict, (), (*notes, note(NoteKind.MODEL_VERDICT)))
-    view = _ordered(_marked(view, findings, against), by_time)
+    view = _ordered(_annotate_view(view, findings, against), by_time)
     stated = {statement.text: statement for statement in view.statements()}
     conflicts = tuple(Conflict(stated[earlier], stated[later]) for earlier, later in claimed)
     return Synthesis(view, verdict, conflicts, (*notes, note(NoteKind.MODEL_VERDICT)))
 
 
-def _by_rules(
-    question: Question, draft: Draft, findings: Findings, rule: EnoughRule, rejection: tuple[Note, ...]
+def _decide_by_rules(
+    question: Question, draft: Draft, findings: Findings, thresholds: SufficiencyThresholds, rejection: tuple[Note, ...]
 ) -> Synthesis:
     """Show both sides of each contradiction, and decide by the estimated probability."""
-    named = is_named(findings.retrieval)
+    named = have_sender_names(findings.retrieval)
     estimate = calibrated(findings.sufficiency, named=named) if findings.sufficiency else None
-    likely = estimate is None or estimate >= rule.possible  # Otherwise the contradiction is irrelevant.
+    likely = estimate is None or estimate >= thresholds.possible  # Otherwise the contradiction is irrelevant.
     holding = [item for item in findings.evidence if not item.message.retracted_by]
     pairs = list(contradictions(holding, findings.relations, question)) if likely else []
     figures = StatementFigures(question, findings.retrieval) if draft.composed else None
-    view, notes = verify([*draft.statements, *_sides(pairs, draft.statements)], findings.retrieval, figures)
-    view = _marked(view, findings, {item.message_id for pair in pairs for item in pair})
+    view, notes = verify(
+        [*draft.statements, *_contradiction_drafts(pairs, draft.statements)], findings.retrieval, figures
+    )
+    view = _annotate_view(view, findings, {item.message_id for pair in pairs for item in pair})
     view = _ordered(view, partial(by_relevance, same=_same_matter(question, view, pairs, findings)))
     conflicts = tuple(_conflicts(view, pairs))
     cited, contradictory = _has_valid_statement(view, findings.retrieval), bool(conflicts)
     corrected = _is_corrected(question, view, findings)
-    decision = decide(estimate, rule, cited=cited, contradictory=contradictory, corrected=corrected)
+    decision = decide(estimate, thresholds, cited=cited, contradictory=contradictory, corrected=corrected)
     if decision.verdict is Verdict.INSUFFICIENT:
         view = MemoryView()
-    return Synthesis(view, decision.verdict, conflicts, (*notes, *rejection, decision.reason), decision.enough)
+    return Synthesis(
+        view, decision.verdict, conflicts, (*notes, *rejection, decision.reason), decision.sufficiency_threshold
+    )
 
 
 def _has_valid_statement(view: MemoryView, retrieval: Retrieval) -> bool:
@@ -100,7 +106,7 @@ def _has_valid_statement(view: MemoryView, retrieval: Retrieval) -> bool:
     return not all(all(retracting_ids(statement, retrieval)) for statement in view.statements())
 
 
-def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
+def _contradiction_drafts(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
     """Return contradictory messages as drafts, in the section of the other drafts."""
     section = drafts[0].section if drafts else Section.PROFILE
     cited = {citation.message_id for draft in drafts for citation in draft.citations}
@@ -111,29 +117,29 @@ def _sides(pairs: Iterable[Pair], drafts: Sequence[DraftStatement]) -> list[Draf
     ]
 
 
-def _marked(view: MemoryView, findings: Findings, against: AbstractSet[str]) -> MemoryView:
+def _annotate_view(view: MemoryView, findings: Findings, against: AbstractSet[str]) -> MemoryView:
     """Set the author and the superseding message of each statement.
 
     Contradicted messages (`against`) are not marked as superseded because the conflict is unresolved.
     """
     cited = {citation.message_id for statement in view.statements() for citation in statement.citations} - against
-    newer = superseded(findings.relations, cited)
+    superseding = superseding_messages(findings.relations, cited)
 
-    def marked(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-        return tuple(_mark(statement, newer, findings.retrieval) for statement in statements)
+    def annotated(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+        return tuple(_annotate(statement, superseding, findings.retrieval) for statement in statements)
 
-    return MemoryView(marked(view.preferences), marked(view.profile), marked(view.constraints))
+    return MemoryView(annotated(view.preferences), annotated(view.profile), annotated(view.constraints))
 
 
-def _mark(statement: Statement, newer: dict[str, str], retrieval: Retrieval) -> Statement:
+def _annotate(statement: Statement, superseding: dict[str, str], retrieval: Retrieval) -> Statement:
     ids = {citation.message_id for citation in statement.citations}
-    retracting = retracting_ids(statement, retrieval)
-    by = {retracting[-1]} if all(retracting) else {newer.get(message_id, "") for message_id in ids}
-    voices = {attribution(message) for message_id in ids if (message := retrieval.get(message_id))}
+    retractors = retracting_ids(statement, retrieval)
+    superseding_ids = {retractors[-1]} if all(retractors) else {superseding.get(message_id, "") for message_id in ids}
+    attributions = {attribution(message) for message_id in ids if (message := retrieval.get(message_id))}
     return replace(
         statement,
-        superseded_by=by.pop() if len(by) == 1 else "",
-        attribution=voices.pop() if len(voices) == 1 else Attribution.UNSPECIFIED,
+        superseded_by=superseding_ids.pop() if len(superseding_ids) == 1 else "",
+        attribution=attributions.pop() if len(attributions) == 1 else Attribution.UNSPECIFIED,
     )
 
 
@@ -156,7 +162,7 @@ def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> b
     best = next((item.message for item in findings.evidence if not item.message.retracts), None)
     if best is None or best.retracted_by not in cited:
         return False
-    question_terms = terms(question.reading.asked)
+    question_terms = terms(question.reading.question_text)
     return bool(question_terms) and 2 * len(question_terms & terms(best.content)) >= len(question_terms)
 
 

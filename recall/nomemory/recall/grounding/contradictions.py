@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from nomemory.recall.grounding.assertions import is_quoted_text
-from nomemory.recall.model.evidence import Evidence, Relation, Retrieved
+from nomemory.recall.model.evidence import Evidence, Relation, RetrievedMessage
 from nomemory.recall.model.question import Question
 
 MAX_COMPARED: Final = 4
@@ -48,7 +48,7 @@ _COUNTS: Final = re.compile(
     rf"\b(\d+|{'|'.join(_NUMBERS)})(?: of (?:his|her|my|their|the))? ([a-z]{{3,}}s)\b"
     r"|(\d+|[一二两三四五六七八九十])[个只条台辆套本]([\u4e00-\u9fff]{1,2})"
 )
-Pair = tuple[Retrieved, Retrieved]
+Pair = tuple[RetrievedMessage, RetrievedMessage]
 
 
 def contradictions(evidence: Sequence[Evidence], relations: Iterable[Relation], question: Question) -> Iterator[Pair]:

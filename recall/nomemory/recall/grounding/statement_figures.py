@@ -22,7 +22,7 @@ from nomemory.recall.model.memory_view import Citation, DraftStatement
 from nomemory.recall.model.question import Question
 from nomemory.text.calendar_names import MONTHS, WEEKDAYS
 from nomemory.text.figures import Figure, PartialDate, digit_runs, figures, numbers_in, without_digit_runs
-from nomemory.text.relative_dates import completed, relative_dates
+from nomemory.text.relative_dates import complete_dates, relative_dates
 from nomemory.text.sentences import quotations, sentence_texts
 from nomemory.text.stop_words import STOP_WORDS
 
@@ -52,7 +52,7 @@ class StatementFigures:
 
     def checked(self, draft: DraftStatement, text: str, citations: Sequence[Citation]) -> str:
         """Return the statement text if its quotes support all figures and names, otherwise the quotes."""
-        support = _Support.of(citations, self._question)
+        support = _Support.from_citations(citations, self._question)
         if self._supported(text, support.with_computed(draft.computed)) and self._names_are_known(text, citations):
             return text
         return _GAP.join(dict.fromkeys(citation.quote.strip() for citation in citations))
@@ -78,9 +78,9 @@ class StatementFigures:
         for sentence in sentence_texts(text):
             for at, match in enumerate(_LATIN_WORD.finditer(sentence)):
                 word = _ENDING.sub("", match[0])
-                if not word[:1].isupper() or len(word) < _PREFIX or _folded(word) in STOP_WORDS | _NO_NAMES:
+                if not word[:1].isupper() or len(word) < _PREFIX or _fold(word) in STOP_WORDS | _NO_NAMES:
                     continue
-                if at or _folded(word) in self._capitalised:
+                if at or _fold(word) in self._capitalised:
                     yield word
 
     @cached_property
@@ -88,13 +88,13 @@ class StatementFigures:
         """Senders, and words that the retrieved messages always capitalise inside sentences."""
         upper, lower = set[str](), set[str]()
         for message in self._retrieval:
-            upper.update(map(_folded, _LATIN_WORD.findall(message.name)))
+            upper.update(map(_fold, _LATIN_WORD.findall(message.name)))
             for sentence in sentence_texts(message.content):
                 for at, word in enumerate(_LATIN_WORD.findall(sentence)):
                     if not word[:1].isupper():
-                        lower.add(_folded(word))
+                        lower.add(_fold(word))
                     elif at:
-                        upper.add(_folded(_ENDING.sub("", word)))
+                        upper.add(_fold(_ENDING.sub("", word)))
         return frozenset(upper - lower)
 
 
@@ -123,7 +123,7 @@ class _Support:
     items: int
 
     @classmethod
-    def of(cls, citations: Sequence[Citation], question: Question) -> _Support:
+    def from_citations(cls, citations: Sequence[Citation], question: Question) -> _Support:
         """Collect the supported values from quotes."""
         zone = question.now.tzinfo
         read = [(citation.quote, figures(citation.quote), _day_of(citation, zone)) for citation in citations]
@@ -134,7 +134,7 @@ class _Support:
             for _, quoted_figures, day in read
             for figure in quoted_figures
             for partial in figure.dates
-            for whole in completed(partial, day)
+            for whole in complete_dates(partial, day)
         }
         relative = {item for quote, _, day in read for item in relative_dates(quote, day)}
         dates = sent | named | relative | {PartialDate(today.year, today.month, today.day)}
@@ -163,7 +163,7 @@ class _Support:
         for equation in equations:
             computation = verified_equation(equation)
             if computation is not None and support._supports(computation):
-                support = support._with(computation.results)
+                support = support._with_results(computation.results)
         return support
 
     def has(self, figure: Figure) -> bool:
@@ -198,15 +198,15 @@ class _Support:
             day = date.fromordinal(int(quantity.value))
             return any(supported.covers(PartialDate(day.year, day.month, day.day)) for supported in self.dates)
         if quantity.kind is Kind.TIME:
-            return self._has_time(frozenset({_clock(quantity.value)}))
+            return self._has_time(frozenset({_time_of_day(quantity.value)}))
         number = operand.number or Decimal(0)
         years = {Decimal(item.year) for item in self.dates if item.year is not None}
         return number in self.numbers or number in _UNIT_FACTORS or number in years
 
-    def _with(self, results: Sequence[Operand]) -> _Support:
+    def _with_results(self, results: Sequence[Operand]) -> _Support:
         numbers = {result.number for result in results if result.number is not None}
         days = {date.fromordinal(int(result.quantity.value)) for result in results if result.quantity.kind is Kind.DATE}
-        times = {_clock(result.quantity.value) for result in results if result.quantity.kind is Kind.TIME}
+        times = {_time_of_day(result.quantity.value) for result in results if result.quantity.kind is Kind.TIME}
         return _Support(
             self.numbers | numbers,
             self.bare | numbers,
@@ -224,7 +224,7 @@ def numbers_of(quoted_figures: Iterable[Figure]) -> frozenset[Decimal]:
     return frozenset(number for figure in quoted_figures for number in figure.numbers)
 
 
-def _clock(minutes: Decimal) -> time:
+def _time_of_day(minutes: Decimal) -> time:
     return time(int(minutes) // _MINUTES % (2 * _HALF_DAY), int(minutes) % _MINUTES)
 
 
@@ -232,19 +232,19 @@ def _day_of(citation: Citation, zone: tzinfo | None) -> date:
     return citation.ts.astimezone(zone).date()
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     decomposed = unicodedata.normalize("NFKD", word.casefold())
     return "".join(char for char in decomposed if not unicodedata.combining(char)).replace("’", "'")
 
 
 def _folded_words(texts: Iterable[str]) -> frozenset[str]:
-    words = (_ENDING.sub("", _folded(word)) for text in texts for word in _LATIN_WORD.findall(text))
+    words = (_ENDING.sub("", _fold(word)) for text in texts for word in _LATIN_WORD.findall(text))
     return frozenset(word for word in words if word.isascii())
 
 
 def _is_known(name: str, known_names: frozenset[str]) -> bool:
     """Return whether a name matches a known name or shares a prefix with one."""
-    folded = _folded(name)
+    folded = _fold(name)
     if not folded.isascii() or folded in known_names:
         return True
     return any(len(word) >= _PREFIX and (word.startswith(folded) or folded.startswith(word)) for word in known_names)
@@ -258,7 +258,7 @@ def _titles_are_quoted(text: str, quotes: Sequence[str]) -> bool:
 
 
 def _letters_only(text: str) -> str:
-    return re.sub(r"[\W_]+", "", _folded(text))
+    return re.sub(r"[\W_]+", "", _fold(text))
 
 
 _NO_NAMES: Final = frozenset({"user", "assistant"}) | frozenset(

@@ -7,20 +7,24 @@ from typing import Final
 
 from nomemory.recall.model.evidence import Relation
 
-NEAR: Final = 2.25
+MIN_SIMILARITY: Final = 2.25
 """Minimum similarity of two messages, in standard deviations above the mean of the hits."""
 
 
-SHARED: Final = 0.25
+MIN_SHARED_TERMS: Final = 0.25
 """Minimum IDF-weighted share of common words. Lower values also mark statements that are still valid."""
 
 
-def superseded(relations: Iterable[Relation], cited: Collection[str]) -> dict[str, str]:
+def superseding_messages(relations: Iterable[Relation], cited: Collection[str]) -> dict[str, str]:
     """Return the id of the latest superseding message, by the id of the superseded message.
 
     Args:
         relations: ordered by the later message.
         cited: ids of cited messages. Other messages supersede nothing.
     """
-    alike = [relation for relation in relations if relation.nearness >= NEAR and relation.shared >= SHARED]
+    alike = [
+        relation
+        for relation in relations
+        if relation.nearness >= MIN_SIMILARITY and relation.shared >= MIN_SHARED_TERMS
+    ]
     return {item.earlier: item.later for item in alike if item.earlier in cited and item.later in cited}

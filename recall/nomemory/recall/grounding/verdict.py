@@ -8,7 +8,7 @@ from nomemory.recall.model.memory_view import (
     Verdict,
 )
 from nomemory.recall.model.note import Note, NoteKind, note
-from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.sufficiency import SufficiencyThresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class VerdictDecision:
 
     verdict: Verdict
     reason: Note
-    enough: float | None = None
+    sufficiency_threshold: float | None = None
 
 
 def model_verdict(verdict: Verdict | None, *, cited: bool, contradictory: bool) -> Verdict | None:
@@ -36,13 +36,18 @@ def model_verdict(verdict: Verdict | None, *, cited: bool, contradictory: bool) 
 
 
 def decide(
-    estimate: float | None, rule: EnoughRule, *, cited: bool, contradictory: bool, corrected: bool = False
+    estimate: float | None,
+    thresholds: SufficiencyThresholds,
+    *,
+    cited: bool,
+    contradictory: bool,
+    corrected: bool = False,
 ) -> VerdictDecision:
     """Return the rule-based verdict.
 
     Args:
         estimate: the calibrated probability that the message log answers the question; None if unknown.
-        rule: the thresholds.
+        thresholds: the thresholds.
         cited: whether the view has a statement that was not retracted.
         contradictory: whether statements contradict each other.
         corrected: whether the view has a correction of an earlier answer to the question.
@@ -53,19 +58,21 @@ def decide(
         return VerdictDecision(Verdict.CONFLICTING, note(NoteKind.CONFLICT))
     if estimate is None:
         return VerdictDecision(Verdict.POSSIBLE, note(NoteKind.SUFFICIENCY_UNKNOWN))
-    return _decide_by_estimate(estimate, rule, corrected=corrected)
+    return _decide_by_estimate(estimate, thresholds, corrected=corrected)
 
 
-def _decide_by_estimate(estimate: float, rule: EnoughRule, *, corrected: bool) -> VerdictDecision:
-    if estimate >= rule.supported:
-        return _estimated(Verdict.SUPPORTED, "the quotes probably answer", estimate, rule)
-    if estimate >= rule.possible:
-        return _estimated(Verdict.POSSIBLE, "the quotes may answer", estimate, rule)
+def _decide_by_estimate(estimate: float, thresholds: SufficiencyThresholds, *, corrected: bool) -> VerdictDecision:
+    if estimate >= thresholds.supported:
+        return _estimated_decision(Verdict.SUPPORTED, "the quotes probably answer", estimate, thresholds)
+    if estimate >= thresholds.possible:
+        return _estimated_decision(Verdict.POSSIBLE, "the quotes may answer", estimate, thresholds)
     if corrected:
         return VerdictDecision(Verdict.POSSIBLE, note(NoteKind.CORRECTED))
-    return _estimated(Verdict.INSUFFICIENT, "what was found probably does not answer", estimate, rule)
+    return _estimated_decision(Verdict.INSUFFICIENT, "what was found probably does not answer", estimate, thresholds)
 
 
-def _estimated(verdict: Verdict, answers: str, estimate: float, rule: EnoughRule) -> VerdictDecision:
-    reason = note(NoteKind.SUFFICIENCY_ESTIMATED, answers=answers, estimate=estimate, enough=rule.supported)
-    return VerdictDecision(verdict, reason, rule.supported)
+def _estimated_decision(
+    verdict: Verdict, answers: str, estimate: float, thresholds: SufficiencyThresholds
+) -> VerdictDecision:
+    reason = note(NoteKind.SUFFICIENCY_ESTIMATED, answers=answers, estimate=estimate, enough=thresholds.supported)
+    return VerdictDecision(verdict, reason, thresholds.supported)

@@ -22,7 +22,7 @@ class BadAnswerError(RecallError):
     """The model's answer is invalid. The message tells the model why, and quotes neither the answer nor a message."""
 
 
-def object_in(text: str, keys: AbstractSet[str]) -> JsonObject:
+def extract_object(text: str, keys: AbstractSet[str]) -> JsonObject:
     """Return the first JSON object with one of the keys, ignoring code fences, prose and reasoning around it.
 
     Raises:
@@ -59,11 +59,11 @@ def _decoded(text: str, at: int) -> tuple[JsonObject, int]:
     return value, end
 
 
-def _finite(number: str) -> float:
+def _parse_finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
         raise ValueError("not finite")
     return value
 
 
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
+_DECODER = json.JSONDecoder(parse_float=_parse_finite, parse_constant=_parse_finite)

@@ -50,7 +50,7 @@ class Budget:
         """The number of ranked messages needed for the evidence and for a chat model."""
         return max(self.evidence_messages, self.read_messages)
 
-    def tightened(
+    def with_request_limits(
         self,
         *,
         iterations: int = 0,

@@ -23,6 +23,6 @@ ROLE_IN_CONTRACT: Final = MappingProxyType(
 _ROLE: Final = MappingProxyType({encoded: role for role, encoded in ROLE_IN_CONTRACT.items()})
 
 
-def role_of(encoded: message_pb2.Role.ValueType) -> Role:
+def role_from_contract(encoded: message_pb2.Role.ValueType) -> Role:
     """Return the recall role of an API role; `ANY` for unspecified and unknown roles."""
     return _ROLE.get(encoded, Role.ANY)

@@ -11,7 +11,7 @@ from nomemory.recall.model.sufficiency import Sufficiency
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieved:
+class RetrievedMessage:
     """A message with the ids of the messages that it retracts and that retract it."""
 
     message_id: str
@@ -40,7 +40,7 @@ class Evidence:
             if unknown.
     """
 
-    message: Retrieved
+    message: RetrievedMessage
     score: float
     deviations: float = 0.0
 
@@ -66,23 +66,23 @@ class Relation:
 class Retrieval:
     """All messages that a recall has retrieved, by id. Other messages cannot be cited."""
 
-    _messages: dict[str, Retrieved] = field(default_factory=dict)
+    _messages: dict[str, RetrievedMessage] = field(default_factory=dict)
 
-    def add(self, messages: Iterable[Retrieved]) -> int:
+    def add(self, messages: Iterable[RetrievedMessage]) -> int:
         """Add messages and return the number of new ones."""
         before = len(self._messages)
         for message in messages:
             self._messages.setdefault(message.message_id, message)
         return len(self._messages) - before
 
-    def get(self, message_id: str) -> Retrieved | None:
+    def get(self, message_id: str) -> RetrievedMessage | None:
         """Return a retrieved message, or None."""
         return self._messages.get(message_id)
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    def __iter__(self) -> Iterator[Retrieved]:
+    def __iter__(self) -> Iterator[RetrievedMessage]:
         return iter(self._messages.values())
 
 

@@ -140,10 +140,13 @@ class MemoryView:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """The verified answer. `notes` explain removed statements and the verdict; `enough` is the same as in `Limits`."""
+    """The verified answer. `notes` explain removed statements and the verdict.
+
+    `sufficiency_threshold` is the same as in `Limits`.
+    """
 
     view: MemoryView
     verdict: Verdict
     conflicts: tuple[Conflict, ...] = ()
     notes: tuple[Note, ...] = ()
-    enough: float | None = None
+    sufficiency_threshold: float | None = None

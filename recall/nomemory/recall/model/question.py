@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import dropwhile, takewhile
 from typing import Final
 
-from nomemory.text.asking import is_statement, refers_back
+from nomemory.text.question_detection import is_statement, refers_back
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_range import TimeRange
 
@@ -62,12 +62,12 @@ class Question:
     exclude_conversation_ids: tuple[str, ...] = ()
 
     @cached_property
-    def sought(self) -> str:
+    def query_text(self) -> str:
         """The search query: the text, or the user's last turn if the text is empty."""
         return self.text if self.text.strip() else _last_user_text(self.turns)
 
     @cached_property
-    def is_talk(self) -> bool:
+    def is_conversation(self) -> bool:
         """Whether the input is a conversation rather than a question: the text is empty or asks nothing."""
         return not self.text.strip() or is_statement(self.text)
 
@@ -81,7 +81,7 @@ class Question:
     @cached_property
     def reading(self) -> QuestionReading:
         """The cached analysis of the query text."""
-        return QuestionReading(self.sought, self.now)
+        return QuestionReading(self.query_text, self.now)
 
 
 def _last_user_text(turns: Sequence[Turn]) -> str:

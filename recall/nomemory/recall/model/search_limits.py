@@ -33,8 +33,8 @@ class Limits:
     """The search extent: the widest time range and role, and the number of results.
 
     `sufficiency` is the likelihood, 0 to 1, that the message log contains the answer; None if no search estimated it.
-    `enough` is the threshold for SUPPORTED; None if the verdict does not depend on it. `reading` describes the work of
-    a chat model. `empty_time_ranges` are the days and periods of the question without messages.
+    `sufficiency_threshold` is the threshold for SUPPORTED; None if the verdict does not depend on it. `reading`
+    describes the work of a chat model. `empty_time_ranges` are the days and periods of the question without messages.
     """
 
     time_range: TimeRange
@@ -51,6 +51,6 @@ class Limits:
     dropped_arguments: int
     notes: tuple[Note, ...] = ()
     sufficiency: float | None = None
-    enough: float | None = None
+    sufficiency_threshold: float | None = None
     reading: Reading = Reading()
     empty_time_ranges: tuple[TimeRange, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.step import JsonValue
 from nomemory.text.time_range import ANY_TIME, TimeRange
@@ -26,22 +26,22 @@ class SearchScope:
         end = now if self.window.until is None else min(self.window.until, now)
         return SearchScope(TimeRange(self.window.since, end), self.role)
 
-    def times(self, now: datetime) -> dict[str, JsonValue]:
+    def time_arguments(self, now: datetime) -> dict[str, JsonValue]:
         """Return the time range in the format of the tools, with the end set to `now` at the latest."""
         since, until = self.window.since, (self.window.until or now).isoformat()
         return {"since": since.isoformat(), "until": until} if since else {"until": until}
 
     def as_filter(self, now: datetime) -> dict[str, JsonValue]:
         """Return the scope as a tool filter."""
-        return {"role": self.role.value, "time_range": self.times(now)}
+        return {"role": self.role.value, "time_range": self.time_arguments(now)}
 
-    def holds(self, message: Retrieved) -> bool:
+    def contains(self, message: RetrievedMessage) -> bool:
         """Return whether the scope contains a message."""
         since, until = self.window.since, self.window.until
         spoken = self.role is Role.ANY or message.role is self.role
         return spoken and (since is None or message.ts >= since) and (until is None or message.ts < until)
 
-    def joined(self, other: SearchScope) -> SearchScope:
+    def union(self, other: SearchScope) -> SearchScope:
         """Return the smallest scope that contains both scopes."""
         role = self.role if self.role is other.role else Role.ANY
         since = _outermost(min, self.window.since, other.window.since)
@@ -66,7 +66,7 @@ class Coverage:
         """Record a search."""
         bounded = scope.until(self._now)
         self._start = self._start or bounded
-        self._widest = self._widest.joined(bounded) if self._widest else bounded
+        self._widest = self._widest.union(bounded) if self._widest else bounded
 
     @property
     def widest(self) -> SearchScope:
@@ -76,7 +76,7 @@ class Coverage:
     @property
     def widened(self) -> bool:
         """Return whether a search exceeded the initial scope."""
-        return self._widest is not None and self._start is not None and self._start.joined(self._widest) != self._start
+        return self._widest is not None and self._start is not None and self._start.union(self._widest) != self._start
 
 
 def _outermost(pick: _Pick, first: datetime | None, second: datetime | None) -> datetime | None:

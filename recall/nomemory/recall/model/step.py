@@ -12,7 +12,7 @@ JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "Jso
 class Step:
     """A tool call, or a decision without a call if `tool` is empty. `arguments` never contain a user id.
 
-    `word_hits` is the number of hits that contain words of the query; None if unknown. `meaning_off` is true if
+    `word_hits` is the number of hits that contain words of the query; None if unknown. `semantic_disabled` is true if
     semantic search is disabled.
     """
 
@@ -25,4 +25,4 @@ class Step:
     message_ids: tuple[str, ...] = ()
     observation: str = ""
     elapsed_s: float = 0.0
-    meaning_off: bool = False
+    semantic_disabled: bool = False

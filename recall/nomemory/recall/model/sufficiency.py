@@ -22,7 +22,7 @@ class Sufficiency:
 
 
 @dataclass(frozen=True, slots=True)
-class EnoughRule:
+class SufficiencyThresholds:
     """The host's verdict thresholds for answers without a model.
 
     Attributes:
@@ -36,4 +36,4 @@ class EnoughRule:
     quoted: float = 0.11
 
 
-DEFAULT_RULE: Final = EnoughRule()
+DEFAULT_THRESHOLDS: Final = SufficiencyThresholds()

@@ -70,38 +70,38 @@ class RulesPlanner:
         question = situation.question
         if not self._has_started:
             self._has_started = True
-            self._steer(situation.skill.steering, question)
+            self._apply_skill(situation.skill.steering, question)
             self._ranked_page = max(self._page, situation.budget.ranked_messages)
-            return Plan(tuple(self._first(question)), thought=_thought(question))
+            return Plan(tuple(self._first_calls(question)), thought=_thought(question))
         calls = [*self._read_neighbors(situation), *self._search_wider(situation)]
-        if any(step.meaning_off for step in situation.steps):
+        if any(step.semantic_disabled for step in situation.steps):
             calls = list(self._without_semantic_search(calls, question))
         if not calls:
             return Plan(stop=True, thought=f"{len(situation.ranked)} candidates: more searching would bring noise")
         return Plan(tuple(calls), thought="what was found leads further")
 
-    def _steer(self, steering: Steering, question: Question) -> None:
+    def _apply_skill(self, steering: Steering, question: Question) -> None:
         self._steering = steering
         self._template = steering.template(question.reading)
-        self._is_lexical = self._begins_with == LEXICAL_SEARCH
-        self._page = steering.page(_CONVERSATION_PAGE if question.is_talk else _PAGE)
+        self._is_lexical = self._first_tool == LEXICAL_SEARCH
+        self._page = steering.page_size(_CONVERSATION_PAGE if question.is_conversation else _PAGE)
         self._scope = steering.first_scope(question)
 
     @property
-    def _begins_with(self) -> str | None:
+    def _first_tool(self) -> str | None:
         return self._template.first if self._template else None
 
-    def _first(self, question: Question) -> Iterator[ToolCall]:
-        if question.is_talk:
+    def _first_calls(self, question: Question) -> Iterator[ToolCall]:
+        if question.is_conversation:
             self._scope = SearchScope(question.time_range or ANY_TIME, self._scope.role)
             yield from self._search_question(question, "what this brings to mind")
             return
-        if self._begins_with == MESSAGES_LIST:
+        if self._first_tool == MESSAGES_LIST:
             recent = None if question.reading.time_signal else self._steering.window(question.now)
             window = question.time_range or recent or last_days(_RECENT_DAYS, question.now)
             listed: dict[str, JsonValue] = {
                 "role": self._steering.role(question).value,
-                **SearchScope(window).times(question.now),
+                **SearchScope(window).time_arguments(question.now),
                 "page_size": self._page,
             }
             yield ToolCall(MESSAGES_LIST, listed, "what was said lately")
@@ -113,29 +113,31 @@ class RulesPlanner:
         The ranking includes a lexical search, and a second one would count words twice. Conversational input is
         searched semantically and ranked. For questions with a pronoun, the preceding turn is searched as well.
         """
-        ranked = self._ranked(question, why)
-        if question.is_talk:
-            yield self._search(SEMANTIC_SEARCH, question.sought, question, f"{why}: what is nearest to it")
+        ranked = self._ranking_call(question, why)
+        if question.is_conversation:
+            yield self._search(SEMANTIC_SEARCH, question.query_text, question, f"{why}: what is nearest to it")
             yield ranked
             return
-        if self._begins_with != LEXICAL_SEARCH:
+        if self._first_tool != LEXICAL_SEARCH:
             yield ranked
         yield from self._search_phrases(question)
         yield from self._search_synonyms(question, why)
         yield from self._search_rewrites(question)
         yield from self._search_preceding_turn(question)
-        if self._begins_with == LEXICAL_SEARCH:
+        if self._first_tool == LEXICAL_SEARCH:
             yield ranked
 
-    def _ranked(self, question: Question, why: str) -> ToolCall:
+    def _ranking_call(self, question: Question, why: str) -> ToolCall:
         """Rank the question, down to the evidence limit.
 
         A time expression affects the order but excludes no messages because people state times imprecisely.
         """
-        is_vague = not question.is_talk and question.time_range is None and question.reading.time_signal is not None
+        is_vague = (
+            not question.is_conversation and question.time_range is None and question.reading.time_signal is not None
+        )
         scope = SearchScope(role=self._scope.role) if is_vague else self._scope
         arguments: dict[str, JsonValue] = {
-            "query_text": question.sought,
+            "query_text": question.query_text,
             "filter": scope.as_filter(question.now),
             "top_k": self._ranked_page,
         }
@@ -149,7 +151,7 @@ class RulesPlanner:
 
     def _search_synonyms(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Search for the lexicon's synonyms in a separate call to keep all hits of the question."""
-        others = self._steering.expansions(question.reading.asked)
+        others = self._steering.expansions(question.reading.question_text)
         if others:
             words = [*question.reading.words, *filter(_WORD.fullmatch, others)]
             query = words_query(words, [other for other in others if not _WORD.fullmatch(other)])
@@ -158,7 +160,9 @@ class RulesPlanner:
     def _search_rewrites(self, question: Question) -> Iterator[ToolCall]:
         """Search for the template's rewrites, lexically if its first tool is lexical, otherwise semantically."""
         reading, words = question.reading, " ".join(question.reading.words)
-        question_text = words if self._is_lexical else without_names(reading.asked, reading.names) or reading.asked
+        question_text = (
+            words if self._is_lexical else without_names(reading.question_text, reading.names) or reading.question_text
+        )
         for query in self._template.queries(question_text, words) if self._template else ():
             if not self._is_lexical:
                 yield self._search(SEMANTIC_SEARCH, query, question, "rewritten, in other words", _REWRITE_WEIGHT)
@@ -187,8 +191,8 @@ class RulesPlanner:
 
     def _search_wider(self, situation: Situation) -> Iterator[ToolCall]:
         """Repeat the search in a wider scope if there were too few results."""
-        scope = _wider(self._scope, situation.question)
-        if scope != self._scope and _too_few(self._scope, situation, self._page):
+        scope = _wider_scope(self._scope, situation.question)
+        if scope != self._scope and _has_too_few(self._scope, situation, self._page):
             self._scope = scope
             yield from self._search_question(situation.question, "too few: a wider window")
 
@@ -199,13 +203,13 @@ class RulesPlanner:
         return ToolCall(tool, {"query_text": text, "filter": filter_argument, size: self._page}, why, weight)
 
 
-def _too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
+def _has_too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
     """Return whether a scope has fewer messages than needed, or none with words of the question.
 
     An explicit scope of the caller is widened only for the first reason.
     """
     hits = _hits_by_words(situation)
-    in_scope = sum(1 for evidence in situation.ranked if scope.holds(evidence.message))
+    in_scope = sum(1 for evidence in situation.ranked if scope.contains(evidence.message))
     is_default_scope = situation.question.time_range is None and situation.question.role is None
     return in_scope < min(situation.budget.evidence_messages, page) or (
         is_default_scope and bool(hits) and not any(hits)
@@ -218,7 +222,7 @@ def _hits_by_words(situation: Situation) -> list[int]:
     return [step.word_hits for step in situation.steps if step.word_hits is not None and step.iteration == last]
 
 
-def _wider(scope: SearchScope, question: Question) -> SearchScope:
+def _wider_scope(scope: SearchScope, question: Question) -> SearchScope:
     """Return the next wider scope: 7, 30, 180 days, then unlimited in time and role."""
     since = scope.window.since
     for days in _WINDOWS_DAYS:

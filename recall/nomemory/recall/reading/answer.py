@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from nomemory.recall.llm.json_answer import BadAnswerError, JsonObject, object_in
+from nomemory.recall.llm.json_answer import BadAnswerError, JsonObject, extract_object
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftConflict, DraftStatement, Section, Verdict
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.planning.base import ToolCall
@@ -92,7 +92,7 @@ def _equations(value: object) -> list[str]:
     return [item for item in listed[:MAX_EQUATIONS] if isinstance(item, str) and 0 < len(item) <= _MAX_EQUATION_CHARS]
 
 
-def _wrapped(key: str) -> Callable[[object], object]:
+def _wrap_string(key: str) -> Callable[[object], object]:
     """Return a parser that wraps a string in an object with one key."""
     return lambda value: {key: value} if isinstance(value, str) else value
 
@@ -113,7 +113,7 @@ class CitationPart(_Part):
         "", max_length=_MAX_QUOTE_CHARS, description="words of that message, copied exactly"
     )
 
-    _as_object = model_validator(mode="before")(_wrapped("message_id"))
+    _as_object = model_validator(mode="before")(_wrap_string("message_id"))
 
 
 class StatementPart(_Part):
@@ -133,7 +133,7 @@ class StatementPart(_Part):
         WithJsonSchema(_list_schema({"type": "string", "maxLength": _MAX_EQUATION_CHARS}, MAX_EQUATIONS)),
     ] = []
 
-    _as_object = model_validator(mode="before")(_wrapped("text"))
+    _as_object = model_validator(mode="before")(_wrap_string("text"))
 
 
 class ConflictPart(_Part):
@@ -251,7 +251,7 @@ class AnswerPart(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_one_call(cls, answer: JsonObject) -> JsonObject:
+    def _accept_single_call(cls, answer: JsonObject) -> JsonObject:
         """Accept a single top-level call: `{"stop": false, "tool": "…", "args": {…}}`."""
         if answer.get("tool"):
             return {**answer, "look_up": [{"tool": answer["tool"], "args": answer.get("args")}]}
@@ -276,7 +276,7 @@ def answer_schema() -> Schema:
     return object_schema(AnswerPart)
 
 
-def answer_in(text: str, message_id_of: Callable[[str], str], zone: tzinfo | None) -> Answer:
+def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | None) -> Answer:
     """Parse a model's answer.
 
     Args:
@@ -288,7 +288,7 @@ def answer_in(text: str, message_id_of: Callable[[str], str], zone: tzinfo | Non
         BadAnswerError: the text has no valid object, or a call in it is invalid. The message quotes neither.
     """
     try:
-        part = AnswerPart.model_validate(object_in(text, _KEYS))
+        part = AnswerPart.model_validate(extract_object(text, _KEYS))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"][0]
         raise BadAnswerError(f'"{first}" is not as the schema says.') from None

@@ -12,8 +12,8 @@ from nomemory.recall.llm.prompt import question_text
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.step import Step
 from nomemory.recall.model.sufficiency import Sufficiency
-from nomemory.recall.reading.guidance import guidance
-from nomemory.recall.reading.window import Line, moment
+from nomemory.recall.reading.prompt_context import Line, moment
+from nomemory.recall.reading.skill_text import guidance
 from nomemory.recall.skills.loader import Skill
 
 _ROLE: Final = """\

@@ -12,15 +12,15 @@ from nomemory.recall.llm.chat_model import ChatFailedError, ChatModel
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.memory_view import Draft
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.search_limits import Reading
 from nomemory.recall.model.step import Step
 from nomemory.recall.planning.base import Plan
-from nomemory.recall.reading.answer import Answer, answer_in, answer_schema
+from nomemory.recall.reading.answer import Answer, answer_schema, parse_answer
 from nomemory.recall.reading.prompt import first_text, outcome_text, refusal_text, system_text, truncated_answer
-from nomemory.recall.reading.window import ContextWindow, Exchanges, Line, ReadingBudget, is_question, is_short
+from nomemory.recall.reading.prompt_context import ContextWindow, Exchanges, Line, ReadingBudget, is_question, is_short
 from nomemory.recall.search.session import SearchSession
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.definitions import NEIGHBORS
@@ -70,7 +70,7 @@ class Reader:
             ReaderFailedError: the model returned no valid draft within the time limit.
         """
         reading = ReadingBudget(self._budget.read_messages, self._budget.read_tokens)
-        window = ContextWindow(question.reading.asked, question.now.tzinfo, reading)
+        window = ContextWindow(question.reading.question_text, question.now.tzinfo, reading)
         ranked = await self._ranked(question)
         lines: Sequence[Line] = window.rank(ranked, await self._exchanges(ranked[: reading.messages]))
         lookups = self._budget.iterations - 1
@@ -84,10 +84,10 @@ class Reader:
             lookups -= 1
             prompt, lines = await self._run_lookups(prompt, answer, window, lookups)
 
-    async def _ranked(self, question: Question) -> list[Retrieved]:
+    async def _ranked(self, question: Question) -> list[RetrievedMessage]:
         """Return the ranking, with the newest messages on the topic near the top if a value may have changed."""
         ranked = [message.message for message in self._search.ranked()]
-        if question.is_talk or not question.reading.asks_for_latest:
+        if question.is_conversation or not question.reading.asks_for_latest:
             return ranked
         newest = {item.message_id: item for item in await self._search.newest_on_topic()}
         first = ranked[:_BEFORE_NEWEST]
@@ -95,7 +95,7 @@ class Reader:
         first_ids = {item.message_id for item in first}
         return [*first, *(message for message in newest.values() if message.message_id not in first_ids), *rest]
 
-    async def _exchanges(self, messages: Sequence[Retrieved]) -> Exchanges:
+    async def _exchanges(self, messages: Sequence[RetrievedMessage]) -> Exchanges:
         """Return the messages before short messages, and the replies to questions."""
         short = {message.message_id: message for message in messages if is_short(message) or is_question(message)}
         before, after = await self._search.exchanges(list(short.values()))
@@ -109,7 +109,7 @@ class Reader:
     ) -> tuple[Prompt, Sequence[Line]]:
         """Run the follow-up searches of an answer and add their results to the exchange."""
         done = len(self._search.steps)
-        await self._search.follow(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
+        await self._search.execute(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
         whole = {str(call.arguments.get("message_id")) for call in answer.calls if call.tool == NEIGHBORS}
         steps = self._search.steps[done:]
         brought = [[hit.message for hit in result.items] for result in self._search.round_results]
@@ -128,7 +128,7 @@ class Reader:
             text = await self._ask(prompt)
             exchange = replace(prompt, exchange=(*prompt.exchange, (truncated_answer(text), "")))
             try:
-                answer = _checked(answer_in(text, window.message_id, question.now.tzinfo), is_last=not lookups)
+                answer = _checked(parse_answer(text, window.message_id, question.now.tzinfo), is_last=not lookups)
             except BadAnswerError as error:
                 self._invalid_answers += 1
                 if self._invalid_answers >= _MAX_INVALID_ANSWERS:
@@ -149,7 +149,7 @@ class Reader:
         except ChatFailedError as failure:
             raise ReaderFailedError(str(failure)) from None
         finally:
-            self._search.paused(time.monotonic() - began)
+            self._search.extend_deadline(time.monotonic() - began)
 
     async def _record_reading(self, lines: Sequence[Line], window: ContextWindow) -> None:
         self._shown = len(window)

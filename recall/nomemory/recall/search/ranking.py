@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from nomemory.recall.grounding.assertions import asserts, is_named
-from nomemory.recall.model.evidence import Evidence, Retrieved
+from nomemory.recall.grounding.assertions import asserts, have_sender_names
+from nomemory.recall.model.evidence import Evidence, RetrievedMessage
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.skills.steering.defaults import Defaults
@@ -73,11 +73,11 @@ class EvidenceRanking:
         self._window = SearchScope(question.time_range) if question.time_range is not None else None
         self._whole = _MergedRanking()
         self._tool_scores: dict[_WeightedTool, dict[str, float]] = {}
-        self._messages: dict[str, Retrieved] = {}
+        self._messages: dict[str, RetrievedMessage] = {}
         self._asserting: dict[str, bool] = {}
         self._ranked: tuple[bool, tuple[Evidence, ...]] | None = None
 
-    def take(self, tool: str, result: ToolResult, weight: float = 1.0) -> None:
+    def add_result(self, tool: str, result: ToolResult, weight: float = 1.0) -> None:
         """Add the result of a call. Calls from a skill have a lower weight and add to earlier scores."""
         for hit in result.items:
             self._messages.setdefault(hit.message.message_id, hit.message)
@@ -87,7 +87,7 @@ class EvidenceRanking:
         if tool == HYBRID_SEARCH:
             self._whole.add(result.items)
         else:
-            _keep_best(self._tool_scores.setdefault(_WeightedTool(tool, weight), {}), _normalised(tool, result.items))
+            _keep_best(self._tool_scores.setdefault(_WeightedTool(tool, weight), {}), _normalize(tool, result.items))
 
     def ranked(self) -> tuple[Evidence, ...]:
         """Return the evidence, best first. Ties are ordered by time, then by id, both descending.
@@ -96,14 +96,14 @@ class EvidenceRanking:
         for questions about the current state. Conversations between named people keep the order of HybridSearch. If the
         input is a conversation rather than a question, the hybrid and the semantic ranking have equal weights.
         """
-        keeps_order = self._question.is_talk or is_named(self._messages.values())
+        keeps_order = self._question.is_conversation or have_sender_names(self._messages.values())
         if self._ranked is None or self._ranked[0] is not keeps_order:
             ordered = sorted(self._evidence(0.0 if keeps_order else _NEARNESS), key=_order, reverse=True)
-            evidence = ordered if keeps_order else self._latest_first(self._asserting_first(ordered))
-            self._ranked = keeps_order, tuple(self._corrected(evidence))
+            evidence = ordered if keeps_order else self._latest_first(self._assertions_first(ordered))
+            self._ranked = keeps_order, tuple(self._corrections_first(evidence))
         return self._ranked[1]
 
-    def _corrected(self, evidence: list[Evidence]) -> list[Evidence]:
+    def _corrections_first(self, evidence: list[Evidence]) -> list[Evidence]:
         """Put a correction before the corrected message, with at least the same score."""
         by_id = {item.message.message_id: item for item in evidence}
         placed: dict[str, Evidence] = {}
@@ -129,14 +129,14 @@ class EvidenceRanking:
             for item, score in scores.items()
         ]
 
-    def _asserting_first(self, evidence: list[Evidence]) -> list[Evidence]:
+    def _assertions_first(self, evidence: list[Evidence]) -> list[Evidence]:
         is_assertion = [self._asserts(item.message) for item in evidence[:MAX_REORDERED]]
         first = [item for item, is_kept in zip(evidence, is_assertion, strict=False) if is_kept]
         return first + [
             item for index, item in enumerate(evidence) if index >= MAX_REORDERED or not is_assertion[index]
         ]
 
-    def _asserts(self, message: Retrieved) -> bool:
+    def _asserts(self, message: RetrievedMessage) -> bool:
         cached = self._asserting.get(message.message_id)
         if cached is None:
             cached = self._asserting[message.message_id] = asserts(message, self._question, named=False)
@@ -157,8 +157,10 @@ class EvidenceRanking:
     def _scores(self) -> dict[str, float]:
         """Return the score of each message. With a ranking of the whole question, only calls from a skill add to it."""
         whole = self._whole.scores
-        if self._question.is_talk and whole:
-            return self._with_preference(_sum((1.0, _reciprocal(of)) for of in (whole, *self._tool_scores.values())))
+        if self._question.is_conversation and whole:
+            return self._with_preference(
+                _sum((1.0, _reciprocal_ranks(of)) for of in (whole, *self._tool_scores.values()))
+            )
         steered = [
             (_WEIGHTS[query.tool] * query.weight, of) for query, of in self._tool_scores.items() if query.weight < 1
         ]
@@ -166,18 +168,18 @@ class EvidenceRanking:
         if not whole:
             return self._with_preference(_sum([*steered, *others]))
         scores = self._with_preference(_sum([(1.0, whole), *((_SKILL_WEIGHT * weight, of) for weight, of in steered)]))
-        return _below(min(scores.values()), _sum(others)) | scores
+        return _shift_below(min(scores.values()), _sum(others)) | scores
 
     def _with_preference(self, scores: Mapping[str, float]) -> dict[str, float]:
         return {item: score + self._preference(self._messages[item]) for item, score in scores.items()}
 
-    def _preference(self, message: Retrieved) -> float:
+    def _preference(self, message: RetrievedMessage) -> float:
         of_role = self._role is not Role.ANY and message.role is self._role
-        in_window = self._window is not None and self._window.holds(message)
+        in_window = self._window is not None and self._window.contains(message)
         return _PREFERENCE_BOOST * (of_role + in_window)
 
 
-def _normalised(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
+def _normalize(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
     """Return scores scaled to 0 to 1; reciprocal ranks for tools without scores."""
     if tool == MESSAGES_LIST:
         items = tuple(Hit(hit.message, 1 / (_RANK_SMOOTHING + rank)) for rank, hit in enumerate(items))
@@ -186,7 +188,7 @@ def _normalised(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
     return {hit.message.message_id: (hit.score - lowest) / span if span else 1.0 for hit in items}
 
 
-def _reciprocal(scores: Mapping[str, float]) -> dict[str, float]:
+def _reciprocal_ranks(scores: Mapping[str, float]) -> dict[str, float]:
     """Return reciprocal ranks, which make rankings comparable."""
     order = sorted(scores, key=scores.__getitem__, reverse=True)
     return {message_id: 1 / (_TALK_SMOOTHING + rank) for rank, message_id in enumerate(order)}
@@ -205,7 +207,7 @@ def _sum(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]
     return scores
 
 
-def _below(least: float, scores: Mapping[str, float]) -> dict[str, float]:
+def _shift_below(least: float, scores: Mapping[str, float]) -> dict[str, float]:
     """Return scores shifted below a minimum, in the same order."""
     best = max(scores.values(), default=0.0) or 1.0
     return {message_id: least + score / best - 1 - _SCORE_GAP for message_id, score in scores.items()}

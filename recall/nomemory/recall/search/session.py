@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, Retrieved
+from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, RetrievedMessage
 from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_limits import Limits, Reading, StopReason
@@ -122,7 +122,7 @@ class SearchSession:
 
     def findings(self) -> Findings:
         """Return the results of the search phase."""
-        relations = sorted(self._relations.values(), key=lambda relation: self._when(relation.later))
+        relations = sorted(self._relations.values(), key=lambda relation: self._time_key(relation.later))
         return Findings(self.ranked(), self.retrieval, tuple(relations), self._sufficiency)
 
     def situation(self, iteration: int) -> Situation:
@@ -137,7 +137,7 @@ class SearchSession:
             ranked=self.ranked(),
         )
 
-    async def follow(self, plan: Plan, iteration: int) -> StopReason | None:
+    async def execute(self, plan: Plan, iteration: int) -> StopReason | None:
         """Make the calls of a plan; return a stop reason if the budget is exhausted."""
         self._iterations = iteration
         self._new_in_round = 0
@@ -175,21 +175,23 @@ class SearchSession:
         question = self._question
         scope = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).until(question.now)
         arguments: dict[str, JsonValue] = {
-            "query_text": question.sought,
+            "query_text": question.query_text,
             "filter": scope.as_filter(question.now),
             "top_k": max(_MIN_RANKED, self._budget.ranked_messages),
         }
-        await self.follow(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)
+        await self.execute(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)
 
-    async def exchanges(self, messages: Sequence[Retrieved]) -> tuple[dict[str, Retrieved], dict[str, Retrieved]]:
+    async def exchanges(
+        self, messages: Sequence[RetrievedMessage]
+    ) -> tuple[dict[str, RetrievedMessage], dict[str, RetrievedMessage]]:
         """Return the preceding messages and the replies of some messages, by the ids of these messages.
 
         These calls do not count toward the planner's limit.
         """
         anchors = messages[:_MAX_EXCHANGES]
-        results = await asyncio.gather(*(self._around(item.message_id, before=1, after=1) for item in anchors))
+        results = await asyncio.gather(*(self._read_around(item.message_id, before=1, after=1) for item in anchors))
         self._host_calls += len(anchors)
-        before, after = dict[str, Retrieved](), dict[str, Retrieved]()
+        before, after = dict[str, RetrievedMessage](), dict[str, RetrievedMessage]()
         for message, result in zip(anchors, results, strict=True):
             for near in (hit.message for hit in result.items):
                 if near.ts <= message.ts and _is_reply(message, near):
@@ -205,7 +207,7 @@ class SearchSession:
             await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
         return before, after
 
-    async def newest_on_topic(self) -> list[Retrieved]:
+    async def newest_on_topic(self) -> list[RetrievedMessage]:
         """Return the best messages sent after the best message. The call does not count toward the planner's limit."""
         best = self.ranked()[:1]
         if not best or self.remaining_s <= 0:
@@ -217,14 +219,14 @@ class SearchSession:
             return []
         scope = SearchScope(TimeRange(since, until), question.role or Role.ANY)
         arguments: dict[str, JsonValue] = {
-            "query_text": question.sought,
+            "query_text": question.query_text,
             "filter": scope.as_filter(question.now),
             "top_k": _MAX_NEWEST,
         }
         result = await self._tools.call(HYBRID_SEARCH, arguments, max(self.remaining_s, _SHORTEST_CALL_S))
         self._host_calls += 1
         self.retrieval.add(hit.message for hit in result.items)
-        self._ranking.take(HYBRID_SEARCH, result)
+        self._ranking.add_result(HYBRID_SEARCH, result)
         ids = tuple(hit.message.message_id for hit in result.items)
         await self.record(Step(self._iterations, "what was said on it since", HYBRID_SEARCH, {}, len(ids), None, ids))
         return [hit.message for hit in result.items]
@@ -244,22 +246,22 @@ class SearchSession:
             await self._read_corrections(missing)
 
     async def _read_corrections(self, message_ids: Sequence[str]) -> None:
-        results = await asyncio.gather(*(self._around(item, before=0) for item in message_ids))
+        results = await asyncio.gather(*(self._read_around(item, before=0) for item in message_ids))
         self._host_calls += len(results)
         for result in results:
-            self._ranking.take(NEIGHBORS, result)
+            self._ranking.add_result(NEIGHBORS, result)
         thought, observation = "what took back what was found", f"{len(results)} calls"
         ids = tuple(hit.message.message_id for result in results for hit in result.items)
         await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
-    async def _around(self, message_id: str, before: int, after: int = 0) -> ToolResult:
+    async def _read_around(self, message_id: str, before: int, after: int = 0) -> ToolResult:
         """Read a message and its neighbours."""
         around: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": after}
         result = await self._tools.call(NEIGHBORS, around, max(self.remaining_s, _SHORTEST_CALL_S))
         self.retrieval.add(hit.message for hit in result.items)
         return result
 
-    def paused(self, seconds: float) -> None:
+    def extend_deadline(self, seconds: float) -> None:
         """Exclude a model's response time from the time for searching."""
         self._search_by += seconds
 
@@ -306,7 +308,7 @@ class SearchSession:
             notes.append(note(NoteKind.TIME_RANGE_EMPTY, count=len(self._empty_time_ranges)))
         return tuple(notes)
 
-    def _when(self, message_id: str) -> tuple[float, str]:
+    def _time_key(self, message_id: str) -> tuple[float, str]:
         """Return the sort key of a message by time; messages dropped by the budget sort first."""
         message = self.retrieval.get(message_id)
         return (message.ts.timestamp() if message else -math.inf, message_id)
@@ -322,15 +324,15 @@ class SearchSession:
         self._seen_calls.add(key)
         if call.tool == SEMANTIC_SEARCH and not self._tools.has_semantic_search:
             not_called = f"not called: {SEMANTIC_DISABLED}"
-            await self.record(Step(iteration, call.thought, call.tool, observation=not_called, meaning_off=True))
+            await self.record(Step(iteration, call.thought, call.tool, observation=not_called, semantic_disabled=True))
             return
         began = time.monotonic()
         if call.tool != HYBRID_SEARCH:  # Rankings wait for both indexes on the server.
-            await self._tools.reach(max(self.remaining_s, _SHORTEST_CALL_S))
+            await self._tools.wait_for_write(max(self.remaining_s, _SHORTEST_CALL_S))
         result = await self._tools.call(call.tool, call.arguments, self._timeout_s(call.tool))
         # The first call that finds semantic search disabled does not count toward the limit.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_semantic_search
-        self._take(call, result)
+        self._record_result(call, result)
         self.round_results.append(result)
         await self.record(_step(call, result, iteration, time.monotonic() - began))
 
@@ -338,9 +340,9 @@ class SearchSession:
         share = _SEMANTIC_TIME_SHARE if tool == SEMANTIC_SEARCH else 1.0
         return max(self.remaining_s * share, _SHORTEST_CALL_S)
 
-    def _take(self, call: ToolCall, result: ToolResult) -> None:
+    def _record_result(self, call: ToolCall, result: ToolResult) -> None:
         self._new_in_round += self.retrieval.add(hit.message for hit in result.items)
-        self._ranking.take(call.tool, result, call.weight)
+        self._ranking.add_result(call.tool, result, call.weight)
         self._relations |= {(relation.earlier, relation.later): relation for relation in result.relations}
         if result.scope is not None:
             self._coverage.add(result.scope)
@@ -361,7 +363,7 @@ class SearchSession:
             await self._on_step(step)
 
 
-def _is_reply(reply: Retrieved, before: Retrieved) -> bool:
+def _is_reply(reply: RetrievedMessage, before: RetrievedMessage) -> bool:
     """Return whether a message replies to the previous one: another sender, same conversation, shortly after."""
     is_near = reply.ts - before.ts <= _REPLY_WITHIN and before.conversation_id == reply.conversation_id
     return is_near and (before.role, before.name) != (reply.role, reply.name)
@@ -378,5 +380,5 @@ def _step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) 
         message_ids=tuple(hit.message.message_id for hit in result.items[:_SHOWN_IDS]),
         observation=result.observation,
         elapsed_s=elapsed_s,
-        meaning_off=result.meaning_off,
+        semantic_disabled=result.semantic_disabled,
     )

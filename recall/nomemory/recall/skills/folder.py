@@ -45,7 +45,7 @@ class SkillInvalidError(RecallError):
         self.code = code
         self.file = file
 
-    def of(self, skill: str) -> SkillInvalidError:
+    def with_skill(self, skill: str) -> SkillInvalidError:
         """Return this error with the skill's name in the message."""
         return SkillInvalidError(self.why, self.code, self.file, skill)
 
@@ -91,7 +91,7 @@ class SkillFolder:
 
     def _listed(self) -> Iterator[str]:
         for folder, suffixes in _TEXTS.items():
-            listed = self._inside(folder)
+            listed = self._resolve_inside(folder)
             for file in listed.iterdir() if listed.is_dir() else ():
                 if file.suffix in suffixes and not file.name.startswith("."):
                     yield f"{folder}/{file.name}"
@@ -107,13 +107,13 @@ class SkillFolder:
             raise SkillInvalidError(f"`{name}` is not UTF-8 text", SkillFault.TEXT, name) from None
 
     def _file(self, name: str) -> Path:
-        file = self._inside(name)
+        file = self._resolve_inside(name)
         if not file.is_file():
             fault = SkillFault.FOLDER if name == SKILL_FILE else SkillFault.TEXT
             raise SkillInvalidError(f"`{name}` is not a file", fault, name)
         return file
 
-    def _inside(self, name: str) -> Path:
+    def _resolve_inside(self, name: str) -> Path:
         direct = self._root / name
         if not any(item.is_symlink() for item in (direct, *direct.parents[: name.count("/")])):
             return direct

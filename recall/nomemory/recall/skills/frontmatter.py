@@ -81,11 +81,11 @@ def _values(head: str) -> dict[str, str | None]:
     try:
         nodes = iter(list(_top_level(yaml.parse(_ENTRY.sub(_quoted, head), Loader=yaml.SafeLoader))))
     except yaml.YAMLError:
-        raise _no_key() from None
+        raise _invalid_line() from None
     for key, value in zip(nodes, nodes, strict=False):
         name = _string(key)
         if name is None or not _KEY.fullmatch(name):
-            raise _no_key()
+            raise _invalid_line()
         if name in values:
             raise FrontmatterError(f"its frontmatter has `{name}` twice")
         values[name] = _string(value)
@@ -108,7 +108,7 @@ def _top_level(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
             depth -= 1
         elif isinstance(event, yaml.NodeEvent):
             if depth == 0 and not isinstance(event, yaml.MappingStartEvent):
-                raise _no_key()
+                raise _invalid_line()
             if depth == 1:
                 yield event
             depth += isinstance(event, yaml.CollectionStartEvent)
@@ -122,5 +122,5 @@ def _string(node: yaml.NodeEvent) -> str | None:
     return None
 
 
-def _no_key() -> FrontmatterError:
+def _invalid_line() -> FrontmatterError:
     return FrontmatterError("its frontmatter has a line that is no `key: value`, or a quote that is not closed")

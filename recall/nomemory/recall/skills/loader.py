@@ -67,7 +67,7 @@ class SkillLibrary:
         try:
             return self._current(name)
         except SkillInvalidError as error:
-            raise error.of(name) from None
+            raise error.with_skill(name) from None
         except OSError:
             raise SkillInvalidError("a file cannot be read", SkillFault.TEXT, skill=name) from None
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from nomemory.recall.grounding.assertions import asserts, is_named, states
+from nomemory.recall.grounding.assertions import asserts, have_sender_names, states
 from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement
 from nomemory.recall.model.question import Question
@@ -47,7 +47,7 @@ class ExtractiveSynthesiser:
 
     async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Quote the most likely answers and their retractions, most relevant first."""
-        best = chosen(quotable(findings.evidence, question), self._quoted)
+        best = select_quoted(quotable(findings.evidence, question), self._quoted)
         retracting_ids = {candidate.message.retracted_by for candidate in best}
         best += [item for item in findings.evidence if item.message.message_id in retracting_ids and item not in best]
         quotes = ((candidate, quote(candidate.message.content, question.reading)) for candidate in best)
@@ -65,13 +65,13 @@ def quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]
     Corrections are kept regardless of their length.
     """
     stating = [item for item in evidence if item.message.retracts or states(item.message, question)]
-    if question.is_talk or is_named(item.message for item in evidence):
+    if question.is_conversation or have_sender_names(item.message for item in evidence):
         return stating
     assertions = [item for item in stating if item.message.retracts or asserts(item.message, question, named=False)]
     return assertions or stating
 
 
-def chosen(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
+def select_quoted(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
     """Return the first message, then messages until one is unlikely to be evidence."""
     is_near = any(item.deviations for item in evidence)
     return [

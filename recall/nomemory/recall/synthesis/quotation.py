@@ -18,13 +18,13 @@ def quote(content: str, reading: QuestionReading) -> str:
         return content.strip()
     starts = [sentence.start for sentence in sentences(content)] or [0]
     ends = [*starts[1:], len(content)]
-    question_terms = terms(reading.asked)
+    question_terms = terms(reading.question_text)
     best = max(range(len(starts)), key=lambda at: (len(question_terms & terms(content[starts[at] : ends[at]])), -at))
-    first, last = _widened(starts, ends, best)
+    first, last = _widen(starts, ends, best)
     return content[starts[first] : ends[last]].strip()[:WHOLE]
 
 
-def _widened(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
+def _widen(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
     """Return the first and last sentence of the longest passage within the limit around a sentence."""
     first = last = best
     while True:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from nomemory.recall.grounding.assertions import is_quoted_text
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.memory_view import Section
 
 _START: Final = r"(?:^|[.!;,，。；！\n]\s*)(?:please |and |but |so |请|你)?"
@@ -29,7 +29,7 @@ _OBLIGATION: Final = re.compile(
 """Imperatives, and first-person obligations."""
 
 
-def section_of(message: Retrieved) -> Section:
+def section_of(message: RetrievedMessage) -> Section:
     """Return the section of a message; the profile section unless it expresses a preference or obligation."""
     if is_quoted_text(message.content):
         return Section.PROFILE

@@ -32,13 +32,13 @@ from nomemory.recall.tools.identity_guard import without_identity
 from nomemory.recall.tools.query_stub import (
     Binding,
     EmbeddingRefusedError,
-    IndexBehindError,
+    IndexLaggingError,
     QueryServiceUnavailableError,
     QueryStub,
     WriteTokenRefusedError,
 )
 from nomemory.recall.tools.requests import RequestBuilder
-from nomemory.recall.tools.result import Hit, ToolResult, fitting, ranked_hit, relation, retrieved
+from nomemory.recall.tools.result import Hit, ToolResult, message_from_contract, ranked_hit, relation, within_budget
 from nomemory.recall.tools.service_error import ServiceError, service_error
 from nomemory.spans.span import show, shows_content, span
 from nomemory.text.time_range import TimeRange
@@ -60,7 +60,7 @@ _AT_LEAST: Final = "at_least"
 _INDEX_LAGGING: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR_REASON_INDEX_LAGGING)
 _COVERAGE_ITEMS: Final = 3
 SEMANTIC_DISABLED: Final = "meaning cannot be searched"
-"""Observation text when `meaning_off` is set."""
+"""Observation text when `semantic_disabled` is set."""
 
 
 class _SemanticDisabledError(ToolRefusedError):
@@ -118,12 +118,12 @@ class BoundTools:
         if self._failed and not self._answers:
             raise QueryServiceUnavailableError("the query service does not answer")
 
-    async def reach(self, timeout_s: float) -> None:
+    async def wait_for_write(self, timeout_s: float) -> None:
         """Wait until both indexes have reached the write token. Without a write token, return immediately.
 
         Raises:
             WriteTokenRefusedError: the token belongs to another message log.
-            IndexBehindError: the indexes did not reach the token in time.
+            IndexLaggingError: the indexes did not reach the token in time.
         """
         if self._waits:
             await self._probe(timeout_s)
@@ -148,7 +148,7 @@ class BoundTools:
             QueryServiceUnavailableError: the service rejects all reads.
             EmbeddingRefusedError: the service rejected the caller's vector.
             WriteTokenRefusedError: the service rejected the caller's write token.
-            IndexBehindError: the indexes did not reach the write token in time.
+            IndexLaggingError: the indexes did not reach the write token in time.
         """
         cleaned, dropped = without_identity(arguments)
         definition = CALLABLE.get(tool)
@@ -159,7 +159,7 @@ class BoundTools:
             if definition is None:
                 result = ToolResult(observation=f"there is no such tool: use one of {', '.join(TOOLS)}", answered=False)
             else:
-                result = await self._read_and_call(definition.arguments, cleaned, timeout_s)
+                result = await self._parse_and_call(definition.arguments, cleaned, timeout_s)
             if recorded is not None:
                 _record_result(recorded, name, result)
         notes = [result.observation]
@@ -169,7 +169,7 @@ class BoundTools:
             notes.append(f"{ignored} unknown argument(s) were ignored")
         return replace(result, dropped=dropped, observation="; ".join(notes))
 
-    async def _read_and_call(
+    async def _parse_and_call(
         self, type_: type[Arguments], arguments: Mapping[str, JsonValue], timeout_s: float
     ) -> ToolResult:
         """Parse the arguments and make the call. Invalid arguments return an observation."""
@@ -180,11 +180,11 @@ class BoundTools:
             return ToolResult(
                 observation=f"not called: {error}",
                 answered=False,
-                meaning_off=isinstance(error, _SemanticDisabledError),
+                semantic_disabled=isinstance(error, _SemanticDisabledError),
             )
-        return replace(result, arguments=self._shown(parsed))
+        return replace(result, arguments=self._displayed_arguments(parsed))
 
-    def _shown(self, arguments: Arguments) -> dict[str, JsonValue]:
+    def _displayed_arguments(self, arguments: Arguments) -> dict[str, JsonValue]:
         """Return the arguments for display, including the conversation of the binding."""
         shown: dict[str, JsonValue] = arguments.model_dump(mode="json", exclude_unset=True)
         if self._binding.conversation_id:
@@ -216,14 +216,14 @@ class BoundTools:
     async def _list(self, arguments: ListArguments, timeout_s: float) -> ToolResult:
         request = self._requests.listing(arguments)
         reply = await self._stub.ListMessages(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._readable(Hit(retrieved(item), 0.0) for item in reply.items)
+        hits = self._readable(Hit(message_from_contract(item), 0.0) for item in reply.items)
         return self._result(hits, arguments.filter, next_cursor=reply.next_cursor)
 
     async def _lexical(self, arguments: LexicalArguments, timeout_s: float) -> ToolResult:
         request = self._requests.lexical(arguments)
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
         scored = zip(reply.items, reply.scores, strict=True)
-        hits = self._readable(Hit(retrieved(item), score.score) for item, score in scored)
+        hits = self._readable(Hit(message_from_contract(item), score.score) for item, score in scored)
         return self._result(hits, arguments.filter, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
 
     async def _semantic(self, arguments: SemanticArguments, timeout_s: float) -> ToolResult:
@@ -237,7 +237,7 @@ class BoundTools:
             raise _SemanticDisabledError(SEMANTIC_DISABLED)
         request = self._requests.semantic(arguments)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._readable(Hit(retrieved(item.message), item.score) for item in reply.items)
+        hits = self._readable(Hit(message_from_contract(item.message), item.score) for item in reply.items)
         return self._result(hits, arguments.filter, index_lagging=reply.index_lagging, cut=reply.truncated)
 
     async def _hybrid(self, arguments: HybridArguments, timeout_s: float) -> ToolResult:
@@ -257,7 +257,7 @@ class BoundTools:
             word_hits=sum(1 for share in covered if share > 0),
             coverage=max(covered[:_COVERAGE_ITEMS], default=0.0),
             semantic_unavailable=reply.semantic_unavailable,
-            meaning_off=reply.semantic_unavailable,
+            semantic_disabled=reply.semantic_unavailable,
             sufficiency=Sufficiency(reply.sufficiency, reply.speaker_matched, reply.sufficiency_lexical_only)
             if hits
             else None,
@@ -266,9 +266,9 @@ class BoundTools:
         )
 
     async def _around(self, arguments: NeighborArguments, timeout_s: float) -> ToolResult:
-        request = self._requests.around(arguments)
+        request = self._requests.neighbors(arguments)
         reply = await self._stub.GetNeighbors(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._readable(Hit(retrieved(item), 0.0) for item in reply.items)
+        hits = self._readable(Hit(message_from_contract(item), 0.0) for item in reply.items)
         # If the result exceeds the budget, the messages nearest to the anchor are kept.
         nearest = sorted(hits, key=_distance_to(reply.anchor_index, [item.message_id for item in reply.items]))
         result = self._result(nearest, None, cut=reply.truncated_before or reply.truncated_after)
@@ -291,7 +291,7 @@ class BoundTools:
         is_ranking: bool = False,
     ) -> ToolResult:
         """Return the result of a call. Rankings are for the host and are not cut to the planner's budget."""
-        kept = list(hits) if is_ranking else fitting(hits, self._budget)
+        kept = list(hits) if is_ranking else within_budget(hits, self._budget)
         notes = [f"{len(kept)} messages"]
         if left_out := len(hits) - len(kept):
             notes.append(f"{left_out} more were cut to fit the budget")
@@ -312,7 +312,7 @@ class BoundTools:
         """Convert an error into an observation if another call may still succeed."""
         error, for_meaning = service_error(raised), isinstance(arguments, SemanticArguments)
         _check_token(error)
-        if self._brings_vector(arguments) and _VECTOR in error.violations:
+        if self._has_caller_vector(arguments) and _VECTOR in error.violations:
             raise EmbeddingRefusedError(error.violations[_VECTOR]) from raised
         if error.code in _INVALID_CALL:
             self._answers += 1
@@ -321,25 +321,25 @@ class BoundTools:
             self._answers += 1
             self._has_semantic_search = False
             observation = f"{SEMANTIC_DISABLED}: the server has no embedder"
-            return ToolResult(observation=observation, answered=False, meaning_off=True)
+            return ToolResult(observation=observation, answered=False, semantic_disabled=True)
         if error.code in _TRANSIENT or (error.code in _EMBEDDER_FAILURE and for_meaning):
-            return self._unanswered(error, arguments)
+            return self._unanswered_result(error, arguments)
         raise QueryServiceUnavailableError(f"the query service answered {error.code.name}") from raised
 
-    def _brings_vector(self, arguments: Arguments) -> bool:
+    def _has_caller_vector(self, arguments: Arguments) -> bool:
         """Return whether a request contains the caller's vector rather than a planner's."""
         if not isinstance(arguments, HybridArguments | SemanticArguments):
             return False
         return self._requests.has_vector_of(arguments.query_text)
 
-    def _unanswered(self, error: ServiceError, arguments: Arguments) -> ToolResult:
+    def _unanswered_result(self, error: ServiceError, arguments: Arguments) -> ToolResult:
         self._failed.add(type(arguments))
         observation = f"did not answer ({error.code.name.lower()})"
         late = error.code is grpc.StatusCode.DEADLINE_EXCEEDED and isinstance(arguments, SemanticArguments)
         if late:
             self._has_semantic_search = False
             observation = f"{observation}: {SEMANTIC_DISABLED}"
-        return ToolResult(observation=observation, answered=False, meaning_off=late)
+        return ToolResult(observation=observation, answered=False, semantic_disabled=late)
 
 
 def _record_result(recorded: Span, name: str, result: ToolResult) -> None:
@@ -362,7 +362,7 @@ def _check_token(error: ServiceError) -> None:
     if _AT_LEAST in error.violations:
         raise WriteTokenRefusedError(error.violations[_AT_LEAST])
     if error.reason == _INDEX_LAGGING:
-        raise IndexBehindError(error.details)
+        raise IndexLaggingError(error.details)
 
 
 def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:

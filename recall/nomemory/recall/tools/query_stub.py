@@ -25,7 +25,7 @@ class WriteTokenRefusedError(RecallError):
     """The QueryService rejected the caller's write token. The message has the reason without the token."""
 
 
-class IndexBehindError(RecallError):
+class IndexLaggingError(RecallError):
     """The indexes did not reach the caller's write token in time. The message contains no content."""
 
 

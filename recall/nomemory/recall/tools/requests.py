@@ -103,7 +103,7 @@ class RequestBuilder:
         embedded_text, vector = self._embedded
         return bool(vector) and embedded_text == text
 
-    def around(self, arguments: NeighborArguments) -> pb.GetNeighborsRequest:
+    def neighbors(self, arguments: NeighborArguments) -> pb.GetNeighborsRequest:
         """Build a request for the messages around a message."""
         return pb.GetNeighborsRequest(
             user_id=self._binding.user_id,

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.contract_roles import role_of
-from nomemory.recall.model.evidence import Relation, Retrieved
+from nomemory.recall.model.contract_roles import role_from_contract
+from nomemory.recall.model.evidence import Relation, RetrievedMessage
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -30,7 +30,7 @@ class Hit:
     messages; 0 if unknown.
     """
 
-    message: Retrieved
+    message: RetrievedMessage
     score: float
     deviations: float = 0.0
 
@@ -52,7 +52,7 @@ class ToolResult:
         word_hits: number of items that contain words of the query; None if unknown.
         coverage: share of the query's words in the best of the first items, 0 to 1.
         semantic_unavailable: whether the search ran without semantic search.
-        meaning_off: whether semantic search is disabled on the server.
+        semantic_disabled: whether semantic search is disabled on the server.
         sufficiency: likelihood that the message log contains the answer; None if unknown.
         relations: pairs of related messages.
         empty_time_ranges: days and periods of the query without messages.
@@ -70,19 +70,19 @@ class ToolResult:
     word_hits: int | None = None
     coverage: float = 0.0
     semantic_unavailable: bool = False
-    meaning_off: bool = False
+    semantic_disabled: bool = False
     sufficiency: Sufficiency | None = None
     relations: tuple[Relation, ...] = ()
     empty_time_ranges: tuple[TimeRange, ...] = ()
 
 
-def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
+def message_from_contract(message: message_pb2.ChatMessage) -> RetrievedMessage:
     """Convert an API message."""
     ts = message.ts  # The generic protobuf conversion takes three times as long.
-    return Retrieved(
+    return RetrievedMessage(
         message_id=message.message_id,
         ts=_EPOCH + timedelta(seconds=ts.seconds, microseconds=ts.nanos // 1000),
-        role=role_of(message.role),
+        role=role_from_contract(message.role),
         content=message.content,
         name=message.name,
         conversation_id=message.conversation_id,
@@ -91,7 +91,7 @@ def retrieved(message: message_pb2.ChatMessage) -> Retrieved:
     )
 
 
-def fitting(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
+def within_budget(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
     """Return the hits that fit the budget of one call, at least one."""
     kept: list[Hit] = []
     room = budget.result_chars
@@ -105,7 +105,7 @@ def fitting(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
 
 def ranked_hit(item: pb.HybridItem) -> Hit:
     """Convert a hybrid search item to a hit."""
-    return Hit(retrieved(item.message), item.score, item.explanation.semantic_z_score)
+    return Hit(message_from_contract(item.message), item.score, item.explanation.semantic_z_score)
 
 
 def relation(encoded: pb.MessageRelation) -> Relation:

@@ -11,7 +11,7 @@ import click
 from nomemory.cli.configuration import load_settings
 from nomemory.cli.skill.check import as_text
 from nomemory.cli.terminal import one_line
-from nomemory.recall.authoring import creation
+from nomemory.recall.authoring import scaffold
 from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
 from nomemory.recall.skills.folder import SKILL_FILE, SkillInvalidError, SkillNotFoundError
@@ -41,16 +41,16 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
     Where NOMEMORY_RECALL_MODEL names a chat model, the model drafts a lexicon from the sentence. What is written passes
     `nomemory skill check`.
     """
-    sentence = creation.one_line(scenario)
+    sentence = scaffold.single_line(scenario)
     if not any(map(str.isalnum, sentence)):
         raise click.UsageError("--scenario: a scenario has a letter or a digit at least.")
-    name = name or creation.name_for(sentence)
+    name = name or scaffold.skill_name(sentence)
     settings = load_settings()
     template = _template(settings, Language(language) if language else language_of(sentence))
-    files = {SKILL_FILE: creation.render(template, name, sentence), **_drafted(sentence, settings)}
+    files = {SKILL_FILE: scaffold.render(template, name, sentence), **_drafted(sentence, settings)}
     try:
-        report = creation.create(files, name, out)
-    except creation.NotCreatedError as refused:
+        report = scaffold.create(files, name, out)
+    except scaffold.NotCreatedError as refused:
         raise click.ClickException(f"{one_line(str(refused))}.") from None
     click.echo(f"Wrote {as_text(report)}")
     click.echo(
@@ -62,7 +62,7 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
 
 def _template(settings: Settings, language: Language) -> str:
     """Find the template of a language in the creator's own skill, which an operator may have replaced."""
-    file = creation.TEMPLATE_FILES[language]
+    file = scaffold.TEMPLATE_FILES[language]
     try:
         creator = SkillLibrary(skill_folders(settings), CREATOR).load()
     except (SkillInvalidError, SkillNotFoundError) as refused:
@@ -88,4 +88,4 @@ def _drafted(scenario: str, settings: Settings) -> dict[str, str]:
 
 async def _by_model(scenario: str, settings: Settings) -> str:
     async with AsyncExitStack() as stack:
-        return await creation.draft_lexicon(scenario, recall_model(settings, stack))
+        return await scaffold.draft_lexicon(scenario, recall_model(settings, stack))

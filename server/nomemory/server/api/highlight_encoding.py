@@ -7,8 +7,8 @@ from typing import Final
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.search.grammar.tree import Query
-from nomemory.server.search.lexical.highlight import Extent, highlight
-from nomemory.server.search.ranked import Ranked
+from nomemory.server.search.lexical.highlight import HighlightLimits, highlight
+from nomemory.server.search.ranked import RankedMessage
 from nomemory.server.search.reply_budget import ExtraBytes, no_extra_bytes
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
@@ -42,15 +42,15 @@ def max_highlight_bytes(snippet_chars: int | None) -> ExtraBytes:
     return max_bytes
 
 
-def encode_highlights(items: Sequence[Ranked], query: Query, snippet_chars: int) -> bytes:
+def encode_highlights(items: Sequence[RankedMessage], query: Query, snippet_chars: int) -> bytes:
     """Return the encoded highlights of messages, as a part of LexicalSearchResponse. Takes up to 0.1 s per message."""
-    extent = Extent(_HIGHLIGHT_MAX_CHARS, _HIGHLIGHT_SPANS_MAX)
-    return b"".join(_encode_highlight(item.message, query, snippet_chars, extent) for item in items)
+    limits = HighlightLimits(_HIGHLIGHT_MAX_CHARS, _HIGHLIGHT_SPANS_MAX)
+    return b"".join(_encode_highlight(item.message, query, snippet_chars, limits) for item in items)
 
 
-def _encode_highlight(message: LoggedMessage, query: Query, snippet_chars: int, extent: Extent) -> bytes:
+def _encode_highlight(message: LoggedMessage, query: Query, snippet_chars: int, limits: HighlightLimits) -> bytes:
     content = message_pb2.ChatMessage.FromString(message.wire).content
-    result = highlight(content, query, snippet_chars, extent)
+    result = highlight(content, query, snippet_chars, limits)
     start, end = result.snippet
     encoded = pb.Highlight(message_id=message.message_id, snippet_text=content[start:end], truncated=result.truncated)
     for span in result.spans:

@@ -17,7 +17,7 @@ from nomemory.server.api.validation.checker import Mask
 from nomemory.server.message import LoggedMessage
 from nomemory.server.search.hybrid.hit import HybridHit
 from nomemory.server.search.hybrid.related_messages import Relation
-from nomemory.server.search.ranked import Ranked
+from nomemory.server.search.ranked import RankedMessage
 from nomemory.server.store.results import ConversationSummary
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
@@ -34,7 +34,7 @@ def listing_reply(wires: Iterable[bytes], mask: Mask, rest: ProtoMessage) -> byt
     return b"".join([*framed, rest.SerializeToString()])
 
 
-def semantic_reply(items: Sequence[Ranked], mask: Mask, rest: ProtoMessage) -> bytes:
+def semantic_reply(items: Sequence[RankedMessage], mask: Mask, rest: ProtoMessage) -> bytes:
     """Return an encoded response with SemanticItems in field 1 and the fields of `rest`."""
     return b"".join(_scored_item(item.message, item.score, mask) for item in items) + rest.SerializeToString()
 

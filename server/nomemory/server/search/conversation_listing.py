@@ -1,4 +1,4 @@
-"""Listing conversations, the one with the latest message first."""
+"""Lists conversations, the one with the newest message first."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nomemory.server.search.cursor import ConversationPlace, Cursors, Listing
+from nomemory.server.search.cursor import ConversationCursor, Cursors, Listing
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import ConversationSummary
 
-_MARK_BYTES = 8
+_DIGEST_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationPage:
-    """A page, the latest first. `next_cursor` is empty on the last one."""
+    """A page of conversations, newest first. `next_cursor` is empty on the last page."""
 
     conversations: Sequence[ConversationSummary]
     next_cursor: str
 
 
 class ConversationListing:
-    """Reads pages of conversations off the log.
+    """Reads pages of conversations from the message log.
 
-    A page sums up the versions that existed at the first page and still do. So what is written later changes nothing.
-    What is deleted or replaced later can only move a conversation back in the order. One that was delivered might then
-    come up again; the cursor carries the marks of those to which that can happen: their first message lies behind the
-    place where the listing stands. Where conversations follow each other in time, there are hardly any.
+    A page summarizes the versions that existed at the first page and have not been deleted. Later writes therefore do
+    not affect a listing. Later deletions can only move a conversation towards the end of the order, where it could be
+    returned a second time. The cursor contains digests of the returned conversations to which this can happen: those
+    whose first message is older than the position of the cursor. Conversations that do not overlap in time need no
+    digests.
     """
 
     def __init__(self, log: LogReader, cursors: Cursors) -> None:
@@ -36,58 +37,61 @@ class ConversationListing:
         self._cursors = cursors
 
     async def page(self, listing: Listing, page_size: int, cursor: str) -> ConversationPage:
-        """Read one page.
+        """Return the page after a cursor.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
-        place = await self._place(listing, cursor)
-        found = await self._log.conversations(listing.user_id, pinned=place.pinned)
-        ahead = [item for item in found if _is_ahead(item, place)]
-        page = ahead[:page_size]
-        if len(page) == len(ahead):
+        state = await self._resume(listing, cursor)
+        conversations = await self._log.conversations(listing.user_id, pinned=state.pinned)
+        remaining = [item for item in conversations if _is_remaining(item, state)]
+        page = remaining[:page_size]
+        if len(page) == len(remaining):
             return ConversationPage(page, "")
-        return ConversationPage(page, self._cursors.issue(listing, _place_after(page[-1], place, found)))
+        return ConversationPage(page, self._cursors.issue(listing, _cursor_after(page[-1], state, conversations)))
 
-    async def _place(self, listing: Listing, cursor: str) -> _Place:
+    async def _resume(self, listing: Listing, cursor: str) -> _ListingState:
         if not cursor:
-            return _Place(await self._log.user_sequence(listing.user_id))
-        resumed = self._cursors.resume(listing, cursor, ConversationPlace)
-        return _Place(resumed.pinned, (resumed.last_us, resumed.conversation_id), _split(resumed.delivered))
+            return _ListingState(await self._log.user_sequence(listing.user_id))
+        resumed = self._cursors.resume(listing, cursor, ConversationCursor)
+        return _ListingState(resumed.pinned, (resumed.last_us, resumed.conversation_id), _split(resumed.delivered))
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a listing stands: after a place in the order, None at the beginning, with the marks of a cursor."""
+class _ListingState:
+    """The pinned sequence, the position of the last conversation (None on the first page), and returned digests."""
 
     pinned: int
     after: tuple[int, str] | None = None
     delivered: frozenset[bytes] = frozenset()
 
 
-def _is_ahead(one: ConversationSummary, place: _Place) -> bool:
-    if place.after is None:
+def _is_remaining(conversation: ConversationSummary, state: _ListingState) -> bool:
+    if state.after is None:
         return True
-    return (one.last_us, one.conversation_id) < place.after and _mark(one) not in place.delivered
+    is_after = (conversation.last_us, conversation.conversation_id) < state.after
+    return is_after and _digest(conversation) not in state.delivered
 
 
-def _place_after(last: ConversationSummary, place: _Place, found: Iterable[ConversationSummary]) -> ConversationPlace:
-    """Return the place after the last conversation of a page."""
+def _cursor_after(
+    last: ConversationSummary, state: _ListingState, conversations: Iterable[ConversationSummary]
+) -> ConversationCursor:
+    """Return the cursor after the last conversation of a page."""
     after = (last.last_us, last.conversation_id)
-    reaching_behind = (item for item in found if (item.first_us, item.conversation_id) < after)
+    overlapping = (item for item in conversations if (item.first_us, item.conversation_id) < after)
     delivered = [
-        _mark(item)
-        for item in reaching_behind
-        # Nothing ever moves forward in the order, so what stands before this place was delivered.
-        if (item.last_us, item.conversation_id) >= after or _mark(item) in place.delivered
+        _digest(item)
+        for item in overlapping
+        # Conversations never move towards the start of the order, so those before this position were returned.
+        if (item.last_us, item.conversation_id) >= after or _digest(item) in state.delivered
     ]
-    return ConversationPlace(place.pinned, *after, base64.b64encode(b"".join(delivered)).decode())
+    return ConversationCursor(state.pinned, *after, base64.b64encode(b"".join(delivered)).decode())
 
 
-def _mark(one: ConversationSummary) -> bytes:
-    return hashlib.blake2b(one.conversation_id.encode(), digest_size=_MARK_BYTES).digest()
+def _digest(conversation: ConversationSummary) -> bytes:
+    return hashlib.blake2b(conversation.conversation_id.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def _split(delivered: str) -> frozenset[bytes]:
-    marks = base64.b64decode(delivered)
-    return frozenset(marks[at : at + _MARK_BYTES] for at in range(0, len(marks), _MARK_BYTES))
+    digests = base64.b64decode(delivered)
+    return frozenset(digests[start : start + _DIGEST_BYTES] for start in range(0, len(digests), _DIGEST_BYTES))

@@ -1,4 +1,4 @@
-"""Cursors: the sealed place of a listing, so that it can continue in any process and after any restart."""
+"""Cursors: encrypted listing positions, valid in any process and after a restart."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ _SEQUENCE_DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The listing that a cursor is bound to: everything that decides which messages are listed, and in what order."""
+    """A listing, which its cursors are bound to: everything that determines the items and their order."""
 
     method: str
     user_id: str
     query_text: str
-    narrowed: Filter
+    filter: Filter
     oldest_first: bool = False
 
     def user_digest(self) -> str:
-        """Return the digest of the user in a cursor."""
+        """Return the digest of the user id."""
         return _digest([self.user_id])
 
     def query_digest(self) -> str:
-        """Return the digest of method, query, filter and order in a cursor."""
-        n = self.narrowed
-        # Entries of metadata are arrays, excluded conversations are strings: two filters never look alike.
-        of_filter = [n.since_us, n.until_us, n.role, n.conversation_id, *n.metadata, *n.exclude_conversation_ids]
-        return _digest([self.method, self.query_text, self.oldest_first, *of_filter])
+        """Return the digest of the method, query, filter and order."""
+        n = self.filter
+        # Metadata entries are arrays and conversation ids are strings, so that different filters have different
+        # digests.
+        filter_parts = [n.since_us, n.until_us, n.role, n.conversation_id, *n.metadata, *n.exclude_conversation_ids]
+        return _digest([self.method, self.query_text, self.oldest_first, *filter_parts])
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a listing by time stands.
+class TimeCursor:
+    """The position of a listing by time.
 
-    `pinned` is the log's sequence at the first page: it is kept, so that later writes do not enter the listing. `ts_us`
-    and `message_id` are those of the last message that was delivered.
+    Attributes:
+        pinned: the sequence of the log at the first page; later writes are not listed.
+        ts_us: the timestamp of the last returned message.
+        message_id: the id of that message.
     """
 
     pinned: int
@@ -54,17 +57,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class RankedPlace:
-    """Where a ranked listing stands.
+class RankedCursor:
+    """The position of a ranked listing.
 
     Attributes:
-        pinned: the index's sequence at the first page: later writes do not enter the listing.
-        weights: the weights of the query's terms then: later writes do not move messages within the listing.
-        window_terms: the number of terms of the window then, or None if all matches are ranked.
-        window_since_us: the time of that window, or None.
-        score: the score of the last message that was delivered.
-        ts_us: its time.
-        message_id: its id.
+        pinned: the sequence of the index at the first page; later writes are not listed.
+        weights: the term weights at the first page, so that later writes do not change scores.
+        window_terms: the number of terms of the ranking window; None if all matches are ranked.
+        window_since_us: the start of the ranking window, or None.
+        score: the score of the last returned message.
+        ts_us: the timestamp of that message.
+        message_id: the id of that message.
     """
 
     pinned: int
@@ -77,11 +80,14 @@ class RankedPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationPlace:
-    """Where a listing of conversations stands: after the last one that was delivered, as it was then.
+class ConversationCursor:
+    """The position of a listing of conversations.
 
-    `pinned` is the user's sequence at the first page. `delivered` has the marks of those that were delivered and could
-    still come up again: a conversation moves back in the order when its latest messages are deleted.
+    Attributes:
+        pinned: the sequence of the user at the first page; later writes are not listed.
+        last_us: the newest timestamp of the last returned conversation.
+        conversation_id: the id of that conversation.
+        delivered: digests of returned conversations that deletions could move behind the position, in Base64.
     """
 
     pinned: int
@@ -91,42 +97,43 @@ class ConversationPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class UserPlace:
-    """Where a listing of users stands: after this one."""
+class UserCursor:
+    """The position of a listing of users: the last returned user id."""
 
     user_id: str
 
 
-_Place = TypeVar("_Place")
+_Position = TypeVar("_Position")
 
 
 class Cursors:
-    """Issues and reads cursors.
+    """Issues and validates cursors.
 
     Args:
-        seal: what authenticates them.
-        lifetime_s: how long one can be used.
+        cipher: encrypts and authenticates cursors.
+        lifetime_s: the validity period of a cursor, in seconds.
     """
 
-    def __init__(self, seal: TokenCipher, lifetime_s: float) -> None:
-        self._seal = seal
+    def __init__(self, cipher: TokenCipher, lifetime_s: float) -> None:
+        self._cipher = cipher
         self._lifetime_s = lifetime_s
 
-    def issue(self, listing: Listing, place: Place | RankedPlace | ConversationPlace | UserPlace) -> str:
-        """Make the cursor that continues a listing after a place."""
-        payload = [listing.user_digest(), listing.query_digest(), int(time.time()), astuple(place)]
-        # A cursor's length would tell how long the number is, and so how much others have written.
-        padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(place, "pinned", ""))))
-        return self._seal.encrypt(_PREFIX, orjson.dumps(payload) + padding)
+    def issue(self, listing: Listing, position: TimeCursor | RankedCursor | ConversationCursor | UserCursor) -> str:
+        """Return the cursor that continues a listing after a position."""
+        payload = [listing.user_digest(), listing.query_digest(), int(time.time()), astuple(position)]
+        # Without padding, the length of a cursor would reveal the magnitude of the sequence, and so the writes of
+        # others.
+        padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(position, "pinned", ""))))
+        return self._cipher.encrypt(_PREFIX, orjson.dumps(payload) + padding)
 
-    def resume(self, listing: Listing, cursor: str, place_type: Callable[..., _Place]) -> _Place:
-        """Read a cursor of this very listing: where it goes on, which is of the type of its places.
+    def resume(self, listing: Listing, cursor: str, position_type: Callable[..., _Position]) -> _Position:
+        """Validate a cursor and return its position.
 
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
         try:
-            user, query, issued, place = orjson.loads(self._seal.decrypt(_PREFIX, cursor))
+            user, query, issued, position = orjson.loads(self._cipher.decrypt(_PREFIX, cursor))
         except MalformedTokenError:
             raise _refused(Reason.ERROR_REASON_CURSOR_MALFORMED, "is not a whole cursor") from None
         except ForgedTokenError:
@@ -137,7 +144,7 @@ class Cursors:
             raise _refused(Reason.ERROR_REASON_CURSOR_OTHER_QUERY, "belongs to another query")
         if time.time() - issued > self._lifetime_s:
             raise _refused(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
-        return place_type(*place)
+        return position_type(*position)
 
 
 def _refused(reason: Reason.ValueType, description: str) -> Fault:

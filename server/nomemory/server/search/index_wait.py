@@ -1,4 +1,4 @@
-"""Let a read wait until its index has applied a write."""
+"""Read-your-writes: waits until an index has applied a write."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.spans.span import span
 
 
-async def wait_until(reached: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float) -> None:
-    """Wait for an index. It is polled, so any process may write it.
+async def wait_until(is_applied: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float) -> None:
+    """Poll an index until it has applied a write. Polling works no matter which process writes the index.
 
     Raises:
-        Fault: INDEX_LAGGING if it does not get there in time.
+        Fault: INDEX_LAGGING after `timeout_s` seconds.
     """
-    if await reached():
+    if await is_applied():
         return
-    give_up = asyncio.get_running_loop().time() + timeout_s
+    deadline = asyncio.get_running_loop().time() + timeout_s
     with span(f"wait for the {name}"):
-        while not await reached():
-            if asyncio.get_running_loop().time() >= give_up:
+        while not await is_applied():
+            if asyncio.get_running_loop().time() >= deadline:
                 raise Fault(Reason.ERROR_REASON_INDEX_LAGGING, f"the {name} has not applied this write yet")
             await asyncio.sleep(poll_s)

@@ -1,4 +1,4 @@
-"""Read the messages around an anchor."""
+"""Reads the messages around an anchor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nomemory.server.store.results import EncodedNeighbors
 
 @dataclass(frozen=True, slots=True)
 class Neighborhood:
-    """The anchor and what stands around it, oldest first, as the bytes of ChatMessages."""
+    """The anchor and its neighbors, oldest first, as encoded ChatMessages."""
 
     wires: list[bytes]
     anchor_index: int
@@ -24,30 +24,30 @@ class Neighborhood:
 async def read_neighborhood(
     log: LogReader, user_id: str, message_id: str, *, before: int, after: int, budget_bytes: int
 ) -> Neighborhood:
-    """Read the neighbours of a message. What does not fit is left out from the far ends.
+    """Return a message and its neighbors. If they exceed the budget, the most distant ones are omitted.
 
     Raises:
         Fault: MESSAGE_NOT_FOUND.
     """
-    around = await log.encoded_neighbors(user_id, message_id, before, after)
-    if around is None:
+    neighbors = await log.encoded_neighbors(user_id, message_id, before, after)
+    if neighbors is None:
         raise Fault(Reason.ERROR_REASON_MESSAGE_NOT_FOUND, "no such message for this user")
-    older, newer = _fitting(around, budget_bytes)
+    older, newer = _count_fitting_sides(neighbors, budget_bytes)
     return Neighborhood(
-        [*around.before[len(around.before) - older :], around.anchor, *around.after[:newer]],
+        [*neighbors.before[len(neighbors.before) - older :], neighbors.anchor, *neighbors.after[:newer]],
         older,
-        truncated_before=older < len(around.before),
-        truncated_after=newer < len(around.after),
+        truncated_before=older < len(neighbors.before),
+        truncated_after=newer < len(neighbors.after),
     )
 
 
-def _fitting(around: EncodedNeighbors, budget_bytes: int) -> tuple[int, int]:
-    """Count how many on each side fit, from the anchor outward, one of each side in turn."""
-    wires = [*around.before, around.anchor, *around.after]
+def _count_fitting_sides(neighbors: EncodedNeighbors, budget_bytes: int) -> tuple[int, int]:
+    """Return how many messages before and after the anchor fit, adding them alternately from the anchor outward."""
+    wires = [*neighbors.before, neighbors.anchor, *neighbors.after]
     if count_fitting_wires(wires, budget_bytes) == len(wires):
-        return len(around.before), len(around.after)
-    pairs = zip_longest(reversed(around.before), around.after)
+        return len(neighbors.before), len(neighbors.after)
+    pairs = zip_longest(reversed(neighbors.before), neighbors.after)
     outward = [(is_newer, wire) for pair in pairs for is_newer, wire in enumerate(pair) if wire is not None]
-    fits = count_fitting_wires([around.anchor, *(wire for _, wire in outward)], budget_bytes) - 1
-    newer = sum(is_newer for is_newer, _ in outward[:fits])
-    return fits - newer, newer
+    count = count_fitting_wires([neighbors.anchor, *(wire for _, wire in outward)], budget_bytes) - 1
+    newer = sum(is_newer for is_newer, _ in outward[:count])
+    return count - newer, newer

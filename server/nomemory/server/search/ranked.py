@@ -1,4 +1,4 @@
-"""An item of a ranked listing."""
+"""Items of ranked listings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 from nomemory.server.message import LoggedMessage
 
 
-class Ranked(NamedTuple):
-    """A message and its score."""
+class RankedMessage(NamedTuple):
+    """A message with its score."""
 
     message: LoggedMessage
     score: float
 
     def order(self) -> tuple[float, int, str]:
-        """Return the sort key of the listing, for descending order."""
+        """Return the sort key, for descending order."""
         return (self.score, self.message.ts_us, self.message.message_id)

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from pydantic import TypeAdapter
 
 from nomemory.recall.model.question import Role
-from nomemory.recall.skills.steering.outline import Entry, Unreadable, named, word
+from nomemory.recall.skills.steering.outline import Entry, InvalidEntry, first_word, normalized_key
 
 ANY_LENGTH: Final = timedelta.max
 """The explicitly unlimited time window."""
@@ -55,24 +55,24 @@ class Defaults:
     top_k: int | None = None
 
 
-def read_defaults(entries: Iterable[Entry]) -> tuple[Defaults, list[Unreadable]]:
+def read_defaults(entries: Iterable[Entry]) -> tuple[Defaults, list[InvalidEntry]]:
     """Parse the entries of the defaults sections. The first of two duplicate keys wins."""
     by_key: dict[str, Entry] = {}
-    unreadable = []
+    invalid = []
     for entry in entries:
-        key = _KEYS.get(named(entry.key))
+        key = _KEYS.get(normalized_key(entry.key))
         if key in by_key:
-            unreadable.append(entry.unreadable(f"`{key}` stands here again: the first counts"))
+            invalid.append(entry.invalid(f"`{key}` stands here again: the first counts"))
         elif key:
             by_key[key] = entry
-        elif entry.sets_something:
-            unreadable.append(entry.unreadable(f"there are no defaults but `{_WINDOW}`, `{_ROLE}` and `{_TOP_K}`"))
+        elif entry.is_setting:
+            invalid.append(entry.invalid(f"there are no defaults but `{_WINDOW}`, `{_ROLE}` and `{_TOP_K}`"))
 
     def value(key: str, read: Callable[[str], _Value | None], form: str) -> _Value | None:
         entry = by_key.get(key)
-        parsed = read(word(entry.value)) if entry else None
+        parsed = read(first_word(entry.value)) if entry else None
         if entry and parsed is None:
-            unreadable.append(entry.unreadable(f"`{key}` is {form}"))
+            invalid.append(entry.invalid(f"`{key}` is {form}"))
         return parsed
 
     defaults = Defaults(
@@ -80,7 +80,7 @@ def read_defaults(entries: Iterable[Entry]) -> tuple[Defaults, list[Unreadable]]
         value(_ROLE, _ROLES.get, "one of `user`, `assistant`, `system`, `tool` and `any`"),
         value(_TOP_K, _top_k, f"a whole number from 1 to {TOP_K_MAX}"),
     )
-    return defaults, unreadable
+    return defaults, invalid
 
 
 def duration(text: str) -> timedelta | None:

@@ -11,17 +11,17 @@ from typing import Final
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.recall.skills.steering.outline import Entry, Unreadable, listed
+from nomemory.recall.skills.steering.outline import Entry, InvalidEntry, split_items
 from nomemory.text.normalisation import plain
 from nomemory.text.stems import stem
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
-EXPANSIONS_MAX: Final = 16
+MAX_EXPANSIONS: Final = 16
 """Maximum number of synonyms per sentence."""
-ENTRIES_MAX: Final = 1_000
-ALIASES_MAX: Final = 32
-TERM_CHARS_MAX: Final = 40
-_TEXT_CHARS_MAX: Final = 4_000
+MAX_ENTRIES: Final = 1_000
+MAX_ALIASES: Final = 32
+MAX_TERM_CHARS: Final = 40
+_MAX_TEXT_CHARS: Final = 4_000
 """Maximum characters of a sentence to scan."""
 _GRAMMAR: Final = re.compile(r"[\"“”„‟「」『』()\x00-\x1f\x7f]")
 _NEGATION: Final = re.compile(r"(?:(?<=\s)|^)-+")
@@ -45,7 +45,7 @@ class Lexicon:
 
     def __post_init__(self) -> None:
         for canonical, others in self.aliases.items():
-            for form in dict.fromkeys(map(_compared, (canonical, *others))):
+            for form in dict.fromkeys(map(_comparison_form, (canonical, *others))):
                 if form and form not in CONVERSATIONAL_STOP_WORDS:  # "It" and "can" occur in almost every question.
                     self._entries.setdefault(form, []).append(canonical)
 
@@ -53,13 +53,13 @@ class Lexicon:
         """Return the synonyms of the terms in a text.
 
         Chinese terms match anywhere; other terms match whole words in any case and number. Longer terms take precedence
-        over terms inside them. Canonical terms come first, and the result is limited to `EXPANSIONS_MAX`.
+        over terms inside them. Canonical terms come first, and the result is limited to `MAX_EXPANSIONS`.
         """
-        matches = list(self._matches(_compared(text[:_TEXT_CHARS_MAX]))) if self._entries else []
+        matches = list(self._matches(_comparison_form(text[:_MAX_TEXT_CHARS]))) if self._entries else []
         canonical = dict.fromkeys(chain.from_iterable(self._entries[form] for form in matches))
         ranks = zip_longest(*((item, *self.aliases[item]) for item in canonical))
         terms = dict.fromkeys(term for term in chain.from_iterable(ranks) if term is not None)
-        return tuple(islice((term for term in terms if _compared(term) not in matches), EXPANSIONS_MAX))
+        return tuple(islice((term for term in terms if _comparison_form(term) not in matches), MAX_EXPANSIONS))
 
     def _matches(self, text: str) -> Iterator[str]:
         """Return the terms in a normalised text, the longest at each position."""
@@ -73,44 +73,44 @@ class Lexicon:
             start += len(form) or 1
 
 
-def _compared(text: str) -> str:
+def _comparison_form(text: str) -> str:
     """Return the normalised form of a text: plain, stemmed, single spaces."""
     return " ".join(_WORD.sub(lambda match: stem(match[1]), plain(text)).split())
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Return whether both ends of a match are word boundaries."""
-    return not (_joins(text, start) or _joins(text, end))
+    return not (_joins_word(text, start) or _joins_word(text, end))
 
 
-def _joins(text: str, offset: int) -> bool:
+def _joins_word(text: str, offset: int) -> bool:
     return 0 < offset < len(text) and bool(_IN_WORD.match(text[offset - 1]) and _IN_WORD.match(text[offset]))
 
 
-def read_lexicon(entries: Iterable[Entry]) -> tuple[Lexicon, list[Unreadable]]:
+def read_lexicon(entries: Iterable[Entry]) -> tuple[Lexicon, list[InvalidEntry]]:
     """Parse the entries of a lexicon. Repeated canonical terms merge their aliases."""
     aliases: dict[str, tuple[str, ...]] = {}
-    unreadable: list[Unreadable] = []
+    invalid: list[InvalidEntry] = []
     for entry in entries:
-        canonical, others = search_text(entry.key), list(map(search_text, listed(entry.value)))
+        canonical, others = search_text(entry.key), list(map(search_text, split_items(entry.value)))
         terms = [item for item in others if _is_term(item) and item != canonical]
         merged = dict.fromkeys((*aliases.get(canonical, ()), *terms))
         if not entry.value:
             why = "an entry of the lexicon is a term, a colon and at least one alias"
         elif not all(map(_is_term, (canonical, *others))):
-            why = f"a term of the lexicon has a letter or a digit and at most {TERM_CHARS_MAX} characters"
-        elif len(merged) > ALIASES_MAX:
-            why = f"at most {ALIASES_MAX} aliases of a term: some are left out"
+            why = f"a term of the lexicon has a letter or a digit and at most {MAX_TERM_CHARS} characters"
+        elif len(merged) > MAX_ALIASES:
+            why = f"at most {MAX_ALIASES} aliases of a term: some are left out"
         else:
             why = ""
-        if canonical not in aliases and len(aliases) == ENTRIES_MAX:
-            why = f"a lexicon has at most {ENTRIES_MAX} entries"
+        if canonical not in aliases and len(aliases) == MAX_ENTRIES:
+            why = f"a lexicon has at most {MAX_ENTRIES} entries"
         elif merged and _is_term(canonical):
-            aliases[canonical] = tuple(merged)[:ALIASES_MAX]
+            aliases[canonical] = tuple(merged)[:MAX_ALIASES]
         if why:
-            unreadable.append(entry.unreadable(why))
-    return Lexicon(aliases), unreadable
+            invalid.append(entry.invalid(why))
+    return Lexicon(aliases), invalid
 
 
 def _is_term(text: str) -> bool:
-    return len(text) <= TERM_CHARS_MAX and any(map(str.isalnum, text))
+    return len(text) <= MAX_TERM_CHARS and any(map(str.isalnum, text))

@@ -41,7 +41,7 @@ def first_line(token: Token) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class InvalidEntry:
     """An entry that is invalid or only partly effective.
 
     `file` is the path within the skill, `line` starts at 1, and `why` is a sentence without a full stop. The sentence
@@ -66,31 +66,31 @@ class Entry:
     value: str = ""
 
     @property
-    def sets_something(self) -> bool:
+    def is_setting(self) -> bool:
         """Whether the entry looks like a setting rather than prose."""
         return bool(self.value and _KEY.fullmatch(self.key))
 
-    def unreadable(self, why: str) -> Unreadable:
+    def invalid(self, why: str) -> InvalidEntry:
         """Return a report that this entry is unreadable."""
-        return Unreadable(self.file, self.line, why)
+        return InvalidEntry(self.file, self.line, why)
 
 
-def bare(text: str) -> str:
+def strip_markup(text: str) -> str:
     """Strip spaces, backticks and bold markers from both ends of a text."""
     return text.strip(_MARKS)
 
 
-def listed(value: str) -> list[str]:
+def split_items(value: str) -> list[str]:
     """Return the non-empty items of a comma-separated value."""
-    return [item for item in map(bare, _SEPARATORS.split(value)) if item]
+    return [item for item in map(strip_markup, _SEPARATORS.split(value)) if item]
 
 
-def word(value: str) -> str:
+def first_word(value: str) -> str:
     """Return the first word of a value, normalised. The rest is treated as a comment."""
-    return bare(_ASIDE.split(bare(unicodedata.normalize("NFKC", value)), maxsplit=1)[0]).casefold()
+    return strip_markup(_ASIDE.split(strip_markup(unicodedata.normalize("NFKC", value)), maxsplit=1)[0]).casefold()
 
 
-def named(text: str) -> str:
+def normalized_key(text: str) -> str:
     """Return a normalised key: `First tool` and `first_tool` are equal."""
     return "_".join(unicodedata.normalize("NFKC", text).casefold().replace("-", " ").replace("_", " ").split())
 
@@ -196,11 +196,11 @@ def _entries(tokens: Sequence[Token], file: str) -> Iterator[Entry]:
         if token.type in {"blockquote_open", "blockquote_close"}:
             quoted += token.nesting
         elif token.type == "td_open" and not quoted and tokens[index - 1].type == "tr_open":
-            cells = [bare(item.content) for item in tokens[index : index + 5] if item.type == "inline"]
+            cells = [strip_markup(item.content) for item in tokens[index : index + 5] if item.type == "inline"]
             yield Entry(file, first_line(tokens[index - 1]), *cells)
         elif token.type == "inline" and not quoted and _begins_item(tokens, index):
             halves = _COLON.split(token.content.split("\n", 1)[0], maxsplit=1)
-            yield Entry(file, first_line(token), *map(bare, halves))
+            yield Entry(file, first_line(token), *map(strip_markup, halves))
 
 
 def _begins_item(tokens: Sequence[Token], index: int) -> bool:

@@ -12,7 +12,7 @@ from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.skills.folder import SKILL_FILE
 from nomemory.recall.skills.steering.defaults import ANY_LENGTH, Defaults, read_defaults
 from nomemory.recall.skills.steering.lexicon import Lexicon, read_lexicon
-from nomemory.recall.skills.steering.outline import Section, SectionKind, Unreadable, sections
+from nomemory.recall.skills.steering.outline import InvalidEntry, Section, SectionKind, sections
 from nomemory.recall.skills.steering.template import Template, read_templates
 from nomemory.text.analysis import streams
 from nomemory.text.question_reading import QuestionReading
@@ -21,8 +21,8 @@ from nomemory.text.time_expressions import last_days
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 LEXICON_FILE: Final = "references/lexicon.md"
-_NOTES_MAX: Final = 8
-_UNREADABLE_MAX: Final = 200
+_MAX_NOTES: Final = 8
+_MAX_INVALID: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Steering:
     defaults: Defaults = field(default_factory=Defaults)
     lexicon: Lexicon = field(default_factory=Lexicon)
     templates: tuple[Template, ...] = ()
-    unreadable: tuple[Unreadable, ...] = ()
+    unreadable: tuple[InvalidEntry, ...] = ()
     unreadable_count: int = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes about invalid entries, up to the limit of a response."""
-        shown = tuple(map(str, self.unreadable[:_NOTES_MAX]))
+        shown = tuple(map(str, self.unreadable[:_MAX_NOTES]))
         more = self.unreadable_count - len(shown)
         return (*shown, f"{more} more entries of the skill cannot be read") if more else shown
 
@@ -51,7 +51,7 @@ class Steering:
 
     def template(self, reading: QuestionReading) -> Template | None:
         """Return the template with most words of the question or their synonyms; None without a match."""
-        words = (without_asking_words(reading.asked), *self.expansions(reading.asked))
+        words = (without_asking_words(reading.question_text), *self.expansions(reading.question_text))
         question_terms = frozenset(streams(" ".join(words)).terms)
         best = max(self.templates, key=lambda template: len(template.terms & question_terms), default=None)
         return best if best and best.terms & question_terms else None
@@ -81,7 +81,7 @@ class Steering:
         default = None if question.reading.asks_of_assistant else self.defaults.role
         return question.role or default or Role.ANY
 
-    def page(self, usual: int) -> int:
+    def page_size(self, usual: int) -> int:
         """Return the page size of the skill, or `usual`. The host's budget limits it."""
         return self.defaults.top_k or usual
 
@@ -95,19 +95,21 @@ def read_steering(texts: Mapping[str, str]) -> Steering:
         texts: complete files by path within the skill, including frontmatter. `SKILL.md` may have all sections;
             `references/lexicon.md` is a lexicon regardless of its headings. Other files are ignored.
     """
-    form = sections(texts.get(SKILL_FILE, ""), SKILL_FILE)
+    skill_sections = sections(texts.get(SKILL_FILE, ""), SKILL_FILE)
 
-    def of(kind: SectionKind) -> list[Section]:
-        return [section for section in form if section.kind is kind]
+    def of_kind(kind: SectionKind) -> list[Section]:
+        return [section for section in skill_sections if section.kind is kind]
 
-    lexicons = [*of(SectionKind.LEXICON), *sections(texts.get(LEXICON_FILE, ""), LEXICON_FILE)]
-    defaults, wrong_defaults = read_defaults(entry for section in of(SectionKind.DEFAULTS) for entry in section.entries)
+    lexicons = [*of_kind(SectionKind.LEXICON), *sections(texts.get(LEXICON_FILE, ""), LEXICON_FILE)]
+    defaults, wrong_defaults = read_defaults(
+        entry for section in of_kind(SectionKind.DEFAULTS) for entry in section.entries
+    )
     lexicon, wrong_lexicon = read_lexicon(entry for section in lexicons for entry in section.entries)
     templates, wrong_templates = read_templates(
-        part for section in of(SectionKind.QUERY_TEMPLATES) for part in section.parts
+        part for section in of_kind(SectionKind.QUERY_TEMPLATES) for part in section.parts
     )
     unreadable = sorted(
         (*wrong_defaults, *wrong_templates, *wrong_lexicon),
         key=lambda default: (default.file != SKILL_FILE, default.line),
     )
-    return Steering(defaults, lexicon, tuple(templates), tuple(unreadable[:_UNREADABLE_MAX]), len(unreadable))
+    return Steering(defaults, lexicon, tuple(templates), tuple(unreadable[:_MAX_INVALID]), len(unreadable))

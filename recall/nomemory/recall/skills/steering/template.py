@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nomemory.recall.skills.steering.outline import Entry, Part, Unreadable, named, word
+from nomemory.recall.skills.steering.outline import Entry, InvalidEntry, Part, first_word, normalized_key
 from nomemory.recall.tools.definitions import NEIGHBORS, TOOLS
 from nomemory.text.analysis import streams
 
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _PLACEHOLDERS: Final = frozenset({"question", "words"})
-_QUERY_CHARS_MAX: Final = 1_000
-_REWRITES_MAX: Final = 4
-_REWRITE_CHARS_MAX: Final = 200
+_MAX_QUERY_CHARS: Final = 1_000
+_MAX_REWRITES: Final = 4
+_MAX_REWRITE_CHARS: Final = 200
 _FIRST: Final = "first"
 _REWRITE: Final = "rewrite"
 _NEIGHBORS: Final = "neighbors"
@@ -53,39 +53,39 @@ class Template:
         """Return the rewrites with filled placeholders."""
         values = {"question": question, "words": words}
         filled = (_PLACEHOLDER.sub(lambda match: values[match[1]], rewrite) for rewrite in self.rewrites)
-        return [" ".join(query.split())[:_QUERY_CHARS_MAX] for query in filled]
+        return [" ".join(query.split())[:_MAX_QUERY_CHARS] for query in filled]
 
 
-def read_templates(parts: Iterable[Part]) -> tuple[list[Template], list[Unreadable]]:
+def read_templates(parts: Iterable[Part]) -> tuple[list[Template], list[InvalidEntry]]:
     """Parse the query template sections. Each heading with at least one valid key is a template."""
     templates: list[Template] = []
-    unreadable: list[Unreadable] = []
+    invalid: list[InvalidEntry] = []
     for part in parts:
         template = Template(part.title)
-        keyed = [(entry, _KEYS.get(named(entry.key))) for entry in part.entries]
+        keyed = [(entry, _KEYS.get(normalized_key(entry.key))) for entry in part.entries]
         for entry, key in keyed:
             if key is None:
-                why = "a template has nothing but `first`, `rewrite` and `neighbors`" if entry.sets_something else ""
+                why = "a template has nothing but `first`, `rewrite` and `neighbors`" if entry.is_setting else ""
             else:
-                template, why = _with(template, key, entry)
+                template, why = _apply(template, key, entry)
             if why:
-                unreadable.append(entry.unreadable(why))
+                invalid.append(entry.invalid(why))
         if any(key for _, key in keyed):
             templates.append(template)
-    return templates, unreadable
+    return templates, invalid
 
 
-def _with(template: Template, key: str, entry: Entry) -> tuple[Template, str]:
+def _apply(template: Template, key: str, entry: Entry) -> tuple[Template, str]:
     """Return the template with an entry applied, and an error message."""
     if key == _FIRST:
-        return _with_first(template, named(word(entry.value)))
+        return _apply_first(template, normalized_key(first_word(entry.value)))
     if key == _REWRITE:
-        return _with_rewrite(template, entry.value)
-    enabled = _YES_OR_NO.get(word(entry.value))
+        return _apply_rewrite(template, entry.value)
+    enabled = _YES_OR_NO.get(first_word(entry.value))
     return replace(template, neighbors=bool(enabled)), "" if enabled is not None else "`neighbors` is `true` or `false`"
 
 
-def _with_first(template: Template, tool: str) -> tuple[Template, str]:
+def _apply_first(template: Template, tool: str) -> tuple[Template, str]:
     if tool not in TOOLS:
         return template, f"`first` is one of {', '.join(f'`{name}`' for name in TOOLS)}"
     if tool == NEIGHBORS:
@@ -95,11 +95,11 @@ def _with_first(template: Template, tool: str) -> tuple[Template, str]:
     return replace(template, first=tool), ""
 
 
-def _with_rewrite(template: Template, text: str) -> tuple[Template, str]:
-    if not 0 < len(text) <= _REWRITE_CHARS_MAX:
-        return template, f"a `rewrite` has 1 to {_REWRITE_CHARS_MAX} characters"
+def _apply_rewrite(template: Template, text: str) -> tuple[Template, str]:
+    if not 0 < len(text) <= _MAX_REWRITE_CHARS:
+        return template, f"a `rewrite` has 1 to {_MAX_REWRITE_CHARS} characters"
     if not _PLACEHOLDERS.issuperset(_PLACEHOLDER.findall(text)):
         return template, "a `rewrite` has no placeholders but `{question}` and `{words}`"
-    if len(template.rewrites) == _REWRITES_MAX:
-        return template, f"a template has at most {_REWRITES_MAX} rewrites"
+    if len(template.rewrites) == _MAX_REWRITES:
+        return template, f"a template has at most {_MAX_REWRITES} rewrites"
     return replace(template, rewrites=(*template.rewrites, text)), ""

@@ -42,12 +42,12 @@ from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.hybrid.search import HybridSearch
 from nomemory.server.search.index_wait import wait_until
 from nomemory.server.search.lexical_listing import LexicalListing, RankedPage
-from nomemory.server.search.nearest_messages import NearestMessages
 from nomemory.server.search.neighborhood import read_neighborhood
-from nomemory.server.search.ranked import Ranked
+from nomemory.server.search.ranked import RankedMessage
 from nomemory.server.search.reply_budget import count_fitting
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.search.semantic.vector_space import VectorSpace
+from nomemory.server.search.semantic_search import SemanticSearch
 from nomemory.server.search.time_listing import TimeListing
 from nomemory.server.search.user_listing import UserListing
 from nomemory.server.store.protocol import LogReader
@@ -85,7 +85,7 @@ class QueryService:
     conversation_listing: ConversationListing
     user_listing: UserListing
     lexical_listing: LexicalListing
-    nearest_messages: NearestMessages
+    semantic: SemanticSearch
     hybrid: HybridSearch
     tokens: WriteTokens
     spaces: ActiveSpace
@@ -130,7 +130,7 @@ class QueryService:
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
-            index_lagging=page.behind,
+            index_lagging=page.index_lagging,
             truncated=page.truncated,
         )
         return listing_reply([item.message.wire for item in page.items], query.mask, reply) + highlights
@@ -141,11 +141,11 @@ class QueryService:
             query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
             space.progress.record_query(request.user_id)
             await self._wait_for_vectors(space, request, context)
-            nearest = await self.nearest_messages.search(space, query)
+            result = await self.semantic.search(space, query)
         reply = pb.SemanticSearchResponse(
-            truncated=nearest.truncated, index_lagging=nearest.behind, embedding_model=space.embedder.model
+            truncated=result.truncated, index_lagging=result.index_lagging, embedding_model=space.embedder.model
         )
-        return semantic_reply(nearest.items, mask, reply)
+        return semantic_reply(result.items, mask, reply)
 
     async def hybrid_search(self, request: pb.HybridSearchRequest, context: CallContext) -> bytes:
         """Search with lexical and vector search combined."""
@@ -239,7 +239,9 @@ class QueryService:
         if not query.query.is_empty:
             return await self.lexical_listing.page(query.listing, query.query, query.page_size, cursor, highlight_bytes)
         page = await self.time_listing.page(query.listing, query.page_size, cursor, highlight_bytes)
-        return RankedPage([Ranked(message, 0.0) for message in page.messages], page.next_cursor, behind=False)
+        return RankedPage(
+            [RankedMessage(message, 0.0) for message in page.messages], page.next_cursor, index_lagging=False
+        )
 
     async def _highlights(self, page: RankedPage, query: LexicalQuery) -> bytes:
         if query.snippet_chars is None:
@@ -255,11 +257,13 @@ class QueryService:
         await self._wait_for("log", reached, request, context)
 
     async def _wait_for_lexical(self, request: HasWriteToken, context: CallContext) -> None:
-        await self._wait_for("lexical index", partial(self.lexical_listing.reached, request.user_id), request, context)
+        await self._wait_for(
+            "lexical index", partial(self.lexical_listing.is_applied, request.user_id), request, context
+        )
 
     async def _wait_for_vectors(self, space: VectorSpace, request: HasWriteToken, context: CallContext) -> None:
         await self._wait_for(
-            "vector index", partial(self.nearest_messages.reached, space, request.user_id), request, context
+            "vector index", partial(self.semantic.is_applied, space, request.user_id), request, context
         )
 
     async def _wait_for(

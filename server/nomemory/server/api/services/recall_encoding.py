@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.model.contract_roles import ROLE_IN_CONTRACT
-from nomemory.recall.model.evidence import Evidence, Retrieved
+from nomemory.recall.model.evidence import Evidence, RetrievedMessage
 from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement
 from nomemory.recall.model.note import Note
 from nomemory.recall.model.result import RecallResult
@@ -89,7 +89,7 @@ def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
     )
 
 
-def message_reply(message: Retrieved, content: str) -> message_pb2.ChatMessage:
+def message_reply(message: RetrievedMessage, content: str) -> message_pb2.ChatMessage:
     """Encode a retrieved message with as much of its content as is shown."""
     return message_pb2.ChatMessage(
         message_id=message.message_id,
@@ -122,7 +122,7 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         messages_read=limits.reading.messages,
         notes=[_note(note) for note in limits.notes],
         sufficiency=limits.sufficiency,
-        sufficiency_threshold=limits.enough,
+        sufficiency_threshold=limits.sufficiency_threshold,
         empty_time_ranges=map(_time_range, limits.empty_time_ranges),
     )
 

@@ -11,7 +11,7 @@ from nomemory.recall.context.request import ContextRequest
 from nomemory.recall.context.result import BuiltContext
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.query_stub import QueryStub
@@ -45,13 +45,13 @@ class RecallRunner:
         stub: the QueryService stub that reads messages.
         metadata: metadata of every read, such as the credentials for a remote QueryService.
         strategy: the planner and the chat model.
-        rule: the sufficiency thresholds of verdicts.
+        thresholds: the sufficiency thresholds of verdicts.
     """
 
     stub: QueryStub
     metadata: Metadata
     strategy: AnswerStrategy
-    rule: EnoughRule
+    thresholds: SufficiencyThresholds
 
     async def run(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
         """Run a recall for one user."""
@@ -63,7 +63,7 @@ class RecallRunner:
             planner=self.strategy.planner(),
             model=self.strategy.model,
             budget=query.budget,
-            rule=self.rule,
+            thresholds=self.thresholds,
             on_step=on_step,
             metadata=self.metadata,
             at_least=query.at_least,

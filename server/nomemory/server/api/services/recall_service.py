@@ -18,7 +18,7 @@ from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
     EmbeddingRefusedError,
-    IndexBehindError,
+    IndexLaggingError,
     QueryServiceUnavailableError,
     WriteTokenRefusedError,
 )
@@ -165,7 +165,7 @@ _REPLY_RESERVE_MAX_S: Final = 1.0
 
 def _fit_to_deadline(budget: Budget, remaining_s: float) -> Budget:
     """Return a budget that ends before the call's deadline."""
-    return budget.tightened(
+    return budget.with_request_limits(
         deadline_s=max(_MIN_TIMEOUT_S, remaining_s * _SEARCH_SHARE), answer_s=_time_before_reply(remaining_s)
     )
 
@@ -201,7 +201,7 @@ def _recall_errors_as_faults() -> Iterator[None]:
     except WriteTokenRefusedError as error:
         violation = Violation("at_least", str(error))
         raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from error
-    except IndexBehindError as error:
+    except IndexLaggingError as error:
         raise Fault(Reason.ERROR_REASON_INDEX_LAGGING, str(error)) from error
     except QueryServiceUnavailableError as error:
         message = "the query service does not answer"

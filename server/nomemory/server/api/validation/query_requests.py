@@ -13,7 +13,7 @@ from nomemory.server.search.cursor import Listing
 from nomemory.server.search.grammar.grammar import Limits, parse
 from nomemory.server.search.grammar.tree import VERSION, Query
 from nomemory.server.search.hybrid.search import HybridQuery
-from nomemory.server.search.nearest_messages import NearestQuery
+from nomemory.server.search.semantic_search import SemanticQuery
 from nomemory.v1 import query_service_pb2 as pb
 
 _NEIGHBORS_BEFORE_DEFAULT: Final = 20
@@ -83,7 +83,9 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
         return LexicalQuery(listing, _parse_query(checker, text), size, mask, snippet_chars)
 
 
-def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimension: int) -> tuple[NearestQuery, Mask]:
+def decode_semantic(
+    request: pb.SemanticSearchRequest, settings: Settings, dimension: int
+) -> tuple[SemanticQuery, Mask]:
     """Validate a SemanticSearchRequest.
 
     Raises:
@@ -102,7 +104,7 @@ def decode_semantic(request: pb.SemanticSearchRequest, settings: Settings, dimen
         min_score = request.min_score if request.HasField("min_score") else None
         if min_score is not None and not -1.0 <= min_score <= 1.0:
             checker.add_violation("min_score", "must be between -1 and 1")
-        return NearestQuery(user_id, text, vector, message_filter, top_k, min_score), checker.mask(
+        return SemanticQuery(user_id, text, vector, message_filter, top_k, min_score), checker.mask(
             request.return_fields
         )
 

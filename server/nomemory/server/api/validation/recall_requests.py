@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.contract_roles import role_of
+from nomemory.recall.model.contract_roles import role_from_contract
 from nomemory.recall.model.question import Question, Turn
 from nomemory.server.api.validation.checker import Checker, collect_violations
 from nomemory.server.message import ID_MAX_CHARS
@@ -97,7 +97,7 @@ def _question(checker: Checker, text: str, context: pb.RecallContext, now: datet
         text,
         question_time,
         _time_range(message_filter) if context.HasField("time_range") else None,
-        None if role is None else role_of(message_pb2.Role.ValueType(role)),
+        None if role is None else role_from_contract(message_pb2.Role.ValueType(role)),
         conversation_id=message_filter.conversation_id,
         exclude_conversation_ids=message_filter.exclude_conversation_ids,
     )
@@ -117,7 +117,7 @@ def _turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
     text = checker.text(f"{field}.text", turn.text, maximum=_TURN_MAX_CHARS)
     if not text.strip():
         checker.add_violation(f"{field}.text", "must not be blank")
-    return Turn(role_of(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
+    return Turn(role_from_contract(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
 
 
 def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinfo, now: datetime) -> datetime:
@@ -147,7 +147,7 @@ def _budget(checker: Checker, requested: pb.RecallBudget, host: Budget) -> Budge
     deadline_s = requested.timeout.seconds + requested.timeout.nanos / _NANOS
     if deadline_s < 0 or abs(requested.timeout.nanos) >= _NANOS:
         checker.add_violation("budget.timeout", "must be a valid duration that is not negative")
-    return host.tightened(
+    return host.with_request_limits(
         iterations=max(0, requested.max_iterations),
         tool_calls=max(0, requested.max_tool_calls),
         evidence_messages=max(0, requested.max_evidence_messages),

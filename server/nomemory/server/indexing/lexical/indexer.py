@@ -136,7 +136,7 @@ class LexicalIndexer:
         for ignored in _IGNORED_DELETIONS:
             if erasure.is_clean():
                 break
-            for sequences in erasure.to_move(writer.applied, self._work.wipe_max, ignored):
+            for sequences in erasure.versions_to_rewrite(writer.applied, self._work.wipe_max, ignored):
                 _move(sequences, writer, feed)
                 yield True
             writer.commit(writer.applied)

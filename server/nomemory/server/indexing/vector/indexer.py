@@ -119,10 +119,10 @@ class VectorIndexer:
         self._fault: JobFault | None = None
         self._erasure: asyncio.Future[None] | None = None
 
-    async def behind(self, user_id: str, sequence: int) -> bool:
+    async def is_lagging(self, user_id: str, sequence: int) -> bool:
         """Return whether changes of a user up to a sequence may be missing in the index."""
         if self._shared is not None:
-            return await self._shared.behind(user_id, sequence)
+            return await self._shared.is_lagging(user_id, sequence)
         return self._progress.is_behind(user_id, sequence)
 
     def poll(self) -> None:

@@ -70,7 +70,7 @@ class PostgresSharedIndex:
         """Return a new leader lock. It can be acquired again after a release."""
         return PostgresLeaderLock(self._database, self._collection, self._lease_s)
 
-    async def behind(self, user_id: str, sequence: int) -> bool:
+    async def is_lagging(self, user_id: str, sequence: int) -> bool:
         """Return whether changes of a user up to a sequence may be missing in the index.
 
         Checkpoints of buckets are cached, so most calls need no database query.

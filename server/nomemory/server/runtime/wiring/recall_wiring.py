@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.sufficiency import EnoughRule
+from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
 from nomemory.server.api.services.recall_runner import Metadata, RecallRunner
@@ -66,8 +66,8 @@ def recall_service(
     strategy = choose_planner(settings, stack)
     recall = settings.recall
     possible = min(recall.sufficiency_possible, recall.sufficiency_threshold)
-    rule = EnoughRule(recall.sufficiency_threshold, possible, recall.quote_threshold)
-    runner = RecallRunner(stub, metadata, strategy, rule)
+    thresholds = SufficiencyThresholds(recall.sufficiency_threshold, possible, recall.quote_threshold)
+    runner = RecallRunner(stub, metadata, strategy, thresholds)
     skills, budget = skill_library(settings), host_budget(settings)
     return RecallService(runner.run, skills, budget, settings, spaces, meters or Meters(), runner.build_context)
 

@@ -35,8 +35,8 @@ from nomemory.server.search.hybrid.search import HybridSearch
 from nomemory.server.search.hybrid.weights import STEPS, Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.lexical_listing import LexicalListing
-from nomemory.server.search.nearest_messages import NearestMessages
 from nomemory.server.search.semantic.active_index import ActiveSpace
+from nomemory.server.search.semantic_search import SemanticSearch
 from nomemory.server.search.speakers import SpeakerNames
 from nomemory.server.search.time_listing import TimeListing
 from nomemory.server.search.user_listing import UserListing
@@ -75,7 +75,7 @@ async def make_services(
         ConversationListing(log, cursors),
         UserListing(log, cursors),
         traced_search(LexicalListing(lexical, log, cursors, reply_max), "page", settings),
-        traced_search(NearestMessages(log, speakers, reply_max), "search", settings),
+        traced_search(SemanticSearch(log, speakers, reply_max), "search", settings),
         traced_search(_hybrid_search(settings, lexical, log, speakers, slots, threads), "search", settings),
         tokens,
         parts.spaces,

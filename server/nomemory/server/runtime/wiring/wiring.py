@@ -28,7 +28,7 @@ from nomemory.server.runtime.wiring.log_store import LogStore, QueuedWriter, log
 from nomemory.server.runtime.wiring.rebuild_notice import rebuild_notice
 from nomemory.server.runtime.wiring.server_parts import ServerParts
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
-from nomemory.server.search.lexical.tantivy.schema import discard_foreign_words
+from nomemory.server.search.lexical.tantivy.schema import discard_foreign_index
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.store.damage import LogDamage
 from nomemory.server.store.erasure import Erasure, Indexes
@@ -72,7 +72,7 @@ async def build_parts(
         supervisor.supervise(stack, "log-inspector", inspector.run, inspector.stop)
     position = record_position(store, directory.record, stack)
 
-    notice = rebuild_notice("lexical", was_discarded=discard_foreign_words(directory.lexical, position))
+    notice = rebuild_notice("lexical", was_discarded=discard_foreign_index(directory.lexical, position))
     lexical = open_index_in_log(store, damage, stack) or open_tantivy_index(
         settings, directory, store, committed.follow(), policy, threads, stack
     )

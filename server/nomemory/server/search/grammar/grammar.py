@@ -1,4 +1,4 @@
-"""The query grammar: text in, a tree out. docs/query-grammar.md describes it for people."""
+"""The query grammar: converts query text to a tree. docs/query-grammar.md is the reference."""
 
 from __future__ import annotations
 
@@ -8,26 +8,35 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nomemory.server.faults import Fault, Reason, Violation, field_fault
-from nomemory.server.search.grammar.parser import Chain, Clause, Mark, MarkKind, Operand, arrange, depth, scan
-from nomemory.server.search.grammar.question import as_question
-from nomemory.server.search.grammar.text_terms import TermSets, combined, exact, phrase, ranked
+from nomemory.server.search.grammar.parser import (
+    Chain,
+    Clause,
+    Operand,
+    QueryToken,
+    TokenKind,
+    build_clause,
+    nesting_depth,
+    split_query,
+)
+from nomemory.server.search.grammar.question import rank_as_question
+from nomemory.server.search.grammar.text_terms import TermSets, combine, exact_leaf, phrase_leaf, ranking_terms
 from nomemory.server.search.grammar.tree import AllOf, Leaf, Node, Query, Stream, all_of, any_of, count_terms
 from nomemory.text.analysis import streams
 from nomemory.text.normalisation import visible
 from nomemory.text.question_reading import QuestionReading
 
-_PARSED_KEPT = 256
-"""Queries that are cached: paging sends the same query again, and a recall repeats words."""
+_CACHED_QUERIES = 256
+"""Number of cached queries. Pages of a listing have the same query, and the searches of a recall are similar."""
 
 
-_OPERATORS = frozenset([MarkKind.AND, MarkKind.OR, MarkKind.NOT])
+_OPERATORS = frozenset([TokenKind.AND, TokenKind.OR, TokenKind.NOT])
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How complex a query may be: characters of its text, terms and phrases, levels of parentheses.
+    """Limits of a query: characters of the text, number of terms, nesting depth of parentheses.
 
-    A phrase counts as one term for every eight of its words, symbols or unspaced characters begun.
+    A phrase counts as one term per eight words, symbols or characters of unspaced scripts, rounded up.
     """
 
     chars: int
@@ -35,80 +44,79 @@ class Limits:
     depth: int
 
 
-@lru_cache(_PARSED_KEPT)
+@lru_cache(_CACHED_QUERIES)
 def parse(text: str, limits: Limits) -> Query:
-    """Read a query. Any text is a query: what cannot be an operator is text. Blank text is the empty query.
+    """Parse a query. Any text is valid: text that cannot be an operator is searched. Blank text is the empty query.
 
-    Takes time and memory O(n) in the length of the text. Recursion goes no deeper than the parentheses may nest, and
-    starts only after that was checked.
+    Takes time and memory O(n) in the length of the text. The nesting depth is checked before the recursion starts.
 
     Raises:
-        Fault: QUERY_TOO_COMPLEX, naming `query_text`, if a limit is exceeded.
+        Fault: QUERY_TOO_COMPLEX with the field `query_text`: a limit is exceeded.
     """
     if len(text) > limits.chars:
         raise _too_complex(f"is longer than {limits.chars} characters")
     text = visible(text)
-    marks = scan(text)
-    if not marks:
+    tokens = split_query(text)
+    if not tokens:
         return Query()
-    if depth(marks) > limits.depth:
+    if nesting_depth(tokens) > limits.depth:
         raise _too_complex(f"nests deeper than {limits.depth} levels")
-    root = _clause(arrange(iter(marks)), decides=False)
+    root = _clause(build_clause(iter(tokens)), is_exact=False)
     if count_terms(root) > limits.terms:
         frequent = _frequent_terms(text, limits.terms)
-        if not frequent or any(mark.kind is not MarkKind.WORD for mark in marks):
+        if not frequent or any(token.kind is not TokenKind.WORD for token in tokens):
             raise _too_complex(f"has more than {limits.terms} terms")
         return Query(any_of(frequent))
-    return _with_question(text, marks, Query(root))
+    return _rank_question(text, tokens, Query(root))
 
 
 def _frequent_terms(text: str, limit: int) -> list[Node]:
-    """Return the terms that occur most often in a text with too many of them, such as a pasted page."""
+    """Return the most frequent terms of a text with too many terms, such as a pasted page."""
     return [Leaf(Stream.TERMS, (term,)) for term, _ in Counter(streams(text).terms).most_common(limit)]
 
 
-def _with_question(text: str, marks: Sequence[Mark], query: Query) -> Query:
-    """Read words and phrases without operators as a question."""
-    if any(mark.kind in _OPERATORS for mark in marks):
+def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Query:
+    """Rank a query without operators as a question."""
+    if any(token.kind in _OPERATORS for token in tokens):
         return query
-    phrases = [phrase(mark.text) for mark in marks if mark.kind is MarkKind.PHRASE]
-    return as_question(QuestionReading(text), query, phrases)
+    phrases = [phrase_leaf(token.text) for token in tokens if token.kind is TokenKind.PHRASE]
+    return rank_as_question(QuestionReading(text), query, phrases)
 
 
 def _too_complex(description: str) -> Fault:
     return field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", description))
 
 
-def _clause(clause: Clause, *, decides: bool) -> Node:
-    """Resolve a clause. Under AND and NOT, text is taken exactly, because it decides what matches; the rest ranks."""
-    return any_of(_group(chains, decides=decides) for chains in clause)
+def _clause(clause: Clause, *, is_exact: bool) -> Node:
+    """Convert a clause. Operands of AND and NOT are matched exactly. Other words only affect the ranking."""
+    return any_of(_group(chains, is_exact=is_exact) for chains in clause)
 
 
-def _group(chains: Sequence[Chain], *, decides: bool) -> Node:
-    """Resolve operands side by side: any of them, without the negated ones."""
-    reading = combined(_reading(chain, decides=decides) for chain in chains)
-    refused = [node for node in reading.strong if isinstance(node, AllOf) and node.only_negates]
-    asked = [node for node in reading.strong if node not in refused] or reading.weak
-    return all_of([any_of(asked), *refused] if asked else refused)
+def _group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
+    """Convert adjacent operands: any of them matches, except the negated ones."""
+    terms = combine(_term_sets(chain, is_exact=is_exact) for chain in chains)
+    negations = [node for node in terms.strong if isinstance(node, AllOf) and node.only_negates]
+    alternatives = [node for node in terms.strong if node not in negations] or terms.weak
+    return all_of([any_of(alternatives), *negations] if alternatives else negations)
 
 
-def _reading(chain: Chain, *, decides: bool) -> TermSets:
+def _term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
     match chain:
-        case [Operand(Mark(MarkKind.WORD, word), negated=False)] if not decides:
-            return ranked(word)
+        case [Operand(QueryToken(TokenKind.WORD, word), negated=False)] if not is_exact:
+            return ranking_terms(word)
         case _:
-            return TermSets(strong=(_chain(chain, decides=decides),))
+            return TermSets(strong=(_chain(chain, is_exact=is_exact),))
 
 
-def _chain(chain: Chain, *, decides: bool) -> Node:
-    """Resolve operands that are joined by AND, or one alone."""
-    decides = decides or len(chain) > 1 or chain[0].negated
-    wanted = [_part(operand.part, decides=decides) for operand in chain if not operand.negated]
-    unwanted = [_part(operand.part, decides=decides) for operand in chain if operand.negated]
-    return all_of(wanted, unwanted)
+def _chain(chain: Chain, *, is_exact: bool) -> Node:
+    """Convert operands that are joined by AND, or a single operand."""
+    is_exact = is_exact or len(chain) > 1 or chain[0].negated
+    required = [_part(operand.part, is_exact=is_exact) for operand in chain if not operand.negated]
+    excluded = [_part(operand.part, is_exact=is_exact) for operand in chain if operand.negated]
+    return all_of(required, excluded)
 
 
-def _part(part: Mark | Clause, *, decides: bool) -> Node:
-    if isinstance(part, Mark):
-        return phrase(part.text) if part.kind is MarkKind.PHRASE else exact(part.text)
-    return _clause(part, decides=decides)
+def _part(part: QueryToken | Clause, *, is_exact: bool) -> Node:
+    if isinstance(part, QueryToken):
+        return phrase_leaf(part.text) if part.kind is TokenKind.PHRASE else exact_leaf(part.text)
+    return _clause(part, is_exact=is_exact)

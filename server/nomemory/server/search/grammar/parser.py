@@ -1,4 +1,4 @@
-"""The query parser: text becomes marks, every operator gets its operands, and marks become a tree."""
+"""The query parser: splits text into tokens, checks that operators have operands, and builds a tree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 
-class MarkKind(Enum):
-    """What a piece of a query is."""
+class TokenKind(Enum):
+    """The kind of a query token."""
 
     WORD = auto()
     PHRASE = auto()
@@ -21,45 +21,46 @@ class MarkKind(Enum):
     NOT = auto()
 
 
-class Mark(NamedTuple):
-    """A piece of a query; `text` is what it is read as if it is text (of a phrase: what is between the quotes)."""
+class QueryToken(NamedTuple):
+    """A token of a query. `text` is its literal text, for a phrase the text between the quotes."""
 
-    kind: MarkKind
+    kind: TokenKind
     text: str
 
 
 class _Delimiter(NamedTuple):
-    """A phrase or a parenthesis, which parts the bare text around it."""
+    """A phrase or a parenthesis, which separates the text around it."""
 
     start: int
     end: int
-    mark: Mark
+    token: QueryToken
 
 
-_OPERATORS = {"AND": MarkKind.AND, "OR": MarkKind.OR, "NOT": MarkKind.NOT}
-_BEGINS_OPERAND = frozenset([MarkKind.WORD, MarkKind.PHRASE, MarkKind.OPEN, MarkKind.NOT])
-_ENDS_OPERAND = frozenset([MarkKind.WORD, MarkKind.PHRASE, MarkKind.CLOSE])
+_OPERATORS = {"AND": TokenKind.AND, "OR": TokenKind.OR, "NOT": TokenKind.NOT}
+_BEGINS_OPERAND = frozenset([TokenKind.WORD, TokenKind.PHRASE, TokenKind.OPEN, TokenKind.NOT])
+_ENDS_OPERAND = frozenset([TokenKind.WORD, TokenKind.PHRASE, TokenKind.CLOSE])
 
 _QUOTED = re.compile(r'["＂“”„‟]([^"＂“”„‟]*)["＂“”„‟]|「([^「」]*)」|『([^『』]*)』')
-"""Any double quote closes any other. A corner bracket that another one follows is text: so nothing is read twice."""
+"""Any double quote closes any other. A corner bracket that is followed by another opening one is text, so matching
+takes linear time."""
 
 _OPENING, _CLOSING = "(（", ")）"
 _CHUNK = re.compile(r"\S+")
 _MINUSES = "-－"
 
 
-def scan(text: str) -> list[Mark]:
-    """Split a query into marks: balanced, and each operator with its operands. Nothing visible is lost."""
+def split_query(text: str) -> list[QueryToken]:
+    """Split a query into tokens with balanced parentheses and complete operators. All visible text is preserved."""
     phrases = list(_phrases(text))
-    delimiters = sorted([*phrases, *_groups(text, phrases)])
-    return _operable(list(_marks(text, delimiters)))
+    delimiters = sorted([*phrases, *_parentheses(text, phrases)])
+    return _drop_incomplete_operators(list(_tokens(text, delimiters)))
 
 
-def depth(marks: Sequence[Mark]) -> int:
-    """Return how deep the parentheses nest."""
+def nesting_depth(tokens: Sequence[QueryToken]) -> int:
+    """Return the maximum nesting depth of the parentheses."""
     deepest = level = 0
-    for mark in marks:
-        level += (mark.kind is MarkKind.OPEN) - (mark.kind is MarkKind.CLOSE)
+    for token in tokens:
+        level += (token.kind is TokenKind.OPEN) - (token.kind is TokenKind.CLOSE)
         deepest = max(deepest, level)
     return deepest
 
@@ -68,87 +69,89 @@ def _phrases(text: str) -> Iterator[_Delimiter]:
     for match in _QUOTED.finditer(text):
         quoted = match[match.lastindex or 0]
         if quoted.strip():
-            yield _Delimiter(match.start(), match.end(), Mark(MarkKind.PHRASE, quoted))
+            yield _Delimiter(match.start(), match.end(), QueryToken(TokenKind.PHRASE, quoted))
 
 
-def _groups(text: str, phrases: Sequence[_Delimiter]) -> Iterator[_Delimiter]:
-    """Find the pairs of parentheses outside phrases that have something between them."""
-    covered = list(text)
+def _parentheses(text: str, phrases: Sequence[_Delimiter]) -> Iterator[_Delimiter]:
+    """Yield the non-empty pairs of parentheses outside phrases."""
+    characters = list(text)
     for phrase in phrases:
-        covered[phrase.start : phrase.end] = "x" * (phrase.end - phrase.start)
-    waiting: list[int] = []
-    filled_until = -1
-    for place, character in enumerate(covered):
+        characters[phrase.start : phrase.end] = "x" * (phrase.end - phrase.start)
+    unclosed: list[int] = []
+    last_visible = -1
+    for index, character in enumerate(characters):
         if character in _OPENING:
-            waiting.append(place)
+            unclosed.append(index)
         elif character in _CLOSING:
-            opened = waiting.pop() if waiting else place
-            if opened < filled_until:
-                yield _Delimiter(opened, opened + 1, Mark(MarkKind.OPEN, text[opened]))
-                yield _Delimiter(place, place + 1, Mark(MarkKind.CLOSE, character))
+            opened = unclosed.pop() if unclosed else index
+            if opened < last_visible:
+                yield _Delimiter(opened, opened + 1, QueryToken(TokenKind.OPEN, text[opened]))
+                yield _Delimiter(index, index + 1, QueryToken(TokenKind.CLOSE, character))
         elif not character.isspace():
-            filled_until = place
+            last_visible = index
 
 
-def _marks(text: str, delimiters: Sequence[_Delimiter]) -> Iterator[Mark]:
+def _tokens(text: str, delimiters: Sequence[_Delimiter]) -> Iterator[QueryToken]:
     start = 0
     for delimiter in delimiters:
-        opens = delimiter.mark.kind is not MarkKind.CLOSE
-        yield from _bare(text[start : delimiter.start], touches_operand=opens)
-        yield delimiter.mark
+        opens = delimiter.token.kind is not TokenKind.CLOSE
+        yield from _words(text[start : delimiter.start], touches_operand=opens)
+        yield delimiter.token
         start = delimiter.end
-    yield from _bare(text[start:], touches_operand=False)
+    yield from _words(text[start:], touches_operand=False)
 
 
-def _bare(text: str, *, touches_operand: bool) -> Iterator[Mark]:
-    """Read text without phrases and parentheses; one of them may follow it without a space."""
+def _words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
+    """Split text without phrases and parentheses. If `touches_operand`, one of them follows without a space."""
     for chunk in _CHUNK.finditer(text):
         word = chunk[0]
         operator = _OPERATORS.get(unicodedata.normalize("NFKC", word))
         if operator:
-            yield Mark(operator, word)
+            yield QueryToken(operator, word)
         elif _negates(word, touches_operand=touches_operand and chunk.end() == len(text)):
-            yield Mark(MarkKind.NOT, word[0])
+            yield QueryToken(TokenKind.NOT, word[0])
             if len(word) > 1:
-                yield Mark(MarkKind.WORD, word[1:])
+                yield QueryToken(TokenKind.WORD, word[1:])
         else:
-            yield Mark(MarkKind.WORD, word)
+            yield QueryToken(TokenKind.WORD, word)
 
 
 def _negates(word: str, *, touches_operand: bool) -> bool:
-    """Return whether a word begins with the minus that negates: right before a phrase, a group or a word with content.
+    """Return whether a word starts with a negating minus, which is directly followed by a phrase, group or real word.
 
-    `--help`, `-_-` and a minus on its own are text.
+    `--help`, `-_-` and a single minus are text.
     """
     if word[0] not in _MINUSES:
         return False
-    rest = word[1:]
-    if not rest:
+    operand = word[1:]
+    if not operand:
         return touches_operand
-    return rest[0] not in _MINUSES and not all(unicodedata.category(character).startswith("P") for character in rest)
+    return operand[0] not in _MINUSES and not all(
+        unicodedata.category(character).startswith("P") for character in operand
+    )
 
 
-def _operable(marks: list[Mark]) -> list[Mark]:
-    """Turn the operators that have no operand into words: first the binary ones, then NOT from the right."""
-    for place, mark in enumerate(marks):
-        if mark.kind in (MarkKind.AND, MarkKind.OR) and not (
-            _kind(marks, place - 1) in _ENDS_OPERAND and _kind(marks, place + 1) in _BEGINS_OPERAND
+def _drop_incomplete_operators(tokens: list[QueryToken]) -> list[QueryToken]:
+    """Convert operators without operands to words: first the binary ones, then NOT from right to left."""
+    for index, token in enumerate(tokens):
+        if token.kind in (TokenKind.AND, TokenKind.OR) and not (
+            _kind(tokens, index - 1) in _ENDS_OPERAND and _kind(tokens, index + 1) in _BEGINS_OPERAND
         ):
-            marks[place] = Mark(MarkKind.WORD, mark.text)
-    for place, mark in reversed(list(enumerate(marks))):
-        if mark.kind is MarkKind.NOT and _kind(marks, place + 1) not in _BEGINS_OPERAND:
-            marks[place] = Mark(MarkKind.WORD, mark.text)
-    return marks
+            tokens[index] = QueryToken(TokenKind.WORD, token.text)
+    for index, token in reversed(list(enumerate(tokens))):
+        if token.kind is TokenKind.NOT and _kind(tokens, index + 1) not in _BEGINS_OPERAND:
+            tokens[index] = QueryToken(TokenKind.WORD, token.text)
+    return tokens
 
 
-def _kind(marks: Sequence[Mark], place: int) -> MarkKind | None:
-    return marks[place].kind if 0 <= place < len(marks) else None
+def _kind(tokens: Sequence[QueryToken], index: int) -> TokenKind | None:
+    return tokens[index].kind if 0 <= index < len(tokens) else None
 
 
 class Operand(NamedTuple):
-    """A word, a phrase or what stands between parentheses; it may be negated."""
+    """A word, a phrase or a group in parentheses, which may be negated."""
 
-    part: Mark | Clause
+    part: QueryToken | Clause
     negated: bool
 
 
@@ -156,27 +159,27 @@ Chain = list[Operand]
 """Operands joined by AND."""
 
 Clause = list[list[Chain]]
-"""Groups joined by OR; in a group, chains stand side by side."""
+"""Groups joined by OR. A group consists of adjacent chains without an operator between them."""
 
 
-def arrange(marks: Iterator[Mark]) -> Clause:
-    """Build the tree of marks in which every operator has its operands. Recursion goes as deep as the parentheses."""
+def build_clause(tokens: Iterator[QueryToken]) -> Clause:
+    """Build the tree of tokens whose operators have operands. The recursion depth is the nesting depth."""
     clause: Clause = [[]]
     joins = negated = False
-    for mark in marks:
-        match mark.kind:
-            case MarkKind.CLOSE:
+    for token in tokens:
+        match token.kind:
+            case TokenKind.CLOSE:
                 break
-            case MarkKind.AND:
+            case TokenKind.AND:
                 joins = True
-            case MarkKind.OR:
+            case TokenKind.OR:
                 clause.append([])
-            case MarkKind.NOT:
+            case TokenKind.NOT:
                 negated = not negated
             case _:
                 if not joins:
                     clause[-1].append([])
-                part = arrange(marks) if mark.kind is MarkKind.OPEN else mark
+                part = build_clause(tokens) if token.kind is TokenKind.OPEN else token
                 clause[-1][-1].append(Operand(part, negated))
                 joins = negated = False
     return clause

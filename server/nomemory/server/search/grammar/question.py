@@ -1,37 +1,43 @@
-"""Reading a text without operators as a person's question: what it asks counts more than what it says beside it."""
+"""Ranking of queries that are natural-language questions: terms of the sentences that ask have a higher weight."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nomemory.server.search.grammar.text_terms import combined, ranked
+from nomemory.server.search.grammar.text_terms import combine, ranking_terms
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost
 from nomemory.text.names import naming_terms
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.question_words import without_asking_words
 
 _QUESTION_MAX_CHARS: Final = 4_000
-"""A longer text is not read as a question."""
+"""Longer texts are not analyzed as questions."""
 
 
-def as_question(reading: QuestionReading, query: Query, phrases: Iterable[Leaf]) -> Query:
-    """Return a query that ranks the asked words above the others; its phrases always count in full.
+def rank_as_question(reading: QuestionReading, query: Query, phrases: Iterable[Leaf]) -> Query:
+    """Return the query with lower weights for terms outside the sentences that ask, except phrases, and with boosts.
 
-    Neither changes which messages match. A text without a question counts as a whole.
+    The set of matches does not change. If no sentence asks, all terms keep their weights.
     """
     text = reading.text
     if query.is_uniform or len(text) > _QUESTION_MAX_CHARS:
         return query
     words = " ".join(map(without_asking_words, reading.sentences)).split() if reading.asks else []
-    downweighted = _not_asked(query.leaves, words, phrases) if words and words != text.split() else frozenset[Leaf]()
+    downweighted = (
+        _outside_question(query.leaves, words, phrases) if words and words != text.split() else frozenset[Leaf]()
+    )
     return Query(query.root, downweighted, tuple(_boosts(reading)), by_class=True)
 
 
-def _not_asked(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
-    """Return the leaves that are in no sentence that asks, or only say there that it asks."""
-    asked = {*phrases, *combined(map(ranked, words)).strong}
-    return frozenset(leaf for leaf in leaves if leaf not in asked) if asked.intersection(leaves) else frozenset()
+def _outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
+    """Return the leaves that are not content words of a sentence that asks."""
+    in_question = {*phrases, *combine(map(ranking_terms, words)).strong}
+    return (
+        frozenset(leaf for leaf in leaves if leaf not in in_question)
+        if in_question.intersection(leaves)
+        else frozenset()
+    )
 
 
 def _boosts(reading: QuestionReading) -> Iterable[SpeakerBoost]:

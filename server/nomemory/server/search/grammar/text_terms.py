@@ -1,4 +1,4 @@
-"""The terms of text in a query that is no operator."""
+"""Terms of the text in a query."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from nomemory.text.analysis import Kind, Token, terms, tokenise
 from nomemory.text.stems import stems
 from nomemory.text.stop_words import CLITICS, CONTRACTED, STOP_WORDS
 
-_OF_WORD = frozenset("#@%&*/\\_")
-"""Punctuation that belongs to the word it stands at. The rest belongs to the sentence, and is dropped at the ends."""
+_WORD_PUNCTUATION = frozenset("#@%&*/\\_")
+"""Punctuation that is part of an adjacent word. Other punctuation is removed at the ends of a word."""
 
 
 _BREAKS = frozenset("，、。；？！…·｡､")
-"""Punctuation that parts words even without a space. (Not the full-width colon and stop: they stand in 5：30.)"""
+"""Punctuation that separates words even without a space, except the full-width colon and period, as in 5：30."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermSets:
-    """The terms of text that only ranks. The `weak` ones, such as stop words, count where there is no strong one."""
+    """Terms that only affect the ranking. `weak` terms, such as stop words, are used if there are no others."""
 
     strong: tuple[Node, ...] = ()
     weak: tuple[Node, ...] = ()
 
 
-def combined(term_sets: Iterable[TermSets]) -> TermSets:
-    """Return the terms of several texts side by side."""
+def combine(term_sets: Iterable[TermSets]) -> TermSets:
+    """Combine the terms of several texts."""
     sets = list(term_sets)
     return TermSets(
         tuple(node for terms_of_text in sets for node in terms_of_text.strong),
@@ -37,32 +37,34 @@ def combined(term_sets: Iterable[TermSets]) -> TermSets:
     )
 
 
-def phrase(text: str) -> Leaf:
-    """Read a text literally: every token of it, in order. The text must not be blank."""
+def phrase_leaf(text: str) -> Leaf:
+    """Return a leaf of all tokens of a text, in order. The text must not be blank."""
     return _literal(tokenise(text))
 
 
-def exact(word: str) -> Leaf:
-    """Read a bare word that decides about a match (under AND and NOT): a word by its stem, all else literally."""
-    tokens = _trimmed(tokenise(word))
-    if len(tokens) == 1 and _ranks(tokens[0]):
+def exact_leaf(word: str) -> Leaf:
+    """Return the leaf of a word that determines matches (operands of AND and NOT): a stem, or the literal tokens."""
+    tokens = _trim(tokenise(word))
+    if len(tokens) == 1 and _is_content_word(tokens[0]):
         return _stem(tokens[0])
     return _literal(tokens)
 
 
-def ranked(word: str) -> TermSets:
-    """Read a bare word that ranks: runs of unspaced script by their pairs, the knots between them as they are."""
-    return combined(_pairs(run) if kind is Kind.CHARACTER else _knot(run) for kind, run in _runs(tokenise(word), word))
+def ranking_terms(word: str) -> TermSets:
+    """Return the terms of a word that affects the ranking: pairs of characters in unspaced scripts, and words."""
+    return combine(
+        _pairs(run) if kind is Kind.CHARACTER else _word_terms(run) for kind, run in _runs(tokenise(word), word)
+    )
 
 
 def _runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[Kind, list[Token]]]:
-    """Part a word into runs of characters, knots of words and symbols, and the punctuation that breaks them."""
+    """Split a word into runs of characters, runs of words and symbols, and separating punctuation."""
 
-    def place(token: Token) -> tuple[Kind, bool]:
+    def group(token: Token) -> tuple[Kind, bool]:
         kind = Kind.CHARACTER if token.kind is Kind.CHARACTER else Kind.WORD
         return kind, word[token.start] in _BREAKS
 
-    for (kind, _), run in groupby(tokens, place):
+    for (kind, _), run in groupby(tokens, group):
         yield kind, list(run)
 
 
@@ -72,30 +74,32 @@ def _pairs(run: Sequence[Token]) -> TermSets:
     return TermSets(strong=tuple(Leaf(Stream.TERMS, (term.text,)) for term in terms(run)))
 
 
-def _knot(knot: Sequence[Token]) -> TermSets:
-    """Read words and symbols without a space between them: a lone word, a possessive, C++, an address, an emoji."""
-    core = _trimmed(knot)
+def _word_terms(run: Sequence[Token]) -> TermSets:
+    """Return the terms of words and symbols without spaces: a word, a possessive, C++, an address, an emoji."""
+    core = _trim(run)
     if _is_weak(core):
         return TermSets(weak=(_literal(core),))
-    if _ranks(core[0]) and (len(core) == 1 or _is_possessive(core)):
+    if _is_content_word(core[0]) and (len(core) == 1 or _is_possessive(core)):
         return TermSets(strong=(_stem(core[0]),))
     return TermSets(strong=(_literal(core),))
 
 
-def _trimmed(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Drop the sentence's punctuation at both ends, unless only punctuation would be left."""
+def _trim(tokens: Sequence[Token]) -> Sequence[Token]:
+    """Remove punctuation at both ends, unless the word consists of punctuation only."""
     if all(map(_is_punctuation, tokens)):
         return tokens
-    kept = [place for place, token in enumerate(tokens) if token.text in _OF_WORD or not _is_punctuation(token)]
-    return tokens[kept[0] : kept[-1] + 1]
+    indexes = [
+        index for index, token in enumerate(tokens) if token.text in _WORD_PUNCTUATION or not _is_punctuation(token)
+    ]
+    return tokens[indexes[0] : indexes[-1] + 1]
 
 
-def _ranks(token: Token) -> bool:
+def _is_content_word(token: Token) -> bool:
     return token.kind is Kind.WORD and token.text not in STOP_WORDS
 
 
 def _is_weak(core: Sequence[Token]) -> bool:
-    """Return whether a knot is nothing but stop words and punctuation, or a contraction of them (don't, I'm)."""
+    """Return whether a word consists of stop words and punctuation, or is a contraction (don't, I'm)."""
     return _is_contraction(core) or all(token.text in STOP_WORDS or _is_punctuation(token) for token in core)
 
 

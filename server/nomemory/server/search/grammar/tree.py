@@ -1,4 +1,4 @@
-"""A parsed query: what must, may and must not be found."""
+"""The syntax tree of a parsed query."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from enum import Enum
 from functools import cached_property
 
 _TOKENS_PER_TERM = 8
-"""Looking up a phrase costs by its length: a limit on terms has to bound that too."""
+"""Tokens of a phrase that count as one term, because the cost of a phrase grows with its length."""
 
 
 VERSION = 2
-"""Version of the parser. Raise it when a text gets other leaves or weights: older cursors then no longer fit."""
+"""Version of the parser. Increment it when a text gets different leaves or weights, to invalidate older cursors."""
 
 _DOWNWEIGHT = 1 / 8
-"""Weight factor of a leaf outside the sentences that ask."""
+"""Weight factor of a leaf that occurs only outside the sentences that ask."""
 
 
 class Stream(Enum):
-    """Which of the two streams of the analysis a leaf looks into; the values name the index's fields."""
+    """The stream of the text analysis in which a leaf is searched. The values are the names of the index fields."""
 
     CHARS = "chars"
     TERMS = "terms"
@@ -28,7 +28,7 @@ class Stream(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Tokens that stand one after the other. Several tokens are found in the stream CHARS only."""
+    """A term or a phrase. A phrase of several tokens is searched in the stream CHARS only."""
 
     stream: Stream
     tokens: tuple[str, ...]
@@ -36,20 +36,20 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Matches where everything wanted does and nothing unwanted. With nothing wanted: whatever is not unwanted."""
+    """Matches if all required nodes match and no excluded node matches. Without required nodes, only excludes."""
 
-    wanted: tuple[Node, ...] = ()
-    unwanted: tuple[Node, ...] = ()
+    required: tuple[Node, ...] = ()
+    excluded: tuple[Node, ...] = ()
 
     @property
     def only_negates(self) -> bool:
-        """Whether it only excludes."""
-        return not self.wanted and bool(self.unwanted)
+        """Whether the node has excluded nodes only."""
+        return not self.required and bool(self.excluded)
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Matches where at least one part does. There are at least two."""
+    """Matches if at least one of its parts matches. It has at least two parts."""
 
     parts: tuple[Node, ...]
 
@@ -60,9 +60,9 @@ EVERYTHING = AllOf()
 
 @dataclass(frozen=True, slots=True)
 class SpeakerBoost:
-    """Raises the score of messages whose sender has one of these terms in their name; without names, of the user's.
+    """Raises the score of messages by authors with one of these terms in their name; without names, by the user.
 
-    A boost never matches a message by itself.
+    A boost does not make a message match.
     """
 
     names: tuple[str, ...] = ()
@@ -70,14 +70,14 @@ class SpeakerBoost:
 
 @dataclass(frozen=True)
 class Query:
-    """A parsed query. A match scores the sum of the weights of the leaves and boosts that it has.
+    """A parsed query. The score of a match is the sum of the weights of its leaves and boosts.
 
     Attributes:
-        root: the condition that a message has to match.
-        downweighted: leaves that stand beside the question, and count less.
-        boosts: speaker boosts; only the first one that applies to some message of the user counts.
-        by_class: whether the score is multiplied by the weight of the message's class: it is where a text is words and
-            phrases side by side.
+        root: the condition on messages.
+        downweighted: leaves outside the sentences that ask, which have a lower weight.
+        boosts: speaker boosts; only the first boost that applies to any message of the user counts.
+        by_class: whether the score is multiplied by the weight of the message class. True for queries without
+            operators.
     """
 
     root: Node = EVERYTHING
@@ -87,51 +87,51 @@ class Query:
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The leaves that score, each once, in the order of the text."""
-        return tuple(dict.fromkeys(_scoring(self.root)))
+        """The distinct leaves that contribute to the score, in the order of the text."""
+        return tuple(dict.fromkeys(_scoring_leaves(self.root)))
 
     def factor(self, leaf: Leaf) -> float:
-        """Return the factor by which the IDF of a leaf is multiplied."""
+        """Return the factor of the IDF of a leaf."""
         return _DOWNWEIGHT if leaf in self.downweighted else 1.0
 
     @property
     def is_empty(self) -> bool:
-        """Whether it neither asks for nor excludes anything."""
+        """Whether the query has no conditions."""
         return self.root == EVERYTHING
 
     @cached_property
     def is_uniform(self) -> bool:
-        """Whether all matches score the same, which is then the sum of all weights: time alone orders them."""
-        return _uniform(self.root)
+        """Whether all matches have the same score, the sum of all weights, so that only time orders them."""
+        return _is_uniform(self.root)
 
     @cached_property
     def is_union(self) -> bool:
-        """Whether every message with a leaf matches, and no other."""
+        """Whether the query matches exactly the messages with at least one leaf."""
         return self.root == any_of(self.leaves)
 
 
-def all_of(wanted: Iterable[Node], unwanted: Iterable[Node] = ()) -> Node:
-    """Join nodes by AND and NOT, in the simplest form that matches and scores the same."""
-    demanded, refused = list(wanted), list[Node]()
-    for node in unwanted:
+def all_of(required: Iterable[Node], excluded: Iterable[Node] = ()) -> Node:
+    """Combine nodes by AND and NOT, in the simplest equivalent form with the same scores."""
+    positive, negative = list(required), list[Node]()
+    for node in excluded:
         if isinstance(node, AllOf) and node.only_negates:
-            demanded.append(any_of(node.unwanted))
+            positive.append(any_of(node.excluded))
         else:
-            refused.append(node)
-    required: dict[Node, None] = {}
-    for node in demanded:
+            negative.append(node)
+    distinct: dict[Node, None] = {}
+    for node in positive:
         if isinstance(node, AllOf):
-            required |= dict.fromkeys(node.wanted)
-            refused += node.unwanted
+            distinct |= dict.fromkeys(node.required)
+            negative += node.excluded
         else:
-            required[node] = None
-    if len(required) == 1 and not refused:
-        return next(iter(required))
-    return AllOf(tuple(required), tuple(dict.fromkeys(refused)))
+            distinct[node] = None
+    if len(distinct) == 1 and not negative:
+        return next(iter(distinct))
+    return AllOf(tuple(distinct), tuple(dict.fromkeys(negative)))
 
 
 def any_of(parts: Iterable[Node]) -> Node:
-    """Join nodes, at least one, by OR, in the simplest form that matches the same; what is there twice counts once."""
+    """Combine at least one node by OR, in the simplest equivalent form without duplicates."""
     flat: dict[Node, None] = {}
     for part in parts:
         flat |= dict.fromkeys(part.parts if isinstance(part, AnyOf) else (part,))
@@ -139,44 +139,44 @@ def any_of(parts: Iterable[Node]) -> Node:
 
 
 def requires_leaf(node: Node) -> bool:
-    """Return whether every match has one of the node's leaves: a node that only negates may match any message."""
+    """Return whether every match contains a leaf of the node. False for nodes that only exclude."""
     match node:
         case Leaf():
             return True
-        case AllOf(wanted):
-            return any(map(requires_leaf, wanted))
+        case AllOf(required):
+            return any(map(requires_leaf, required))
         case AnyOf(parts):
             return all(map(requires_leaf, parts))
 
 
 def count_terms(node: Node) -> int:
-    """Count what there is to look up, wanted and unwanted: a leaf is one term for every eight tokens begun."""
+    """Count the terms to look up, including excluded ones. A leaf counts as one term per eight tokens, rounded up."""
     match node:
         case Leaf(tokens=tokens):
             return math.ceil(len(tokens) / _TOKENS_PER_TERM)
-        case AllOf(wanted, unwanted):
-            return sum(map(count_terms, (*wanted, *unwanted)))
+        case AllOf(required, excluded):
+            return sum(map(count_terms, (*required, *excluded)))
         case AnyOf(parts):
             return sum(map(count_terms, parts))
 
 
-def _scoring(node: Node) -> Iterator[Leaf]:
+def _scoring_leaves(node: Node) -> Iterator[Leaf]:
     match node:
         case Leaf():
             yield node
-        case AllOf(wanted):
-            for child in wanted:
-                yield from _scoring(child)
+        case AllOf(required):
+            for child in required:
+                yield from _scoring_leaves(child)
         case AnyOf(parts):
             for child in parts:
-                yield from _scoring(child)
+                yield from _scoring_leaves(child)
 
 
-def _uniform(node: Node) -> bool:
+def _is_uniform(node: Node) -> bool:
     match node:
         case Leaf():
             return True
-        case AllOf(wanted):
-            return all(map(_uniform, wanted))
+        case AllOf(required):
+            return all(map(_is_uniform, required))
         case AnyOf():
-            return not any(True for _ in _scoring(node))
+            return not any(True for _ in _scoring_leaves(node))

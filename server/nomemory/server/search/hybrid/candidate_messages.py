@@ -19,7 +19,7 @@ from nomemory.server.search.hybrid.message_features import Features, content_of,
 from nomemory.server.search.speakers import main_speakers
 from nomemory.text.analysis import streams
 from nomemory.text.attachments import without_attachments
-from nomemory.text.names import beginning
+from nomemory.text.names import name_prefix
 
 _MAX_REPLY_GAP_US: Final = 30 * 60 * 1_000_000
 """Maximum time between a message and the message that follows it in the same conversation."""
@@ -156,7 +156,7 @@ class Timeline:
     @cached_property
     def concrete(self) -> Flags:
         """Whether a message contains a number, a title, or a name that is not an author's."""
-        authors = set(map(beginning, self.speakers))
+        authors = set(map(name_prefix, self.speakers))
         return np.array([not feature.names <= authors for feature in self.features], dtype=np.bool_)
 
     @cached_property

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.metadata_hashes import Entry
-from nomemory.text.asking import ends_asking, only_asks
 from nomemory.text.attachments import without_attachments
-from nomemory.text.names import beginning
-from nomemory.text.temporal_cues import tells_when
+from nomemory.text.names import name_prefix
+from nomemory.text.question_detection import ends_in_question, only_asks
+from nomemory.text.temporal_cues import temporal_cue_score
 from nomemory.v1 import message_pb2
 
 _NO_METADATA: Final[frozenset[Entry]] = frozenset()
@@ -106,10 +106,10 @@ def extract_features(logged: LoggedMessage) -> Features:
         intern(chat.conversation_id),
         frozenset(chat.metadata.items()) if chat.metadata else _NO_METADATA,
         len(content),
-        ends_with_question=ends_asking(text.rstrip()[-_ENDING_CHARS:]),
+        ends_with_question=ends_in_question(text.rstrip()[-_ENDING_CHARS:]),
         only_asks=only_asks(leading_text),
         names=_names(leading_text),
-        time_cue=tells_when(leading_text),
+        time_cue=temporal_cue_score(leading_text),
     )
 
 
@@ -125,4 +125,4 @@ def leading_content(logged: LoggedMessage) -> str:
 
 def _names(text: str) -> frozenset[str]:
     matches = _NAME_OR_NUMBER.findall(text)
-    return frozenset(intern(beginning(name.strip('"“'))) for name in matches) if matches else _NO_NAMES
+    return frozenset(intern(name_prefix(name.strip('"“'))) for name in matches) if matches else _NO_NAMES

@@ -10,7 +10,7 @@ from typing import Final
 
 from nomemory.text.analysis import streams
 from nomemory.text.language import Language, language_of
-from nomemory.text.names import beginning, beginnings, without_speakers
+from nomemory.text.names import name_prefix, name_prefixes, without_speakers
 from nomemory.text.query_parts import select_parts
 from nomemory.text.question_reading import QuestionReading
 from nomemory.text.question_words import without_asking_words
@@ -102,8 +102,8 @@ def _first_clause(sentence: str) -> str:
 
 
 def _mentioned_speakers(text: str, speakers: Sequence[str]) -> Iterable[str]:
-    prefixes = beginnings(_WORD.findall(text.lower()))
-    return (name for name in speakers if beginning(name) in prefixes or _name_pattern(name).search(text))
+    prefixes = name_prefixes(_WORD.findall(text.lower()))
+    return (name for name in speakers if name_prefix(name) in prefixes or _name_pattern(name).search(text))
 
 
 @lru_cache(_CACHED_PATTERNS)

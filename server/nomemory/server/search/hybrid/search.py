@@ -281,7 +281,7 @@ class HybridSearch:
 
     async def _is_lagging(self, space: VectorSpace, user_id: str, latest: int) -> bool:
         lexical_lags = self.lexical.lags and await self.lexical.applied(user_id) < latest
-        return lexical_lags or await space.progress.behind(user_id, latest)
+        return lexical_lags or await space.progress.is_lagging(user_id, latest)
 
     async def _semantic_search(
         self,

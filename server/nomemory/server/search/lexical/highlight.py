@@ -1,4 +1,4 @@
-"""Highlights: where in a message a query matched, and the snippet that shows most of it."""
+"""Highlights: the positions of matches in a message, and the snippet with the most matches."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from nomemory.text.analysis import Kind, Term, Token, terms, tokenise
 from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise
 
 _MARKED = regex.compile(rf"[{COMBINING}{INVISIBLE}\u1100-\u11FF\u3099\u309A]", regex.V1)
-"""What may trail a character, or be part of one that is spelled in parts: accents, invisibles, jamo, voicing marks."""
+"""Characters that combine with the previous one: accents, invisible characters, jamo, voicing marks."""
 
 _CHUNK = regex.compile(r"\S+", regex.V1)
-"""No token and no term reaches over a space."""
+"""Text between spaces. No token or term contains a space."""
 
-_END = "\n"
-"""No token has it."""
+_DELIMITER = "\n"
+"""A character that no token contains."""
 
-_CHUNKS_KEPT = 8192
-_KEPT_CHARS = 32
-"""Longer chunks are seldom met again."""
+_CACHED_CHUNKS = 8192
+_MAX_CACHED_CHARS = 32
+"""Longer chunks rarely repeat."""
 
 
-def plain(text: str) -> str | None:
-    """Return a text as it is compared, if each of its characters stands for itself; else None."""
+def normalize_plain(text: str) -> str | None:
+    """Return the normalized text; None if it has combining characters, which change offsets."""
     normal = normalise(text)
     return None if _MARKED.search(normal) else normal
 
 
-def places(normal: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Return where the terms of a plain text are that are wanted, as `terms` of `tokenise` does, in any order."""
-    pairs = [term for term in wanted if _is_pair(term)]
+def find_terms(normal: str, query_terms: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the query terms in a normalized text without combining characters, in any order."""
+    pairs = [term for term in query_terms if _is_pair(term)]
     for pair in pairs:
         at = normal.find(pair)
         while at >= 0:
             yield at, at + len(pair)
             at = normal.find(pair, at + 1)
-    if len(pairs) < len(wanted):
+    if len(pairs) < len(query_terms):
         for chunk in _CHUNK.finditer(normal):
             start, text = chunk.start(), chunk[0]
-            for term in _kept_words(text) if len(text) <= _KEPT_CHARS else _words(text):
-                if term.text in wanted:
+            for term in _cached_words(text) if len(text) <= _MAX_CACHED_CHARS else _words(text):
+                if term.text in query_terms:
                     yield start + term.start, start + term.end
 
 
-@lru_cache(_CHUNKS_KEPT)
+@lru_cache(_CACHED_CHUNKS)
 def _is_pair(term: str) -> bool:
-    """Return whether a term is two characters that touch; else it is a word."""
+    """Return whether a term is a pair of adjacent characters, as opposed to a word."""
     return [token.kind for token in tokenise(term)] == [Kind.CHARACTER, Kind.CHARACTER]
 
 
@@ -60,7 +60,7 @@ def _words(chunk: str) -> tuple[Term, ...]:
     return tuple(term for term in terms(tokenise(chunk)) if not _is_pair(term.text))
 
 
-_kept_words = lru_cache(_CHUNKS_KEPT)(_words)
+_cached_words = lru_cache(_CACHED_CHUNKS)(_words)
 
 
 class Span(NamedTuple):
@@ -72,7 +72,13 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """The matches, in order, none touching another; and the snippet. `truncated`: there may be more matches."""
+    """The highlights of a message.
+
+    Attributes:
+        spans: the matches, in order; they neither overlap nor touch.
+        snippet: the range of the snippet.
+        truncated: whether there may be more matches.
+    """
 
     spans: tuple[Span, ...]
     snippet: Span
@@ -80,36 +86,36 @@ class Highlight:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """How far a highlight goes: the characters of a content that are looked at, and the spans that are given."""
+class HighlightLimits:
+    """Limits of a highlight: the characters that are analyzed, and the spans that are returned."""
 
     chars: int
     spans: int
 
 
-def highlight(content: str, query: Query, snippet_chars: int, extent: Extent) -> Highlight:
-    """Find what the query asks for, never what it refuses. O(extent · phrases), offsets are those of the original.
+def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightLimits) -> Highlight:
+    """Find the matches of the query's terms and phrases, without excluded ones. Offsets refer to the original text.
 
-    The snippet has at most `snippet_chars` (at least 1) characters. It is all of a short content, else the part
-    with the most of the given spans, the first of several, cut between tokens where that is possible.
+    The snippet has at most `snippet_chars` (at least 1) characters: the whole content if it is short, otherwise the
+    first part with the most spans, cut between tokens if possible. The run time is O(limits.chars * phrases).
     """
-    found = _merged(sorted(_found(content, query.leaves, extent.chars)))
-    spans = found[: extent.spans]
-    snippet = _snippet(content, spans, snippet_chars, extent.chars)
-    return Highlight(tuple(spans), snippet, len(content) > extent.chars or len(found) > len(spans))
+    matches = _merge(sorted(_find_matches(content, query.leaves, limits.chars)))
+    spans = matches[: limits.spans]
+    snippet = _snippet(content, spans, snippet_chars, limits.chars)
+    return Highlight(tuple(spans), snippet, len(content) > limits.chars or len(matches) > len(spans))
 
 
-def _found(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
-    """Return what matches within the first characters, in any order."""
+def _find_matches(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
+    """Return the matches in the first `chars` characters, in any order."""
     has_phrases = any(leaf.stream is Stream.CHARS for leaf in leaves)
-    normal = None if has_phrases or len(content) > chars else plain(content)
+    normal = None if has_phrases or len(content) > chars else normalize_plain(content)
     if normal is None:
         return _matches(_whole_tokens(content, chars), leaves)
-    return (Span(start, end) for start, end in places(normal, {leaf.tokens[0] for leaf in leaves}))
+    return (Span(start, end) for start, end in find_terms(normal, {leaf.tokens[0] for leaf in leaves}))
 
 
 def _whole_tokens(content: str, chars: int) -> list[Token]:
-    """Return the tokens that end before the content is cut off: one at the cut might go on behind it."""
+    """Return the tokens of the first `chars` characters, without a token that the limit cuts off."""
     tokens = tokenise(content[:chars])
     return tokens[:-1] if len(content) > chars and tokens and tokens[-1].end == chars else tokens
 
@@ -126,22 +132,22 @@ def _matches(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[Span]:
 
 
 def _occurrences(texts: Sequence[str], phrase: tuple[str, ...]) -> Iterator[int]:
-    """Return where a phrase begins, overlapping itself too."""
-    joined, wanted = _line_each(texts), _line_each(phrase)
-    place, seen = 0, 0
-    at = joined.find(wanted)
+    """Yield the index of the first token of each occurrence of a phrase. Occurrences may overlap."""
+    joined, needle = _delimited(texts), _delimited(phrase)
+    index, counted = 0, 0
+    at = joined.find(needle)
     while at >= 0:
-        place, seen = place + joined.count(_END, seen, at), at
-        yield place
-        at = joined.find(wanted, at + 1)
+        index, counted = index + joined.count(_DELIMITER, counted, at), at
+        yield index
+        at = joined.find(needle, at + 1)
 
 
-def _line_each(texts: Iterable[str]) -> str:
-    return f"{_END}{_END.join(texts)}{_END}"
+def _delimited(texts: Iterable[str]) -> str:
+    return f"{_DELIMITER}{_DELIMITER.join(texts)}{_DELIMITER}"
 
 
-def _merged(spans: Iterable[Span]) -> list[Span]:
-    """Join sorted spans that overlap or touch."""
+def _merge(spans: Iterable[Span]) -> list[Span]:
+    """Merge sorted spans that overlap or touch."""
     merged: list[Span] = []
     for span in spans:
         if merged and span.start <= merged[-1].end:
@@ -151,7 +157,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def _snippet(content: str, spans: Sequence[Span], chars: int, looked_at: int) -> Span:
+def _snippet(content: str, spans: Sequence[Span], chars: int, analyzed_chars: int) -> Span:
     if len(content) <= chars:
         return Span(0, len(content))
     shown = _densest(spans, chars)
@@ -159,30 +165,30 @@ def _snippet(content: str, spans: Sequence[Span], chars: int, looked_at: int) ->
         return Span(shown.start, shown.start + chars)
     start = max(0, min(shown.start - (chars - (shown.end - shown.start)) // 2, len(content) - chars))
     window = Span(start, start + chars)
-    return _between_tokens(_near(content, window, looked_at), window, shown)
+    return _align_to_tokens(_tokens_near(content, window, analyzed_chars), window, shown)
 
 
-def _near(content: str, window: Span, looked_at: int) -> list[Span]:
-    """Return where tokens stand, all those that begin or end in a window: no token reaches over a space."""
-    if len(content) > looked_at:
-        return [Span(token.start, token.end) for token in _whole_tokens(content, looked_at)]
+def _tokens_near(content: str, window: Span, analyzed_chars: int) -> list[Span]:
+    """Return the ranges of tokens, including all that overlap a window. Tokens do not contain spaces."""
+    if len(content) > analyzed_chars:
+        return [Span(token.start, token.end) for token in _whole_tokens(content, analyzed_chars)]
     first, end = content.rfind(" ", 0, window.start) + 1, content.find(" ", window.end)
     tokens = tokenise(content[first : end if end >= 0 else len(content)])
     return [Span(first + token.start, first + token.end) for token in tokens]
 
 
 def _densest(spans: Sequence[Span], chars: int) -> Span:
-    """Return the part, beginning with a span, that holds the most whole ones."""
+    """Return the range of at most `chars` characters that starts at a span and contains the most complete spans."""
     ends = [span.end for span in spans]
-    counts = [bisect_right(ends, span.start + chars) - place for place, span in enumerate(spans)]
+    counts = [bisect_right(ends, span.start + chars) - index for index, span in enumerate(spans)]
     if not counts:
         return Span(0, 0)
     best = counts.index(max(counts))
     return Span(spans[best].start, spans[best + max(1, counts[best]) - 1].end)
 
 
-def _between_tokens(tokens: Sequence[Span], window: Span, shown: Span) -> Span:
-    """Narrow a window so that it cuts no token, but keep what is to be shown."""
+def _align_to_tokens(tokens: Sequence[Span], window: Span, shown: Span) -> Span:
+    """Shrink a window to token boundaries, without cutting off `shown`."""
     first = bisect_left(tokens, window.start, key=lambda token: token.start)
     last = bisect_right(tokens, window.end, key=lambda token: token.end) - 1
     if last < first:

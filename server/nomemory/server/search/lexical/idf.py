@@ -1,7 +1,7 @@
 """Term weights: the inverse document frequency within one user's messages.
 
 Tantivy's own BM25 counts documents over all users, so another user's writes would move a user's scores. Weights are
-rounded to 1/64, so that their sums are exact in 32 bits, whatever their order.
+multiples of 1/64, so that their sums are exact in 32 bits in any order.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import compress, count
 from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Query
 
 _STEPS = 64
-"""Weights are whole numbers of 1/64."""
+"""Weights are multiples of 1/64."""
 
 _BOOST = 0.4
-"""Weight of a speaker boost, as a share of the sum of all term weights. It is at most the greatest of them."""
+"""Weight of a speaker boost, as a share of the sum of all term weights. The maximum is the largest term weight."""
 
 
 def query_weights(
@@ -26,10 +26,10 @@ def query_weights(
 
     Args:
         query: the query.
-        messages: number of the user's messages.
+        messages: the number of messages of the user.
         frequencies: the document frequency of each leaf within the user.
-        has_speaker: whether any message gets each speaker boost. Only the first one that does has a weight; the rest
-            is not iterated.
+        has_speaker: whether each speaker boost applies to any message. Only the first boost that does has a weight;
+            later items are not evaluated.
     """
     if not query.leaves:
         return ()
@@ -44,18 +44,18 @@ def query_weights(
 
 
 def estimated_shares(query: Query, weights: Sequence[float]) -> dict[Leaf, float]:
-    """Estimate the share of the user's messages that have each leaf: an IDF is about ln(messages / frequency)."""
+    """Estimate the share of the user's messages that contain each leaf, from IDF ≈ ln(messages / frequency)."""
     leaves = zip(query.leaves, weights, strict=False)
     return {leaf: math.exp(-weight / query.factor(leaf)) for leaf, weight in leaves}
 
 
 def estimated_share(node: Node, shares: Mapping[Leaf, float]) -> float:
-    """Estimate the share of the user's messages that match a node, as if leaves were independent."""
+    """Estimate the share of the user's messages that match a node, assuming independent leaves."""
     match node:
         case Leaf():
             return shares[node]
-        case AllOf(wanted):
-            return math.prod(estimated_share(child, shares) for child in wanted)
+        case AllOf(required):
+            return math.prod(estimated_share(child, shares) for child in required)
         case AnyOf(parts):
             return min(1.0, sum(estimated_share(part, shares) for part in parts))
 
@@ -65,5 +65,5 @@ def _idf(messages: int, frequency: int) -> float:
 
 
 def _rounded(weight: float) -> float:
-    """Round a weight so that sums are exact in 32 bits, but never to 0."""
+    """Round a weight to a multiple of 1/64, at least 1/64."""
     return max(1, round(weight * _STEPS)) / _STEPS

@@ -43,15 +43,15 @@ class RankPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LexicalSearch:
-    """A search for one page.
+    """A search for one page of hits.
 
     Attributes:
         user_id: whose messages are searched.
         query: the parsed query.
-        ranking: what `LexicalIndex.freeze` returned at the first page. Versions after `ranking.applied` do not match.
-        filter: a further condition on the messages.
-        start: where the page begins; None: with the best hit.
-        limit: the least number of hits to return, if there are as many.
+        ranking: the result of `LexicalIndex.freeze` at the first page. Versions after `ranking.applied` do not match.
+        filter: an additional condition on the messages.
+        start: the position at which the page starts; None: the best hit.
+        limit: the number of hits to return, if there are enough; ties can exceed it.
     """
 
     user_id: str
@@ -63,13 +63,13 @@ class LexicalSearch:
 
 
 class LexicalHit(NamedTuple):
-    """A version of a message that matches.
+    """A matching version of a message.
 
     Attributes:
         score: its score.
         ts_us: its time.
-        sequence: its sequence in the log, which may have deleted it since.
-        message: the message itself where the index is part of the log, else None.
+        sequence: its sequence in the log. The log may have deleted it.
+        message: the message if the index is part of the log, otherwise None.
     """
 
     score: float
@@ -80,9 +80,9 @@ class LexicalHit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """The document frequency of a term within a user, and the sequences of the versions that have it.
+    """The document frequency of a term within a user, and the sequences of the versions that contain it.
 
-    There are no sequences where the frequency exceeds the limit that was asked for.
+    `sequences` is empty if the frequency exceeds the requested limit.
     """
 
     count: int
@@ -90,19 +90,19 @@ class Posting:
 
 
 class IndexUnusableError(Exception):
-    """The index cannot be read: it has to be built anew from the log."""
+    """The index cannot be read and must be rebuilt from the message log."""
 
 
 class LexicalIndex(Protocol):
-    """Finds words and phrases in one user's messages. Belongs to one event loop.
+    """Searches one user's messages for terms and phrases. Use an index from one event loop only.
 
-    An index keeps nothing between the pages of a listing: `freeze` is called at its first page, and what it returns is
-    passed to `search` for every page.
+    An index stores no state between pages. Call `freeze` for the first page of a listing and pass its result to
+    `search` for every page.
     """
 
     @property
     def lags(self) -> bool:
-        """Whether the index may lag behind the log. Where it never does, nobody needs to call `applied`."""
+        """Whether the index can lag behind the log. If False, `applied` need not be called."""
 
     async def applied(self, user_id: str) -> int:
         """Return the sequence up to which the index contains every change of a user.
@@ -111,30 +111,30 @@ class LexicalIndex(Protocol):
         """
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
-        """Return the weights of a query and the window of its matches, as of now.
+        """Return the weights of a query and the window of its matches, for the current state.
 
-        They depend on this user's messages alone. Weights are multiples of 1/64, so that sums are exact in 32 bits. A
-        query without leaves has no weights.
+        The result depends on this user's messages only. Weights are multiples of 1/64, so that sums are exact in 32
+        bits. A query without leaves has no weights.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
 
     async def search(self, search: LexicalSearch) -> list[LexicalHit]:
-        """Return the best hits from `search.start` on, by score and `ts` descending.
+        """Return the best hits from `search.start`, by score and `ts` descending.
 
-        A score is the sum of the weights of the leaves and boosts that a message has, times the weight of its class
-        where `Query.by_class`. Where `Query.is_uniform` it is the sum of all weights.
+        A score is the sum of the weights of the leaves and boosts that match, multiplied by the weight of the message
+        class if `Query.by_class`. If `Query.is_uniform`, the score is the sum of all weights.
 
-        Hits with the same score and `ts` are never separated, so there may be more than `search.limit`. Fewer than
-        `search.limit` means that there are no more. A limit below 1 returns nothing.
+        Hits with the same score and `ts` are never separated, so there may be more than `search.limit`. Fewer hits
+        than `search.limit` are returned only at the end. A limit below 1 returns no hits.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
         """
 
     async def total(self, user_id: str, message_filter: Filter) -> int:
-        """Count the messages of a user that a filter admits.
+        """Count the messages of a user that pass a filter.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
@@ -150,10 +150,10 @@ class LexicalIndex(Protocol):
         """
 
     async def refresh(self) -> None:
-        """Take the latest commit into view. Cheap if there is none, and nothing to do where the index never lags.
+        """Make the latest commit visible to searches. Does nothing if there is no new commit.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE if it cannot be read; the view stays as it was.
+            Fault: INDEX_UNAVAILABLE: the commit cannot be read. Searches continue to use the previous one.
         """
 
     async def close(self) -> None:
@@ -161,11 +161,11 @@ class LexicalIndex(Protocol):
 
 
 class LexicalProgress(Protocol):
-    """The writing side of the lexical index, whichever process it is in."""
+    """The progress of the process that writes the lexical index."""
 
     @property
     def applied(self) -> int:
-        """The sequence up to which everything is committed."""
+        """The sequence up to which all changes are committed."""
 
     async def erase_deleted(self) -> None:
-        """Remove from the index's files everything that was deleted and applied by now."""
+        """Remove all deleted content from the files of the index, as far as the deletions have been applied."""

@@ -1,8 +1,8 @@
-"""The window of a ranked search: the messages that are ranked where very many match.
+"""The ranking window: the subset of messages that is ranked if a query has very many matches.
 
-Where more than about `WINDOW` messages match, one half of the window has those with the terms that weigh most, as many
-terms as together are in no more messages than that. The other half has the newest messages. A window is chosen at the
-first page and is a condition on messages from then on, so later pages rank the same messages.
+If more than about `WINDOW` messages match, half of the window consists of the messages with the rarest terms, as many
+terms as fit. The other half consists of the newest messages. The window is selected at the first page and is then a
+condition on messages, so later pages rank the same messages.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from nomemory.server.search.grammar.tree import Leaf, Query
 from nomemory.server.search.lexical.idf import estimated_share
 
 WINDOW: Final = 10_000
-"""Number of messages that a search ranks at most, but for messages of the same microsecond, which are not separated."""
+"""Maximum number of ranked messages. Messages with equal timestamps are not separated, so there may be more."""
 
 
 class RankingWindow(NamedTuple):
-    """A condition: a message has one of the terms that weigh most, or was sent at or after a time.
+    """A condition: a message contains one of the terms with the highest weights, or is not older than a time.
 
     Attributes:
-        terms: number of those terms.
-        since_us: the time.
+        terms: the number of terms.
+        since_us: the time, in microseconds since the epoch.
     """
 
     terms: int
@@ -31,12 +31,12 @@ class RankingWindow(NamedTuple):
 
 
 def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> bool:
-    """Return whether about more messages match than a window holds.
+    """Return whether the estimated number of matches exceeds the window.
 
     Args:
         query: the query.
         frequencies: the document frequency of each leaf within the user.
-        messages: number of the user's messages.
+        messages: the number of messages of the user.
     """
     if query.is_uniform or messages <= WINDOW:
         return False
@@ -45,13 +45,13 @@ def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> b
 
 
 def count_window_terms(query: Query, weights: Sequence[float], frequencies: Sequence[int]) -> int:
-    """Return how many of the terms that weigh most are together in at most half a window of messages."""
+    """Return how many of the terms with the highest weights fit into half a window."""
     frequency = dict(zip(query.leaves, frequencies, strict=True))
-    cumulated = accumulate(frequency[leaf] for leaf in window_terms(query, weights, len(query.leaves)))
-    return sum(messages <= WINDOW // 2 for messages in cumulated)
+    cumulative = accumulate(frequency[leaf] for leaf in window_terms(query, weights, len(query.leaves)))
+    return sum(messages <= WINDOW // 2 for messages in cumulative)
 
 
 def window_terms(query: Query, weights: Sequence[float], terms: int) -> list[Leaf]:
-    """Return a number of terms, those that weigh most."""
+    """Return the `terms` leaves with the highest weights."""
     weight = dict(zip(query.leaves, weights, strict=False))
     return sorted(query.leaves, key=weight.__getitem__, reverse=True)[:terms]

@@ -14,7 +14,7 @@ from nomemory.server.search.semantic.protocol import VectorSearch
 class VectorProgress(Protocol):
     """The progress of a vector index, per user."""
 
-    async def behind(self, user_id: str, sequence: int) -> bool:
+    async def is_lagging(self, user_id: str, sequence: int) -> bool:
         """Return whether a change of this user up to `sequence` may not be in the index yet."""
 
     def poll(self) -> None:

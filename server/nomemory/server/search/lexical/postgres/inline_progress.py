@@ -1,19 +1,19 @@
-"""The progress of an index that is part of the log's own tables."""
+"""The progress of a lexical index that is part of the message log."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_EVERYTHING: Final = 2**63 - 1
+_MAX_SEQUENCE: Final = 2**63 - 1
 
 
 class InlineLexicalProgress:
-    """Implements LexicalProgress of an index that is part of the log."""
+    """Implements LexicalProgress for an index in the tables of the message log."""
 
     @property
     def applied(self) -> int:
-        """A sequence beyond all others: what the log has committed is searchable."""
-        return _EVERYTHING
+        """The maximum sequence, because every commit of the log is searchable at once."""
+        return _MAX_SEQUENCE
 
     async def erase_deleted(self) -> None:
-        """Do nothing: what the log deletes from its tables is deleted from this index."""
+        """Do nothing, because the log deletes the columns of the index with the message."""

@@ -1,4 +1,4 @@
-"""The lexical index in PostgreSQL: part of the message log's own tables, and so up to date with every write."""
+"""The lexical index in PostgreSQL: columns of the message table, so it is always up to date."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from nomemory.server.store.retention import RetentionPolicy
 if TYPE_CHECKING:
     import asyncpg
 
-_SIZES_KEPT: Final = 16_384
-"""Number of users whose approximate number of messages is cached: it decides how a search runs, not what it finds."""
+_CACHED_SIZES: Final = 16_384
+"""Number of users whose approximate message count is cached. The count affects the query plan, not the result."""
 
 _SEQUENCE: Final = "SELECT latest_sequence FROM users WHERE bucket = $1 AND user_id = $2"
 
 
 class PostgresLexicalIndex:
-    """Implements LexicalIndex over the tables of a log in PostgreSQL.
+    """Implements LexicalIndex with the tables of a message log in PostgreSQL.
 
-    Each call is one round trip; `freeze` is two where more messages match than a window holds.
+    Each call takes one round trip. `freeze` takes two if the matches exceed the ranking window.
 
     Args:
-        pool: connections to it, which the index does not close.
-        retention: which messages have expired; they are not found.
-        damage: told of damaged messages.
+        pool: the connection pool. The index does not close it.
+        retention: the retention policy; expired messages are not returned.
+        damage: records damaged messages.
     """
 
     lags: Final = False
@@ -54,10 +54,10 @@ class PostgresLexicalIndex:
         self._pool = pool
         self._retention = retention or RetentionPolicy()
         self._damage = damage or LogDamage()
-        self._sizes = LRUCache[str, int](_SIZES_KEPT)
+        self._sizes = LRUCache[str, int](_CACHED_SIZES)
 
     async def applied(self, user_id: str) -> int:
-        """Return the sequence of the latest change to this user's messages: everything is searchable."""
+        """Return the sequence of the latest change of this user's messages. All changes are searchable."""
         rows = await self._fetch(Statement(_SEQUENCE, (bucket_of(user_id), user_id)))
         return int(rows[0][0]) if rows else 0
 
@@ -73,10 +73,10 @@ class PostgresLexicalIndex:
         return ranking._replace(window=RankingWindow(terms, rows[0][0])) if rows else ranking
 
     async def search(self, search: LexicalSearch) -> list[LexicalHit]:
-        """Return the best hits from `search.start` on, with their messages.
+        """Return the best hits from `search.start`, with their messages.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE, or STORAGE_UNAVAILABLE if one of the messages is damaged.
+            Fault: INDEX_UNAVAILABLE, or STORAGE_UNAVAILABLE if a message is damaged.
         """
         if search.limit < 1:
             return []
@@ -100,7 +100,7 @@ class PostgresLexicalIndex:
         return hits
 
     async def total(self, user_id: str, message_filter: Filter) -> int:
-        """Count the messages of a user that a filter admits."""
+        """Count the messages of a user that pass a filter."""
         rows = await self._fetch(count_statement(user_id, message_filter))
         return int(rows[0][0])
 
@@ -114,20 +114,20 @@ class PostgresLexicalIndex:
         return [Posting(int(count), _sequences(count, sequences, max_sequences)) for count, sequences in rows]
 
     async def refresh(self) -> None:
-        """Do nothing: the view never lags."""
+        """Do nothing, because the index never lags."""
 
     async def close(self) -> None:
-        """Do nothing: whoever opened the pool closes it."""
+        """Do nothing, because the owner of the pool closes it."""
 
     async def _fetch(self, statement: Statement) -> list[asyncpg.Record]:
-        with _answering():
+        with _translate_errors():
             async with self._pool.connection() as connection:
                 return await connection.fetch(statement.text, *statement.values)
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
-    """Turn errors of the database into a fault that says when to retry. Their words stay here."""
+def _translate_errors() -> Iterator[None]:
+    """Raise database errors as INDEX_UNAVAILABLE with a retry delay. The original message is not exposed."""
     try:
         yield
     except ERRORS as error:

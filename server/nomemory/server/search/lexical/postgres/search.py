@@ -1,4 +1,4 @@
-"""A search as one statement of PostgreSQL, in the order that `LexicalIndex.search` promises."""
+"""The SQL statement of a search, with the order and ties of `LexicalIndex.search`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import requires_leaf
 from nomemory.server.search.lexical.idf import estimated_share, estimated_shares
 from nomemory.server.search.lexical.message_class import CLASSES, class_weight
-from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, all_hold, any_holds
+from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, conjunction, disjunction
 from nomemory.server.search.lexical.protocol import LexicalSearch, RankPosition
 from nomemory.server.search.lexical.window import RankingWindow, window_terms
 from nomemory.server.store.conditions import Expiry
@@ -17,10 +17,10 @@ from nomemory.server.store.postgres.rows import POSTGRES
 from nomemory.server.store.retention import RetentionPolicy
 
 FEW: Final = 256
-"""Number of messages of a user that are read in a row sooner than looked up."""
+"""Maximum number of messages of a user for which a scan costs less than an index lookup."""
 
 _UNKNOWN_USER: Final = 100_000
-"""Assumed number of messages of a user whose number is not known."""
+"""Assumed message count of a user whose count is not cached."""
 
 _COLUMNS: Final = "ts_us, sequence, message_id, wire, checksum"
 _CLASS_WEIGHTS: Final = ",".join(str(class_weight(number)) for number in CLASSES)
@@ -28,12 +28,12 @@ _CLASS_WEIGHT: Final = f"('{{{_CLASS_WEIGHTS}}}'::float8[])[get_byte(tokens, 0) 
 
 
 class MatchingRows:
-    """Writes the conditions on the rows that a search matches.
+    """Builds the conditions on the rows that match a search.
 
     Args:
         search: the search.
-        retention: which messages have expired.
-        messages: number of the user's messages, about; None: unknown.
+        retention: the retention policy.
+        messages: the approximate number of messages of the user; None: unknown.
     """
 
     def __init__(self, search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> None:
@@ -48,23 +48,23 @@ class MatchingRows:
         self._messages = _UNKNOWN_USER if messages is None else messages
 
     def by_time(self, until_us: int | None) -> str:
-        """Return the condition on the matches up to a time, for a statement that takes the newest of them.
+        """Return the condition on the matches up to a time, for a statement that selects the newest ones.
 
-        Rows are read in the order of time where that finds a page sooner than a lookup finds all matches.
+        Rows are scanned in time order if that is expected to fill a page sooner than an index lookup of all matches.
         """
         share = self._share()
         in_order = self._limit < share * share * self._messages  # limit / share rows, or share * messages
         bounds = [] if until_us is None else [f"ts_us <= {self.values.bind(until_us, 'bigint')}"]
-        return all_hold([self._source(until_us, in_order=in_order), self._matches(), *bounds, *self._admitted()])
+        return conjunction([self._source(until_us, in_order=in_order), self._matches(), *bounds, *self._admitted()])
 
     def in_window(self) -> str:
         """Return the condition on the matches in the window.
 
-        Where every message with a leaf matches, rows without any leaf may be among them.
+        For a union of leaves, the rows may include messages without any leaf.
         """
         source = self._window(self._ranking.window) if self._ranking.window else self._source()
         matches = [] if self._query.is_union else [self._matches()]
-        return all_hold([source, *matches, *self._admitted()])
+        return conjunction([source, *matches, *self._admitted()])
 
     def retracted_by(self) -> str:
         """Return the expression for the id of the message that retracted a row."""
@@ -74,7 +74,7 @@ class MatchingRows:
         root = self._query.root
         if in_order or self._messages <= FEW or not requires_leaf(root):
             return self.conditions.in_time(self._filter, until_us)
-        return all_hold([self.conditions.lookup(root), self.conditions.of_user()])
+        return conjunction([self.conditions.lookup(root), self.conditions.of_user()])
 
     def _window(self, window: RankingWindow) -> str:
         conditions = self.conditions
@@ -82,8 +82,8 @@ class MatchingRows:
         leaves = window_terms(self._query, self._ranking.weights, window.terms)
         if not leaves:
             return newest
-        terms = all_hold([conditions.lookup_any(leaves), any_holds(map(conditions.matches, leaves))])
-        return all_hold([any_holds([newest, terms]), conditions.of_user()])
+        terms = conjunction([conditions.lookup_any(leaves), disjunction(map(conditions.matches, leaves))])
+        return conjunction([disjunction([newest, terms]), conditions.of_user()])
 
     def _matches(self) -> str:
         return self.conditions.matches(self._query.root)
@@ -99,15 +99,15 @@ class MatchingRows:
 
 
 def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> Statement | None:
-    """Return the statement of a search, or None if it has no hits.
+    """Return the statement of a search, or None if the search has no hits.
 
-    Its rows have the score, `ts_us`, sequence, id, wire and checksum of a hit, and the id of the message that retracted
-    it, in any order.
+    The rows are the hits, in any order, with the columns score, `ts_us`, sequence, id, encoded message, checksum, and
+    the id of the retracting message.
 
     Args:
         search: the search.
-        retention: which messages have expired.
-        messages: number of the user's messages, about; None: unknown.
+        retention: the retention policy.
+        messages: the approximate number of messages of the user; None: unknown.
     """
     query, best = search.query, sum(search.ranking.weights, start=0.0)
     if query.is_uniform and search.start and search.start.score < best:
@@ -118,13 +118,13 @@ def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages
 
 
 def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> Statement:
-    """Return the statement for the time since which half a window of the messages was sent that a filter admits.
+    """Return the statement for the timestamp of the oldest of the newest `window / 2` messages that pass a filter.
 
-    It has one row if there are more such messages than the window holds, else none.
+    It returns one row if more messages than the window pass the filter, otherwise none.
     """
     values = Values()
     conditions = Conditions(user_id, values)
-    admitted = all_hold([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
+    admitted = conjunction([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
     return Statement(
         f"SELECT (array_agg(ts_us ORDER BY ts_us DESC))[{values.bind(window // 2, 'integer')}] FROM ("
         f"SELECT ts_us FROM messages WHERE {admitted} ORDER BY ts_us DESC LIMIT {values.bind(window + 1, 'bigint')}"
@@ -134,7 +134,7 @@ def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> 
 
 
 def _newest(rows: MatchingRows, search: LexicalSearch, score: float) -> str:
-    """Return the newest matches, all of which have one score."""
+    """Return the subquery of the newest matches, all with the same score."""
     until_us = search.start.ts_us if search.start and search.start.score == score else None
     return (
         f"SELECT {rows.values.bind(score, 'float8')} AS score, {_COLUMNS} FROM messages"
@@ -144,32 +144,32 @@ def _newest(rows: MatchingRows, search: LexicalSearch, score: float) -> str:
 
 
 def _best(rows: MatchingRows, search: LexicalSearch) -> str:
-    """Return the best matches of the window."""
+    """Return the subquery of the best matches in the window."""
     query, weights, conditions = search.query, search.ranking.weights, rows.conditions
     leaves = _sum(rows.values, zip(map(conditions.matches, query.leaves), weights, strict=False))
     boosts = zip(query.boosts, weights[len(query.leaves) :], strict=True)
     boosted = _sum(rows.values, ((conditions.boosted(boost), weight) for boost, weight in boosts if weight))
     class_weight = _CLASS_WEIGHT if query.by_class else "1::float8"
     scored = (
-        f"SELECT {_COLUMNS}, {leaves} AS found, {boosted} AS boosted, {class_weight} AS class_weight"
+        f"SELECT {_COLUMNS}, {leaves} AS matched, {boosted} AS boosted, {class_weight} AS class_weight"
         f" FROM messages WHERE {rows.in_window()} OFFSET 0"
     )
-    score = "(found + boosted) * class_weight"
-    page = [*(["found > 0"] if query.is_union else []), *_from(rows.values, score, search.start)]
+    score = "(matched + boosted) * class_weight"
+    page = [*(["matched > 0"] if query.is_union else []), *_from(rows.values, score, search.start)]
     return (
-        f"SELECT {score} AS score, {_COLUMNS} FROM ({scored}) AS scored WHERE {all_hold(page)}"
+        f"SELECT {score} AS score, {_COLUMNS} FROM ({scored}) AS scored WHERE {conjunction(page)}"
         f" ORDER BY score DESC, ts_us DESC FETCH FIRST ({rows.values.bind(search.limit, 'bigint')}) ROWS WITH TIES"
     )
 
 
 def _sum(values: Values, parts: Iterable[tuple[str, float]]) -> str:
-    """Return the sum of the weights of the conditions that hold."""
-    cases = (f"CASE WHEN {holds} THEN {values.bind(weight, 'float8')} ELSE 0 END" for holds, weight in parts)
+    """Return the expression for the sum of the weights of the conditions that are true."""
+    cases = (f"CASE WHEN {condition} THEN {values.bind(weight, 'float8')} ELSE 0 END" for condition, weight in parts)
     return " + ".join(["0::float8", *cases])
 
 
 def _from(values: Values, score: str, start: RankPosition | None) -> Iterator[str]:
-    """Return the condition on the scored rows of a page that begins at a position."""
+    """Yield the condition that limits the scored rows to a page that starts at a position."""
     if start:
         position = f"({values.bind(start.score, 'float8')}, {values.bind(start.ts_us, 'bigint')})"
         yield f"({score}, ts_us) <= {position}"

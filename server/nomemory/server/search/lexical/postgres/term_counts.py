@@ -1,7 +1,7 @@
-"""Document frequencies and postings within one user, as statements of PostgreSQL.
+"""SQL statements for document frequencies and postings within one user.
 
-Of a user with very many messages, the frequency of a frequent term is extrapolated from the latest ones: to count all
-of them would take longer than the search. So a frequency depends on nothing but the user's own messages.
+For users with very many messages, the frequencies of frequent terms are extrapolated from the newest messages, because
+an exact count would take longer than the search. A frequency depends on the user's own messages only.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Final
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost, Stream
-from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, all_hold
+from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, conjunction
 from nomemory.server.search.lexical.postgres.token_columns import TermPredicate, boost_predicates, leaf_predicate
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.postgres.rows import users_clause
 
-SAMPLED_FROM: Final = 8192
-"""Number of messages of a user above which frequent terms are not counted in all of them."""
+SAMPLING_THRESHOLD: Final = 8192
+"""Number of messages of a user above which the frequencies of frequent terms are extrapolated."""
 
 SAMPLE: Final = 1024
-"""Number of the latest messages, in which they are counted then."""
+"""Number of the newest messages in the sample."""
 
 FREQUENT: Final = 32
-"""Number of those that have a frequent term, at least."""
+"""Minimum number of messages in the sample that contain a frequent term."""
 
 
 _CONTAINS: Final = "position(predicate.needle IN {messages}.tokens) > 0"
@@ -38,13 +38,13 @@ WITH owner AS MATERIALIZED (
   FROM users WHERE bucket = $2 AND user_id = $1
 ), latest AS MATERIALIZED (
   SELECT role, tokens FROM messages WHERE bucket = $2 AND user_id = $1 ORDER BY ts_us DESC, message_id DESC
-  LIMIT (SELECT CASE WHEN messages > {SAMPLED_FROM} THEN {SAMPLE} ELSE 0 END FROM owner)
+  LIMIT (SELECT CASE WHEN messages > {SAMPLING_THRESHOLD} THEN {SAMPLE} ELSE 0 END FROM owner)
 )
 SELECT owner.sequence, owner.messages, ARRAY(
-  SELECT CASE WHEN sample.found >= {FREQUENT} THEN sample.found * owner.messages / {SAMPLE}
+  SELECT CASE WHEN sample.matches >= {FREQUENT} THEN sample.matches * owner.messages / {SAMPLE}
     ELSE (SELECT count(*) FROM messages WHERE {_HAS}) END
   FROM unnest($3::text[], $4::bytea[]) WITH ORDINALITY AS predicate (keys, needle, ordinal),
-    LATERAL (SELECT count(*) AS found FROM latest WHERE {_CONTAINS.format(messages="latest")}) AS sample
+    LATERAL (SELECT count(*) AS matches FROM latest WHERE {_CONTAINS.format(messages="latest")}) AS sample
   ORDER BY predicate.ordinal
 ) AS counts, {{boosts}} AS boosted FROM owner
 """
@@ -74,7 +74,8 @@ WITH latest AS MATERIALIZED (
   SELECT CASE WHEN is_small THEN 0 ELSE ({{total}}) END AS messages FROM whole
 ), predicates AS MATERIALIZED (
   SELECT lookups.*, coalesce(found.number, 0) AS sampled, found.sequences, whole.is_small,
-    total.messages <= {SAMPLED_FROM} AS is_counted, coalesce(found.number, 0) * total.messages / {SAMPLE} AS likely
+    total.messages <= {SAMPLING_THRESHOLD} AS is_counted, coalesce(found.number, 0) * total.messages / {SAMPLE} AS
+    likely
   FROM lookups LEFT JOIN found USING (ordinal) CROSS JOIN whole CROSS JOIN total
 )
 SELECT CASE WHEN is_small THEN sampled WHEN every.is_exact THEN every.number
@@ -94,10 +95,9 @@ FROM predicates AS predicate CROSS JOIN LATERAL (
 
 
 def frequencies_statement(user_id: str, query: Query) -> Statement:
-    """Return the statement of one row: the user's latest sequence, number of messages, and document frequencies.
+    """Return the statement for a user's latest sequence, number of messages, and document frequencies, in one row.
 
-    The last two columns are the frequency of each leaf, and whether any message gets each speaker boost. Great
-    frequencies may be extrapolated from the latest messages.
+    The last two columns are arrays: the frequency of each leaf, and whether each speaker boost applies to any message.
     """
     predicates = [leaf_predicate(user_id, leaf) for leaf in query.leaves]
     values: list[object] = [user_id, bucket_of(user_id), *_columns(predicates)]
@@ -106,16 +106,16 @@ def frequencies_statement(user_id: str, query: Query) -> Statement:
 
 
 def count_statement(user_id: str, message_filter: Filter) -> Statement:
-    """Return the statement that counts the messages that a filter admits."""
+    """Return the statement that counts the messages that pass a filter."""
     values = Values()
     conditions = Conditions(user_id, values)
     return Statement(_COUNT.format(admitted=_admitted(conditions, message_filter)), values.all)
 
 
 def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int) -> Statement:
-    """Return the statement of one row for each term: its frequency, and its sequences.
+    """Return the statement with one row per term: the frequency, and the sequences.
 
-    The sequences may be more than `max_sequences`, or NULL.
+    The sequences can be NULL or more than `max_sequences`.
     """
     values = Values()
     conditions = Conditions(user_id, values)
@@ -128,7 +128,7 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
     return Statement(
         _POSTINGS.format(
             admitted=admitted,
-            looked_up=all_hold([conditions.of_user(), *conditions.admitted(message_filter)]),
+            looked_up=conjunction([conditions.of_user(), *conditions.admitted(message_filter)]),
             total=total,
             keys=values.bind([predicate.keys[0] for predicate in predicates], "bigint[]"),
             needles=values.bind([predicate.needle for predicate in predicates], "bytea[]"),
@@ -139,7 +139,7 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
 
 
 def _admitted(conditions: Conditions, message_filter: Filter) -> str:
-    return all_hold([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
+    return conjunction([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
 
 
 def _boosts_any(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
@@ -151,6 +151,6 @@ def _boosts_any(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
 
 
 def _columns(predicates: Sequence[TermPredicate]) -> tuple[list[str], list[bytes]]:
-    """Return the keys of each predicate, as text, because their numbers differ, and the needles."""
+    """Return the keys of each predicate as array literals, because their lengths differ, and the needles."""
     keys = [f"{{{','.join(map(str, predicate.keys))}}}" for predicate in predicates]
     return keys, [predicate.needle for predicate in predicates]

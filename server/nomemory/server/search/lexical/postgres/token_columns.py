@@ -1,9 +1,9 @@
-"""The columns of a message in PostgreSQL that lexical search reads: keys for the index, and tokens that decide.
+"""Columns of the message table for lexical search: `keys`, which has a GIN index, and `tokens`, which is exact.
 
-A key is a hash of a user and a text. Where a message has it, a token, a term or a pair of neighbours of that message
-is this text, but for a collision, so the tokens are compared, too. The tokens hold the message's class, then every
-token in order, then the terms, then those of the sender's name. Each of these is between bytes that no text has,
-another one for each of the three.
+A key is a hash of a user and a text. The text is a token, a term, or a pair of adjacent tokens of the message. Because
+of hash collisions, a search also compares `tokens`. It consists of the message class, all tokens in order, the terms,
+and the terms of the author's name. Each text is enclosed in separators, bytes that do not occur in UTF-8. Tokens, terms
+and names have different separators.
 """
 
 from __future__ import annotations
@@ -23,41 +23,35 @@ from nomemory.text.analysis import streams
 from nomemory.text.names import name_terms
 
 WORDS_VERSION: Final = 1
-"""Version of the columns. Raise it with the analysis: what is stored then has to be made anew."""
+"""Version of the columns. Increment it when the text analysis changes; stored columns must then be migrated."""
 
 _KEY_BYTES: Final = 8
 _NAMES: Final = b"\xfd"
 _SEPARATORS: Final = {Stream.CHARS: b"\xff", Stream.TERMS: b"\xfe"}
-"""The separators of tokens and of terms. UTF-8 has none of these bytes."""
+"""The separators of tokens and terms. These bytes do not occur in UTF-8."""
 
 _FIRST_UNSPACED: Final = "\u0e00"
-"""Scripts that are written without spaces begin here. Others do, too: that makes keys, and changes no answer."""
+"""First code point of scripts without spaces. Other scripts in this range only add keys and do not affect results."""
 
-_USERS_KEPT: Final = 4096
+_CACHED_USERS: Final = 4096
 
 
 class TokenColumns(NamedTuple):
-    """The columns of a message: a number of 64 bits for each text that finds it, and its tokens, which decide."""
+    """The columns of a message: 64-bit keys, and the encoded tokens."""
 
     keys: Sequence[int]
     tokens: bytes
 
 
 class TermPredicate(NamedTuple):
-    """How the index finds a leaf or a name: a message that has it has all of the keys, and `needle` in its tokens.
-
-    One that has `needle` in its tokens has it, whatever its keys are.
-    """
+    """The condition for a leaf or a name: `tokens` contains `needle`. Every such message has all of the keys."""
 
     keys: list[int]
     needle: bytes
 
 
 def token_columns(message: Message) -> TokenColumns:
-    """Return the columns that are stored with a message. They depend on nothing but the message.
-
-    The keys are distinct, and the first byte of the tokens is the message's class.
-    """
+    """Return the columns of a message: distinct keys, and tokens that start with the message class."""
     tokens, terms = streams(message.content)
     names = name_terms(message.name)
     texts = chain(map(_bytes, {*tokens, *terms, *_pairs(tokens)}), map(_name, names))
@@ -71,18 +65,18 @@ def token_columns(message: Message) -> TokenColumns:
 
 
 def leaf_predicate(user_id: str, leaf: Leaf) -> TermPredicate:
-    """Return how a leaf is found among the messages of a user."""
+    """Return the predicate of a leaf for the messages of a user."""
     texts = [_bytes(leaf.tokens[0])] if len(leaf.tokens) == 1 else list(map(_bytes, _links(leaf.tokens)))
     return TermPredicate(keys_of(user_id, dict.fromkeys(texts)), _separated(_SEPARATORS[leaf.stream], leaf.tokens))
 
 
 def boost_predicates(user_id: str, boost: SpeakerBoost) -> list[TermPredicate]:
-    """Return how each name of a speaker boost is found; one of them is enough."""
+    """Return the predicates of a speaker boost, one per name. The boost applies if any of them is true."""
     return [TermPredicate(keys_of(user_id, [_name(name)]), _separated(_NAMES, [name])) for name in boost.names]
 
 
 def keys_of(user_id: str, texts: Iterable[bytes]) -> list[int]:
-    """Return the keys of a user's texts, in their order."""
+    """Return the keys of a user's texts, in the same order."""
     user_hash = _hash_of(user_id)
     digests = []
     for text in texts:
@@ -93,14 +87,14 @@ def keys_of(user_id: str, texts: Iterable[bytes]) -> list[int]:
     return keys
 
 
-@lru_cache(_USERS_KEPT)
+@lru_cache(_CACHED_USERS)
 def _hash_of(user_id: str) -> blake2b:
-    """Begin the hash of a user's texts. The id is a key of the hash, so that no id and text run into another's."""
+    """Return the initial state of a user's hash. The id is the hash key, so ids and texts cannot be confused."""
     return blake2b(key=blake2b(user_id.encode()).digest(), digest_size=_KEY_BYTES)
 
 
 def _links(tokens: Sequence[str]) -> Iterator[str]:
-    """Return texts that are keys of whatever has these tokens one after the other: pairs, and what is in none."""
+    """Yield the texts whose keys every message with this phrase has: pairs, and tokens that are in no pair."""
     paired = False
     for left, right in pairwise(tokens):
         if _is_unspaced(left) and _is_unspaced(right):
@@ -115,7 +109,7 @@ def _links(tokens: Sequence[str]) -> Iterator[str]:
 
 
 def _pairs(tokens: Sequence[str]) -> Iterator[str]:
-    """Return the pairs of neighbours, whether they touch or not: phrases do not care."""
+    """Yield the pairs of adjacent tokens. Spaces between them are ignored, as in phrases."""
     for left, right in pairwise(tokens):
         if _is_unspaced(left) and _is_unspaced(right):
             yield left + right
@@ -126,7 +120,7 @@ def _is_unspaced(token: str) -> bool:
 
 
 def _separated(separator: bytes, texts: Iterable[str]) -> bytes:
-    """Return texts, each between two separators; nothing if there is none."""
+    """Return the texts with a separator before, between and after them; empty if there are none."""
     joined = separator.join(map(_bytes, texts))
     return separator + joined + separator if joined else b""
 
@@ -136,5 +130,5 @@ def _name(term: str) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """Encode any text: queries may have halves of surrogate pairs, which no message has."""
+    """Encode a text. Queries may contain lone surrogates, which messages never contain."""
     return text.encode(errors="surrogatepass")

@@ -1,4 +1,4 @@
-"""Comparison of the lexical index with the message log, version by version."""
+"""Comparison of the lexical index with the message log by versions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import tantivy
 from nomemory.server.search.lexical.tantivy.schema import open_index, read_checkpoint
 
 _STORED = "SELECT seq FROM messages INDEXED BY messages_by_seq WHERE seq <= ?"
-_GONE_SINCE = "SELECT removed_seq FROM removals WHERE seq > ?"
+_REMOVED_SINCE = "SELECT removed_seq FROM removals WHERE seq > ?"
 
 
-class Comparison(NamedTuple):
-    """The differences up to the sequence that the index has applied.
+class LexicalDifferences(NamedTuple):
+    """The differences between index and log up to the sequence that the index has applied.
 
     Attributes:
-        applied: that sequence.
-        missing: versions that the log has and the index lacks.
-        orphans: versions that the index has and the log lacks.
+        applied: the sequence.
+        missing: versions in the log that are not in the index.
+        orphans: versions in the index that are not in the log.
     """
 
     applied: int
@@ -28,8 +28,8 @@ class Comparison(NamedTuple):
     orphans: frozenset[int]
 
 
-def compare_with_log(directory: Path, log: sqlite3.Connection) -> Comparison:
-    """Compare all versions up to the index's checkpoint. A server may be running.
+def compare_with_log(directory: Path, log: sqlite3.Connection) -> LexicalDifferences:
+    """Compare all versions up to the checkpoint of the index. A server may be running.
 
     Raises:
         IndexUnusableError: the index cannot be read.
@@ -39,12 +39,12 @@ def compare_with_log(directory: Path, log: sqlite3.Connection) -> Comparison:
     applied, indexed = read_checkpoint(index), _sequences(index)
     log.execute("BEGIN")
     stored = {sequence for (sequence,) in log.execute(_STORED, (applied,))}
-    gone_since = {sequence for (sequence,) in log.execute(_GONE_SINCE, (applied,))}
+    removed_since = {sequence for (sequence,) in log.execute(_REMOVED_SINCE, (applied,))}
     log.execute("COMMIT")
-    return Comparison(
+    return LexicalDifferences(
         applied,
         frozenset(stored - indexed),
-        frozenset(sequence for sequence in indexed - stored - gone_since if sequence),
+        frozenset(sequence for sequence in indexed - stored - removed_since if sequence),
     )
 
 

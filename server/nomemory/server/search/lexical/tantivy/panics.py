@@ -1,4 +1,4 @@
-"""Panics of the engine as ordinary exceptions."""
+"""Conversion of Tantivy panics to ordinary exceptions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _PANIC = ("pyo3_runtime", "PanicException")
 
 
 class EnginePanicError(Exception):
-    """The engine panicked in the middle of a call. What it was doing may be incomplete."""
+    """The engine panicked during a call, which may be incomplete."""
 
 
 @contextmanager
 def ordinary_panics() -> Iterator[None]:
-    """Raise panics as EnginePanicError, and everything else as it is."""
+    """Raise panics of the engine as EnginePanicError. Other exceptions are not changed."""
     try:
         yield
     except BaseException as error:

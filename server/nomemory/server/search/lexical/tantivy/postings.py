@@ -1,4 +1,4 @@
-"""Postings of terms within one user: many terms are looked up in one pass, each with a bit of the score."""
+"""Postings of terms within one user. A pass looks up many terms, each with its own bit of the score."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import tantivy
 from numpy.typing import NDArray
 
 from nomemory.server.search.lexical.protocol import Posting
-from nomemory.server.search.lexical.tantivy.queries import TERMS, all_of, marks_query, term_query, unscored
+from nomemory.server.search.lexical.tantivy.queries import TERMS, all_of, bitmask_query, term_query, unscored
 
 _TERMS_PER_PASS: Final = 24
-"""Number of terms in one pass. Each scores a power of two, and 32 bits of the engine's hold such a sum exactly."""
+"""Terms per pass. Each term scores a power of two; the engine's 32-bit floats represent sums of 24 of them exactly."""
 
 _RARE: Final = 1000
-"""A term in no more messages, of all users, is read as a whole: to seek within one user's messages costs more."""
+"""Maximum document frequency over all users up to which reading all postings costs less than intersecting first."""
 
 _FEW: Final = 1024
-"""Number of a user's messages up to which common terms are looked up in one pass, too: it finds no more than these."""
+"""Maximum number of messages of a user for which common terms are looked up in one pass, too."""
 
 _NONE: Final = np.array([], dtype=np.int64)
 
@@ -53,20 +53,20 @@ class TimedPosting:
 
 
 class _LookupPass(NamedTuple):
-    """The matches of one pass: bit n of a message's marks says whether it has term n."""
+    """The matches of one pass. Bit n of a message's mask is set if the message contains term n."""
 
     terms: Sequence[str]
-    marks: NDArray[np.int64]
+    masks: NDArray[np.int64]
     addresses: Sequence[tantivy.DocAddress]
 
 
 class TermLookup:
-    """Looks terms up in one view of the index.
+    """Looks up terms in a snapshot of the index.
 
     Args:
-        searcher: the view.
-        conditions: select the messages: those of a user that a filter admits.
-        messages: number of the user's messages in this view.
+        searcher: the snapshot.
+        conditions: select the messages of a user that pass a filter.
+        messages: the number of messages of the user in the snapshot.
     """
 
     def __init__(self, searcher: tantivy.Searcher, conditions: Sequence[tantivy.Query], messages: int) -> None:
@@ -79,41 +79,41 @@ class TermLookup:
         frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # of all users
         rare = {term: frequency for term, frequency in frequencies.items() if frequency <= _RARE}
         common = [term for term in terms if term not in rare]
-        passes = [self._rare(group, sum(map(rare.__getitem__, group))) for group in _grouped(list(rare))]
+        passes = [self._rare(group, sum(map(rare.__getitem__, group))) for group in _groups(list(rare))]
         if self._messages <= _FEW:
-            return self._split([*passes, *map(self._common, _grouped(common))], max_sequences)
-        alone = {term: self._alone(term, max_sequences) for term in common}
-        passes += [lookup for lookup in alone.values() if isinstance(lookup, _LookupPass)]
-        frequent = {term: lookup for term, lookup in alone.items() if isinstance(lookup, TimedPosting)}
+            return self._split([*passes, *map(self._common, _groups(common))], max_sequences)
+        single = {term: self._single(term, max_sequences) for term in common}
+        passes += [lookup for lookup in single.values() if isinstance(lookup, _LookupPass)]
+        frequent = {term: lookup for term, lookup in single.items() if isinstance(lookup, TimedPosting)}
         return self._split(passes, max_sequences) | frequent
 
     def _rare(self, terms: Sequence[str], expected: int) -> _LookupPass:
-        """Look up terms that stand in about so many messages of all users together."""
-        return self._marked(terms, all_of([*self._conditions, marks_query(list(map(term_query, terms)))]), expected)
+        """Look up rare terms, with an estimate of the number of matches."""
+        return self._run_pass(terms, all_of([*self._conditions, bitmask_query(list(map(term_query, terms)))]), expected)
 
     def _common(self, terms: Sequence[str]) -> _LookupPass:
-        """Look up terms of a user with few messages."""
+        """Look up common terms for a user with few messages."""
         queries = [all_of([*self._conditions, term_query(term)]) for term in terms]
-        return self._marked(terms, marks_query(queries), self._messages)
+        return self._run_pass(terms, bitmask_query(queries), self._messages)
 
-    def _alone(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
-        """Look up one term of a user with many messages."""
+    def _single(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
+        """Look up one common term for a user with many messages."""
         result = self._searcher.search(unscored(all_of([*self._conditions, term_query(term)])), limit=max_sequences)
         count = int(result.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
         if count > max_sequences:
             return TimedPosting(count, _NONE, _NONE)
         return _LookupPass([term], np.ones(count, dtype=np.int64), [address for _, address in result.hits])
 
-    def _marked(self, terms: Sequence[str], query: tantivy.Query, expected: int) -> _LookupPass:
+    def _run_pass(self, terms: Sequence[str], query: tantivy.Query, expected: int) -> _LookupPass:
         limit = max(1, min(expected, self._messages))
         hits = self._searcher.search(query, limit=limit, count=False).hits
         if len(hits) == limit < self._messages:  # there may be more than expected
             hits = self._searcher.search(query, limit=self._messages, count=False).hits
-        marks = np.array([score for score, _ in hits]).astype(np.int64)
-        return _LookupPass(terms, marks, [address for _, address in hits])
+        masks = np.array([score for score, _ in hits]).astype(np.int64)
+        return _LookupPass(terms, masks, [address for _, address in hits])
 
     def _split(self, passes: Sequence[_LookupPass], max_sequences: int) -> dict[str, TimedPosting]:
-        """Read the sequences and times of all passes at once, which costs as much for one as for many."""
+        """Convert passes to postings. Each field is read in one call, because each call has a fixed cost."""
         addresses = list(chain.from_iterable(lookup.addresses for lookup in passes))
         sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)
         times = np.array(self._searcher.fast_field_values("ts", addresses), dtype=np.int64)
@@ -126,14 +126,14 @@ class TermLookup:
         return postings
 
 
-def _grouped(terms: Sequence[str]) -> Iterator[Sequence[str]]:
+def _groups(terms: Sequence[str]) -> Iterator[Sequence[str]]:
     return (terms[at : at + _TERMS_PER_PASS] for at in range(0, len(terms), _TERMS_PER_PASS))
 
 
 def _postings(
     lookup: _LookupPass, sequences: NDArray[np.int64], times: NDArray[np.int64], max_sequences: int
 ) -> Mapping[str, TimedPosting]:
-    bits = (lookup.marks >> np.arange(len(lookup.terms))[:, np.newaxis] & 1).astype(np.bool_)
+    bits = (lookup.masks >> np.arange(len(lookup.terms))[:, np.newaxis] & 1).astype(np.bool_)
     counts = bits.sum(axis=1).tolist()
     return {
         term: TimedPosting(count, sequences[has_term], times[has_term])

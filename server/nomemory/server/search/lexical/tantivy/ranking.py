@@ -1,4 +1,4 @@
-"""Ranked matches of Tantivy: all matches of a window, scored and sorted."""
+"""Ranked pages of Tantivy: scores and sorts all matches of the ranking window."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def ranked_hits(
     *,
     by_class: bool,
 ) -> list[LexicalHit]:
-    """Return the best matches from a position on, as `LexicalIndex.search` does; `limit` is at least 1.
+    """Return the best matches from a position, as specified by `LexicalIndex.search`.
 
     Args:
-        searcher: the view of the index.
-        query: the condition; its score is the sum of the weights of what a message has.
+        searcher: the snapshot of the index.
+        query: the condition. Its score is the sum of the matching weights.
         matches_max: an upper bound of the number of matches.
-        start: where to begin; None: with the best match.
-        limit: the least number of hits, if there are as many.
-        by_class: whether the score is multiplied by the weight of the message's class.
+        start: the position; None: the best match.
+        limit: the number of hits, at least 1; ties can exceed it.
+        by_class: whether to multiply scores by the weight of the message class.
     """
     matches = searcher.search(query, limit=max(matches_max, 1), count=False).hits
     addresses = [address for _, address in matches]
@@ -51,11 +51,11 @@ def ranked_hits(
 def _page(
     scores: NDArray[np.float64], times: NDArray[np.int64], start: RankPosition | None, limit: int
 ) -> NDArray[np.int64]:
-    """Return the indices of a page, best first, and of all that tie with its last match."""
+    """Return the indexes of a page, best first, including all ties with its last match."""
     order = np.lexsort((times, scores))[::-1]
     if start:
-        ahead = (scores < start.score) | ((scores == start.score) & (times <= start.ts_us))
-        order = order[ahead[order]]
+        is_remaining = (scores < start.score) | ((scores == start.score) & (times <= start.ts_us))
+        order = order[is_remaining[order]]
     if len(order) <= limit:
         return order
     last = order[limit - 1]

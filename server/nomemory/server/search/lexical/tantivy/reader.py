@@ -1,4 +1,4 @@
-"""The reading side of the lexical index."""
+"""The reader of the lexical index."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from nomemory.server.search.lexical.tantivy.queries import (
 from nomemory.server.search.lexical.tantivy.ranking import ranked_hits
 from nomemory.server.search.lexical.tantivy.schema import (
     discard_index,
-    has_former,
+    has_previous_version,
     open_index,
     read_checkpoint,
     reload_index,
@@ -57,33 +57,33 @@ from nomemory.server.search.lexical.window import (
 
 _log = get_logger("server")
 
-_FREQUENCIES_KEPT: Final = 65_536
-"""Number of document frequencies that are cached: a recall asks many things of one user, and much of it again."""
+_CACHED_FREQUENCIES: Final = 65_536
+"""Number of cached document frequencies. The searches of a recall share many terms."""
 
-_STATES_KEPT: Final = 4096
-"""Number of users whose state is cached until the view moves."""
+_CACHED_STATES: Final = 4096
+"""Number of users whose state is cached, until the snapshot changes."""
 
-_WINDOWS_KEPT: Final = 1024
-"""Number of windows whose beginning is cached."""
+_CACHED_WINDOWS: Final = 1024
+"""Number of cached start times of ranking windows."""
 
 _POSTINGS_BYTES: Final = 16_000_000
-"""Limit on the memory of cached postings, about."""
+"""Approximate memory limit of cached postings."""
 
 _INLINE_POSTINGS: Final = 16_384
-"""Number of postings that a search may read on the event loop, about; a longer one runs in a thread."""
+"""Estimated number of postings up to which a search runs on the event loop. Longer searches run in a thread."""
 
 _LEAF_POSTINGS: Final = 1024
-"""Number of postings that building and running the query of one term costs as much as."""
+"""Fixed cost of the query of one term, in postings."""
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
 class _UserState(NamedTuple):
-    """The number of a user's messages in a view, and the latest sequence among them.
+    """The number of a user's messages in a snapshot, and their latest sequence.
 
-    Views that agree in both hold the same messages of that user: additions have later sequences, and removals lower the
-    number.
+    Snapshots with the same state contain the same messages of the user, because additions have later sequences and
+    removals decrease the number.
     """
 
     messages: int
@@ -91,7 +91,7 @@ class _UserState(NamedTuple):
 
 
 class _WindowKey(NamedTuple):
-    """What the cached beginning of a window depends on."""
+    """Cache key of the start time of a ranking window."""
 
     user_id: str
     state: _UserState
@@ -99,7 +99,7 @@ class _WindowKey(NamedTuple):
 
 
 class _PostingKey(NamedTuple):
-    """What a cached posting depends on."""
+    """Cache key of a posting."""
 
     user_id: str
     state: _UserState
@@ -109,23 +109,23 @@ class _PostingKey(NamedTuple):
 
 
 def open_or_discard(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
-    """Open the index for reading; one that cannot be read is replaced with an empty one, which the indexer fills.
+    """Open the index for reading. Replace an unreadable index with an empty one, which the indexer fills.
 
-    So is one of a former version.
+    An index of a previous schema version is not read. The indexer deletes it.
     """
-    if has_former(directory):
-        _log.info("the lexical index is of a former version and is built anew", directory=str(directory))
+    if has_previous_version(directory):
+        _log.info("the lexical index has a previous schema version and is being rebuilt", directory=str(directory))
     try:
         return TantivyLexicalIndex(directory, threads)
     except IndexUnusableError:
-        _log.warning("the lexical index cannot be read and is built anew", directory=str(directory))
+        _log.warning("the lexical index cannot be read and is being rebuilt", directory=str(directory))
         discard_index(directory)
         return TantivyLexicalIndex(directory, threads)
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
-    """Turn the error of an unreadable index into a fault that says when to retry."""
+def _translate_errors() -> Iterator[None]:
+    """Raise errors of an unreadable index as INDEX_UNAVAILABLE."""
     try:
         with ordinary_panics():
             yield
@@ -134,16 +134,16 @@ def _answering() -> Iterator[None]:
 
 
 class TantivyLexicalIndex:
-    """Implements LexicalIndex over a directory that a writer, in any process, commits to.
+    """Implements LexicalIndex for a directory to which a writer in any process commits.
 
-    Short searches run on the event loop, because a thread costs more than they do.
+    Short searches run on the event loop, because they cost less than switching to a thread.
 
     Args:
-        directory: where the index lives; an empty one is created if it is missing.
-        threads: run long searches.
+        directory: the directory of the index; an empty index is created if it does not exist.
+        threads: runs long searches.
 
     Raises:
-        IndexUnusableError: something is there that cannot be read. The writer repairs it when it opens.
+        IndexUnusableError: the index cannot be read. The writer replaces it when it opens the directory.
     """
 
     lags: Final = True
@@ -153,22 +153,24 @@ class TantivyLexicalIndex:
         self._meta = directory / "meta.json"
         self._index = open_index(directory)
         self._committed: tuple[int, int] | None = None
-        self._state = lru_cache(_STATES_KEPT)(self._read_state)
-        self._frequencies = LRUCache[tuple[str, _UserState], Mapping[Leaf | SpeakerBoost, int]](_FREQUENCIES_KEPT, len)
-        self._windows = LRUCache[_WindowKey, int | None](_WINDOWS_KEPT)
+        self._state = lru_cache(_CACHED_STATES)(self._read_state)
+        self._frequencies = LRUCache[tuple[str, _UserState], Mapping[Leaf | SpeakerBoost, int]](
+            _CACHED_FREQUENCIES, len
+        )
+        self._windows = LRUCache[_WindowKey, int | None](_CACHED_WINDOWS)
         self._postings = LRUCache[_PostingKey, TimedPosting](_POSTINGS_BYTES, attrgetter("memory_bytes"))
-        with _answering():
-            self._take_latest()
+        with _translate_errors():
+            self._load_latest()
 
     async def applied(self, _user_id: str) -> int:
-        """Return the sequence up to which this reader's view contains everything, whoever wrote it."""
+        """Return the sequence up to which the current snapshot contains all changes of all users."""
         return self._applied
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
-        """Return the weights of a query and the window of its matches, in the present view."""
-        with _answering():
+        """Return the weights of a query and the window of its matches in the current snapshot."""
+        with _translate_errors():
             searcher, applied, state = self._searcher, self._applied, self._state(user_id)
-            counts = await self._counted(searcher, user_id, state, (*query.leaves, *query.boosts))
+            counts = await self._count_parts(searcher, user_id, state, (*query.leaves, *query.boosts))
             frequencies, boosted = counts[: len(query.leaves)], counts[len(query.leaves) :]
             weights = query_weights(query, state.messages, frequencies, map(bool, boosted))
             if not exceeds_window(query, frequencies, state.messages):
@@ -178,10 +180,10 @@ class TantivyLexicalIndex:
             return FrozenRanking(applied, weights, None if since_us is None else RankingWindow(terms, since_us))
 
     async def search(self, search: LexicalSearch) -> list[LexicalHit]:
-        """Return the best hits from `search.start` on, in the present view."""
+        """Return the best hits from `search.start` in the current snapshot."""
         if search.limit < 1:  # the engine panics
             return []
-        with _answering():
+        with _translate_errors():
             state = self._state(search.user_id)
             has_newer = search.ranking.applied < self._applied
             return await self._run(
@@ -195,8 +197,8 @@ class TantivyLexicalIndex:
             )
 
     async def total(self, user_id: str, message_filter: Filter) -> int:
-        """Count the messages of a user that a filter admits."""
-        with _answering():
+        """Count the messages of a user that pass a filter."""
+        with _translate_errors():
             return count(self._searcher, all_of([user_query(user_id), *filter_queries(message_filter)]))
 
     async def postings(
@@ -204,7 +206,7 @@ class TantivyLexicalIndex:
     ) -> list[Posting]:
         """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages."""
         until_us = message_filter.until_us
-        with _answering():
+        with _translate_errors():
             cached = await self._timed_postings(user_id, terms, replace(message_filter, until_us=None), max_sequences)
             postings = {term: posting.before(until_us) for term, posting in cached.items()}
             if frequent := [term for term, posting in postings.items() if posting is None]:
@@ -215,31 +217,31 @@ class TantivyLexicalIndex:
     async def _timed_postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> dict[str, TimedPosting]:
-        """Return the posting of each term. Postings are cached until the user's messages in the view change."""
+        """Return the posting of each term. Postings are cached until the user's messages in the snapshot change."""
         state = self._state(user_id)
         keys = {term: _PostingKey(user_id, state, message_filter, max_sequences, term) for term in terms}
-        cached = {term: posting for term, key in keys.items() if (posting := self._postings.get(key))}
-        if missing := [term for term in keys if term not in cached]:
+        postings = {term: posting for term, key in keys.items() if (posting := self._postings.get(key))}
+        if missing := [term for term in keys if term not in postings]:
             lookup = TermLookup(self._searcher, [user_query(user_id), *filter_queries(message_filter)], state.messages)
             fresh = await self._run(state, len(missing), lookup.postings, missing, max_sequences)
             self._postings.update((keys[term], posting) for term, posting in fresh.items())
-            cached |= fresh
-        return cached
+            postings |= fresh
+        return postings
 
     async def refresh(self) -> None:
-        """Take the latest commit into view. Costs one `stat` if there is none.
+        """Update the snapshot to the latest commit. Costs one `stat` call if there is no new commit.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE if the latest commit cannot be read; the view stays as it was.
+            Fault: INDEX_UNAVAILABLE: the latest commit cannot be read. The snapshot does not change.
         """
-        with _answering():
-            self._take_latest()
+        with _translate_errors():
+            self._load_latest()
 
     async def close(self) -> None:
         """Close the index."""
         del self._searcher, self._index
 
-    def _take_latest(self) -> None:
+    def _load_latest(self) -> None:
         committed = self._commit_id()
         if committed == self._committed:
             return
@@ -257,27 +259,27 @@ class TantivyLexicalIndex:
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> _Result:
-        """Run a search of a user's messages for a number of leaves, in a thread if it is long."""
+        """Run a search for a number of leaves, in a thread if its estimated cost is high."""
         if max(state.messages, _LEAF_POSTINGS) * leaves <= _INLINE_POSTINGS:
             return function(*args, **kwargs)
         return await self._threads.run(function, *args, **kwargs)
 
-    async def _counted(
+    async def _count_parts(
         self, searcher: tantivy.Searcher, user_id: str, state: _UserState, parts: Sequence[Leaf | SpeakerBoost]
     ) -> list[int]:
         """Return the document frequency of each leaf and boost within a user."""
-        known = self._frequencies.get((user_id, state), {})
-        if missing := [part for part in parts if part not in known]:
+        frequencies = self._frequencies.get((user_id, state), {})
+        if missing := [part for part in parts if part not in frequencies]:
             counts = await self._run(state, len(missing), _count_all, searcher, user_id, missing)
             fresh = dict(zip(missing, counts, strict=True))
-            known = {**known, **fresh}
-            self._frequencies[user_id, state] = known if len(known) <= _FREQUENCIES_KEPT else fresh
-        return [known[part] for part in parts]
+            frequencies = {**frequencies, **fresh}
+            self._frequencies[user_id, state] = frequencies if len(frequencies) <= _CACHED_FREQUENCIES else fresh
+        return [frequencies[part] for part in parts]
 
     async def _window_since(
         self, searcher: tantivy.Searcher, user_id: str, state: _UserState, message_filter: Filter
     ) -> int | None:
-        """Return since when a window ranks all matches; None if the filter admits no more messages than a window."""
+        """Return the start time of the newest half of a window; None if the messages that pass the filter fit."""
         key = _WindowKey(user_id, state, message_filter)
         if key not in self._windows:
             admitted = all_of([user_query(user_id), *filter_queries(message_filter)])
@@ -290,7 +292,7 @@ class TantivyLexicalIndex:
         return _UserState(int(result.count), latest)  # type: ignore[attr-defined]  # the engine's stub leaves it out
 
     def _commit_id(self) -> tuple[int, int] | None:
-        """Tell one commit from another: each one replaces the file. None while the writer builds the index anew."""
+        """Return an identifier of the latest commit: inode and mtime of the file that each commit replaces."""
         try:
             stat = self._meta.stat()
         except FileNotFoundError:
@@ -301,7 +303,7 @@ class TantivyLexicalIndex:
 def _search(
     searcher: tantivy.Searcher, search: LexicalSearch, *, matches_max: int, has_newer: bool
 ) -> list[LexicalHit]:
-    """Search a view, which may have versions that are newer than the listing."""
+    """Search a snapshot, which may contain versions that are newer than the listing."""
     query, (applied, weights, window), user = search.query, search.ranking, user_query(search.user_id)
     conditions = list(filter_queries(search.filter))
     if has_newer:
@@ -316,7 +318,7 @@ def _search(
 
 
 def _newest_half(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
-    """Return since when half a window of messages was sent; None if a window holds all of them."""
+    """Return the start time of the newest half of a window; None if all messages fit into the window."""
     return nth_newest(searcher, admitted, WINDOW // 2) if count(searcher, admitted) > WINDOW else None
 
 

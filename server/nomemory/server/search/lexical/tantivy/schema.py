@@ -1,4 +1,4 @@
-"""What the lexical index holds on disk, how its directory is opened, and what becomes of the engine's panics."""
+"""The schema of the lexical index, its directory, and its checkpoint."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ _NAME = "lexical-v"
 _VERSION = 4
 
 DIRECTORY = f"{_NAME}{_VERSION}"
-"""The directory's name, within the server's data. A change of the fields or of the analysis needs a new one: the
-index is then built anew from the log."""
+"""The name of the index directory in the data directory. Increment the version when the schema or the text analysis
+changes; the index is then rebuilt from the message log."""
 
 CHECKPOINT = "checkpoint"
-"""The `kind` of the one document that holds the applied sequence. It has no user, so that no search finds it."""
+"""The `kind` of the document with the applied sequence. The document has no user, so searches do not find it."""
 
-_DELETIONS_MAX = 9
-"""Number of attempts to delete an index."""
+_MAX_DELETE_ATTEMPTS = 9
+"""Maximum number of attempts to delete an index."""
 
-_NAMED = "log"
-"""A further `kind` of that document, if it names the log."""
+_LOG_KIND = "log"
+"""Additional `kind` of the checkpoint document if it contains the name of the log."""
 
 MESSAGE_CLASS = "class"
-"""The field that holds a message's class."""
+"""The field of the message class."""
 
 METADATA = "metadata"
-"""The field that holds the marks of a message's metadata, a term for each entry."""
+"""The field of the metadata hashes, with a term for each entry."""
 
 _SPACED = "spaced"
 
 
 def build_schema() -> tantivy.Schema:
-    """Describe a document: one version of a message, without its content.
+    """Return the schema of a document. A document is a version of a message, without its content.
 
-    `seq` is the version's sequence, by which it is deleted. `speaker` holds the terms of the sender's name. Only the
-    checkpoint document has `kind` and `applied`.
+    `seq` is the sequence of the version. `speaker` contains the terms of the author's name. Only the checkpoint
+    document has `kind` and `applied`.
     """
     fields = tantivy.SchemaBuilder()
     fields.add_text_field("kind", tokenizer_name="raw", index_option="basic")
@@ -61,15 +61,15 @@ def build_schema() -> tantivy.Schema:
 
 
 def open_index(directory: Path) -> tantivy.Index:
-    """Open the index, or create an empty one where there is none. Its view moves on `reload()` only.
+    """Open the index, or create an empty one. Its snapshot changes only when `reload()` is called.
 
     Raises:
-        IndexUnusableError: something is there that cannot be read.
+        IndexUnusableError: the index cannot be read.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with _readable():
         index = tantivy.Index(build_schema(), path=str(directory))
-        # Tokenizers are not kept on disk.
+        # Tokenizers are not stored on disk.
         index.register_tokenizer(_SPACED, tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
         index.config_reader("manual")
         read_checkpoint(index)
@@ -77,17 +77,17 @@ def open_index(directory: Path) -> tantivy.Index:
 
 
 def reload_index(index: tantivy.Index) -> None:
-    """Move the index's view on to the latest commit.
+    """Update the snapshot of the index to the latest commit.
 
     Raises:
-        IndexUnusableError: it cannot be read; the view stays as it was.
+        IndexUnusableError: the commit cannot be read. The snapshot does not change.
     """
     with _readable():
         index.reload()
 
 
 def open_or_rebuild(directory: Path) -> tantivy.Index:
-    """Open the index; one that cannot be read gives way to an empty one."""
+    """Open the index. Replace an unreadable index with an empty one."""
     try:
         return open_index(directory)
     except IndexUnusableError:
@@ -96,12 +96,12 @@ def open_or_rebuild(directory: Path) -> tantivy.Index:
 
 
 def discard_index(directory: Path) -> None:
-    """Delete the index. Readers that have it open keep their view until they refresh.
+    """Delete the index. Open readers keep their snapshot until they refresh.
 
     Raises:
-        OSError: it cannot be deleted.
+        OSError: the directory cannot be deleted.
     """
-    for _ in range(_DELETIONS_MAX):  # the engine of a reader that sees it vanish puts a lock there, for a moment
+    for _ in range(_MAX_DELETE_ATTEMPTS):  # a reader may briefly create a lock file meanwhile
         with suppress(OSError):
             shutil.rmtree(directory)
         if not directory.exists():
@@ -109,42 +109,42 @@ def discard_index(directory: Path) -> None:
     shutil.rmtree(directory)
 
 
-def has_former(directory: Path) -> bool:
-    """Return whether the index of a former version lies beside this one, which nobody has written yet."""
-    return not directory.exists() and any(former.exists() for former in _former(directory))
+def has_previous_version(directory: Path) -> bool:
+    """Return whether there is an index of a previous schema version, and none of the current version."""
+    return not directory.exists() and any(previous.exists() for previous in _previous_versions(directory))
 
 
-def discard_former(directory: Path) -> None:
-    """Delete the indexes of former versions, which nothing reads any more, from beside the index of this one."""
-    for former in _former(directory):
-        shutil.rmtree(former, ignore_errors=True)
+def discard_previous_versions(directory: Path) -> None:
+    """Delete the indexes of previous schema versions."""
+    for previous in _previous_versions(directory):
+        shutil.rmtree(previous, ignore_errors=True)
 
 
-def _former(directory: Path) -> list[Path]:
+def _previous_versions(directory: Path) -> list[Path]:
     if directory.name != DIRECTORY:
         return []
     return [directory.with_name(f"{_NAME}{version}") for version in range(1, _VERSION)]
 
 
 def read_checkpoint(index: tantivy.Index) -> int:
-    """Return the applied sequence of the index's current view (0 if nothing was applied)."""
+    """Return the applied sequence of the current snapshot; 0 if none."""
     searcher = index.searcher()
-    of_checkpoint = tantivy.Query.term_query(index.schema, "kind", CHECKPOINT)
-    addresses = [address for _, address in searcher.search(of_checkpoint, limit=1).hits]
+    checkpoint_query = tantivy.Query.term_query(index.schema, "kind", CHECKPOINT)
+    addresses = [address for _, address in searcher.search(checkpoint_query, limit=1).hits]
     applied = searcher.fast_field_values("applied", addresses)
     return int(applied[0] or 0) if applied else 0
 
 
 def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tantivy.Document:
-    """Return the document that says how far the index is, and with which log (`LogIdentity.name`, or nothing)."""
-    kinds = [CHECKPOINT, *([_NAMED, _name_term(log)] if log else [])]
+    """Return the checkpoint document with the applied sequence and the name of the log, which may be empty."""
+    kinds = [CHECKPOINT, *([_LOG_KIND, _name_term(log)] if log else [])]
     return tantivy.Document.from_dict({"kind": kinds, "applied": applied}, schema)
 
 
 def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint | None:
-    """Return how far the index is; None if there is none that can be read. Nothing is created.
+    """Return the checkpoint of the index; None if there is no readable index. No files are created.
 
-    The index tells only whether it is of a given log, not of which other one.
+    The index can be checked for a given log name only. For any other log, the checkpoint has a placeholder name.
     """
     if not (directory / "meta.json").exists():
         return None
@@ -152,26 +152,26 @@ def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint |
         index = open_index(directory)
     except IndexUnusableError:
         return None
-    if not _has_kind(index, _NAMED):
+    if not _has_kind(index, _LOG_KIND):
         return Checkpoint("", read_checkpoint(index))
-    is_of_it = log is not None and _has_kind(index, _name_term(log.name))
-    return Checkpoint(log.name if log and is_of_it else _ANOTHER, read_checkpoint(index))
+    is_same_log = log is not None and _has_kind(index, _name_term(log.name))
+    return Checkpoint(log.name if log and is_same_log else _OTHER_LOG, read_checkpoint(index))
 
 
-def discard_foreign_words(directory: Path, log: LogPosition) -> bool:
-    """Delete an index that cannot go on with this log; return whether it was so."""
-    known = lexical_checkpoint(directory, log.identity)
-    if known is None or known.can_resume(log):
+def discard_foreign_index(directory: Path, log: LogPosition) -> bool:
+    """Delete an index that cannot follow this log; return whether it was deleted."""
+    checkpoint = lexical_checkpoint(directory, log.identity)
+    if checkpoint is None or checkpoint.can_resume(log):
         return False
     discard_index(directory)
     return True
 
 
-_ANOTHER = "another"
+_OTHER_LOG = "another"
 
 
 def _name_term(log: str) -> str:
-    return f"{_NAMED} {log}"
+    return f"{_LOG_KIND} {log}"
 
 
 def _has_kind(index: tantivy.Index, kind: str) -> bool:
@@ -181,7 +181,7 @@ def _has_kind(index: tantivy.Index, kind: str) -> bool:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Raise IndexUnusableError for whatever the engine makes of damaged files, an error or a panic."""
+    """Raise errors and panics of the engine, which damaged files cause, as IndexUnusableError."""
     try:
         with ordinary_panics():
             yield

@@ -1,4 +1,4 @@
-"""Matches of Tantivy in the order of time: the listing of a query whose matches all have the same score."""
+"""Matches of Tantivy in time order, for queries whose matches all have the same score."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from nomemory.server.search.lexical.protocol import LexicalHit, RankPosition
 from nomemory.server.search.lexical.tantivy.queries import all_of, range_query, unscored
 
 _MARGIN: Final = 8
-"""Number of hits that are read beyond the limit, so that a second search for the last hit's time is rare."""
+"""Additional hits per search, so that a second search for ties with the last hit is rarely needed."""
 
 _Dated = tuple[int, tantivy.DocAddress]
 
 
 def count(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
-    """Count the matches."""
+    """Return the number of matches of a query."""
     return int(searcher.search(unscored(query), limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
 
 
 def newest_hits(
     searcher: tantivy.Searcher, query: tantivy.Query, score: float, start: RankPosition | None, limit: int
 ) -> list[LexicalHit]:
-    """Return the newest matches from a position on, as `LexicalIndex.search` does; `limit` is at least 1.
+    """Return the newest matches from a position, as specified by `LexicalIndex.search`.
 
     Args:
-        searcher: the view of the index.
+        searcher: the snapshot of the index.
         query: the condition.
         score: the score of every match.
-        start: where to begin; None: with the newest match.
-        limit: the least number of hits, if there are as many.
+        start: the position; None: the newest match.
+        limit: the number of hits, at least 1; ties can exceed it.
     """
     if start and start.score < score:
         return []
@@ -43,13 +43,13 @@ def newest_hits(
 
 
 def nth_newest(searcher: tantivy.Searcher, query: tantivy.Query, number: int) -> int | None:
-    """Return the time of the n-th newest match, counted from 1; None if there are fewer."""
+    """Return the timestamp of the n-th newest match, starting from 1; None if there are fewer matches."""
     hits = searcher.search(query, limit=1, offset=number - 1, count=False, order_by_field="ts").hits
     return next((int(ts) for ts, _ in hits), None)
 
 
 def _with_ties(searcher: tantivy.Searcher, query: tantivy.Query, matches: list[_Dated], limit: int) -> list[_Dated]:
-    """Return the first `limit` matches, and all others of the same time as the last of them."""
+    """Return the first `limit` matches and all other matches with the timestamp of the last one."""
     if len(matches) <= limit:
         return matches
     last = matches[limit - 1][0]

@@ -1,4 +1,4 @@
-"""The writing side of the lexical index: adds and removes versions, and commits them."""
+"""The writer of the lexical index: adds, removes and commits versions of messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nomemory.server.search.lexical.tantivy.schema import (
     MESSAGE_CLASS,
     METADATA,
     checkpoint_document,
-    discard_former,
+    discard_previous_versions,
     open_index,
     open_or_rebuild,
     read_checkpoint,
@@ -26,21 +26,21 @@ from nomemory.text.names import name_terms
 
 
 class TantivyLexicalWriter:
-    """Applies changes and commits them together with how far it got. Belongs to one thread; one per directory.
+    """Applies changes, and commits them together with a checkpoint. Use it from one thread, one writer per directory.
 
-    An index that cannot be read is discarded, and `applied` begins at 0 again. Those of former versions are, too.
+    An unreadable index is deleted and starts again with `applied` 0. Indexes of previous schema versions are deleted.
 
     Args:
-        directory: where the index lives; created if it is missing.
-        heap_bytes: memory for what is not yet committed, at least 15 MB.
-        log: the name of the log whose changes it takes (`LogIdentity.name`).
+        directory: the directory of the index; created if it does not exist.
+        heap_bytes: the memory limit for uncommitted changes, at least 15 MB.
+        log: the name of the message log (`LogIdentity.name`).
 
     Raises:
-        ValueError: another writer has the directory open.
+        ValueError: another writer has opened the directory.
     """
 
     def __init__(self, directory: Path, heap_bytes: int, log: str = "") -> None:
-        discard_former(directory)
+        discard_previous_versions(directory)
         index = open_or_rebuild(directory)
         self._directory = directory
         self._log = log
@@ -50,7 +50,7 @@ class TantivyLexicalWriter:
 
     @property
     def applied(self) -> int:
-        """The sequence up to which everything is committed."""
+        """The sequence up to which all changes are committed."""
         return self._applied
 
     def add(self, sequence: int, message: Message) -> None:
@@ -71,27 +71,27 @@ class TantivyLexicalWriter:
         self._writer.add_document(tantivy.Document.from_dict(fields, self._schema))
 
     def remove(self, sequence: int) -> None:
-        """Remove a version of a message. One that is not there is nothing to do."""
+        """Remove a version of a message, if it exists."""
         self._writer.delete_documents_by_term("seq", sequence)
 
     def commit(self, applied: int) -> None:
-        """Make everything since the last commit durable, and with it that all is applied up to a sequence.
+        """Commit all changes since the last commit, and a checkpoint with the applied sequence.
 
         Raises:
-            IndexUnusableError: what was committed before cannot be read any more. The next writer begins anew.
+            IndexUnusableError: the previous commit cannot be read. The next writer rebuilds the index.
         """
-        open_index(self._directory)  # to commit onto damaged files would end the process: the engine aborts
+        open_index(self._directory)  # a commit onto damaged files would abort the process
         self._writer.delete_documents_by_term("kind", CHECKPOINT)
         self._writer.add_document(checkpoint_document(self._schema, applied, self._log))
         self._writer.commit()
         self._applied = applied
 
     def collect_files(self) -> None:
-        """Delete the files that no commit needs any more."""
+        """Delete files that no commit uses."""
         self._writer.garbage_collect_files()
 
     def close(self) -> None:
-        """Drop what is not committed, finish merges under way, and let go of the directory."""
+        """Discard uncommitted changes, wait for merges, and release the directory."""
         try:
             self._writer.rollback()
         finally:

@@ -43,7 +43,7 @@ export async function getMessages({ userId, messageIds }, signal) {
 
 export async function* streamRecall(recall, user, signal) {
   const headers = { "x-user-id-bin": base64(user), accept: "text/event-stream" };
-  const response = await send("POST", "v1/recall:stream", { recall }, headers, signal);
+  const response = await send("POST", "v1/recall:stream", recall, headers, signal);
   for await (const { event, data } of events(response.body.pipeThrough(new TextDecoderStream()).getReader())) {
     if (event === "message") yield JSON.parse(data);
     else if (event === "error") throw callError(JSON.parse(data));

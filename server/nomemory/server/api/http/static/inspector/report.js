@@ -7,7 +7,7 @@ const SAID = new Set([
 
 export async function reportOf(run, { withWords }) {
   const [server, status] = await Promise.all([serverInfo(), indexStatus({ userId: run.user })].map(orError));
-  const { reads: _, caller: __, ...described } = server;
+  const { readLoad: _, caller: __, ...described } = server;
   const whole = {
     format: "nomemory-recall", version: 1, exported: new Date().toISOString(), withWords,
     server: described, status, userId: run.user, request: run.recall, tookMs: Math.round(run.tookMs), steps: run.steps,

@@ -6,14 +6,14 @@ import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 
-/** Cuts messages into requests within the server's limits, as they are asked for. */
+/** Splits messages into requests within the server's limits. The messages are read lazily. */
 final class Batches implements Iterator<ImportMessagesRequest> {
   private static final int MESSAGES = 1_000;
-  private static final long BYTES = 4_000_000; // well below what a server takes in one request
+  private static final long BYTES = 4_000_000; // well below the server's limit of a request
 
   private final Iterator<ChatMessage> messages;
   private final boolean replace;
-  private ChatMessage held; // the first of the next batch
+  private ChatMessage pending; // the first message of the next batch
 
   Batches(Iterator<ChatMessage> messages, boolean replace) {
     this.messages = messages;
@@ -22,19 +22,19 @@ final class Batches implements Iterator<ImportMessagesRequest> {
 
   @Override
   public boolean hasNext() {
-    return held != null || messages.hasNext();
+    return pending != null || messages.hasNext();
   }
 
   @Override
   public ImportMessagesRequest next() {
     List<ChatMessage> batch = new ArrayList<>();
-    for (long size = 0; batch.size() < MESSAGES && hasNext(); held = null) {
-      held = held == null ? messages.next() : held;
-      size += held.getSerializedSize();
+    for (long size = 0; batch.size() < MESSAGES && hasNext(); pending = null) {
+      pending = pending == null ? messages.next() : pending;
+      size += pending.getSerializedSize();
       if (size > BYTES && !batch.isEmpty()) {
         break;
       }
-      batch.add(held);
+      batch.add(pending);
     }
     return ImportMessagesRequest.newBuilder().addAllMessages(batch).setReplace(replace).setRequestId(RequestIds.of(batch))
         .build();

@@ -6,7 +6,7 @@ import io.grpc.Status;
 import java.util.concurrent.Executor;
 import java.util.function.Supplier;
 
-/** Gives each attempt of a call its credential. A source that has none leaves it out. */
+/** Adds the bearer token to each attempt of a call. A null or empty token is omitted. */
 final class Bearer extends CallCredentials {
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
@@ -25,12 +25,12 @@ final class Bearer extends CallCredentials {
   private void apply(MetadataApplier applier) {
     Metadata headers = new Metadata();
     try {
-      String given = token.get();
-      if (given != null && !given.isEmpty()) {
-        headers.put(AUTHORIZATION, "Bearer " + given);
+      String value = token.get();
+      if (value != null && !value.isEmpty()) {
+        headers.put(AUTHORIZATION, "Bearer " + value);
       }
-    } catch (RuntimeException failed) { // the caller's own code; whatever it is, the call has to end
-      applier.fail(Status.UNAUTHENTICATED.withDescription("the source of the token failed").withCause(failed));
+    } catch (RuntimeException failed) { // thrown by the supplier of the application
+      applier.fail(Status.UNAUTHENTICATED.withDescription("the token supplier failed").withCause(failed));
       return;
     }
     applier.apply(headers);

@@ -8,7 +8,7 @@ import io.nomemory.v1.RecallServiceGrpc;
 import io.nomemory.v1.StreamRecallRequest;
 import io.nomemory.v1.StreamRecallResponse;
 
-/** Recalls for one user. {@link NoMemoryClient#boundTo} makes it. */
+/** Recalls for one user. Returned by {@link NoMemoryClient#boundTo}. */
 public final class BoundRecalls {
   private final Calls calls;
 
@@ -17,32 +17,32 @@ public final class BoundRecalls {
   }
 
   /**
-   * Answer a question about the user from what was said.
+   * Answer a question from the messages of the user.
    *
-   * @param question the question, and where the search starts
-   * @return the statements with their evidence
-   * @throws NoMemoryException if it is refused or fails
+   * @param question the request
+   * @return the answer with its evidence
+   * @throws NoMemoryException if the call fails
    */
   public RecallResponse recall(RecallRequest question) {
     return calls.unary(RecallServiceGrpc.getRecallMethod(), question);
   }
 
   /**
-   * Select the messages of the user that an assistant should have in its prompt.
+   * Select messages of the user for the prompt of an assistant.
    *
-   * @param request the latest turns, the running conversation, and the limit of tokens
-   * @return the messages, and the text that shows them
-   * @throws NoMemoryException if it is refused or fails
+   * @param request the latest turns, the current conversation, and the token limit
+   * @return the messages, and the same messages as text
+   * @throws NoMemoryException if the call fails
    */
   public BuildContextResponse buildContext(BuildContextRequest request) {
     return calls.unary(RecallServiceGrpc.getBuildContextMethod(), request);
   }
 
   /**
-   * Recall, and show each step as it happens, then the result. Closing the replies cancels the recall.
+   * Run a recall and return each step as it completes, then the result. Closing the stream cancels the recall.
    *
-   * @param question the question, and where the search starts
-   * @return the steps, and last the result; what fails, fails in reading them
+   * @param question the request
+   * @return the steps, then the result; reading it throws an exception if the call fails
    */
   public Replies<StreamRecallResponse> streamRecall(StreamRecallRequest question) {
     return calls.stream(RecallServiceGrpc.getStreamRecallMethod(), question);

@@ -13,27 +13,27 @@ import java.util.Iterator;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
-/** Makes calls over a channel, each within a time, and fails with our exception. */
+/** Makes calls with a timeout over a channel, and converts exceptions. */
 record Calls(Channel channel, Duration timeout) {
   Calls {
-    checked(timeout);
+    positive(timeout);
   }
 
-  /** Return a timeout that is one. */
-  static Duration checked(Duration timeout) {
+  /** Return the timeout if it is positive. */
+  static Duration positive(Duration timeout) {
     if (timeout.isNegative() || timeout.isZero()) {
-      throw new IllegalArgumentException("a timeout must be more than 0: " + timeout);
+      throw new IllegalArgumentException("timeout must be positive, got " + timeout);
     }
     return timeout;
   }
 
-  /** Return the same calls with metadata added to them. */
+  /** Return calls with additional metadata. */
   Calls with(Metadata headers) {
     return new Calls(ClientInterceptors.intercept(channel, MetadataUtils.newAttachHeadersInterceptor(headers)), timeout);
   }
 
   <Q, R> R unary(MethodDescriptor<Q, R> method, Q request) {
-    return failing(() -> ClientCalls.blockingUnaryCall(channel, method, options(), request));
+    return convertingErrors(() -> ClientCalls.blockingUnaryCall(channel, method, options(), request));
   }
 
   <Q, R> Replies<R> stream(MethodDescriptor<Q, R> method, Q request) {
@@ -41,14 +41,14 @@ record Calls(Channel channel, Duration timeout) {
   }
 
   <Q, R> R upload(MethodDescriptor<Q, R> method, Iterator<Q> requests) {
-    return failing(() -> Upload.sent(channel.newCall(method, options()), requests));
+    return convertingErrors(() -> Upload.run(channel.newCall(method, options()), requests));
   }
 
   private CallOptions options() {
     return CallOptions.DEFAULT.withDeadlineAfter(TimeUnit.NANOSECONDS.convert(timeout), TimeUnit.NANOSECONDS);
   }
 
-  private static <R> R failing(Supplier<R> call) {
+  private static <R> R convertingErrors(Supplier<R> call) {
     try {
       return call.get();
     } catch (StatusRuntimeException failed) {

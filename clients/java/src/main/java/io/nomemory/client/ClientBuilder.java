@@ -20,40 +20,40 @@ import java.util.Objects;
 import java.util.function.Function;
 import java.util.function.Supplier;
 
-/** Sets what of a client is not as by default. {@link NoMemoryClient#builder(String)} makes it. */
+/** Configures a client. Returned by {@link NoMemoryClient#builder(String)}. */
 public final class ClientBuilder {
   private final Function<ChannelCredentials, ManagedChannelBuilder<?>> transport;
   private Supplier<String> token;
-  private TlsChannelCredentials.Builder tls; // null: in the clear
+  private TlsChannelCredentials.Builder tls; // null: plaintext
   private Duration timeout = Duration.ofSeconds(30);
   private Duration bulkTimeout = Duration.ofHours(1);
   private int attempts = 4;
 
-  /** Take what makes a channel of credentials; those are null where nothing was said about TLS. */
+  /** Take a function that creates a channel builder from credentials. They are null if TLS is not configured. */
   ClientBuilder(Function<ChannelCredentials, ManagedChannelBuilder<?>> transport) {
     this.transport = transport;
   }
 
   static ClientBuilder to(String target) {
     Objects.requireNonNull(target, "target");
-    ChannelCredentials clear = InsecureChannelCredentials.create();
-    return new ClientBuilder(chosen -> Grpc.newChannelBuilder(target, Objects.requireNonNullElse(chosen, clear)));
+    ChannelCredentials plaintext = InsecureChannelCredentials.create();
+    return new ClientBuilder(
+        credentials -> Grpc.newChannelBuilder(target, Objects.requireNonNullElse(credentials, plaintext)));
   }
 
   static ClientBuilder over(ManagedChannelBuilder<?> channel) {
-    return new ClientBuilder(chosen -> {
-      if (chosen != null) {
-        throw new IllegalStateException("the given channel decides about TLS");
+    return new ClientBuilder(credentials -> {
+      if (credentials != null) {
+        throw new IllegalStateException("configure TLS in the channel builder, not in the client builder");
       }
       return channel;
     });
   }
 
   /**
-   * Send an API key of a service, or a token of a user, with each call. Use TLS on any network that others share: without
-   * it the token travels in the clear.
+   * Send an API key or a user token with each call. Without TLS, the token is sent as plaintext.
    *
-   * @param token what stands behind "Bearer "; empty: none
+   * @param token the API key or token; empty: no credential
    * @return this
    */
   public ClientBuilder token(String token) {
@@ -61,10 +61,10 @@ public final class ClientBuilder {
   }
 
   /**
-   * Ask for the token of each call, for tokens that expire.
+   * Get the token of each call from a supplier, for tokens that expire.
    *
-   * @param source returns what stands behind "Bearer "; several threads may ask it at once. If it throws, the call fails
-   *     with UNAUTHENTICATED and that cause
+   * @param source returns the token; must be thread-safe. If it throws, the call fails with UNAUTHENTICATED and that
+   *     exception as its cause
    * @return this
    */
   public ClientBuilder token(Supplier<String> source) {
@@ -73,7 +73,7 @@ public final class ClientBuilder {
   }
 
   /**
-   * Talk TLS, and trust the authorities that Java trusts.
+   * Enable TLS, and trust the certificate authorities that Java trusts.
    *
    * @return this
    */
@@ -83,9 +83,9 @@ public final class ClientBuilder {
   }
 
   /**
-   * Talk TLS, and trust other authorities instead.
+   * Enable TLS, and trust other certificate authorities.
    *
-   * @param file their certificates, as PEM
+   * @param file the certificates of the authorities (PEM)
    * @return this
    * @throws UncheckedIOException if the file cannot be read
    */
@@ -95,10 +95,10 @@ public final class ClientBuilder {
   }
 
   /**
-   * Talk TLS, and present a certificate, where the server wants one.
+   * Enable mutual TLS with a client certificate.
    *
-   * @param chain the certificate, and those up to its authority, as PEM
-   * @param key its private key, as PEM (PKCS #8)
+   * @param chain the certificate chain (PEM)
+   * @param key the private key (PEM, PKCS #8)
    * @return this
    * @throws UncheckedIOException if a file cannot be read
    */
@@ -108,46 +108,46 @@ public final class ClientBuilder {
   }
 
   /**
-   * Bound each call, retries included.
+   * Set the timeout of calls, including retries.
    *
-   * @param timeout more than 0. Default: 30 seconds
+   * @param timeout positive. Default: 30 seconds
    * @return this
    */
   public ClientBuilder timeout(Duration timeout) {
-    this.timeout = Calls.checked(timeout);
+    this.timeout = Calls.positive(timeout);
     return this;
   }
 
   /**
-   * Bound each import and export.
+   * Set the timeout of imports and exports.
    *
-   * @param timeout more than 0. Default: an hour
+   * @param timeout positive. Default: 1 hour
    * @return this
    */
   public ClientBuilder bulkTimeout(Duration timeout) {
-    this.bulkTimeout = Calls.checked(timeout);
+    this.bulkTimeout = Calls.positive(timeout);
     return this;
   }
 
   /**
-   * Say how often a call that meets UNAVAILABLE is sent in all.
+   * Set the maximum number of attempts of a call that fails with UNAVAILABLE.
    *
    * @param attempts 1 to 5. Default: 4
    * @return this
    */
   public ClientBuilder attempts(int attempts) {
     if (attempts < 1 || attempts > RetryPolicy.MAX_ATTEMPTS) {
-      throw new IllegalArgumentException("attempts must be 1 to " + RetryPolicy.MAX_ATTEMPTS + ": " + attempts);
+      throw new IllegalArgumentException("attempts must be 1 to " + RetryPolicy.MAX_ATTEMPTS + ", got " + attempts);
     }
     this.attempts = attempts;
     return this;
   }
 
   /**
-   * Make the client. It connects at the first call.
+   * Create the client. It connects at the first call.
    *
-   * @return a client, to be closed
-   * @throws IllegalArgumentException if the target cannot be meant
+   * @return a client that the caller closes
+   * @throws IllegalArgumentException if the target is invalid
    */
   public NoMemoryClient build() {
     ManagedChannelBuilder<?> builder = transport.apply(tls == null ? null : tls.build());

@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 
-/** What a status tells beside its code and its sentence. {@code retryAfter} may be null. */
+/** The details of a gRPC status. {@code retryAfter} may be null. */
 record ErrorDetails(ErrorReason reason, List<Violation> violations, Map<String, String> metadata, Duration retryAfter)
     implements Serializable {
 
@@ -27,7 +27,7 @@ record ErrorDetails(ErrorReason reason, List<Violation> violations, Map<String, 
     RetryInfo retry = detail(status, RetryInfo.getDefaultInstance());
     return new ErrorDetails(
         reason(info.getReason()),
-        bad.getFieldViolationsList().stream().map(one -> new Violation(one.getField(), one.getDescription())).toList(),
+        bad.getFieldViolationsList().stream().map(field -> new Violation(field.getField(), field.getDescription())).toList(),
         Map.copyOf(info.getMetadataMap()),
         retry.hasRetryDelay() ? duration(retry.getRetryDelay()) : null);
   }
@@ -35,17 +35,17 @@ record ErrorDetails(ErrorReason reason, List<Violation> violations, Map<String, 
   private static Status status(StatusRuntimeException failed) {
     try {
       return StatusProto.fromThrowable(failed);
-    } catch (IllegalArgumentException rewritten) { // on the way from the server: its details cannot be trusted
+    } catch (IllegalArgumentException rewritten) { // the details do not match the status, so a proxy changed it
       return Status.getDefaultInstance();
     }
   }
 
-  /** Return the first detail of a kind, or its default instance. */
-  private static <T extends Message> T detail(Status status, T none) {
-    @SuppressWarnings("unchecked") // a message's class is that of its default instance
-    Class<T> kind = (Class<T>) none.getClass();
+  /** Return the first detail of a type, or the default instance. */
+  private static <T extends Message> T detail(Status status, T defaultInstance) {
+    @SuppressWarnings("unchecked") // the default instance has the class of the message
+    Class<T> kind = (Class<T>) defaultInstance.getClass();
     return status.getDetailsList().stream().filter(any -> any.is(kind)).flatMap(any -> unpacked(any, kind)).findFirst()
-        .orElse(none);
+        .orElse(defaultInstance);
   }
 
   private static <T extends Message> Stream<T> unpacked(Any any, Class<T> kind) {
@@ -57,7 +57,7 @@ record ErrorDetails(ErrorReason reason, List<Violation> violations, Map<String, 
   }
 
   private static ErrorReason reason(String name) {
-    return Stream.of(ErrorReason.values()).filter(one -> one.name().equals(name)).findFirst()
+    return Stream.of(ErrorReason.values()).filter(reason -> reason.name().equals(name)).findFirst()
         .orElse(ErrorReason.ERROR_REASON_UNSPECIFIED);
   }
 

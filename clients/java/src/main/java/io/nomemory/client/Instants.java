@@ -3,25 +3,25 @@ package io.nomemory.client;
 import com.google.protobuf.Timestamp;
 import java.time.Instant;
 
-/** Java's times as the contract's, and back. */
+/** Conversions between {@link Instant} and protobuf timestamps. */
 public final class Instants {
   private Instants() {}
 
   /**
-   * Convert a time for a request. A server keeps microseconds and cuts off finer parts.
+   * Convert an instant to a timestamp. The server truncates timestamps to microseconds.
    *
-   * @param instant the time
-   * @return the same time, as the contract has it
+   * @param instant the instant
+   * @return the timestamp
    */
   public static Timestamp timestamp(Instant instant) {
     return Timestamp.newBuilder().setSeconds(instant.getEpochSecond()).setNanos(instant.getNano()).build();
   }
 
   /**
-   * Convert a time from a reply.
+   * Convert a timestamp to an instant.
    *
-   * @param timestamp the time as the contract has it
-   * @return the same time
+   * @param timestamp the timestamp
+   * @return the instant
    */
   public static Instant instant(Timestamp timestamp) {
     return Instant.ofEpochSecond(timestamp.getSeconds(), timestamp.getNanos());

@@ -8,26 +8,26 @@ import java.util.Optional;
 import java.util.stream.IntStream;
 
 /**
- * A message that matched.
+ * A matching message.
  *
- * @param message what was said
- * @param score how well it matched
- * @param highlight where it matched; there only if highlights were asked for
+ * @param message the message
+ * @param score its lexical score
+ * @param highlight the matching spans, if the request asks for highlights
  */
 public record LexicalHit(ChatMessage message, float score, Optional<Highlight> highlight) {
   /**
-   * Return the hits of a page, from its parallel lists.
+   * Combine the items, scores and highlights of a page.
    *
-   * @param page the reply to a search
+   * @param page the response of a lexical search
    * @return the hits, best first
    */
   public static List<LexicalHit> of(LexicalSearchResponse page) {
-    return IntStream.range(0, page.getItemsCount()).mapToObj(place -> at(page, place)).toList();
+    return IntStream.range(0, page.getItemsCount()).mapToObj(index -> at(page, index)).toList();
   }
 
-  private static LexicalHit at(LexicalSearchResponse page, int place) {
-    boolean highlighted = place < page.getHighlightsCount();
-    return new LexicalHit(page.getItems(place), page.getScores(place).getScore(),
-        highlighted ? Optional.of(page.getHighlights(place)) : Optional.empty());
+  private static LexicalHit at(LexicalSearchResponse page, int index) {
+    boolean highlighted = index < page.getHighlightsCount();
+    return new LexicalHit(page.getItems(index), page.getScores(index).getScore(),
+        highlighted ? Optional.of(page.getHighlights(index)) : Optional.empty());
   }
 }

@@ -9,18 +9,18 @@ import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
 /**
- * Everything that a listing has, page by page. A page is read when the loop comes to it, and each loop begins anew. What
- * fails is a {@link NoMemoryException}.
+ * The items of all pages of a listing. A page is read when it is needed. Each iteration starts from the beginning. Reading a
+ * page throws a {@link NoMemoryException} if the call fails.
  *
- * @param <T> an item
+ * @param <T> the type of the items
  */
 public final class Listing<T> implements Iterable<T> {
-  private final String first;
+  private final String startCursor;
   private final Function<String, Page<T>> read;
 
-  /** Take the cursor to begin with, and what reads the page at a cursor. */
-  Listing(String first, Function<String, Page<T>> read) {
-    this.first = first;
+  /** Take the first cursor, and a function that reads the page at a cursor. */
+  Listing(String startCursor, Function<String, Page<T>> read) {
+    this.startCursor = startCursor;
     this.read = read;
   }
 
@@ -30,27 +30,27 @@ public final class Listing<T> implements Iterable<T> {
   }
 
   /**
-   * Return the items as a stream, which reads no page before it is needed.
+   * Return the items as a stream. A page is read when it is needed.
    *
-   * @return a stream; it holds nothing that must be closed
+   * @return a stream that need not be closed
    */
   public Stream<T> stream() {
     return StreamSupport.stream(spliterator(), false);
   }
 
-  /** A page's items, and the cursor of the next page; empty: there is none. */
+  /** The items of a page, and the cursor of the next page; empty after the last page. */
   record Page<T>(List<T> items, String next) {}
 
   private final class Items implements Iterator<T> {
     private Iterator<T> page = Collections.emptyIterator();
-    private String cursor = first; // null once the last page is read
+    private String cursor = startCursor; // null after the last page
 
     @Override
     public boolean hasNext() {
       while (!page.hasNext() && cursor != null) {
-        Page<T> fresh = read.apply(cursor);
-        page = fresh.items().iterator();
-        cursor = fresh.next().isEmpty() ? null : fresh.next();
+        Page<T> nextPage = read.apply(cursor);
+        page = nextPage.items().iterator();
+        cursor = nextPage.next().isEmpty() ? null : nextPage.next();
       }
       return page.hasNext();
     }

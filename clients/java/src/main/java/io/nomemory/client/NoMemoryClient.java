@@ -50,11 +50,11 @@ import io.nomemory.v1.WriteMessagesResponse;
 import java.time.Duration;
 
 /**
- * Calls one server. Threads may share it.
+ * Calls one server. The client is thread-safe.
  *
- * <p>Every method takes the contract's request and returns its reply, or throws a {@link NoMemoryException}. A call that
- * meets UNAVAILABLE is sent again; a stream only until something of it has arrived. A call ends after the timeout of its
- * client, or with the deadline of gRPC's current {@link io.grpc.Context} if that is sooner.
+ * <p>Every method takes the request message, and returns the response message or throws a {@link NoMemoryException}. A call
+ * that fails with UNAVAILABLE is retried; a stream is retried only before its first response. A call ends after the timeout
+ * of the client, or at the deadline of the current gRPC {@link io.grpc.Context} if that is earlier.
  */
 public final class NoMemoryClient implements AutoCloseable {
   private final ManagedChannel connection;
@@ -70,49 +70,49 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Make a client that is as by default: in the clear, without credentials. It connects at the first call.
+   * Create a client with the defaults: plaintext, without credentials. It connects at the first call.
    *
    * @param target HOST:PORT
-   * @return a client, to be closed
+   * @return a client that the caller closes
    */
   public static NoMemoryClient connect(String target) {
     return builder(target).build();
   }
 
   /**
-   * Begin a client of the server at a target.
+   * Configure a client of the server at a target.
    *
    * @param target HOST:PORT
-   * @return what sets credentials, TLS, timeouts and retries
+   * @return a builder
    */
   public static ClientBuilder builder(String target) {
     return ClientBuilder.to(target);
   }
 
   /**
-   * Begin a client over a channel of gRPC, for interceptors, keep-alive, or a server in the same process.
+   * Configure a client with a gRPC channel builder, for interceptors, keep-alive, or an in-process server.
    *
-   * @param channel decides about TLS; the client adds credentials and retries, and closes what it builds
-   * @return what sets credentials, timeouts and retries
+   * @param channel the channel builder, which configures TLS; the client adds credentials and retries, and closes the channel
+   * @return a builder
    */
   public static ClientBuilder builder(ManagedChannelBuilder<?> channel) {
     return ClientBuilder.over(channel);
   }
 
   /**
-   * Give calls another time.
+   * Return a client with another timeout.
    *
-   * @param timeout of each call that is made with the result, imports and exports included; more than 0
-   * @return a client over the same connection; closing either closes both
+   * @param timeout the timeout of all calls, including imports and exports; positive
+   * @return a client with the same connection; closing one closes both
    */
   public NoMemoryClient withTimeout(Duration timeout) {
-    Calls within = new Calls(calls.channel(), timeout);
-    return new NoMemoryClient(connection, within, within);
+    Calls withTimeout = new Calls(calls.channel(), timeout);
+    return new NoMemoryClient(connection, withTimeout, withTimeout);
   }
 
   /**
-   * Return the channel, for gRPC's own asynchronous stubs. Calls over it have the credential and are sent again, but have
-   * no deadline and fail with gRPC's exceptions.
+   * Return the channel, for the generated asynchronous stubs. Its calls have credentials and retries, but no default
+   * timeout, and they throw gRPC exceptions.
    *
    * @return the channel of this client
    */
@@ -127,60 +127,60 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Store up to 1,000 messages, all or nothing. Messages without ids get a request id, so that a retry stores them once.
+   * Store up to 1,000 messages atomically. If a message has no id, the call gets a request id, so that a retry is safe.
    *
    * @param request the batch
-   * @return what happened to each message, and a token with which a read sees this write
+   * @return the result of each message, and a write token
    */
   public WriteMessagesResponse writeMessages(WriteMessagesRequest request) {
-    return calls.unary(IngestServiceGrpc.getWriteMessagesMethod(), repeatable(request));
+    return calls.unary(IngestServiceGrpc.getWriteMessagesMethod(), withRequestId(request));
   }
 
   /**
-   * Store any number of messages in batches. Refused ones are reported and skipped.
+   * Store any number of messages in batches. Rejected messages are skipped and reported in the response.
    *
-   * @param messages read once, as fast as the server takes them; {@code stream::iterator} for a stream
-   * @return the sums, and what was refused
+   * @param messages the messages, read once and with flow control; {@code stream::iterator} for a stream
+   * @return the counts and the rejected messages
    */
   public ImportMessagesResponse importMessages(Iterable<ChatMessage> messages) {
     return importMessages(messages, false);
   }
 
   /**
-   * Store any number of messages in batches. Refused ones are reported and skipped.
+   * Store any number of messages in batches. Rejected messages are skipped and reported in the response.
    *
-   * @param messages read once, as fast as the server takes them; {@code stream::iterator} for a stream
-   * @param replace whether a message may take the place of the one with its id
-   * @return the sums, and what was refused
+   * @param messages the messages, read once and with flow control; {@code stream::iterator} for a stream
+   * @param replace whether a message can replace the stored message with the same id
+   * @return the counts and the rejected messages
    */
   public ImportMessagesResponse importMessages(Iterable<ChatMessage> messages, boolean replace) {
     return bulk.upload(IngestServiceGrpc.getImportMessagesMethod(), new Batches(messages.iterator(), replace));
   }
 
   /**
-   * Delete messages of a user, by ids or by a filter.
+   * Delete messages of a user by ids or by a filter.
    *
-   * @param request names what to delete
-   * @return how many there were
+   * @param request the user, and ids or a filter
+   * @return the number of deleted messages
    */
   public DeleteMessagesResponse deleteMessages(DeleteMessagesRequest request) {
     return calls.unary(IngestServiceGrpc.getDeleteMessagesMethod(), request);
   }
 
   /**
-   * Delete everything of a user.
+   * Delete all data of a user.
    *
-   * @param request names the user
-   * @return a receipt that says what still holds bytes of it
+   * @param request the user
+   * @return a receipt that lists where bytes remain until they are erased
    */
   public EraseUserResponse eraseUser(EraseUserRequest request) {
     return calls.unary(IngestServiceGrpc.getEraseUserMethod(), request);
   }
 
   /**
-   * Ask how far the log and the indexes are.
+   * Return the status of the message log and of the indexes.
    *
-   * @param request names a user, or nobody for all
+   * @param request the user; empty for all users
    * @return the status
    */
   public GetIndexStatusResponse getIndexStatus(GetIndexStatusRequest request) {
@@ -188,18 +188,18 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Ask what the server is, what it can do, and how much it takes.
+   * Return the version, the features and the limits of the server.
    *
-   * @return its description
+   * @return the description of the server
    */
   public GetServerInfoResponse getServerInfo() {
     return calls.unary(ServerServiceGrpc.getGetServerInfoMethod(), GetServerInfoRequest.getDefaultInstance());
   }
 
   /**
-   * Read a page by time.
+   * Return a page of messages in time order.
    *
-   * @param request names the user
+   * @param request the user
    * @return the page, and the cursor of the next one
    */
   public ListMessagesResponse listMessages(ListMessagesRequest request) {
@@ -207,9 +207,9 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Read by time to the end, page by page.
+   * Return all messages in time order, read page by page.
    *
-   * @param request names the user; its cursor is where to begin
+   * @param request the request for the first page
    * @return the messages
    */
   public Listing<ChatMessage> messages(ListMessagesRequest request) {
@@ -220,19 +220,19 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Find words and "phrases": one page.
+   * Return a page of the results of a lexical search.
    *
-   * @param request names the user and has the query
-   * @return the page, best first; {@link LexicalHit#of} puts its parallel lists together
+   * @param request the user and the query
+   * @return the page, best first; {@link LexicalHit#of} combines its items, scores and highlights
    */
   public LexicalSearchResponse lexicalSearch(LexicalSearchRequest request) {
     return calls.unary(QueryServiceGrpc.getLexicalSearchMethod(), request);
   }
 
   /**
-   * Find words and "phrases" to the end, page by page.
+   * Return all results of a lexical search, read page by page.
    *
-   * @param request names the user and has the query; its cursor is where to begin
+   * @param request the request for the first page
    * @return the hits, best first
    */
   public Listing<LexicalHit> lexicalHits(LexicalSearchRequest request) {
@@ -243,19 +243,19 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Find messages near a text in meaning, or near a vector of the caller's own.
+   * Find the messages that are semantically similar to a text or a vector.
    *
-   * @param request names the user and has the text or the vector
-   * @return the messages, nearest first
+   * @param request the user, and a text or a vector
+   * @return the messages, most similar first
    */
   public SemanticSearchResponse semanticSearch(SemanticSearchRequest request) {
     return calls.unary(QueryServiceGrpc.getSemanticSearchMethod(), request);
   }
 
   /**
-   * Find the messages that answer a question.
+   * Find the messages that answer a question (hybrid search).
    *
-   * @param request names the user and has the question
+   * @param request the user and the question
    * @return the messages, best first
    */
   public HybridSearchResponse hybridSearch(HybridSearchRequest request) {
@@ -263,9 +263,9 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Read the messages around one of them.
+   * Return the messages around an anchor message.
    *
-   * @param request names the user and the message
+   * @param request the user and the anchor
    * @return the messages, oldest first
    */
   public GetNeighborsResponse getNeighbors(GetNeighborsRequest request) {
@@ -273,9 +273,9 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Look up to 500 ids up.
+   * Return up to 500 messages by their ids.
    *
-   * @param request names the user and the ids
+   * @param request the user and the ids
    * @return the messages, in the order of the ids
    */
   public BatchGetMessagesResponse batchGetMessages(BatchGetMessagesRequest request) {
@@ -283,9 +283,9 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Count a user's messages, or those that a filter admits.
+   * Count the messages of a user that match a filter.
    *
-   * @param request names the user
+   * @param request the user
    * @return the count
    */
   public CountMessagesResponse countMessages(CountMessagesRequest request) {
@@ -293,20 +293,20 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Read a page of a user's conversations.
+   * Return a page of a user's conversations.
    *
-   * @param request names the user
-   * @return the page, the conversation with the latest message first
+   * @param request the user
+   * @return the page, most recent conversation first
    */
   public ListConversationsResponse listConversations(ListConversationsRequest request) {
     return calls.unary(QueryServiceGrpc.getListConversationsMethod(), request);
   }
 
   /**
-   * Read a user's conversations to the end, page by page.
+   * Return all conversations of a user, read page by page.
    *
-   * @param request names the user; its cursor is where to begin
-   * @return the conversations, the one with the latest message first
+   * @param request the request for the first page
+   * @return the conversations, most recent first
    */
   public Listing<Conversation> conversations(ListConversationsRequest request) {
     return new Listing<>(request.getCursor(), cursor -> {
@@ -316,20 +316,20 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Read a page of the users who have messages. It needs the scope {@code admin}.
+   * Return a page of the users with messages. Requires the scope {@code admin}.
    *
-   * @param request says how many
-   * @return the page, by the users' ids
+   * @param request the page size and cursor
+   * @return the page, ordered by user id
    */
   public ListUsersResponse listUsers(ListUsersRequest request) {
     return calls.unary(QueryServiceGrpc.getListUsersMethod(), request);
   }
 
   /**
-   * Read the users who have messages to the end, page by page. It needs the scope {@code admin}.
+   * Return all users with messages, read page by page. Requires the scope {@code admin}.
    *
-   * @param request its cursor is where to begin
-   * @return the users, by their ids
+   * @param request the request for the first page
+   * @return the users, ordered by id
    */
   public Listing<UserSummary> users(ListUsersRequest request) {
     return new Listing<>(request.getCursor(), cursor -> {
@@ -339,57 +339,57 @@ public final class NoMemoryClient implements AutoCloseable {
   }
 
   /**
-   * Read all messages of a user, oldest first, in batches that an import takes. Closing the replies stops the export.
+   * Return all messages of a user, oldest first, in batches that an import accepts. Closing the stream cancels the export.
    *
-   * @param request names the user
-   * @return the batches, each with a cursor to resume with; that of the last one is empty
+   * @param request the user
+   * @return the batches, each with a cursor to resume the export; the cursor of the last batch is empty
    */
   public Replies<ExportMessagesResponse> exportMessages(ExportMessagesRequest request) {
     return bulk.stream(QueryServiceGrpc.getExportMessagesMethod(), request);
   }
 
   /**
-   * Name the user of recalls, as a service with the scope {@code act-as} does. A caller with a user's own token needs no
-   * binding: the token names the user.
+   * Return recalls for a user. Requires an API key with the scope {@code act-as}. With a user token, call the methods of
+   * this class instead: the token names the user.
    *
-   * @param userId travels in metadata, never in a request
-   * @return recalls for that user
+   * @param userId the user, sent as call metadata
+   * @return the recalls of the user
    */
   public BoundRecalls boundTo(String userId) {
-    return new BoundRecalls(calls.with(UserMetadata.naming(userId)));
+    return new BoundRecalls(calls.with(UserMetadata.of(userId)));
   }
 
   /**
-   * Answer a question about the user of the caller's token from what was said.
+   * Answer a question from the messages of the token's user.
    *
-   * @param question the question, and where the search starts
-   * @return the statements with their evidence
+   * @param question the request
+   * @return the answer with its evidence
    */
   public RecallResponse recall(RecallRequest question) {
     return recalls.recall(question);
   }
 
   /**
-   * Select the messages of the user of the caller's token that an assistant should have in its prompt.
+   * Select messages of the token's user for the prompt of an assistant.
    *
-   * @param request the latest turns, the running conversation, and the limit of tokens
-   * @return the messages, and the text that shows them
+   * @param request the latest turns, the current conversation, and the token limit
+   * @return the messages, and the same messages as text
    */
   public BuildContextResponse buildContext(BuildContextRequest request) {
     return recalls.buildContext(request);
   }
 
   /**
-   * Recall, and show each step as it happens, then the result. Closing the replies cancels the recall.
+   * Run a recall and return each step as it completes, then the result. Closing the stream cancels the recall.
    *
-   * @param question the question, and where the search starts
-   * @return the steps, and last the result; what fails, fails in reading them
+   * @param question the request
+   * @return the steps, then the result; reading it throws an exception if the call fails
    */
   public Replies<StreamRecallResponse> streamRecall(StreamRecallRequest question) {
     return recalls.streamRecall(question);
   }
 
-  private static WriteMessagesRequest repeatable(WriteMessagesRequest request) {
+  private static WriteMessagesRequest withRequestId(WriteMessagesRequest request) {
     if (!request.getRequestId().isEmpty()) {
       return request;
     }

@@ -11,22 +11,22 @@ import java.util.Map;
 import java.util.Optional;
 import javax.net.ssl.SSLException;
 
-/** A call that did not succeed. Its cause is gRPC's own exception. */
+/** The error of a failed call. Its cause is the gRPC exception. */
 public final class NoMemoryException extends RuntimeException {
   private static final long serialVersionUID = 1;
   private static final Metadata.Key<String> REQUEST_ID =
       Metadata.Key.of("x-request-id", Metadata.ASCII_STRING_MARSHALLER);
 
-  /** The code that the call ended with. */
+  /** The gRPC status code. */
   private final Status.Code code;
 
-  /** What the server, or gRPC, says about it. */
+  /** The message of the server or of gRPC. */
   private final String description;
 
-  /** What the server told beside that. */
+  /** The details of the status. */
   private final ErrorDetails details;
 
-  /** What the log of the server knows the call by. */
+  /** The id of the call in the server's log. */
   private final String requestId;
 
   private NoMemoryException(StatusRuntimeException cause, ErrorDetails details) {
@@ -51,16 +51,16 @@ public final class NoMemoryException extends RuntimeException {
   }
 
   /**
-   * Return the server's sentence for people, or gRPC's where no server answered.
+   * Return the message of the server, or of gRPC if the server did not respond.
    *
-   * @return the sentence; may be empty
+   * @return the message; may be empty
    */
   public String description() {
     return description;
   }
 
   /**
-   * Return the cause. {@code ERROR_REASON_UNSPECIFIED}: the error did not come from a NoMemory server, or from a newer one.
+   * Return the cause. {@code ERROR_REASON_UNSPECIFIED}: not sent by a NoMemory server, or unknown to this client.
    *
    * @return the reason
    */
@@ -69,59 +69,59 @@ public final class NoMemoryException extends RuntimeException {
   }
 
   /**
-   * Return the bad fields of the request.
+   * Return the invalid fields of the request.
    *
-   * @return the violations; empty if no field is to blame
+   * @return the violations; may be empty
    */
   public List<Violation> violations() {
     return details.violations();
   }
 
   /**
-   * Return further facts, as the server sent them.
+   * Return additional details from the server.
    *
-   * @return the facts by their names
+   * @return the details by name
    */
   public Map<String, String> metadata() {
     return details.metadata();
   }
 
   /**
-   * Return what the server's log knows the call by.
+   * Return the id of the call in the server's log.
    *
-   * @return the id; empty where no server answered
+   * @return the id; empty if the server did not respond
    */
   public String requestId() {
     return requestId;
   }
 
   /**
-   * Return when to try again.
+   * Return the delay before a retry.
    *
-   * @return the time to wait, where the server suggests one
+   * @return the delay, if the server requests one
    */
   public Optional<Duration> retryAfter() {
     return Optional.ofNullable(details.retryAfter());
   }
 
   private static Optional<String> requestIdIn(Metadata trailers) {
-    return Optional.ofNullable(trailers).map(all -> all.get(REQUEST_ID));
+    return Optional.ofNullable(trailers).map(metadata -> metadata.get(REQUEST_ID));
   }
 
   private static String text(Status status) {
-    String sentence = status.getDescription() == null ? "" : ": " + status.getDescription();
-    if (status.getCause() instanceof IOException fault) { // there is no connection, and gRPC's sentence does not tell why
-      return status.getCode() + sentence.lines().findFirst().orElse("") + " (" + reason(fault) + ")";
+    String suffix = status.getDescription() == null ? "" : ": " + status.getDescription();
+    if (status.getCause() instanceof IOException fault) { // connection failures: gRPC's description lacks the cause
+      return status.getCode() + suffix.lines().findFirst().orElse("") + " (" + reason(fault) + ")";
     }
-    return status.getCode() + sentence;
+    return status.getCode() + suffix;
   }
 
-  /** Return the words of a fault; those of TLS stand in its first cause only. */
+  /** Return the message of an I/O error. The message of a TLS error is in its root cause. */
   private static String reason(IOException fault) {
-    Throwable told = fault;
-    while (fault instanceof SSLException && told.getCause() != null) {
-      told = told.getCause();
+    Throwable cause = fault;
+    while (fault instanceof SSLException && cause.getCause() != null) {
+      cause = cause.getCause();
     }
-    return told.getMessage();
+    return cause.getMessage();
   }
 }

@@ -11,18 +11,18 @@ import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
 /**
- * The replies of one streaming call, as they arrive. Loop over it in a {@code try}: leaving that cancels the call. A call
- * that is read to its end, or fails, is over anyhow, and one that is forgotten ends with its deadline. It can be read once,
- * by one thread. If another one closes it meanwhile, reading fails with the code {@code CANCELLED}.
+ * The responses of a streaming call, as they arrive. Use it in a {@code try} statement: closing it cancels the call. A stream
+ * that is not closed ends with the call or at its deadline. It can be read once, by one thread. If another thread closes it,
+ * reading fails with the code {@code CANCELLED}.
  *
- * @param <T> a reply
+ * @param <T> the type of the responses
  */
 public final class Replies<T> implements Iterator<T>, Iterable<T>, AutoCloseable {
   private final Context.CancellableContext context = Context.current().withCancellation();
   private final Iterator<T> received;
-  private volatile boolean over;
+  private volatile boolean ended;
 
-  /** Make the call within a context that can be cancelled. */
+  /** Make the call in a cancellable context. */
   Replies(Supplier<Iterator<T>> call) {
     Context before = context.attach();
     try {
@@ -33,14 +33,14 @@ public final class Replies<T> implements Iterator<T>, Iterable<T>, AutoCloseable
   }
 
   /**
-   * Wait for the next reply.
+   * Wait for the next response.
    *
-   * @return whether there is one
+   * @return whether there is a next response
    * @throws NoMemoryException if the call failed
    */
   @Override
   public boolean hasNext() {
-    if (over) {
+    if (ended) {
       return false;
     }
     try {
@@ -64,7 +64,7 @@ public final class Replies<T> implements Iterator<T>, Iterable<T>, AutoCloseable
   }
 
   /**
-   * Return this, for a loop.
+   * Return this stream.
    *
    * @return this
    */
@@ -74,19 +74,19 @@ public final class Replies<T> implements Iterator<T>, Iterable<T>, AutoCloseable
   }
 
   /**
-   * Return the replies as a stream. Closing it cancels the call.
+   * Return the responses as a Java stream. Closing it cancels the call.
    *
-   * @return a stream that is read as the replies arrive
+   * @return a stream of the responses as they arrive
    */
   public Stream<T> stream() {
     Spliterator<T> replies = Spliterators.spliteratorUnknownSize(this, Spliterator.ORDERED | Spliterator.NONNULL);
     return StreamSupport.stream(replies, false).onClose(this::close);
   }
 
-  /** Cancel the call, unless it is over. */
+  /** Cancel the call if it has not ended. */
   @Override
   public void close() {
-    over = true;
+    ended = true;
     context.cancel(null);
   }
 }

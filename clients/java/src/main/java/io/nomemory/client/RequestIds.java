@@ -4,13 +4,13 @@ import io.nomemory.v1.ChatMessage;
 import java.util.List;
 import java.util.UUID;
 
-/** The ids under which a server stores a batch once, however often it is sent. */
+/** Request ids, with which the server detects retries of a write. */
 final class RequestIds {
   private RequestIds() {}
 
-  /** Return a fresh id for messages of which some have no id; empty if all have. */
+  /** Return a new id if a message has no id; otherwise an empty string. */
   static String of(List<ChatMessage> messages) {
-    boolean named = messages.stream().noneMatch(message -> message.getMessageId().isEmpty());
-    return named ? "" : UUID.randomUUID().toString();
+    boolean haveIds = messages.stream().noneMatch(message -> message.getMessageId().isEmpty());
+    return haveIds ? "" : UUID.randomUUID().toString();
   }
 }

@@ -10,13 +10,12 @@ import java.util.Map;
 import java.util.stream.Stream;
 
 /**
- * Lets gRPC send calls again. Every call of the contract may be: reads and recalls change nothing, deletions and writes of
- * messages with ids are idempotent, and other writes have a request id. A stream is not sent again once something of it has
- * arrived.
+ * Configures the retries of gRPC. All RPCs can be retried: reads and recalls have no side effects, deletions and writes of
+ * messages with ids are idempotent, and other writes have a request id. A stream is not retried after its first response.
  */
 final class RetryPolicy {
-  static final int MAX_ATTEMPTS = 5; // what gRPC itself caps a policy at
-  private static final long CALL_BYTES = 16 << 20; // as much as a server takes; a larger call is sent once
+  static final int MAX_ATTEMPTS = 5; // the limit of gRPC
+  private static final long CALL_BYTES = 16 << 20; // the server's limit of a request; larger calls are not retried
   private static final long ALL_BYTES = 4 * CALL_BYTES;
 
   private RetryPolicy() {}
@@ -36,7 +35,7 @@ final class RetryPolicy {
         .map(name -> Map.of("service", name)).toList();
   }
 
-  /** Return the policy as JSON has it, where all numbers are doubles. */
+  /** Return the policy in the JSON format of gRPC, in which all numbers are doubles. */
   private static Map<String, ?> policy(int attempts) {
     return Map.of("maxAttempts", (double) attempts, "initialBackoff", "0.1s", "maxBackoff", "2s", "backoffMultiplier", 3.0,
         "retryableStatusCodes", List.of("UNAVAILABLE"));

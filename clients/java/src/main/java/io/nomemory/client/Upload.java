@@ -6,18 +6,18 @@ import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.util.Iterator;
 
-/** A call with many requests and one reply. It sends no faster than the server takes. */
+/** A client-streaming call with flow control. */
 final class Upload<Q, R> extends ClientCall.Listener<R> {
   private final ClientCall<Q, R> call;
   private R reply;
-  private StatusRuntimeException ended; // once it is over; its code may be OK
+  private StatusRuntimeException ended; // set when the call ends; its code may be OK
 
   private Upload(ClientCall<Q, R> call) {
     this.call = call;
   }
 
-  /** Send all requests and return the reply. Whatever goes wrong on this side cancels the call. */
-  static <Q, R> R sent(ClientCall<Q, R> call, Iterator<Q> requests) {
+  /** Send all requests and return the response. An error on this side cancels the call. */
+  static <Q, R> R run(ClientCall<Q, R> call, Iterator<Q> requests) {
     Upload<Q, R> upload = new Upload<>(call);
     boolean done = false;
     try {
@@ -29,18 +29,18 @@ final class Upload<Q, R> extends ClientCall.Listener<R> {
       throw Status.CANCELLED.withDescription("the thread was interrupted").withCause(interrupted).asRuntimeException();
     } finally {
       if (!done) {
-        call.cancel("the import was given up", null);
+        call.cancel("the import failed in the client", null);
       }
     }
   }
 
   private R send(Iterator<Q> requests) throws InterruptedException {
     call.start(this, new Metadata());
-    call.request(2); // a second reply would be an error, which gRPC reports
+    call.request(2); // with 2, gRPC reports a second response as an error
     while (requests.hasNext()) {
       Q request = requests.next();
-      if (!awaitRoom()) {
-        return result(); // the server ended the call, and its status tells why
+      if (!awaitReady()) {
+        return result(); // the server ended the call; result() throws its status
       }
       call.sendMessage(request);
     }
@@ -48,8 +48,8 @@ final class Upload<Q, R> extends ClientCall.Listener<R> {
     return result();
   }
 
-  /** Wait until the call takes a request; false: it is over. */
-  private synchronized boolean awaitRoom() throws InterruptedException {
+  /** Wait until the call accepts a request. Return false if the call has ended. */
+  private synchronized boolean awaitReady() throws InterruptedException {
     while (ended == null && !call.isReady()) {
       wait();
     }

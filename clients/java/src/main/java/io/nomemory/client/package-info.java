@@ -1,9 +1,8 @@
 /**
- * The Java client of NoMemory, a memory for chat assistants that can be checked: it keeps only what was said, and every
- * line of an answer quotes its evidence.
+ * The Java client of NoMemory, a verifiable memory for chat assistants.
  *
- * <p>A {@link io.nomemory.client.NoMemoryClient} has a method for each RPC of the contract, which package
- * {@code io.nomemory.v1} holds, and listings and streams to loop over. What fails is a
+ * <p>A {@link io.nomemory.client.NoMemoryClient} has a method for each RPC, and listings and streams to iterate over. Package
+ * {@code io.nomemory.v1} contains the generated types. Failed calls throw a
  * {@link io.nomemory.client.NoMemoryException}.
  */
 package io.nomemory.client;

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator
 from nomemory.recall.authoring.check import Report, check
 from nomemory.recall.errors import RecallError
 from nomemory.recall.llm.chat_model import ChatModel
-from nomemory.recall.llm.json_answer import BadAnswerError, object_in
+from nomemory.recall.llm.json_answer import BadAnswerError, extract_object
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.reading.answer import lenient_list
 from nomemory.recall.tools.argument_schema import object_schema
@@ -67,15 +67,15 @@ class NotCreatedError(RecallError):
     """The skill cannot be created at this path. The message has the reason."""
 
 
-def one_line(sentence: str) -> str:
+def single_line(sentence: str) -> str:
     """Return a sentence on one line without markup, truncated to `MAX_SCENARIO_CHARS`."""
     valid = sentence.encode("utf-8", "replace").decode("utf-8")
     chars = (" " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char for char in valid)
     text = " ".join("".join(char for char in chars if unicodedata.category(char) not in {"Cf", "Cn", "Co"}).split())
-    return _cut(text, MAX_SCENARIO_CHARS).translate(_MARKUP)
+    return _truncate(text, MAX_SCENARIO_CHARS).translate(_MARKUP)
 
 
-def name_for(scenario: str) -> str:
+def skill_name(scenario: str) -> str:
     """Return a skill name: the English words of the sentence, or else a digest."""
     words = [word for word in _WORD.findall(scenario.casefold()) if word not in _NAME_STOP_WORDS][:_MAX_NAME_WORDS]
     digest = hashlib.blake2b(scenario.encode(), digest_size=4).hexdigest()
@@ -84,12 +84,12 @@ def name_for(scenario: str) -> str:
 
 def render(template: str, name: str, scenario: str) -> str:
     """Fill the placeholders of a SKILL.md, such as `{{name}}`. Inserted values are not expanded again."""
-    title = _cut(_SENTENCE_END.split(scenario, maxsplit=1)[0].strip(), _MAX_TITLE_CHARS)
+    title = _truncate(_SENTENCE_END.split(scenario, maxsplit=1)[0].strip(), _MAX_TITLE_CHARS)
     values = {"name": name, "title": title, "scenario": scenario}
     return _PLACEHOLDER.sub(lambda placeholder: values.get(placeholder[1], placeholder[0]), template)
 
 
-def _cut(text: str, limit: int) -> str:
+def _truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit].rstrip()}…"
 
 
@@ -111,7 +111,7 @@ async def draft_lexicon(scenario: str, model: ChatModel) -> str:
     """
     user_text = f"====\n{scenario}\n====\n\nGive the JSON object."
     answer = await model.ask(Prompt(_SYSTEM, user_text, "skill_draft", object_schema(_Lexicon)))
-    entries = _Lexicon.model_validate(object_in(answer, {"lexicon"})).lexicon
+    entries = _Lexicon.model_validate(extract_object(answer, {"lexicon"})).lexicon
     aliases = {entry.canonical: list(filter(_is_term, entry.aliases))[:_MAX_ALIASES] for entry in entries}
     lines = [f"- {term}: {', '.join(others)}\n" for term, others in aliases.items() if _is_term(term) and others]
     if not lines:

@@ -15,12 +15,12 @@ from itertools import zip_longest
 from typing import Final
 
 from nomemory.client.prompt_passages import tokens
-from nomemory.recall.model.evidence import Retrieved
+from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.excerpts import Excerpts, whole_sentences
-from nomemory.text.asking import only_asks
-from nomemory.text.passed_on import PassedOn, passed_on
+from nomemory.text.question_detection import only_asks
+from nomemory.text.quoted_text import QuotedSpan, quoted_spans
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _BASE: Final = 40
@@ -62,10 +62,10 @@ class ReadingBudget:
 class Exchanges:
     """The preceding message and reply of each message, by message id."""
 
-    replied_to: Mapping[str, Retrieved] = field(default_factory=dict)
-    replies: Mapping[str, Retrieved] = field(default_factory=dict)
+    replied_to: Mapping[str, RetrievedMessage] = field(default_factory=dict)
+    replies: Mapping[str, RetrievedMessage] = field(default_factory=dict)
 
-    def partners(self, message: Retrieved) -> Iterator[Retrieved]:
+    def partners(self, message: RetrievedMessage) -> Iterator[RetrievedMessage]:
         """Return the messages to show together with a message."""
         if (before := self.replied_to.get(message.message_id)) is not None:
             yield before
@@ -73,12 +73,12 @@ class Exchanges:
             yield after
 
 
-def is_short(message: Retrieved) -> bool:
+def is_short(message: RetrievedMessage) -> bool:
     """Return whether a message is so short that the preceding message is needed."""
     return tokens(message.content) <= _SHORT_TOKENS
 
 
-def is_question(message: Retrieved) -> bool:
+def is_question(message: RetrievedMessage) -> bool:
     """Return whether a message is a short question, whose reply is needed."""
     return tokens(message.content) <= _QUESTION_TOKENS and only_asks(message.content)
 
@@ -118,7 +118,7 @@ class ContextWindow:
         """Return the message id of a label; other texts unchanged."""
         return self._ids.get(label.strip(), label)
 
-    def rank(self, ranked: Sequence[Retrieved], exchanges: Exchanges) -> list[Line]:
+    def rank(self, ranked: Sequence[RetrievedMessage], exchanges: Exchanges) -> list[Line]:
         """Show the best messages of a ranking, oldest first. Label `m1` is the best message.
 
         Long messages are shortened to make room for others.
@@ -132,14 +132,14 @@ class ContextWindow:
         chosen: _SelectedLines = _SelectedLines(0)
         for top, cap in _TOKEN_CAPS:
             capped = [(item, top if at < _TOP else max(cap, 1)) for at, item in enumerate(best)]
-            chosen = self._fitting([*capped, *((item, min(limit, cap)) for item, limit in further)], exchanges)
+            chosen = self._select_fitting([*capped, *((item, min(limit, cap)) for item, limit in further)], exchanges)
             if all(candidate.message_id in chosen.lines for candidate in best):
                 break
-        return self._shown(chosen, [message.message_id for message in ranked], exchanges)
+        return self._label(chosen, [message.message_id for message in ranked], exchanges)
 
     def add(
         self,
-        results: Sequence[Sequence[Retrieved]],
+        results: Sequence[Sequence[RetrievedMessage]],
         whole: AbstractSet[str] = frozenset(),
         exchanges: Exchanges | None = None,
     ) -> list[Line]:
@@ -157,14 +157,14 @@ class ContextWindow:
         room = self._budget.tokens // 2
         capped = [*((item, room - _LINE_TOKENS) for item in repeated), *((item, _TOKEN_CAPS[0][1]) for item in new)]
         partners = exchanges or Exchanges()
-        chosen = self._fitting(capped[: max(1, self._budget.messages // 2)], partners, room, repeat)
-        lines = self._shown(chosen, [item.message_id for item, _ in capped], partners)
+        chosen = self._select_fitting(capped[: max(1, self._budget.messages // 2)], partners, room, repeat)
+        lines = self._label(chosen, [item.message_id for item, _ in capped], partners)
         self._in_parts -= repeat
         return lines
 
-    def _fitting(
+    def _select_fitting(
         self,
-        capped: Iterable[tuple[Retrieved, int]],
+        capped: Iterable[tuple[RetrievedMessage, int]],
         exchanges: Exchanges,
         room: int | None = None,
         repeat: AbstractSet[str] = frozenset(),
@@ -174,13 +174,13 @@ class ContextWindow:
         for message, cap in capped:
             if message.message_id in self._labels and message.message_id not in repeat:
                 continue
-            if chosen.take(message, self._line(message, cap, exchanges)):
+            if chosen.add(message, self._line(message, cap, exchanges)):
                 for partner in exchanges.partners(message):
                     if partner.message_id not in self._labels:
-                        chosen.take(partner, self._line(partner, min(cap, _PARTNER_CAP), exchanges))
+                        chosen.add(partner, self._line(partner, min(cap, _PARTNER_CAP), exchanges))
         return chosen
 
-    def _shown(self, chosen: _SelectedLines, order: Sequence[str], exchanges: Exchanges) -> list[Line]:
+    def _label(self, chosen: _SelectedLines, order: Sequence[str], exchanges: Exchanges) -> list[Line]:
         """Label the selected messages in ranking order, then their preceding messages and replies."""
         in_order = sorted(chosen.lines, key=lambda item: order.index(item) if item in order else len(order))
         for message_id in in_order:
@@ -195,7 +195,7 @@ class ContextWindow:
         shown = sorted(chosen.messages.values(), key=lambda message: (message.ts, message.message_id))
         return [chosen.lines[message.message_id] for message in shown]
 
-    def _add_references(self, message: Retrieved, line: dict[str, JsonValue], exchanges: Exchanges) -> None:
+    def _add_references(self, message: RetrievedMessage, line: dict[str, JsonValue], exchanges: Exchanges) -> None:
         """Add the labels of related messages to a line."""
         if message.retracted_by in self._labels:
             line["taken_back_by"] = self._labels[message.retracted_by]
@@ -203,10 +203,12 @@ class ContextWindow:
         if before is not None and before.message_id in self._labels:
             line["replies_to"] = self._labels[before.message_id]
 
-    def _line(self, message: Retrieved, cap: int, exchanges: Exchanges) -> dict[str, JsonValue]:
+    def _line(self, message: RetrievedMessage, cap: int, exchanges: Exchanges) -> dict[str, JsonValue]:
         return dict(self._fields(message, cap, exchanges.replied_to.get(message.message_id)))
 
-    def _fields(self, message: Retrieved, cap: int, replied_to: Retrieved | None) -> Iterator[tuple[str, JsonValue]]:
+    def _fields(
+        self, message: RetrievedMessage, cap: int, replied_to: RetrievedMessage | None
+    ) -> Iterator[tuple[str, JsonValue]]:
         yield "id", self._labels.get(message.message_id, _NO_LABEL)
         yield "said", moment(message.ts, self._zone)
         if message.conversation_id:
@@ -215,11 +217,11 @@ class ContextWindow:
         if message.retracted_by:
             yield "taken_back_by", "a message that is not shown"
         if replied_to is not None:
-            yield "replies_to", _end(replied_to.content)
+            yield "replies_to", _last_sentences(replied_to.content)
         excerpts = self._excerpts.setdefault(message.message_id, Excerpts(message.content, self._question))
         shown = excerpts.shorten(cap)
         yield ("text", message.content) if shown == [message.content] else ("parts", list[JsonValue](shown))
-        if message.role is Role.USER and (spans := passed_on(message.content)):
+        if message.role is Role.USER and (spans := quoted_spans(message.content)):
             yield "passed_on", [_span(message.content, span) for span in spans]
 
 
@@ -229,9 +231,9 @@ class _SelectedLines:
 
     room: int
     lines: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
-    messages: dict[str, Retrieved] = field(default_factory=dict)
+    messages: dict[str, RetrievedMessage] = field(default_factory=dict)
 
-    def take(self, message: Retrieved, line: dict[str, JsonValue]) -> bool:
+    def add(self, message: RetrievedMessage, line: dict[str, JsonValue]) -> bool:
         """Add a line if it fits; return whether the line is shown."""
         if message.message_id in self.lines:
             return True
@@ -244,7 +246,7 @@ class _SelectedLines:
         return True
 
 
-def _end(content: str) -> str:
+def _last_sentences(content: str) -> str:
     """Return the last sentences of a preceding message, up to its token limit."""
     kept: list[str] = []
     for sentence in reversed(list(whole_sentences(content))):
@@ -254,7 +256,7 @@ def _end(content: str) -> str:
     return "".join(kept).strip()
 
 
-def _span(content: str, span: PassedOn) -> dict[str, JsonValue]:
+def _span(content: str, span: QuotedSpan) -> dict[str, JsonValue]:
     """Describe a text span by its introduction, first and last characters."""
     text = content[span.start : span.end]
     described: dict[str, JsonValue] = {"author": span.author or "not said", "begins": text[:_EDGE_CHARS]}

@@ -30,7 +30,7 @@ _REQUESTS: Final = re.compile(
     r"compare|tell|summari[sz]e|remind)\b",
     re.IGNORECASE,
 )
-_POINT: Final = re.compile(
+_ANNOUNCEMENT: Final = re.compile(
     r"(?:[想要][^，,：:。！？?]{0,4}?(?:问|说|知道|了解|清楚)|问题是)(?:的?(?:问题)?是)?(?:这个)?[，,：:\s]*"
     r"|\b(?:my question|(?:want|meant?) to (?:ask|know))(?: is)?[,:\s]+",
     re.IGNORECASE,
@@ -39,9 +39,9 @@ _POINT: Final = re.compile(
 _ENDS_ASKING: Final = re.compile(rf"{_MARKED}|[吗呢][\s。]*$")
 _ENDS_MARKED: Final = re.compile(_MARKED)
 _SUPPOSES: Final = re.compile(rf"{_LEADING}(?:if|whether|unless)\b|^(?:如果|要是|假如|万一)", re.IGNORECASE)
-_LONGEST: Final = {Language.CHINESE: 30, Language.ENGLISH: 90}
+_MAX_QUESTION_CHARS: Final = {Language.CHINESE: 30, Language.ENGLISH: 90}
 """Maximum characters of a question clause without a question mark."""
-_FEWEST: Final = {Language.CHINESE: 4, Language.ENGLISH: 3}
+_MIN_STATEMENT_SIZE: Final = {Language.CHINESE: 4, Language.ENGLISH: 3}
 """Minimum characters (Chinese) or words (English) of a statement. Excludes "对了" and "hmm"."""
 _SPEAKER: Final = re.compile(r"\b(?:I|[Ww]e)\b|[我咱](?!们?的)")
 """The speaker as a subject. "My allergies" is a keyword query, "I am allergic" is a statement."""
@@ -57,7 +57,7 @@ def asks(text: str) -> bool:
     return _ASKS.search(text) is not None
 
 
-def ends_asking(text: str) -> bool:
+def ends_in_question(text: str) -> bool:
     """Return whether a text ends with a question."""
     return _ENDS_ASKING.search(text) is not None
 
@@ -69,24 +69,24 @@ def requests(text: str) -> bool:
 
 def announces_question(text: str) -> bool:
     """Return whether a text announces a question: "what I want to know is …"."""
-    return _POINT.search(text) is not None
+    return _ANNOUNCEMENT.search(text) is not None
 
 
-def asking_sentences(text: str) -> list[str]:
+def question_sentences(text: str) -> list[str]:
     """Return the last four sentences that ask; the whole text if none does.
 
     If the text announces its question explicitly, sentences before the announcement are ignored.
     """
-    told = [(item, _after_point(item)) for item in sentence_texts(text)]
-    asking = [(item, rest) for item, rest in told if rest or asks(item)]
-    last = max((place for place, (_, rest) in enumerate(asking) if rest), default=-1)
-    counting = [rest or item for place, (item, rest) in enumerate(asking) if rest or place > last]
-    return counting[-_MAX_SENTENCES:] or [text.strip()]
+    sentences = [(item, _after_announcement(item)) for item in sentence_texts(text)]
+    asking = [(item, rest) for item, rest in sentences if rest or asks(item)]
+    last = max((index for index, (_, rest) in enumerate(asking) if rest), default=-1)
+    selected = [rest or item for index, (item, rest) in enumerate(asking) if rest or index > last]
+    return selected[-_MAX_SENTENCES:] or [text.strip()]
 
 
-def _after_point(sentence: str) -> str:
+def _after_announcement(sentence: str) -> str:
     """Return the text after an announcement of the question; empty without an announcement."""
-    match = _POINT.search(sentence)
+    match = _ANNOUNCEMENT.search(sentence)
     rest = sentence[match.end() :] if match else ""
     return rest if asks(rest) else ""
 
@@ -109,7 +109,7 @@ def only_asks(text: str) -> bool:
     "The 14th is near, what do I give her?" states a date.
     """
     clauses = [_clauses(sentence) for sentence in sentence_texts(text)]
-    return any(asked for asked, _ in clauses) and not any(stated for _, stated in clauses)
+    return any(has_question for has_question, _ in clauses) and not any(has_statement for _, has_statement in clauses)
 
 
 def _clauses(sentence: str) -> tuple[bool, bool]:
@@ -126,14 +126,14 @@ def _clauses(sentence: str) -> tuple[bool, bool]:
 def _clause_asks(clause: str) -> bool:
     language = language_of(clause)
     form = _ASKS_CHINESE if language is Language.CHINESE else _ASKS_ENGLISH
-    return len(clause) <= _LONGEST[language] and form.search(clause) is not None
+    return len(clause) <= _MAX_QUESTION_CHARS[language] and form.search(clause) is not None
 
 
 def _states(clauses: Iterable[str]) -> bool:
-    return any(_says_something(clause) and not _SUPPOSES.search(clause) for clause in clauses)
+    return any(_is_long_enough(clause) and not _SUPPOSES.search(clause) for clause in clauses)
 
 
-def _says_something(clause: str) -> bool:
+def _is_long_enough(clause: str) -> bool:
     language = language_of(clause)
     size = len(clause) if language is Language.CHINESE else len(clause.split())
-    return size >= _FEWEST[language]
+    return size >= _MIN_STATEMENT_SIZE[language]

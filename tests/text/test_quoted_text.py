@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.passed_on import passed_on
+from nomemory.text.quoted_text import quoted_spans
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from nomemory.text.passed_on import passed_on
     ],
 )
 def test_pasted_text_is_a_span_with_its_author(content: str, span: str, author: str) -> None:
-    (found,) = passed_on(content)
+    (found,) = quoted_spans(content)
     assert (content[found.start : found.end], found.author) == (span, author)
 
 
@@ -47,12 +47,12 @@ def test_pasted_text_is_a_span_with_its_author(content: str, span: str, author: 
     ],
 )
 def test_what_the_sender_writes_is_not_marked(content: str) -> None:
-    assert passed_on(content) == []
+    assert quoted_spans(content) == []
 
 
 @given(st.text(st.sampled_from('ab：:>\n【】“”"` 转发说.1-'), max_size=60))
 def test_spans_lie_in_the_text_in_order_and_apart(content: str) -> None:
     end = 0
-    for span in passed_on(content):
+    for span in quoted_spans(content):
         assert end <= span.start < span.end <= len(content)
         end = span.end

@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-_LEAST_CHARS: Final = 12
+_MIN_QUOTATION_CHARS: Final = 12
 """Minimum length of a quotation. Shorter quoted spans are titles or stressed words."""
-_LEAD_CHARS: Final = 80
+_MAX_LEAD_CHARS: Final = 80
 _LISTED: Final = re.compile(r"^\s*(?:[-*•·]|\(?\d{1,2}[.)、）:：]|[①-⑳]|[一二三四五六七八九十]{1,2}[、.])")
 _SPAN: Final = re.compile(r"【([^】]+)】|“([^”]+)”|「([^」]+)」|『([^』]+)』|\"([^\"]+)\"")
 _LEAD: Final = re.compile(r"(?:\A|(?<=[\n。！？.!?]))[^\n:：。！？!?]{1,80}[:：](?!\d|//)")
-_REPORTS: Final = re.compile(
+_REPORTING_WORDS: Final = re.compile(
     r"\b(?:says?|said|wrote|writes?|writing|sent|sends|forward(?:ed|ing)?|fwd|quot(?:e|ed|ing)|pasted?|repl(?:y|ied)"
     r"|answered|asked|told|reads)\b|^\W*from\b|\b(?:mail|email|message|letter|text|note) from\b|['’]s\s+\w+\s*$"
     r"|转发|转|发[来的给了过]|来信|[说写问回]道?[了的]?$|[回复]复|原文|原话|通知",
     re.IGNORECASE,
 )
 """Reporting verbs, mail headers and possessives. An introduction with one of these names an author."""
-_OWN: Final = re.compile(r"^\W*(?:i|i['’]ve|we)\b|^\W*我们?(?:[说写问想回转发]|刚|又|就|也)", re.IGNORECASE)
+_SENDER_IS_SUBJECT: Final = re.compile(
+    r"^\W*(?:i|i['’]ve|we)\b|^\W*我们?(?:[说写问想回转发]|刚|又|就|也)", re.IGNORECASE
+)
 """The sender as the subject. The quoted words are then the sender's, too."""
 _HEADER: Final = re.compile(r"^(?:From|Subject|To|Sent|发件人|主题|收件人)\s*[:：]", re.MULTILINE)
 _SALUTATION: Final = re.compile(
@@ -31,7 +33,7 @@ _MARKED: Final = re.compile(r"(?:^[ \t]*>[^\n]*(?:\n|\Z))+", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOn:
+class QuotedSpan:
     """A span of a message that is not in the sender's own words.
 
     Attributes:
@@ -45,42 +47,42 @@ class PassedOn:
     author: str = ""
 
 
-def passed_on(content: str) -> list[PassedOn]:
+def quoted_spans(content: str) -> list[QuotedSpan]:
     """Return the quoted and forwarded spans of a message, in order. Detection relies on form and is incomplete.
 
     A list written by the sender is not reported.
     """
-    selected: list[PassedOn] = []
+    selected: list[QuotedSpan] = []
     for span in sorted(
         (*_marked(content), *_introduced(content), *_mails(content)), key=lambda item: (item.start, -item.end)
     ):
-        if span.end - span.start >= _LEAST_CHARS and (not selected or span.start >= selected[-1].end):
+        if span.end - span.start >= _MIN_QUOTATION_CHARS and (not selected or span.start >= selected[-1].end):
             selected.append(span)
     return selected
 
 
-def _marked(content: str) -> Iterator[PassedOn]:
+def _marked(content: str) -> Iterator[QuotedSpan]:
     """Return code blocks and lines that begin with `>`."""
     for pattern in (_FENCE, _MARKED):
         for match in pattern.finditer(content):
             yield _span(content, match.start(), match.end(), _line_before(content, match.start()))
 
 
-def _introduced(content: str) -> Iterator[PassedOn]:
+def _introduced(content: str) -> Iterator[QuotedSpan]:
     """Return the text after an introduction with a colon: a quotation, or the rest of the block."""
     for match in _LEAD.finditer(content):
         lead = re.split(r"(?<=[.!?])\s+", match[0][:-1].strip())[-1]
         rest = content[match.end() :]
         begin = match.end() + len(rest) - len(rest.lstrip())
         between = _SPAN.match(content, begin)
-        if between is not None and len(between[0]) >= _LEAST_CHARS:
+        if between is not None and len(between[0]) >= _MIN_QUOTATION_CHARS:
             yield _span(content, begin, between.end(), lead)
         elif _names_author(lead) and not _is_list(rest):
             end = content.find("\n\n", begin) if "\n" not in rest[: begin - match.end()] else -1
             yield _span(content, begin, len(content) if end < 0 else end, lead)
 
 
-def _mails(content: str) -> Iterator[PassedOn]:
+def _mails(content: str) -> Iterator[QuotedSpan]:
     """Return a pasted mail, starting at its header or salutation."""
     for pattern in (_HEADER, _SALUTATION):
         if (match := pattern.search(content)) and content.count("\n", match.start()) > 1:
@@ -88,7 +90,7 @@ def _mails(content: str) -> Iterator[PassedOn]:
 
 
 def _names_author(lead: str) -> bool:
-    return _REPORTS.search(lead) is not None and _OWN.search(lead) is None
+    return _REPORTING_WORDS.search(lead) is not None and _SENDER_IS_SUBJECT.search(lead) is None
 
 
 def _is_list(text: str) -> bool:
@@ -98,10 +100,10 @@ def _is_list(text: str) -> bool:
 
 def _line_before(content: str, start: int) -> str:
     line = content[:start].rstrip().rpartition("\n")[2].strip()
-    return line.rstrip(":：") if line.endswith((":", "：")) and len(line) <= _LEAD_CHARS else ""
+    return line.rstrip(":：") if line.endswith((":", "：")) and len(line) <= _MAX_LEAD_CHARS else ""
 
 
-def _span(content: str, start: int, end: int, author: str) -> PassedOn:
+def _span(content: str, start: int, end: int, author: str) -> QuotedSpan:
     text = content[start:end]
     start += len(text) - len(text.lstrip())
-    return PassedOn(start, start + len(text.strip()), author.strip(" \t>-—"))
+    return QuotedSpan(start, start + len(text.strip()), author.strip(" \t>-—"))
