@@ -43,7 +43,7 @@ class FeedbackMessage:
 
 
 def select_feedback(timeline: Timeline, scores: Floats, excluded_terms: Collection[str]) -> list[FeedbackMessage]:
-    """Select the best messages. If more than ten messages share the best score, select none.
+    """Select the best messages. If more than three messages share the best score, select none.
 
     Args:
         timeline: the messages.
