@@ -36,23 +36,25 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
 @pytest.mark.parametrize(("rare", "few"), [(0, 0), (0, 1000), (1000, 0), (20, 0), (20, 1000)])
 @pytest.mark.parametrize("most", [5, 100])
 @pytest.mark.parametrize("wanted", [[*TERMS, "nowhere"], TERMS[:2], ["nowhere"], []])
-def test_each_term_is_told_apart_from_all_others(
+def test_postings_of_a_term_are_exact_for_every_filter(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, rare: int, few: int, most: int, wanted: list[str]
 ) -> None:
     monkeypatch.setattr(tantivy_postings, "_RARE", rare)
     monkeypatch.setattr(tantivy_postings, "_FEW", few)
-    for user in ("ann", "bob", "nobody"):
-        for narrowed in (EVERYTHING, Filter(since_us=30)):
-            with shelf.another_reader() as fresh:
-                found = fresh.postings(user, wanted, narrowed, most)
-            for term, posting in zip(wanted, found, strict=True):
-                expected = [
-                    sequence
-                    for sequence, item in shelf.messages.items()
-                    if item.user_id == user and item.ts_us >= (narrowed.since_us or 0) and term in item.content.split()
-                ]
-                assert posting.count == len(expected)
-                assert sorted(posting.sequences.tolist()) == (expected if len(expected) <= most else [])
+    with shelf.another_reader() as reader:
+        for user in ("ann", "bob", "nobody"):
+            for message_filter in (EVERYTHING, Filter(since_us=30), Filter(until_us=40), Filter(until_us=20)):
+                postings = reader.postings(user, wanted, message_filter, most)
+                for term, posting in zip(wanted, postings, strict=True):
+                    expected = [
+                        sequence
+                        for sequence, item in shelf.messages.items()
+                        if item.user_id == user
+                        and (message_filter.since_us or 0) <= item.ts_us < (message_filter.until_us or 10**9)
+                        and term in item.content.split()
+                    ]
+                    assert posting.count == len(expected)
+                    assert sorted(posting.sequences.tolist()) == (expected if len(expected) <= most else [])
 
 
 def test_a_term_that_has_spread_since_is_found_everywhere(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from nomemory.server import wire
-from nomemory.server.message import LoggedMessage, Role
+from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import Position
+from nomemory.v1 import message_pb2
 
 SPEAKERS_MAX: Final = 40
 """Maximum number of names, those with the most messages."""
@@ -65,8 +65,8 @@ class SpeakerNames:
 
 
 def _names(messages: Iterable[LoggedMessage]) -> tuple[str, ...]:
-    decoded = (wire.decode(message.wire) for message in messages)
-    return main_speakers(Counter(item.name for item in decoded if item.name and item.role is not Role.TOOL))
+    decoded = (message_pb2.ChatMessage.FromString(message.wire) for message in messages)
+    return main_speakers(Counter(item.name for item in decoded if item.name and item.role != message_pb2.ROLE_TOOL))
 
 
 def main_speakers(messages_by_name: Counter[str]) -> tuple[str, ...]:

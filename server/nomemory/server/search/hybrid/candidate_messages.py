@@ -116,11 +116,12 @@ class Timeline:
     @cached_property
     def name_terms(self) -> Mapping[str, Floats]:
         """The terms of the authors' names; for each term, 1 at the messages of authors with this term in the name."""
-        indexes: dict[str, list[int]] = {}
-        for index, name in enumerate(self.speakers):
-            for term in set(streams(name).terms):
-                indexes.setdefault(term, []).append(index)
-        return {term: np.isin(self.speaker_indexes, some).astype(np.float64) for term, some in indexes.items()}
+        terms = sorted({term for name in self.speakers for term in streams(name).terms})
+        rows = {term: row for row, term in enumerate(terms)}
+        has_term = np.zeros((len(terms), len(self.speakers) + 1))  # the last column: no author
+        for column, name in enumerate(self.speakers):
+            has_term[[rows[term] for term in set(streams(name).terms)], column] = 1.0
+        return dict(zip(terms, has_term[:, self.speaker_indexes], strict=True))
 
     @cached_property
     def roles(self) -> Ints:

@@ -19,7 +19,7 @@ from nomemory.server.search.hybrid.term_scores import idf
 
 MAX_DOCUMENT_FREQUENCY: Final = 64
 """Terms in more messages of the user than this are ignored."""
-_MAX_FEEDBACK: Final = 10
+_MAX_FEEDBACK: Final = 3
 _TEMPERATURE: Final = 0.05
 """Temperature of the softmax over the scores of the best messages."""
 _MIN_RELATIVE_WEIGHT: Final = 0.05
@@ -43,7 +43,7 @@ class FeedbackMessage:
 
 
 def select_feedback(timeline: Timeline, scores: Floats, excluded_terms: Collection[str]) -> list[FeedbackMessage]:
-    """Select the best messages. If more than ten messages share the best score, select none.
+    """Select the best messages. If more than three messages share the best score, select none.
 
     Args:
         timeline: the messages.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -22,7 +23,33 @@ _RARE: Final = 1000
 _FEW: Final = 1024
 """Maximum number of messages of a user for which common terms are looked up in one pass, too."""
 
-_NO_SEQUENCES: Final = np.array([], dtype=np.int64)
+_NONE: Final = np.array([], dtype=np.int64)
+
+_OVERHEAD_BYTES: Final = 500
+"""Estimated memory of a posting, in addition to its arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPosting:
+    """A posting with the timestamps of its versions. Searches with different ends of the time range can share it."""
+
+    count: int
+    sequences: NDArray[np.int64]
+    ts_us: NDArray[np.int64]
+
+    @property
+    def memory_bytes(self) -> int:
+        """The estimated memory."""
+        return _OVERHEAD_BYTES + self.sequences.nbytes + self.ts_us.nbytes
+
+    def before(self, until_us: int | None) -> Posting | None:
+        """Return the posting of the messages before a time; None if it has no sequences to count."""
+        if until_us is None:
+            return Posting(self.count, self.sequences)
+        if len(self.sequences) < self.count:
+            return None
+        sequences = self.sequences[self.ts_us < until_us]
+        return Posting(len(sequences), sequences)
 
 
 class _LookupPass(NamedTuple):
@@ -47,7 +74,7 @@ class TermLookup:
         self._conditions = conditions
         self._messages = messages
 
-    def postings(self, terms: Sequence[str], max_sequences: int) -> dict[str, Posting]:
+    def postings(self, terms: Sequence[str], max_sequences: int) -> dict[str, TimedPosting]:
         """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages."""
         frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # of all users
         rare = {term: frequency for term, frequency in frequencies.items() if frequency <= _RARE}
@@ -57,7 +84,7 @@ class TermLookup:
             return self._split([*passes, *map(self._common, _groups(common))], max_sequences)
         single = {term: self._single(term, max_sequences) for term in common}
         passes += [lookup for lookup in single.values() if isinstance(lookup, _LookupPass)]
-        frequent = {term: lookup for term, lookup in single.items() if isinstance(lookup, Posting)}
+        frequent = {term: lookup for term, lookup in single.items() if isinstance(lookup, TimedPosting)}
         return self._split(passes, max_sequences) | frequent
 
     def _rare(self, terms: Sequence[str], expected: int) -> _LookupPass:
@@ -69,12 +96,12 @@ class TermLookup:
         queries = [all_of([*self._conditions, term_query(term)]) for term in terms]
         return self._run_pass(terms, bitmask_query(queries), self._messages)
 
-    def _single(self, term: str, max_sequences: int) -> _LookupPass | Posting:
+    def _single(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
         """Look up one common term for a user with many messages."""
         result = self._searcher.search(unscored(all_of([*self._conditions, term_query(term)])), limit=max_sequences)
         count = int(result.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
         if count > max_sequences:
-            return Posting(count, _NO_SEQUENCES)
+            return TimedPosting(count, _NONE, _NONE)
         return _LookupPass([term], np.ones(count, dtype=np.int64), [address for _, address in result.hits])
 
     def _run_pass(self, terms: Sequence[str], query: tantivy.Query, expected: int) -> _LookupPass:
@@ -85,14 +112,17 @@ class TermLookup:
         masks = np.array([score for score, _ in hits]).astype(np.int64)
         return _LookupPass(terms, masks, [address for _, address in hits])
 
-    def _split(self, passes: Sequence[_LookupPass], max_sequences: int) -> dict[str, Posting]:
-        """Convert passes to postings. All sequences are read in one call, because each call has a fixed cost."""
+    def _split(self, passes: Sequence[_LookupPass], max_sequences: int) -> dict[str, TimedPosting]:
+        """Convert passes to postings. Each field is read in one call, because each call has a fixed cost."""
         addresses = list(chain.from_iterable(lookup.addresses for lookup in passes))
         sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)
-        ends = np.cumsum([len(lookup.addresses) for lookup in passes], dtype=np.int64)
-        postings: dict[str, Posting] = {}
-        for lookup, versions in zip(passes, np.split(sequences, ends)[:-1], strict=True):  # no rows follow the last end
-            postings |= _postings(lookup, versions, max_sequences)
+        times = np.array(self._searcher.fast_field_values("ts", addresses), dtype=np.int64)
+        postings: dict[str, TimedPosting] = {}
+        start = 0
+        for lookup in passes:
+            end = start + len(lookup.addresses)
+            postings |= _postings(lookup, sequences[start:end], times[start:end], max_sequences)
+            start = end
         return postings
 
 
@@ -100,19 +130,14 @@ def _groups(terms: Sequence[str]) -> Iterator[Sequence[str]]:
     return (terms[at : at + _TERMS_PER_PASS] for at in range(0, len(terms), _TERMS_PER_PASS))
 
 
-def _postings(lookup: _LookupPass, versions: NDArray[np.int64], max_sequences: int) -> Mapping[str, Posting]:
+def _postings(
+    lookup: _LookupPass, sequences: NDArray[np.int64], times: NDArray[np.int64], max_sequences: int
+) -> Mapping[str, TimedPosting]:
     bits = (lookup.masks >> np.arange(len(lookup.terms))[:, np.newaxis] & 1).astype(np.bool_)
     counts = bits.sum(axis=1).tolist()
     return {
-        term: Posting(count, versions[has_term] if count <= max_sequences else _NO_SEQUENCES)
+        term: TimedPosting(count, sequences[has_term], times[has_term])
+        if count <= max_sequences
+        else TimedPosting(count, _NONE, _NONE)
         for term, count, has_term in zip(lookup.terms, counts, bits, strict=True)
     }
-
-
-_OVERHEAD: Final = 500
-"""Estimated memory of a posting in addition to its sequences, in bytes."""
-
-
-def memory_of(postings: Mapping[str, Posting]) -> int:
-    """Return the estimated memory of postings, in bytes."""
-    return sum(_OVERHEAD + posting.sequences.nbytes for posting in postings.values())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
@@ -25,7 +27,7 @@ from nomemory.server.search.lexical.protocol import (
     Posting,
 )
 from nomemory.server.search.lexical.tantivy.panics import EnginePanicError, ordinary_panics
-from nomemory.server.search.lexical.tantivy.postings import TermLookup, memory_of
+from nomemory.server.search.lexical.tantivy.postings import TermLookup, TimedPosting
 from nomemory.server.search.lexical.tantivy.queries import (
     all_of,
     boost_query,
@@ -96,13 +98,14 @@ class _WindowKey(NamedTuple):
     filter: Filter
 
 
-class _PostingsKey(NamedTuple):
-    """Cache key of postings."""
+class _PostingKey(NamedTuple):
+    """Cache key of a posting."""
 
     user_id: str
     state: _UserState
     filter: Filter
     max_sequences: int
+    term: str
 
 
 def open_or_discard(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
@@ -155,7 +158,7 @@ class TantivyLexicalIndex:
             _CACHED_FREQUENCIES, len
         )
         self._windows = LRUCache[_WindowKey, int | None](_CACHED_WINDOWS)
-        self._postings = LRUCache[_PostingsKey, Mapping[str, Posting]](_POSTINGS_BYTES, memory_of)
+        self._postings = LRUCache[_PostingKey, TimedPosting](_POSTINGS_BYTES, attrgetter("memory_bytes"))
         with _translate_errors():
             self._load_latest()
 
@@ -202,17 +205,28 @@ class TantivyLexicalIndex:
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
         """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages."""
+        until_us = message_filter.until_us
         with _translate_errors():
-            state = self._state(user_id)
-            key = _PostingsKey(user_id, state, message_filter, max_sequences)
-            postings = self._postings.get(key, {})
-            if missing := [term for term in dict.fromkeys(terms) if term not in postings]:
-                admitted = [user_query(user_id), *filter_queries(message_filter)]
-                lookup = TermLookup(self._searcher, admitted, state.messages)
-                fresh = await self._run(state, len(missing), lookup.postings, missing, max_sequences)
-                postings = {**postings, **fresh}
-                self._postings[key] = postings if memory_of(postings) <= _POSTINGS_BYTES else fresh
-        return [postings[term] for term in terms]
+            cached = await self._timed_postings(user_id, terms, replace(message_filter, until_us=None), max_sequences)
+            postings = {term: posting.before(until_us) for term, posting in cached.items()}
+            if frequent := [term for term, posting in postings.items() if posting is None]:
+                counted = await self._timed_postings(user_id, frequent, message_filter, max_sequences)
+                postings |= {term: posting.before(None) for term, posting in counted.items()}
+        return [posting for term in terms if (posting := postings[term]) is not None]
+
+    async def _timed_postings(
+        self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
+    ) -> dict[str, TimedPosting]:
+        """Return the posting of each term. Postings are cached until the user's messages in the snapshot change."""
+        state = self._state(user_id)
+        keys = {term: _PostingKey(user_id, state, message_filter, max_sequences, term) for term in terms}
+        postings = {term: posting for term, key in keys.items() if (posting := self._postings.get(key))}
+        if missing := [term for term in keys if term not in postings]:
+            lookup = TermLookup(self._searcher, [user_query(user_id), *filter_queries(message_filter)], state.messages)
+            fresh = await self._run(state, len(missing), lookup.postings, missing, max_sequences)
+            self._postings.update((keys[term], posting) for term, posting in fresh.items())
+            postings |= fresh
+        return postings
 
     async def refresh(self) -> None:
         """Update the snapshot to the latest commit. Costs one `stat` call if there is no new commit.
