@@ -67,7 +67,7 @@ async def test_a_collection_of_another_log_is_neither_read_nor_written(*, is_new
         partial(ours.remove, "u", "m"),
     ):
         with pytest.raises(
-            ForeignCollectionError, match="collection vectors on the Qdrant server is filled from another"
+            ForeignCollectionError, match="collection vectors on the Qdrant server belongs to another"
         ):
             await call()
     assert await theirs.count() == 1

@@ -192,9 +192,12 @@ async def test_the_vectors_of_a_version_are_read_back_part_by_part(index: Vector
 async def test_a_replaced_point_has_the_new_metadata(index: VectorIndex) -> None:
     old, new = (("app", "a"),), (("app", "b"),)
     await index.upsert(
-        [point("m", vector(1), marks=entry_hashes(old)), point("other", vector(1), marks=entry_hashes(old))]
+        [
+            point("m", vector(1), metadata_hashes=entry_hashes(old)),
+            point("other", vector(1), metadata_hashes=entry_hashes(old)),
+        ]
     )
-    await index.upsert([point("m", vector(1), marks=entry_hashes(new))])
+    await index.upsert([point("m", vector(1), metadata_hashes=entry_hashes(new))])
     assert await found(index, vector(1), Filter(metadata=old)) == [sequence_of("other")]
     assert await found(index, vector(1), Filter(metadata=new)) == [sequence_of("m")]
     await index.upsert([point("m", vector(1))])
@@ -245,7 +248,7 @@ points = st.builds(
     role=st.sampled_from(Role),
     conversation_id=st.sampled_from(["", "a", "b"]),
     vector=numbers.map(lambda values: vector(*values)),
-    marks=st.frozensets(entries).map(entry_hashes),
+    metadata_hashes=st.frozensets(entries).map(entry_hashes),
 )
 moments = st.none() | st.integers(0, 6)
 filters = st.builds(
@@ -278,7 +281,7 @@ def matches(at: VectorPoint, narrowed: Filter) -> bool:
         and narrowed.role in (None, at.role)
         and narrowed.conversation_id in ("", at.conversation_id)
         and at.conversation_id not in narrowed.exclude_conversation_ids
-        and set(entry_hashes(narrowed.metadata)) <= set(at.marks)
+        and set(entry_hashes(narrowed.metadata)) <= set(at.metadata_hashes)
     )
 
 
@@ -326,7 +329,7 @@ async def test_points_are_read_by_user_until_a_reset(index: VectorIndex) -> None
         Counter(),
         Counter({sequence_of("bob"): 1}),
     ]
-    assert read.unsound == 0
+    assert read.invalid == 0
     await index.reset()
     while True:
         with contextlib.suppress(Fault):

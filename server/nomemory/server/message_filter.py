@@ -49,13 +49,13 @@ class Filter:
 EVERYTHING = Filter()
 
 
-def narrow_to_period(narrowed: Filter, period: TimeRange) -> Filter:
-    """Return a filter that admits the messages of a period that another filter admits."""
+def narrow_to_period(message_filter: Filter, period: TimeRange) -> Filter:
+    """Return a filter with the additional condition that messages are in a period."""
     since, until = _microseconds(period.since), _microseconds(period.until)
     return replace(
-        narrowed,
-        since_us=max((bound for bound in (narrowed.since_us, since) if bound is not None), default=None),
-        until_us=min((bound for bound in (narrowed.until_us, until) if bound is not None), default=None),
+        message_filter,
+        since_us=max((bound for bound in (message_filter.since_us, since) if bound is not None), default=None),
+        until_us=min((bound for bound in (message_filter.until_us, until) if bound is not None), default=None),
     )
 
 

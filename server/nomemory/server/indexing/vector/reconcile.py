@@ -44,7 +44,7 @@ class ReconcileReport:
             self.messages + differences.messages,
             self.points + sum(points.total() for points in stored.by_user),
             self.mismatched + len(differences.mismatched),
-            self.unsound + stored.unsound,
+            self.unsound + stored.invalid,
             self.orphans + len(differences.orphans),
         )
 

@@ -1,4 +1,4 @@
-"""The vector space that reads use. It can be replaced while reads go on."""
+"""The active vector space, which can be replaced while reads are in progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nomemory.server.search.semantic.vector_space import VectorSpace
 
 
 class SpaceLease:
-    """Reference-counted lease on a vector space. Entering it returns the space, for one read."""
+    """Reference-counted lease on a vector space. Used as a context manager, it returns the space for one read."""
 
     __slots__ = ("_unused", "reads", "space")
 
@@ -30,36 +30,36 @@ class SpaceLease:
             self._unused.set()
 
     async def unused(self) -> None:
-        """Wait until the last read has ended. No read may start meanwhile."""
+        """Wait until the last read has ended. The caller must prevent new reads."""
         self._unused = asyncio.Event()
         if self.reads:
             await self._unused.wait()
 
 
 class ActiveSpace:
-    """The space that reads use. A read keeps the space with which it started until it ends.
+    """The vector space for new reads. A read keeps its space until it ends.
 
     Args:
-        space: the first space.
+        space: the initial space.
     """
 
     def __init__(self, space: VectorSpace) -> None:
-        self._now = SpaceLease(space)
+        self._lease = SpaceLease(space)
 
     @property
     def now(self) -> VectorSpace:
-        """The space of reads that start now."""
-        return self._now.space
+        """The space for new reads."""
+        return self._lease.space
 
     def used(self) -> SpaceLease:
         """Return a lease for one read."""
-        return self._now
+        return self._lease
 
     async def replace(self, space: VectorSpace, timeout_s: float) -> VectorSpace:
-        """Let further reads use another space; return the former one when no read uses it, or after so many seconds."""
-        former = self._now
-        self._now = SpaceLease(space)
+        """Replace the space for new reads. Return the previous one when its reads have ended, or after the timeout."""
+        previous = self._lease
+        self._lease = SpaceLease(space)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await former.unused()
-        return former.space
+                await previous.unused()
+        return previous.space

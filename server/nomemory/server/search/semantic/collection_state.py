@@ -1,4 +1,4 @@
-"""How far a collection that nobody has open follows which message log, read from its backlog."""
+"""The state of a closed collection, read from its backlog: message log, checkpoint and pending messages."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def vector_checkpoint(backlog: Path) -> Checkpoint | None:
 
 
 def has_points(backlog: Path) -> bool:
-    """Return whether points were stored in the collection, all of which its backlog knows."""
+    """Return whether points were stored in the collection."""
     state = _read(backlog)
     return state is not None and state.has_points
 
 
 def is_complete(backlog: Path, log: LogPosition) -> bool:
-    """Return whether the collection has everything that the message log has."""
+    """Return whether the collection contains all messages of the log."""
     state = _read(backlog)
     return state is not None and not state.pending and state.checkpoint.sequence >= log.sequence
 
 
 def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
-    """Delete the local files of a collection that cannot follow this message log; return whether that was so.
+    """Delete the local files of a collection that cannot follow this message log. Return whether they were deleted.
 
     Points on a Qdrant server are deleted by the index.
     """

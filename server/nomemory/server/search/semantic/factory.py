@@ -1,4 +1,4 @@
-"""Create the vector index of the settings."""
+"""Creates the vector index that the settings select."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _log = get_logger("vectors")
 def choose_vector_index(
     settings: Settings, vectors: Path, embedder: Embedder, policy: WatchPolicy | None = None, *, log_id: str = ""
 ) -> VectorIndex:
-    """Create the index for an embedder's vectors. Nothing is started or sent yet.
+    """Create the index for an embedder's vectors, without starting a process or sending a request.
 
     Args:
-        settings: which engine.
+        settings: select the engine.
         vectors: the directory of all collections.
         embedder: the model of the vectors.
-        policy: how a worker process is watched.
-        log_id: the message log that fills the index. A collection on a server is filled from one log only.
+        policy: the limits of a worker process.
+        log_id: the message log that fills the index. A collection on a Qdrant server belongs to one log.
 
     Raises:
         ExtraMissingError: the client of a Qdrant server is not installed.
@@ -45,22 +45,22 @@ def choose_vector_index(
 
 
 def _embedded(settings: Settings, collection: Collection, dimension: int, policy: WatchPolicy | None) -> EdgeIndex:
-    _delete_former_layout(collection)
+    _delete_previous_layout(collection)
     timeout_s, min_free_bytes = settings.vector.timeout_s, settings.server.min_free_disk_bytes
     return EdgeIndex(collection.shard, dimension, timeout_s, policy, min_free_bytes=min_free_bytes)
 
 
-def _delete_former_layout(collection: Collection) -> None:
+def _delete_previous_layout(collection: Collection) -> None:
     """Delete the files of earlier versions. The index is then rebuilt from the message log."""
-    former = list(collection.directory.glob("shard*"))
-    if former:
-        _log.warning("the vector index has a former layout and is rebuilt", collection=collection.name)
-    for path in former:
+    files = list(collection.directory.glob("shard*"))
+    if files:
+        _log.warning("the vector index has a previous layout and is being rebuilt", collection=collection.name)
+    for path in files:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _on_server(url: str, settings: Settings, collection: Collection, dimension: int, log_id: str) -> VectorIndex:
-    """Import the client only where there is a server: it takes half a second and 40 MB."""
+    """Create the index on a Qdrant server. The client is imported here, because it takes half a second and 40 MB."""
     require_extra("qdrant", ("qdrant_client",), "NOMEMORY_QDRANT_URL")
     from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect  # noqa: PLC0415
 

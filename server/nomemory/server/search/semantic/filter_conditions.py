@@ -1,4 +1,4 @@
-"""Translate the user and the filter of a search into conditions that every engine has."""
+"""Converts the user and the filter of a search to conditions that every engine supports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.server.search.semantic.points import CONVERSATION, METADATA, ROLE,
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The field equals this value; of a list, one element does."""
+    """The field, or one of its elements, equals the value."""
 
     field: str
     value: str | int
@@ -20,7 +20,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class NoMatch:
-    """The field equals none of these values, or is missing."""
+    """The field equals none of the values, or is missing."""
 
     field: str
     values: tuple[str, ...]
@@ -39,10 +39,10 @@ Condition = Match | NoMatch | Range
 
 
 def conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
-    """Return the conditions of a search. The first one always restricts it to the user.
+    """Return the conditions of a search. The first condition restricts it to the user.
 
-    Engines compare times as 64-bit floats, which are coarser than a microsecond after the year 2255. The bounds are
-    one step too wide; `message_hits.rank_messages` cuts exactly.
+    Engines compare times as 64-bit floats, whose resolution is more than a microsecond after the year 2255. The bounds
+    are therefore extended by one step, and `message_hits.rank_messages` applies the exact bounds.
     """
     result: list[Condition] = [Match(USER, user_id)]
     if filters.role is not None:
@@ -51,7 +51,7 @@ def conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
         result.append(Match(CONVERSATION, filters.conversation_id))
     if filters.exclude_conversation_ids:
         result.append(NoMatch(CONVERSATION, filters.exclude_conversation_ids))
-    result += (Match(METADATA, mark) for mark in entry_hashes(filters.metadata))
+    result += (Match(METADATA, entry_hash) for entry_hash in entry_hashes(filters.metadata))
     if filters.since_us is not None or filters.until_us is not None:
         result.append(Range(TIME, _next_float(filters.since_us, -math.inf), _next_float(filters.until_us, math.inf)))
     return tuple(result)

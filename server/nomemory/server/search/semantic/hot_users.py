@@ -1,4 +1,4 @@
-"""Remember which users are being queried: their backlog goes first."""
+"""Tracks recently queried users, whose backlog is indexed first."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _MAX_USERS: Final = 256
 
 
 class HotUsers:
-    """The users of the latest queries.
+    """The users with recent queries.
 
     Args:
-        hot_s: how long a user counts after a query, in seconds.
-        clock: returns seconds.
+        hot_s: the time after a query during which a user is hot, in seconds.
+        clock: returns the monotonic time in seconds.
     """
 
     def __init__(self, hot_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._hot = TTLCache[str, None](_MAX_USERS, hot_s, clock)
 
     def record(self, user_id: str) -> bool:
-        """Record a query; return whether the user was not hot before."""
+        """Record a query. Return whether the user was not hot before."""
         is_new = user_id not in self._hot
         self._hot[user_id] = None
         return is_new
 
     def users(self) -> list[str]:
-        """Return the hot users, the one of the latest query first."""
+        """Return the hot users, most recent query first."""
         return list(self._hot)[::-1]

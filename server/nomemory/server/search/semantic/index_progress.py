@@ -1,4 +1,4 @@
-"""How far the vector index is."""
+"""The progress of the vector index: status, checkpoints and dead letters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nomemory.server.store.feed_position import FeedPosition
 
 @dataclass(frozen=True, slots=True)
 class IndexerStatus:
-    """The state of an index, of one user or of all.
+    """The status of an index, for one user or all users.
 
     Attributes:
-        fed: the position up to which changes are in the backlog. Later ones are not counted here.
-        checkpoint: the position up to which everything is in the index or a dead letter.
+        fed: the position up to which changes are in the backlog. Later changes are not included.
+        checkpoint: the position up to which every change is in the index or a dead letter.
         pending: number of messages in the backlog.
         dead_letters: number of dead letters.
         dead_letter_ids: ids of the first dead letters of the user.
@@ -29,7 +29,7 @@ class IndexerStatus:
 
 
 class DeadLetter(NamedTuple):
-    """A message that cannot be embedded: the latest change that is known of it, and the reason."""
+    """A message that cannot be embedded, with its latest known change and the reason."""
 
     bucket: int
     user_id: str
@@ -39,7 +39,7 @@ class DeadLetter(NamedTuple):
 
 
 class UserCheckpoint(NamedTuple):
-    """A user whose changes are applied further than those of the bucket."""
+    """The checkpoint of a user that is ahead of the checkpoint of its bucket."""
 
     bucket: int
     user_id: str
@@ -47,7 +47,7 @@ class UserCheckpoint(NamedTuple):
 
 
 class IndexCheckpoint(NamedTuple):
-    """The state from which another server goes on filling a shared index."""
+    """The state from which another server can continue to fill a shared index."""
 
     checkpoint: FeedPosition
     dead_letters: Sequence[DeadLetter]
@@ -55,11 +55,11 @@ class IndexCheckpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """The state that the server which fills a shared index publishes.
+    """The state that the indexing leader of a shared index publishes.
 
     Attributes:
-        checkpoint: the position up to which everything is in the index or a dead letter.
-        users: some users who are further.
+        checkpoint: the position up to which every change is in the index or a dead letter.
+        users: checkpoints of users that are ahead.
         dead_letters: all dead letters; None if they have not changed.
     """
 

@@ -1,4 +1,4 @@
-"""Limit the number of concurrent searches of a vector index."""
+"""Limits the number of concurrent searches of a vector index."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.semantic.protocol import VectorHit, VectorSearch
 
 _SEARCHES: Final = 8
-"""Searches that are with the vector index at a time."""
+"""Maximum number of concurrent searches."""
 
 
 class LimitedVectorSearch:
-    """Implements `VectorSearch` over another, for a few searches at a time. Users take turns.
+    """Wraps a `VectorSearch` with a concurrency limit. Users are served round robin.
 
     Args:
-        searched: what searches.
+        search: the wrapped vector search.
     """
 
-    def __init__(self, searched: VectorSearch) -> None:
-        self._searched = searched
+    def __init__(self, search: VectorSearch) -> None:
+        self._search = search
         self._limit = RoundRobinLimit(_SEARCHES)
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
-        """Return the nearest messages."""
+        """Return the most similar messages."""
         async with self._limit.slot(user_id):
-            return await self._searched.search(user_id, vector, filters, limit)
+            return await self._search.search(user_id, vector, filters, limit)
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the stored vectors of messages' first parts."""
+        """Return the stored vector of the first part of each message."""
         async with self._limit.slot(user_id):
-            return await self._searched.vectors(user_id, message_ids)
+            return await self._search.vectors(user_id, message_ids)

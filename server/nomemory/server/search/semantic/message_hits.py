@@ -1,8 +1,8 @@
-"""Turn the nearest points of an engine into ranked messages.
+"""Converts the nearest points of an engine to ranked messages.
 
-A message has a point for each part of its text, and counts once, at its best part. Ties at the limit are kept whole, so
-an engine may have to be asked again with a larger window: start with `first_window`, and multiply by `GROWTH` until
-`rank_messages` returns a list.
+A message has a point for each part of its text, and is ranked by its best part. Ties at the limit are returned
+completely, so the engine may have to be queried again with a larger window: start with `first_window`, and multiply it
+by `GROWTH` until `rank_messages` returns a list.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _SCORE, _TIME, _SEQUENCE = attrgetter("score"), attrgetter("ts_us"), attrgetter(
 
 
 def first_window(limit: int) -> int:
-    """Return how many points to ask for first, for so many messages."""
+    """Return the initial number of points to request for a number of messages."""
     return limit + limit // 2 + _MARGIN
 
 
 def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, limit: int) -> list[VectorHit] | None:
-    """Return messages by score and `ts`, descending, or None if the window is too small to know them.
+    """Return messages by score and `ts`, descending; None if the window is too small.
 
     Args:
         points: the nearest points, best first, ties in any order; fewer than the window only if there are no more.
-        window: how many points were asked for.
-        filters: the filter of the search, whose time bounds are applied exactly here.
-        limit: how many messages are wanted; more are returned if they tie with the last one.
+        window: the number of requested points.
+        filters: the filter of the search, whose time bounds are applied exactly.
+        limit: the number of messages; messages that tie with the last one are returned in addition.
     """
     points = _clamp(points)
     if len(points) < window:
@@ -44,19 +44,19 @@ def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, lim
 
 
 def _clamp(points: Sequence[VectorHit]) -> Sequence[VectorHit]:
-    """Limit scores to [-1, 1]: rounding puts the cosine of equal vectors beyond it."""
-    if not points or (points[0].score <= 1.0 and points[-1].score >= -1.0):  # the best come first
+    """Clamp scores to [-1, 1], which rounding errors can exceed."""
+    if not points or (points[0].score <= 1.0 and points[-1].score >= -1.0):  # sorted by score, descending
         return points
     return [VectorHit(max(-1.0, min(1.0, point.score)), point.ts_us, point.sequence) for point in points]
 
 
 def _messages(points: Sequence[VectorHit], filters: Filter) -> list[VectorHit]:
     if filters.since_us is not None or filters.until_us is not None:
-        points = [point for point in points if _is_within(point.ts_us, filters)]
+        points = [point for point in points if _is_in_range(point.ts_us, filters)]
     if len(set(map(_SEQUENCE, points))) < len(points):
         points = _best_parts(points)
-    latest_first = sorted(points, key=_TIME, reverse=True)
-    return sorted(latest_first, key=_SCORE, reverse=True)
+    newest_first = sorted(points, key=_TIME, reverse=True)
+    return sorted(newest_first, key=_SCORE, reverse=True)
 
 
 def _best_parts(points: Sequence[VectorHit]) -> list[VectorHit]:
@@ -66,7 +66,7 @@ def _best_parts(points: Sequence[VectorHit]) -> list[VectorHit]:
     return list(best.values())
 
 
-def _is_within(ts_us: int, filters: Filter) -> bool:
+def _is_in_range(ts_us: int, filters: Filter) -> bool:
     since, until = filters.since_us, filters.until_us
     return (since is None or since <= ts_us) and (until is None or ts_us < until)
 

@@ -1,6 +1,7 @@
-"""Points as every engine stores them: identifier, payload and vector.
+"""Point identifiers, payloads and vectors, as stored by every engine.
 
-Vectors are checked before an engine gets them: one that it rejects would stay in its write-ahead log and come back.
+Vectors are validated before they are passed to an engine, because a rejected vector would remain in its write-ahead log
+and be replayed.
 """
 
 from __future__ import annotations
@@ -18,32 +19,32 @@ USER: Final = "user_id"
 MESSAGE: Final = "message_id"
 CONVERSATION: Final = "conversation_id"
 METADATA: Final = "metadata"
-"""Digests of the metadata's entries. Points of messages without metadata lack the field."""
+"""Hashes of the metadata entries. Points of messages without metadata do not have this field."""
 ROLE: Final = "role"
 TIME: Final = "ts"
 SEQUENCE: Final = "seq"
 
 PART_BLOCK: Final = 32
-"""Number of parts that are looked up at once when the points of a message are removed."""
+"""Number of parts per lookup when the points of a message are removed."""
 
 _NAMESPACE: Final = UUID("5b6ce0c4-8a0e-5d1c-9f0b-0d1f6f2f8a57")
 
 
 def point_id(user_id: str, message_id: str, part: int) -> UUID:
-    """Return the identifier of a point. User and message ids have no control characters, so NUL separates them."""
+    """Return the identifier of a point. NUL separates the ids, which contain no control characters."""
     return uuid5(_NAMESPACE, f"{user_id}\0{message_id}\0{part}")
 
 
 def part_blocks(user_id: str, message_id: str, from_part: int) -> Iterator[list[UUID]]:
-    """Yield the identifiers of a message's points from a part on, without end. Parts have no gaps."""
+    """Yield the identifiers of a message's points from a part on, in infinitely many blocks. Parts have no gaps."""
     while True:
         yield [point_id(user_id, message_id, part) for part in range(from_part, from_part + PART_BLOCK)]
         from_part += PART_BLOCK
 
 
 def payload(point: VectorPoint) -> dict[str, str | int | list[str]]:
-    """Return the fields that are stored with the vector."""
-    marks: dict[str, list[str]] = {METADATA: list(point.marks)} if point.marks else {}
+    """Return the payload of a point."""
+    hashes: dict[str, list[str]] = {METADATA: list(point.metadata_hashes)} if point.metadata_hashes else {}
     return {
         USER: point.user_id,
         MESSAGE: point.message_id,
@@ -51,15 +52,15 @@ def payload(point: VectorPoint) -> dict[str, str | int | list[str]]:
         ROLE: int(point.role),
         TIME: point.ts_us,
         SEQUENCE: point.sequence,
-        **marks,
+        **hashes,
     }
 
 
 def usable_query(vector: Vector, dimension: int) -> Vector:
-    """Return the vector of a query, scaled to length one.
+    """Return a query vector, normalized to length 1.
 
     Raises:
-        Fault: INVALID_FIELD, if no cosine can be computed with it.
+        Fault: INVALID_FIELD: the cosine is undefined for the vector.
     """
     try:
         return l2_normalize(vector, dimension)
@@ -68,10 +69,10 @@ def usable_query(vector: Vector, dimension: int) -> Vector:
 
 
 def usable_points(points: Sequence[VectorPoint], dimension: int) -> tuple[VectorPoint, ...]:
-    """Return the points with vectors scaled to length one.
+    """Return the points with vectors normalized to length 1.
 
     Raises:
-        Fault: INVALID_FIELD, with a violation for each point whose vector cannot be used.
+        Fault: INVALID_FIELD with a violation for each point with an invalid vector.
     """
     usable, violations = [], []
     for number, point in enumerate(points):

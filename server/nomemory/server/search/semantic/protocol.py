@@ -1,4 +1,4 @@
-"""Interface of the vector index, which every engine implements."""
+"""The protocol of a vector index."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nomemory.server.message_filter import Filter
 
 @dataclass(frozen=True, slots=True)
 class VectorPoint:
-    """The vector of one part of one version of a message. Its id is derived from user, message and part.
+    """The vector of a part of a version of a message. The id of a point is derived from user, message and part.
 
-    `marks` are digests of the entries of the message's metadata.
+    `metadata_hashes` are hashes of the metadata entries.
     """
 
     user_id: str
@@ -28,13 +28,13 @@ class VectorPoint:
     role: Role
     conversation_id: str
     vector: Vector
-    marks: tuple[str, ...] = ()
+    metadata_hashes: tuple[str, ...] = ()
 
 
 class VectorHit(NamedTuple):
     """A version of a message with the score of its best part.
 
-    The message log may no longer have the version of this sequence.
+    The message log may have deleted the version since.
     """
 
     score: float
@@ -47,32 +47,32 @@ class StoredPoints:
     """The points of some users.
 
     Attributes:
-        by_user: for each user the number of sound points by the sequence of their version.
-        unsound: the number of points that cannot be used.
+        by_user: for each user, the number of valid points by sequence.
+        invalid: the number of damaged points.
     """
 
     by_user: list[Counter[int]]
-    unsound: int
+    invalid: int
 
 
 class NoRoomError(Exception):
-    """The disk or the memory is too small for an operation. The text says how much is missing."""
+    """Not enough disk space or memory for an operation. The message states the required and the available amount."""
 
 
 class VectorSearch(Protocol):
     """The read operations of a vector index.
 
-    Raises (any method): Fault INDEX_UNAVAILABLE, the engine does not answer.
+    Every method can raise the Fault INDEX_UNAVAILABLE if the engine does not respond.
     """
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
-        """Return the nearest messages by score and `ts` descending.
+        """Return the most similar messages by score and `ts` descending.
 
-        Returns at least `limit` messages if there are as many. Ties at the limit are kept whole, so there may be more.
+        Returns at least `limit` messages if that many exist, and all messages that tie with the last one.
         """
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the stored vector of each message's first part. Messages without one are left out."""
+        """Return the stored vector of the first part of each message. Messages without a vector are omitted."""
 
 
 MessageKey = tuple[str, str]
@@ -80,9 +80,9 @@ MessageKey = tuple[str, str]
 
 
 class VectorIndex(VectorSearch, Protocol):
-    """Exact nearest neighbours by cosine within one user. All methods run on the event loop.
+    """Exact nearest-neighbor search by cosine within one user. All methods run on the event loop.
 
-    Raises (any method): Fault INDEX_UNAVAILABLE, the engine does not answer.
+    Every method can raise the Fault INDEX_UNAVAILABLE if the engine does not respond.
     """
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
@@ -92,48 +92,48 @@ class VectorIndex(VectorSearch, Protocol):
         """Remove the points of a message from a part on."""
 
     async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
-        """Return the messages that may have more points than so many each, so that some have to be removed."""
+        """Return the messages that may have more points than parts, so that some points must be removed."""
 
     async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
-        """Return the stored vectors of a version of a message, part by part from the first one."""
+        """Return the stored vectors of a version of a message, in the order of its parts."""
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""
 
     async def users(self) -> set[str]:
-        """Return the users who have points, and perhaps some who had."""
+        """Return the users who have points. The result may include users whose points were removed."""
 
     async def flush(self) -> None:
-        """Make everything that was stored survive a power cut."""
+        """Write all stored points to durable storage, so that they survive a power failure."""
 
     async def erase_deleted(self) -> None:
         """Erase the content of removed points from the engine's files.
 
-        On a Qdrant server the content stays until the server optimises its segments.
+        On a Qdrant server, the content remains until the server optimizes its segments.
 
         Raises:
-            NoRoomError: there is no space for it now. The index is unchanged.
+            NoRoomError: not enough disk space. The index does not change.
         """
 
     async def count(self) -> int:
         """Count the points."""
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Read the points of users by the condition of a search, so that every point counted is also found.
+        """Read the points of users with the same condition as a search, so that every counted point can be found.
 
         Args:
             user_ids: the users.
-            with_vectors: also check that vectors are sound.
+            with_vectors: whether to validate vectors, too.
         """
 
     async def reset(self) -> None:
-        """Start over with an empty index, because the stored one is damaged beyond repair."""
+        """Replace a damaged index with an empty one."""
 
     async def drop(self, collection: str) -> None:
-        """Delete another collection on the engine's server. An embedded engine does nothing."""
+        """Delete another collection on the Qdrant server. An embedded engine does nothing."""
 
     async def probe(self) -> None:
-        """Return if the engine answers.
+        """Check that the engine responds.
 
         Raises:
             ForeignCollectionError: the collection is filled from another message log.
@@ -141,7 +141,7 @@ class VectorIndex(VectorSearch, Protocol):
 
     @property
     def suspect(self) -> asyncio.Event:
-        """Set when points may have been lost: the engine failed or was away. Cleared by whoever checks the index."""
+        """Set when points may have been lost after a failure or outage of the engine. The reconciliation clears it."""
 
     async def close(self) -> None:
         """Close the engine."""

@@ -1,4 +1,4 @@
-"""A vector space: an embedding model and the index of its vectors. Vectors of two models are never compared."""
+"""Vector spaces: an embedding model with the index of its vectors. Vectors of different models are never compared."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class VectorProgress(Protocol):
         """Return whether a change of this user up to `sequence` may not be in the index yet."""
 
     def poll(self) -> None:
-        """Poll the log now, because a read waits for what another server may have written."""
+        """Poll the log now, because a read waits for a write that another server may have made."""
 
     def record_query(self, user_id: str) -> None:
-        """Record that this user is being queried: their backlog goes first."""
+        """Record a query of a user, so that the user's backlog is indexed first."""
 
 
 _LOCAL_QUERIES: Final = 2
-"""The local embedder takes one text after another. A second one is there when the first is done."""
+"""Concurrent queries of the local embedder: it processes one text at a time, and a second one waits in its queue."""
 _REMOTE_QUERIES: Final = 64
 
 
 def query_limit(embedder: Embedder) -> RoundRobinLimit:
-    """Return the limit of the queries that an embedder gets at a time."""
+    """Return the limit of concurrent queries of an embedder."""
     return RoundRobinLimit(_LOCAL_QUERIES if embedder.kind == "local" else _REMOTE_QUERIES)
 
 
@@ -41,9 +41,9 @@ class VectorSpace:
     Attributes:
         name: the name of the collection, which identifies the space in a server.
         embedder: the model.
-        vectors: searches the index. Users take turns.
+        vectors: searches the index. Users are served round robin.
         progress: the progress of the index.
-        queries: limits how many queries are with the embedder at a time. Users take turns.
+        queries: limits concurrent queries of the embedder. Users are served round robin.
     """
 
     name: str
@@ -53,6 +53,6 @@ class VectorSpace:
     queries: RoundRobinLimit = field(default_factory=lambda: RoundRobinLimit(_REMOTE_QUERIES))
 
     async def embed_query(self, user_id: str, text: str) -> Vector:
-        """Embed a query of a user. A cancelled one leaves the queue."""
+        """Embed a query of a user. A cancelled query is removed from the queue."""
         async with self.queries.slot(user_id):
             return await self.embedder.embed_query(text)

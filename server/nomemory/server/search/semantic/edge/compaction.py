@@ -1,7 +1,7 @@
-"""Copy the live points of a shard into new files, page by page, to erase the content of deleted points.
+"""Compaction: copies the live points of a shard to new files, page by page, to erase deleted content.
 
-The engine cannot rewrite its write-ahead log, so every file is replaced. While the copy is made, the shard answers
-reads from the old files and applies each write to both.
+The engine cannot rewrite its write-ahead log, so all files are replaced. During the copy, the shard reads from the old
+files and applies each write to both.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from nomemory.server.search.semantic.points import USER
 
 
 class Compaction:
-    """Fill new files from an engine.
+    """Copies the points of an engine to new files.
 
     Args:
         source: the engine with the files in use.
         directory: the directory of the new files. It must not exist.
-        dimension: length of a vector.
+        dimension: the dimension of the vectors.
 
     Attributes:
-        target: the engine with the new files. Writes have to be applied to it, too.
+        target: the engine with the new files. The caller must apply writes to it, too.
     """
 
     def __init__(self, source: qdrant.EdgeShard, directory: Path, dimension: int) -> None:
@@ -35,9 +35,9 @@ class Compaction:
         self.target = open_engine(directory, dimension)
 
     def copy_page(self, limit: int) -> bool:
-        """Copy the next points, in the order of their identifiers; return whether there are more.
+        """Copy the next points, in the order of their identifiers. Return whether there are more.
 
-        Damaged points are left out: the comparison with the message log finds out that they are missing.
+        Damaged points are omitted. The reconciliation with the message log restores them.
         """
         page = qdrant.ScrollRequest(limit=limit, offset=self._offset, with_payload=True, with_vector=True)
         records, self._offset = self._source.scroll(page)

@@ -1,4 +1,4 @@
-"""Check that a copy of a shard fits on the disk."""
+"""Checks of the disk space for a copy of a shard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from nomemory.server.search.semantic.protocol import NoRoomError
 
 _PREALLOCATED_BYTES: Final = 64 << 20
-"""The engine preallocates this for the write-ahead log of every shard."""
+"""Bytes that the engine preallocates for the write-ahead log of a shard."""
 _BLOCK_BYTES: Final = 512
 """Unit of `st_blocks`."""
 _BYTES_PER_NUMBER, _PAYLOAD_BYTES = 8, 1024
@@ -19,7 +19,7 @@ _BYTES_PER_NUMBER, _PAYLOAD_BYTES = 8, 1024
 
 
 def require_space_for_copy(shard: Path, min_free_bytes: int) -> None:
-    """Check that a copy of all files of a shard fits.
+    """Check that there is enough disk space for a copy of a shard.
 
     Raises:
         NoRoomError: the disk would have less than `min_free_bytes` left.
@@ -28,7 +28,7 @@ def require_space_for_copy(shard: Path, min_free_bytes: int) -> None:
 
 
 def require_space_for_points(shard: Path, points: int, dimension: int, min_free_bytes: int) -> None:
-    """Check that so many points fit.
+    """Check that there is enough disk space for a number of points.
 
     Raises:
         NoRoomError: the disk would have less than `min_free_bytes` left.
@@ -40,7 +40,7 @@ def _size_of(shard: Path) -> int:
     size = 0
     for folder, _, names in os.walk(shard):
         for name in names:
-            with suppress(FileNotFoundError):  # the engine has replaced a segment meanwhile
+            with suppress(FileNotFoundError):  # the engine has deleted a segment meanwhile
                 size += Path(folder, name).stat().st_blocks * _BLOCK_BYTES
     return size
 
@@ -48,7 +48,7 @@ def _size_of(shard: Path) -> int:
 def _require(directory: Path, size: int, min_free_bytes: int) -> None:
     free = max(0, shutil.disk_usage(directory.parent).free - min_free_bytes)
     if free < size:
-        raise NoRoomError(f"it needs {_mib(size)} MiB on the disk, of which {_mib(free)} MiB are available")
+        raise NoRoomError(f"not enough disk space: {_mib(size)} MiB required, {_mib(free)} MiB available")
 
 
 def _mib(size: int) -> int:

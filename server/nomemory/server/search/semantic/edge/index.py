@@ -31,22 +31,22 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _MAX_UPSERT: Final = 256
-"""Points that are stored in one call of the engine. Searches wait no longer than that."""
+"""Points per write call. It limits the time that searches wait for the engine."""
 _COMPACTION_PAGE: Final = 256
-"""Points that are copied in one call of the engine, likewise."""
+"""Points per call of a compaction, for the same reason."""
 
 
 class EdgeIndex:
-    """Implements `VectorIndex`.
+    """Implements `VectorIndex` with an engine in a worker process.
 
-    Acknowledged writes survive the death of the worker and of this process; `flush` makes them survive a power cut.
+    Acknowledged writes survive a crash of the worker or of this process. Flushed writes survive a power failure.
 
     Args:
-        directory: where the shard lives. One process at a time may have it open.
-        dimension: length of a vector.
-        timeout_s: how long the engine may be silent before it is killed and restarted.
-        policy: how the worker is watched.
-        min_free_bytes: disk space that `erase_deleted` leaves free.
+        directory: the directory of the shard. Only one process can open it at a time.
+        dimension: the dimension of the vectors.
+        timeout_s: the time without a response after which the worker is restarted, in seconds.
+        policy: the limits of the worker process.
+        min_free_bytes: the free disk space that `erase_deleted` preserves.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class EdgeIndex:
 
     @property
     def process_id(self) -> int | None:
-        """The process of the engine, if it runs."""
+        """The process id of the worker; None if it is not running."""
         return self._worker.process_id
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
@@ -83,7 +83,7 @@ class EdgeIndex:
         await self._call(Shard.remove, user_id, message_id, from_part)
 
     async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
-        """Return all messages: asking takes as long as removing."""
+        """Return all messages, because a check costs as much as a removal."""
         return parts.keys()
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
@@ -92,7 +92,7 @@ class EdgeIndex:
             pass
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
-        """Return the nearest messages."""
+        """Return the most similar messages."""
         usable, conditions_ = usable_query(vector, self._dimension), conditions(user_id, filters)
         window = first_window(limit)
         while True:
@@ -103,7 +103,7 @@ class EdgeIndex:
             window *= GROWTH
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the stored vectors of messages' first parts."""
+        """Return the stored vector of the first part of each message."""
         return await self._call(Shard.first_vectors, user_id, message_ids)
 
     async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
@@ -111,19 +111,19 @@ class EdgeIndex:
         return await self._call(Shard.version_vectors, user_id, message_id, sequence)
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Read what is stored of users, page by page, so that searches are answered in between."""
-        by_user, unsound = [Counter[int]() for _ in user_ids], 0
+        """Read the points of users page by page, so that searches can run in between."""
+        by_user, invalid = [Counter[int]() for _ in user_ids], 0
         for user_id, points in zip(user_ids, by_user, strict=True):
             offset, has_more = None, True
             while has_more:
                 page = await self._call(Shard.user_points, user_id, offset, with_vectors=with_vectors)
                 points.update(page.sequences)
-                unsound += page.unsound
+                invalid += page.invalid
                 offset, has_more = page.next_offset, page.next_offset is not None
-        return StoredPoints(by_user, unsound)
+        return StoredPoints(by_user, invalid)
 
     async def users(self) -> set[str]:
-        """Return the users who have points, and perhaps some who had."""
+        """Return the users who have points. The result may include users whose points were removed."""
         return await self._call(Shard.users)
 
     async def count(self) -> int:
@@ -131,11 +131,11 @@ class EdgeIndex:
         return await self._call(Shard.count)
 
     async def flush(self) -> None:
-        """Make everything that was stored survive a power cut."""
+        """Write all stored points to durable storage."""
         await self._call(Shard.flush)
 
     async def erase_deleted(self) -> None:
-        """Copy the points to new files and delete the old ones, which still have the content of deleted points."""
+        """Copy the points to new files, and delete the old files, which contain the content of deleted points."""
         if not self._directory.exists():
             return
         await asyncio.to_thread(require_space_for_copy, self._directory, self._min_free_bytes)
@@ -145,26 +145,26 @@ class EdgeIndex:
         except NoRoomError:
             await self._call(Shard.cancel_compaction)
             raise
-        self.suspect.set()  # have the new files compared with the message log
+        self.suspect.set()  # reconcile the new files with the message log
 
     async def reset(self) -> None:
-        """Have the next process of the engine start with an empty shard."""
+        """Mark the shard as corrupt and restart the worker, which then creates an empty shard."""
         mark_corrupt(self._directory)
         self._worker.kill()
 
     async def drop(self, collection: str) -> None:
-        """Do nothing: another collection is another directory."""
+        """Do nothing, because each collection has its own directory."""
 
     async def probe(self) -> None:
-        """Do nothing: the worker is watched like every other one."""
+        """Do nothing, because the watchdog monitors the worker."""
 
     async def close(self) -> None:
-        """Flush and end the worker."""
+        """Flush and stop the worker."""
         await self._worker.close()
         clear_attempts(self._directory)
 
     async def _compact(self) -> None:
-        """Copy page by page. Pause after each page as long as it took, so that other calls run."""
+        """Copy page by page, with a pause after each page as long as the copy took, so that other calls can run."""
         has_more = True
         while has_more:
             started = time.monotonic()
@@ -183,7 +183,7 @@ class EdgeIndex:
         """Send a request to the worker.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE, there was no answer, or the engine failed.
+            Fault: INDEX_UNAVAILABLE: the worker did not respond, or the engine failed.
         """
         try:
             return await self._worker.call(request)

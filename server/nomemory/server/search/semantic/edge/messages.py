@@ -1,4 +1,4 @@
-"""Requests to the worker of the embedded engine, and their answers."""
+"""Requests to the worker of the embedded engine, and their responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ScoredPoint = tuple[float, int, int]
 
 
 class ShardCall(NamedTuple):
-    """A call of a method of `Shard`. The answer is what the method returns."""
+    """A call of a method of `Shard`. The response is its return value."""
 
     method: str
     arguments: Sequence[Any]
@@ -23,7 +23,7 @@ class ShardCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NearestQuery:
-    """A search for the points nearest to a vector. The answer is up to `limit` scored points, best first."""
+    """A search for the points nearest to a vector. The response is up to `limit` scored points, best first."""
 
     vector: Vector
     conditions: tuple[Condition, ...]
@@ -34,11 +34,11 @@ class UserPoints(NamedTuple):
     """A page of a user's points.
 
     Attributes:
-        sequences: the sequence of the version of each sound point.
-        unsound: the number of points that cannot be used.
+        sequences: the sequences of the valid points.
+        invalid: the number of damaged points.
         next_offset: where the next page starts; None after the last page.
     """
 
     sequences: list[int]
-    unsound: int
+    invalid: int
     next_offset: str | None

@@ -1,7 +1,7 @@
-"""Count failed attempts to open the files of a shard, and delete files that cannot be opened.
+"""Counts failed attempts to open a shard, and deletes its files after three failures.
 
-A damaged file may make the engine raise, abort or use up its memory, so the counter is written before each attempt and
-removed after it. After three failures the files are deleted, and the index is rebuilt from the message log.
+A damaged file can make the engine raise, abort or exceed its memory limit. The counter is therefore written before each
+attempt and removed after it. When the files have been deleted, the index is rebuilt from the message log.
 """
 
 from __future__ import annotations
@@ -15,26 +15,28 @@ from typing import Final
 
 _MAX_ATTEMPTS: Final = 3
 _MIN_FREE_BYTES: Final = 256 << 20
-"""With less free space the disk is the likely cause of a failure, and the files are kept."""
+"""With less free space, the full disk is the likely cause of a failure, and the files are not deleted."""
 
 
 def mark_corrupt(root: Path) -> None:
-    """Have the next process that opens the shard delete its files first."""
+    """Mark a shard as corrupt. The next process that opens it deletes its files first."""
     _counter(root).write_text(str(_MAX_ATTEMPTS))
 
 
 def clear_attempts(root: Path) -> None:
-    """Forget attempts that were interrupted from outside. A shard that is marked corrupt stays so."""
+    """Reset the counter of attempts, unless the shard is marked as corrupt."""
     if _read(_counter(root)) < _MAX_ATTEMPTS:
         _counter(root).unlink(missing_ok=True)
 
 
 @contextmanager
 def attempt(root: Path) -> Iterator[None]:
-    """Count an attempt to open the shard until the context ends without an error. Delete corrupt files first.
+    """Count an attempt to open a shard, and reset the counter if the context exits without an error.
+
+    The files of a corrupt shard are deleted first.
 
     Args:
-        root: the directory of the shard. It need not exist, but its parent has to.
+        root: the directory of the shard. It need not exist, but its parent must.
     """
     corrupt = root.with_name(f"{root.name}.corrupt")
     shutil.rmtree(corrupt, ignore_errors=True)  # a deletion that was interrupted

@@ -1,6 +1,6 @@
-"""The vectors of one collection in Qdrant Edge. Its methods run in the worker process: they hold the GIL.
+"""A shard of Qdrant Edge with the vectors of one collection.
 
-`index.EdgeIndex` calls them from the server's process.
+It runs in a worker process, because its calls hold the GIL. `index.EdgeIndex` calls it from the server process.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from nomemory.server.search.semantic.edge.compaction import Compaction
 from nomemory.server.search.semantic.edge.engine import PointId, delete, open_engine, upsert
 from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPoint, UserPoints
 from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
-from nomemory.server.search.semantic.edge.stored_point import has_version, is_sound, sequence_of, unit_vector
+from nomemory.server.search.semantic.edge.stored_point import has_version, is_valid, sequence_of, unit_vector
 from nomemory.server.search.semantic.filter_conditions import Condition, Match, NoMatch, Range
 from nomemory.server.search.semantic.points import SEQUENCE, TIME, USER, part_blocks, payload, point_id
 from nomemory.server.search.semantic.protocol import VectorPoint
 
 _PAGE_POINTS: Final = 1000
-"""Points that are read in one call: a few milliseconds, about twenty with their vectors."""
+"""Points per page: a few milliseconds, or about 20 ms with vectors."""
 _MAX_CACHED_VERSIONS: Final = 65_536
-"""About 20 MB."""
+"""Maximum number of cached versions, about 20 MB."""
 _MAX_USERS: Final = 2**31
 _EXACT: Final = qdrant.SearchParams(exact=True)
 
 
 class NotCompactingError(Exception):
-    """No compaction is under way: the worker was restarted, or a write to the new files failed."""
+    """No compaction is in progress: the worker was restarted, or a write to the new files failed."""
 
 
 class Shard:
-    """Store points and find the nearest ones exactly. Vectors must have length one.
+    """Stores points and searches them exactly. Vectors must have length 1.
 
     Args:
         root: the directory of the shard.
-        dimension: length of a vector.
+        dimension: the dimension of the vectors.
     """
 
     def __init__(self, root: Path, dimension: int) -> None:
@@ -76,20 +76,20 @@ class Shard:
             self._delete(records)
 
     def remove_versions(self, user_id: str, sequences: Sequence[int]) -> bool:
-        """Delete a page of the points of versions of a user's messages; return whether there may be more."""
+        """Delete a page of the points of versions of a user's messages. Return whether there may be more."""
         versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
-        only = qdrant.Filter(must=[_of_user(user_id), versions])
+        only = qdrant.Filter(must=[_user_condition(user_id), versions])
         records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_PAGE_POINTS, filter=only, with_payload=False))
         self._delete(records)
         return len(records) == _PAGE_POINTS
 
     def search(self, queries: Sequence[NearestQuery]) -> list[list[ScoredPoint]]:
-        """Answer several searches in one pass over the segments."""
+        """Run several searches in one pass over the segments."""
         batch = qdrant.QueryBatchRequest([_query_request(query) for query in queries])
-        return [self._scored(points) for points in self._engine.query_batch(batch)]
+        return [self._with_versions(points) for points in self._engine.query_batch(batch)]
 
     def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
-        """Return the vectors of a version of a message, part by part from the first one."""
+        """Return the vectors of a version of a message, in the order of its parts."""
         vectors: list[Vector] = []
         for block in part_blocks(user_id, message_id, 0):
             records = self._engine.retrieve(list(block), with_payload=[SEQUENCE], with_vector=True)
@@ -103,37 +103,37 @@ class Shard:
         return vectors
 
     def first_vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of the first parts of messages. Messages without one are left out."""
+        """Return the vector of the first part of each message. Messages without a vector are omitted."""
         by_point: dict[PointId, str] = {point_id(user_id, message_id, 0): message_id for message_id in message_ids}
         records = self._engine.retrieve(list(by_point), with_payload=False, with_vector=True)
         stored = ((record.id, unit_vector(record, self._dimension)) for record in records)
         return {by_point[point]: vector_of(numbers) for point, numbers in stored if numbers is not None}
 
     def user_points(self, user_id: str, offset: str | None, *, with_vectors: bool) -> UserPoints:
-        """Read a page of a user's points, found by the same condition as in a search.
+        """Read a page of a user's points, with the same condition as a search.
 
         Args:
             user_id: the user.
-            offset: where the page starts; None for the first one.
-            with_vectors: also check that vectors are sound.
+            offset: the start of the page; None: the first page.
+            with_vectors: whether to validate vectors, too.
         """
         page = qdrant.ScrollRequest(
             offset=None if offset is None else UUID(offset),
             limit=_PAGE_POINTS,
-            filter=qdrant.Filter(must=[_of_user(user_id)]),
+            filter=qdrant.Filter(must=[_user_condition(user_id)]),
             with_payload=[TIME, SEQUENCE],
             with_vector=with_vectors,
         )
-        records, following = self._engine.scroll(page)
-        sound = [
+        records, next_offset = self._engine.scroll(page)
+        sequences = [
             sequence_of(record)
             for record in records
-            if (is_sound(record, self._dimension) if with_vectors else has_version(record))
+            if (is_valid(record, self._dimension) if with_vectors else has_version(record))
         ]
-        return UserPoints(sound, len(records) - len(sound), None if following is None else str(following))
+        return UserPoints(sequences, len(records) - len(sequences), None if next_offset is None else str(next_offset))
 
     def users(self) -> set[str]:
-        """Return the users who have points, and perhaps some who had."""
+        """Return the users who have points. The result may include users whose points were removed."""
         facet = self._engine.facet(qdrant.FacetRequest(USER, limit=_MAX_USERS))
         return {str(hit.value) for hit in facet.hits}
 
@@ -142,19 +142,19 @@ class Shard:
         return self._engine.count(qdrant.CountRequest(exact=True))
 
     def flush(self) -> None:
-        """Write everything to disk."""
+        """Write all changes to disk."""
         self._engine.flush()
 
     def start_compaction(self) -> None:
-        """Start to copy the points to new files. A compaction that is under way is cancelled."""
+        """Start to copy the points to new files. A compaction in progress is cancelled."""
         self.cancel_compaction()
         self._compaction = Compaction(self._engine, self._directory.new(), self._dimension)
 
     def compact(self, limit: int) -> bool:
-        """Copy the next points; return whether there are more. After the last ones, switch to the new files.
+        """Copy the next points. Return whether there are more. After the last points, switch to the new files.
 
         Raises:
-            NotCompactingError: no compaction is under way.
+            NotCompactingError: no compaction is in progress.
         """
         if self._compaction is None:
             raise NotCompactingError
@@ -165,14 +165,14 @@ class Shard:
         return has_more
 
     def cancel_compaction(self) -> None:
-        """Delete the new files, if a compaction is under way."""
+        """Cancel a compaction in progress, and delete its files."""
         cancelled, self._compaction = self._compaction, None
         if cancelled is not None:
             cancelled.target.close()
             self._directory.remove_unused()
 
     def close(self) -> None:
-        """Write everything to disk and close the files."""
+        """Write all changes to disk and close the files."""
         self.cancel_compaction()
         self._engine.flush()
         self._engine.close()
@@ -180,21 +180,21 @@ class Shard:
     def _switch_to_copy(self, compaction: Compaction) -> None:
         compaction.target.flush()
         self._directory.switch_to(compaction.directory)
-        former, self._engine, self._compaction = self._engine, compaction.target, None
-        former.close()
+        previous, self._engine, self._compaction = self._engine, compaction.target, None
+        previous.close()
         self._directory.remove_unused()
 
     @contextmanager
     def _cancelling_compaction_on_failure(self) -> Iterator[None]:
-        """Cancel the compaction if a write to its files fails, so that the shard itself keeps working."""
+        """Cancel the compaction if a write to its files fails. The shard itself remains usable."""
         try:
             yield
         except BaseException:
             self.cancel_compaction()
             raise
 
-    def _scored(self, points: Sequence[qdrant.ScoredPoint]) -> list[ScoredPoint]:
-        """Add time and sequence from a cache: reading the payloads of 400 points takes a third of a search."""
+    def _with_versions(self, points: Sequence[qdrant.ScoredPoint]) -> list[ScoredPoint]:
+        """Add the times and sequences of points, from a cache: reading 400 payloads takes a third of a search."""
         unknown = [point.id for point in points if point.id not in self._versions]
         if len(self._versions) + len(unknown) > _MAX_CACHED_VERSIONS:
             self._versions.clear()
@@ -249,7 +249,7 @@ def _field_condition(condition: Match | Range) -> qdrant.FieldCondition:
     return qdrant.FieldCondition(condition.field, range=qdrant.RangeFloat(gte=condition.gte, lt=condition.lt))
 
 
-def _of_user(user_id: str) -> qdrant.FieldCondition:
+def _user_condition(user_id: str) -> qdrant.FieldCondition:
     return _field_condition(Match(USER, user_id))
 
 

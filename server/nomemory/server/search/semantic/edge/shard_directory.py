@@ -2,10 +2,10 @@
 
     edge/current    the number of the version in use, here 2
     edge/2/         the engine's files
-    edge/3/         a copy without deleted points, while it is being made
+    edge/3/         the target of a compaction in progress
     edge.lock       locked by the process that has the files open
 
-`current` is replaced in one step, so a crash leaves either the old files in use or the new ones.
+`current` is replaced atomically. After a crash, either the old or the new files are in use.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Final
 
 _LOCK_WAIT_S: Final = 2.0
-"""How long to wait for a process that is ending and may still hold the lock."""
+"""Time to wait for a process that is shutting down and still holds the lock, in seconds."""
 _LOCK_POLL_S: Final = 0.05
 
 
 class ShardBusyError(Exception):
-    """Another process has the shard open."""
+    """Another process has opened the shard."""
 
 
 class ShardDirectory:
-    """Tells which files are in use.
+    """The directory of a shard, with the version of its files in use.
 
     Args:
-        root: the directory, `edge` above. It need not exist.
+        root: the directory (`edge` above). It need not exist.
     """
 
     def __init__(self, root: Path) -> None:
@@ -38,10 +38,10 @@ class ShardDirectory:
         self._current = root / "current"
 
     def lock(self) -> None:
-        """Keep other processes from opening the shard, until this process ends.
+        """Lock the shard until this process exits.
 
         Raises:
-            ShardBusyError: another process has it open.
+            ShardBusyError: another process has opened the shard.
         """
         self._root.parent.mkdir(parents=True, exist_ok=True)
         lock_file = self._root.with_name(f"{self._root.name}.lock")
@@ -61,7 +61,7 @@ class ShardDirectory:
         """Return the directory of the files in use; None if there are none.
 
         Raises:
-            OSError: `current` cannot be read now, which says nothing about the files.
+            OSError: `current` cannot be read. The files may be intact.
         """
         try:
             version = self._current.read_text()
@@ -71,12 +71,12 @@ class ShardDirectory:
         return directory if version.isdecimal() and directory.is_dir() else None
 
     def new(self) -> Path:
-        """Return a directory that does not exist yet, for files that are not in use yet."""
+        """Return the path of a new version. The directory does not exist yet."""
         self._root.mkdir(mode=0o700, exist_ok=True)
         return self._root / str(max(map(int, (path.name for path in self._versions())), default=0) + 1)
 
     def switch_to(self, directory: Path) -> None:
-        """Use these files from now on, also after a power cut. Their content has been flushed to disk."""
+        """Switch to a version durably. The caller must have flushed its files."""
         new = self._root / "current.new"
         with new.open("w") as file:
             file.write(directory.name)

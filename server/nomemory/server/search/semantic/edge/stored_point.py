@@ -1,4 +1,4 @@
-"""Read points that the engine returns, and recognise damaged ones."""
+"""Reads and validates points that the engine returns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def sequence_of(record: qdrant.Record) -> int:
 
 
 def has_version(record: qdrant.Record) -> bool:
-    """Return whether the payload has the time and the sequence, which every hit needs."""
+    """Return whether the payload has a valid time and sequence."""
     stored = record.payload or {}
     return isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)
 
 
 def unit_vector(record: qdrant.Record, dimension: int) -> list[float] | None:
-    """Return the vector if it has the right dimension and length one, otherwise None."""
+    """Return the vector if it has the right dimension and length 1, otherwise None."""
     vector = record.vector  # the engine builds a list at each access
     if not isinstance(vector, list) or len(vector) != dimension:
         return None
@@ -33,6 +33,6 @@ def unit_vector(record: qdrant.Record, dimension: int) -> list[float] | None:
     return numbers if abs(norm * norm - 1.0) < _MAX_NORM_ERROR else None
 
 
-def is_sound(record: qdrant.Record, dimension: int) -> bool:
-    """Return whether the point can be found and used."""
+def is_valid(record: qdrant.Record, dimension: int) -> bool:
+    """Return whether payload and vector are valid."""
     return has_version(record) and unit_vector(record, dimension) is not None

@@ -1,4 +1,4 @@
-"""The process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MEMORY_MAX`."""
+"""The worker process of the embedded engine: `python -m … DESCRIPTOR DIRECTORY DIMENSION MAX_MEMORY_BYTES`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
 
 
 class EdgeWorker:
-    """Answers requests until the pipe is closed.
+    """Handles requests until the pipe is closed.
 
-    All searches that have arrived are answered together and overtake other calls, which keep their order.
+    All received searches run together and before other calls, which run in order.
     """
 
     def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
@@ -29,7 +29,7 @@ class EdgeWorker:
         self._waiting: deque[Call] = deque()
 
     def run(self) -> None:
-        """Work until the other end is gone (EOFError, or ConnectionError while answering)."""
+        """Handle requests until the other end closes the pipe (EOFError or ConnectionError)."""
         while True:
             calls = self._pipe.receive(wait=not self._waiting)
             searches = [call for call in calls if isinstance(call.request, NearestQuery)]
@@ -46,7 +46,7 @@ class EdgeWorker:
     def _answer(self, calls: list[Call], compute: Callable[[], Sequence[object]]) -> None:
         try:
             answers = compute()
-        except Exception as error:  # noqa: BLE001 - the engine raises bare Exceptions, it has no type of its own
+        except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             for call in calls:
                 self._pipe.fail(call.call_id, type(error).__name__)
             return
@@ -55,9 +55,9 @@ class EdgeWorker:
 
 
 def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int) -> None:
-    """Open the shard, report that it is ready, and work.
+    """Open the shard, report readiness, and handle requests.
 
-    The size of files is limited to that of the memory: a damaged file can make the engine write without end.
+    The file size is limited to the memory limit, because a damaged file can make the engine write endlessly.
     """
     pipe = WorkerPipe(descriptor)
     if max_memory_bytes:

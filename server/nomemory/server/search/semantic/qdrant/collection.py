@@ -1,4 +1,4 @@
-"""Create and repair a collection on a Qdrant server."""
+"""Creation and repair of a collection on a Qdrant server."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _PAYLOAD_INDEXES: dict[str, models.KeywordIndexParams | models.IntegerIndexParam
         type=models.IntegerIndexType.INTEGER, lookup=True, range=False, enable_hnsw=False
     ),
 }
-"""All fields that calls filter by: strict mode, if the server has it on, refuses others."""
+"""Indexes of all fields that are used in filters. A server in strict mode rejects filters on other fields."""
 
 
 _REQUIRED_FIELDS = (USER, ROLE, TIME, SEQUENCE)
 _STRICT = models.StrictModeConfig(
     enabled=True, search_allow_exact=True, unindexed_filtering_retrieve=False, unindexed_filtering_update=False
 )
-"""Exact search over all points of a user, which the strict mode of a server may forbid."""
+"""Allows exact search, which the strict mode of a server may forbid."""
 
 
 class QdrantCollection:
-    """One collection.
+    """A collection on a Qdrant server.
 
     Args:
-        client: the connection.
-        name: its name.
-        dimension: how many numbers a vector has.
-        sharding: how it is distributed when it is created.
+        client: the client.
+        name: the name of the collection.
+        dimension: the dimension of the vectors.
+        sharding: the distribution of a new collection.
     """
 
     def __init__(self, client: AsyncQdrantClient, name: str, dimension: int, sharding: QdrantSharding) -> None:
@@ -47,10 +47,10 @@ class QdrantCollection:
         self._sharding = sharding
 
     async def create(self) -> None:
-        """Create the collection, its shard keys and its payload indexes, as far as they are missing.
+        """Create the collection, its shard keys and its payload indexes, if they do not exist.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE if the server does not answer, or refuses.
+            Fault: INDEX_UNAVAILABLE: the server does not respond, or rejects the request.
         """
         exists = await self.exists()
         if not exists:
@@ -67,15 +67,17 @@ class QdrantCollection:
         return await response_of(self._client.collection_exists(self._name))
 
     async def incomplete_indexes(self) -> tuple[int, list[str]]:
-        """Return the number of points, and the payload indexes that lack some of them: searches would miss these."""
+        """Return the number of points, and the payload indexes without some points, which searches would miss."""
         points = (await response_of(self._client.count(self._name, exact=True))).count
-        known = (await response_of(self._client.get_collection(self._name))).payload_schema
-        return points, [field for field in _REQUIRED_FIELDS if field in known and known[field].points < points]
+        schema = (await response_of(self._client.get_collection(self._name))).payload_schema
+        return points, [field for field in _REQUIRED_FIELDS if field in schema and schema[field].points < points]
 
     async def discard(self) -> None:
-        """Delete the collection, whose points would be taken for those of this log."""
+        """Delete the collection, because its sequences belong to another epoch of the log."""
         if await self.exists():
-            _log.warning("the collection is not of this log as it is now, and is built anew", collection=self._name)
+            _log.warning(
+                "the collection belongs to another epoch of the message log and is being rebuilt", collection=self._name
+            )
             await response_of(self._client.delete_collection(self._name))
 
     async def _create_collection(self) -> None:
@@ -94,7 +96,7 @@ class QdrantCollection:
         )
 
     async def _create_shard_keys(self) -> None:
-        """Create the missing shard keys: an earlier creation may have been interrupted."""
+        """Create missing shard keys, which an interrupted creation can leave."""
         cluster = await response_of(self._client.collection_cluster_info(self._name))
         existing = {shard.shard_key for shard in cluster.local_shards} | {
             shard.shard_key for shard in cluster.remote_shards
@@ -111,9 +113,9 @@ class QdrantCollection:
         await response_of(self._client.create_payload_index(self._name, field, _PAYLOAD_INDEXES[field], wait=True))
 
     async def _repair_indexes(self) -> None:
-        """Rebuild payload indexes that lack points."""
+        """Rebuild incomplete payload indexes."""
         _, incomplete = await self.incomplete_indexes()
         for field in incomplete:
-            _log.warning("a payload index lacks points and is built anew", collection=self._name, field=field)
+            _log.warning("a payload index is incomplete and is being rebuilt", collection=self._name, field=field)
             await response_of(self._client.delete_payload_index(self._name, field, wait=True))
             await self._create_index(field)

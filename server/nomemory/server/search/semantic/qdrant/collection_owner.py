@@ -1,4 +1,4 @@
-"""Keep two message logs from filling the same collection on a Qdrant server.
+"""Ownership of collections: prevents two message logs from filling the same collection on a Qdrant server.
 
 The owner is recorded as an alias of the collection, `COLLECTION.log-LOG`.
 """
@@ -16,13 +16,13 @@ _ALIAS_INFIX: Final = ".log-"
 
 
 class CollectionOwner:
-    """Claims collections for one message log. A restored log, which has another epoch, is the same log.
+    """Claims collections for one message log. A restored log has another epoch but is the same log.
+
+    Every method can raise the Fault INDEX_UNAVAILABLE if the server does not respond or rejects the request.
 
     Args:
-        client: the connection.
-        log_id: the log. Empty, as in tests: any collection may be used, and none is claimed.
-
-    Raises (any method): Fault INDEX_UNAVAILABLE, the server does not answer or refuses the call.
+        client: the client.
+        log_id: the log. Empty (in tests): ownership is neither checked nor claimed.
     """
 
     def __init__(self, client: AsyncQdrantClient, log_id: str) -> None:
@@ -33,7 +33,7 @@ class CollectionOwner:
         """Check that no other log owns a collection.
 
         Raises:
-            ForeignCollectionError: another log owns it.
+            ForeignCollectionError: another log owns the collection.
         """
         if not self._log_id or not await response_of(self._client.collection_exists(collection)):
             return
@@ -44,7 +44,8 @@ class CollectionOwner:
         """Make this log the owner of a collection.
 
         Raises:
-            ForeignCollectionError: another log has claimed it meanwhile. If two claim it at once, both may be refused.
+            ForeignCollectionError: another log has claimed the collection. If two logs claim it at the same time, both
+                claims can fail.
         """
         if not self._log_id or await self._owners(collection) == {self._log_id}:
             return

@@ -44,13 +44,13 @@ _UNSHARDED = QdrantSharding()
 
 
 def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
-    """Create a client. Nothing is sent yet.
+    """Create a client without connecting.
 
     Args:
-        url: `grpc://HOST:PORT` or `grpcs://…`: gRPC on that port. `http://…` or `https://…`: HTTP on that port; with
-            the usual port or none, gRPC on the usual port beside it. `:memory:`: an index of tests.
-        api_key: sent with every call, if given.
-        timeout_s: how long a call may take.
+        url: `grpc://HOST:PORT` or `grpcs://…`: gRPC on this port. `http://…` or `https://…`: HTTP on this port; with
+            the default port or none, gRPC on its default port, too. `:memory:`: an in-memory index for tests.
+        api_key: the API key, or None.
+        timeout_s: the timeout of a call, in seconds.
     """
     if url == ":memory:":
         return AsyncQdrantClient(location=url)
@@ -62,25 +62,25 @@ def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClien
         grpc_port=(parts.port if is_grpc else None) or _GRPC_PORT,
         api_key=api_key,
         timeout=max(1, round(timeout_s)),
-        check_compatibility=False,  # it asks with a blocking call
+        check_compatibility=False,  # the check makes a blocking call
     )
 
 
 class QdrantIndex:
     """Implements `VectorIndex`. The server acknowledges a write when it is applied and durable.
 
-    Args:
-        client: the connection, closed with the index.
-        collection: its name, to which the sharding may add a suffix. It is created by the first call that needs it.
-        dimension: length of a vector.
-        sharding: how the collection is distributed over a cluster.
-        timeout_s: how long the server may work on a search.
-        probe_s: how long the server may take to answer a probe.
-        is_new: whether this log has never put anything into the collection. An existing one is then of another epoch
-            of the log, or has no owner, and is deleted: its sequences would be taken for those of this log.
-        log_id: the log that fills the collection; empty in tests.
+    Every method can raise ForeignCollectionError if the collection belongs to another message log.
 
-    Any method raises ForeignCollectionError if the collection is filled from another log.
+    Args:
+        client: the client; closed with the index.
+        collection: the name, to which the sharding may add a suffix. The collection is created when it is first needed.
+        dimension: the dimension of the vectors.
+        sharding: the distribution of the collection over a cluster.
+        timeout_s: the timeout of a search, in seconds.
+        probe_s: the timeout of a probe, in seconds.
+        is_new: whether this log has never stored points. An existing collection then belongs to another epoch of the
+            log, or has no owner, and is deleted, because its sequences are not those of this log.
+        log_id: the log that fills the collection; empty in tests.
     """
 
     def __init__(
@@ -127,14 +127,14 @@ class QdrantIndex:
             await self._delete(user_id, models.PointIdsList(points=[record.id for record in records]))
 
     async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
-        """Return the messages with a point beyond their parts, in one request. Parts have no gaps."""
-        beyond = {str(point_id(*message, count)): message for message, count in parts.items()}
+        """Return the messages with more points than parts, in one request. Parts have no gaps."""
+        surplus = {str(point_id(*message, count)): message for message, count in parts.items()}
         await self._ensure_created()
-        records = await self._retrieve(None, list(beyond)) if beyond else ()
-        return [beyond[str(record.id)] for record in records]
+        records = await self._retrieve(None, list(surplus)) if surplus else ()
+        return [surplus[str(record.id)] for record in records]
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
-        """Return the nearest messages."""
+        """Return the most similar messages."""
         numbers = numbers_of(usable_query(vector, self._dimension))
         only = _filter(conditions(user_id, filters))
         await self._ensure_created()
@@ -162,7 +162,7 @@ class QdrantIndex:
         return vectors
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the stored vectors of messages' first parts."""
+        """Return the stored vectors of the first part of each message."""
         by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
         await self._ensure_created()
         records = await self._retrieve(user_id, list(by_point), with_vectors=True)
@@ -182,10 +182,10 @@ class QdrantIndex:
         return {str(hit.value) for hit in facet.hits}
 
     async def flush(self) -> None:
-        """Do nothing: the server has acknowledged every write as durable."""
+        """Do nothing, because the server acknowledges only durable writes."""
 
     async def erase_deleted(self) -> None:
-        """Do nothing: the server decides when it optimises its segments."""
+        """Do nothing, because the server decides when to optimize its segments."""
 
     async def count(self) -> int:
         """Count the points."""
@@ -193,19 +193,19 @@ class QdrantIndex:
         return (await response_of(self._client.count(self._collection, exact=True))).count
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Read what is stored of users, page by page."""
+        """Read the points of users page by page."""
         await self._ensure_created()
         by_user: list[Counter[int]] = []
-        unsound = 0
+        invalid = 0
         for user_id in user_ids:
             points = Counter[int]()
             async for record in self._records(user_id, with_vectors=with_vectors):
-                if _is_sound(record, self._dimension if with_vectors else 0):
+                if _is_valid(record, self._dimension if with_vectors else 0):
                     points[(record.payload or {})[SEQUENCE]] += 1
                 else:
-                    unsound += 1
+                    invalid += 1
             by_user.append(points)
-        return StoredPoints(by_user, unsound)
+        return StoredPoints(by_user, invalid)
 
     async def reset(self) -> None:
         """Delete the collection. The next call that needs it creates it again."""
@@ -225,7 +225,7 @@ class QdrantIndex:
         await response_of(self._client.delete_collection(collection))
 
     async def probe(self) -> None:
-        """Return if the server answers. While it does not, other calls fail at once."""
+        """Check that the server responds. While it does not, other calls fail immediately."""
         try:
             async with asyncio.timeout(self._probe_s):
                 exists = await response_of(self._client.collection_exists(self._collection))
@@ -238,7 +238,7 @@ class QdrantIndex:
             self._is_unavailable = True
             raise unavailable(error) from error
         self._is_unavailable = False
-        if self._is_created and not exists:  # it was deleted
+        if self._is_created and not exists:  # the collection was deleted
             self._is_created = False
             self.suspect.set()
 
@@ -285,7 +285,7 @@ class QdrantIndex:
                 return
 
     async def _put(self, points: Sequence[VectorPoint]) -> None:
-        """Store points in one request, whatever their shard keys are."""
+        """Store points of any shard keys in one request."""
         parts = self._sharding.by_key(points)
         lists = [models.PointsList(points=list(map(_stored, some)), shard_key=key) for key, some in parts]
         puts = [models.UpsertOperation(upsert=some) for some in lists]
@@ -336,8 +336,8 @@ class QdrantIndex:
             self._is_created = True
 
 
-def _is_sound(record: models.Record, dimension: int) -> bool:
-    """Return whether a point can be found and used; with a dimension, also whether its vector has length one."""
+def _is_valid(record: models.Record, dimension: int) -> bool:
+    """Return whether the payload is valid and, if a dimension is given, whether the vector has length 1."""
     stored = record.payload or {}
     if not (isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)):
         return False

@@ -1,4 +1,4 @@
-"""Probe a Qdrant server periodically, and report when it is unavailable or its collection is another log's."""
+"""Periodic probes of a Qdrant server, which report an outage or a collection of another log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.search.semantic.protocol import VectorIndex
 
 _MESSAGE: Final = """\
-the collection {collection} on the Qdrant server is filled from another message log. Give this server a Qdrant of its \
-own (NOMEMORY_QDRANT_URL), or delete the collection there if nothing uses it any more"""
+the collection {collection} on the Qdrant server belongs to another message log. Set NOMEMORY_QDRANT_URL to another \
+server, or delete the collection if it is not used"""
 
 
 class ForeignCollectionError(Fault, StartupError):
-    """A collection is filled from another message log. A server does not start with it.
+    """A collection belongs to another message log. The server does not start.
 
     Args:
         collection: the name of the collection.
@@ -29,12 +29,12 @@ class ForeignCollectionError(Fault, StartupError):
 
 @dataclass
 class Reachability:
-    """Probes an index.
+    """Probes an index periodically.
 
     Attributes:
         index: the index.
-        probe_s: seconds between two probes.
-        faults: where the unavailability is recorded.
+        probe_s: the interval between probes, in seconds.
+        faults: records an outage.
     """
 
     index: VectorIndex
@@ -43,14 +43,14 @@ class Reachability:
     _is_unavailable: bool = field(default=False, init=False)
 
     async def run(self) -> None:
-        """Probe until cancelled. After an outage the index is checked, because it may have lost points."""
+        """Probe until cancelled. After an outage, mark the index as suspect, because it may have lost points."""
         while True:
             try:
                 await self.index.probe()
             except Fault as fault:
                 self._is_unavailable = True
                 is_foreign = isinstance(fault, ForeignCollectionError)
-                detail = fault.message if is_foreign else "the Qdrant server does not answer"
+                detail = fault.message if is_foreign else "the Qdrant server does not respond"
                 self.faults.report(QDRANT, UNREACHABLE, detail)
             else:
                 if self._is_unavailable:

@@ -1,4 +1,4 @@
-"""Wait for responses of a Qdrant server, and translate its errors into faults."""
+"""Conversion of errors of a Qdrant server to faults."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _T = TypeVar("_T")
 
 
 async def response_of(call: Awaitable[_T]) -> _T:
-    """Wait for the response to a call.
+    """Return the response to a call.
 
     Raises:
-        Fault: INDEX_UNAVAILABLE, the server does not answer or refuses the call.
+        Fault: INDEX_UNAVAILABLE: the server does not respond, or rejects the call.
     """
     try:
         return await call
@@ -27,5 +27,5 @@ async def response_of(call: Awaitable[_T]) -> _T:
 
 
 def unavailable(error: BaseException) -> Fault:
-    """Return the fault for an error. It names only the type: error messages of the server may contain content."""
+    """Return the fault for an error. It contains only the type, because error messages may quote content."""
     return index_unavailable("the vector index does not answer", type(error).__name__)

@@ -1,6 +1,6 @@
-"""How a collection is distributed over the nodes of a Qdrant cluster.
+"""Distribution of a collection over the nodes of a Qdrant cluster.
 
-Each user's points lie in one shard, chosen by a hash, so every request of a user goes to one shard.
+The points of a user are in one shard, selected by a hash, so every request for a user goes to one shard.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class QdrantSharding:
     """The distribution of a collection.
 
     Attributes:
-        buckets: the number of shard keys. 0: the server has none, and distributes points by itself.
+        buckets: the number of shard keys. 0: no shard keys; the server distributes the points.
         replicas: the number of copies of each shard.
     """
 
@@ -28,17 +28,17 @@ class QdrantSharding:
 
     @classmethod
     def of(cls, settings: Settings) -> QdrantSharding:
-        """Return the distribution of the settings."""
+        """Return the distribution that the settings specify."""
         return cls(settings.vector.qdrant_shard_keys, settings.vector.qdrant_replication_factor)
 
     @property
     def write_consistency(self) -> int:
-        """The number of copies that have to acknowledge a write: more than half."""
+        """The number of copies that must acknowledge a write: a majority."""
         return self.replicas // 2 + 1
 
     @property
     def is_replicated(self) -> bool:
-        """Whether there are several copies, so one may be behind another."""
+        """Whether there are several copies, which can have different states."""
         return self.replicas > 1
 
     @property
@@ -51,12 +51,12 @@ class QdrantSharding:
         return _key(_bucket_of(user_id, self.buckets)) if self.buckets else None
 
     def collection_name(self, collection: str) -> str:
-        """Return the name on the server. Shard keys cannot be redistributed: other buckets are another collection."""
+        """Return the name on the server. It contains the number of buckets, because points cannot be redistributed."""
         return f"{collection}{self.suffix}"
 
     @property
     def suffix(self) -> str:
-        """The end of the names of collections with this number of buckets."""
+        """The suffix of collection names for this number of buckets."""
         return f"-b{self.buckets}" if self.buckets else ""
 
     def by_key(self, points: Sequence[VectorPoint]) -> Iterator[tuple[str | None, list[VectorPoint]]]:
