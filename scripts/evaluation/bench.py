@@ -66,7 +66,7 @@ def _method_names(context: click.Context, parameter: click.Parameter, text: str)
     help="Methods to measure, separated by commas.",
 )
 @click.option(
-    "--leave-labelled_set-out",
+    "--leave-one-out",
     "loo",
     is_flag=True,
     help="Evaluate the memory views of each labelled user at thresholds chosen on the other users.",
@@ -99,7 +99,7 @@ def bench_recall(
     an answer can lead to another prompt.
     """
     if prompts and (loo or ablate):
-        raise click.UsageError("--prompts cannot be combined with --leave-labelled_set-out or --ablate.")
+        raise click.UsageError("--prompts cannot be combined with --leave-one-out or --ablate.")
     try:
         sets = selection.read()
         waiting: Collection[str] = ()
