@@ -936,8 +936,8 @@ type RecallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// memory_view has the statements of the answer.
 	MemoryView *MemoryView `protobuf:"bytes,1,opt,name=memory_view,json=memoryView,proto3" json:"memory_view,omitempty"`
-	// evidence has the cited messages, followed by the best of the other messages, up to `max_evidence_messages`. Each group
-	// is ordered by score, descending.
+	// evidence has the cited messages and the best of the other messages, up to `max_evidence_messages`, ordered by score,
+	// descending. Cited messages without a score of their own, such as neighbors of a hit, come last.
 	Evidence []*EvidenceMessage `protobuf:"bytes,2,rep,name=evidence,proto3" json:"evidence,omitempty"`
 	// limits describes the scope of the search and the reason why it stopped.
 	Limits *RecallLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`

@@ -579,8 +579,8 @@ class RecallResponse(_message.Message):
 
     @_builtins.property
     def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___EvidenceMessage]:
-        """evidence has the cited messages, followed by the best of the other messages, up to `max_evidence_messages`. Each group
-        is ordered by score, descending.
+        """evidence has the cited messages and the best of the other messages, up to `max_evidence_messages`, ordered by score,
+        descending. Cited messages without a score of their own, such as neighbors of a hit, come last.
         """
 
     @_builtins.property

@@ -344,8 +344,8 @@ export type RecallResponse = Message<"nomemory.v1.RecallResponse"> & {
   memoryView?: MemoryView | undefined;
 
   /**
-   * evidence has the cited messages, followed by the best of the other messages, up to `max_evidence_messages`. Each group
-   * is ordered by score, descending.
+   * evidence has the cited messages and the best of the other messages, up to `max_evidence_messages`, ordered by score,
+   * descending. Cited messages without a score of their own, such as neighbors of a hit, come last.
    *
    * @generated from field: repeated nomemory.v1.EvidenceMessage evidence = 2;
    */
