@@ -21,7 +21,7 @@ import (
 
 var errBusy = status.Error(codes.Unavailable, "busy")
 
-// pagesOf answers with messages 1 to 5, two a page.
+// pagesOf returns messages 1 to 5 in pages of two.
 func pagesOf(_ context.Context, request *pb.ListMessagesRequest) (*pb.ListMessagesResponse, error) {
 	first := 1
 	if request.Cursor != "" {
@@ -37,7 +37,7 @@ func pagesOf(_ context.Context, request *pb.ListMessagesRequest) (*pb.ListMessag
 	return page, nil
 }
 
-func TestAListingIsReadToItsEnd(t *testing.T) {
+func TestIteratorReadsAllPages(t *testing.T) {
 	client := clientOf(t, &scripted{list: pagesOf})
 	request := &pb.ListMessagesRequest{UserId: "ann"}
 	for range 2 { // a listing can be ranged over again
@@ -57,7 +57,7 @@ func TestAListingIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-func TestLeavingTheLoopReadsNoFurtherPage(t *testing.T) {
+func TestBreakStopsPaging(t *testing.T) {
 	script := &scripted{list: pagesOf}
 	client := clientOf(t, script)
 	for message := range client.Messages(t.Context(), &pb.ListMessagesRequest{}) {
@@ -70,7 +70,7 @@ func TestLeavingTheLoopReadsNoFurtherPage(t *testing.T) {
 	}
 }
 
-func TestARefusalHasItsReasonAndEveryViolation(t *testing.T) {
+func TestErrorHasReasonAndAllViolations(t *testing.T) {
 	client := clientOf(t, &scripted{list: func(ctx context.Context, _ *pb.ListMessagesRequest) (*pb.ListMessagesResponse, error) {
 		_ = grpc.SetTrailer(ctx, metadata.Pairs("x-request-id", "r1"))
 		refused, err := status.New(codes.InvalidArgument, "bad").WithDetails(
@@ -105,7 +105,7 @@ func TestARefusalHasItsReasonAndEveryViolation(t *testing.T) {
 	}
 }
 
-func TestAnIteratorEndsWithTheError(t *testing.T) {
+func TestIteratorYieldsErrorLast(t *testing.T) {
 	client := clientOf(t, &scripted{list: func(context.Context, *pb.ListMessagesRequest) (*pb.ListMessagesResponse, error) {
 		return nil, status.Error(codes.PermissionDenied, "no")
 	}})
@@ -121,7 +121,7 @@ func TestAnIteratorEndsWithTheError(t *testing.T) {
 	}
 }
 
-func TestALargeWriteThatMeetsUnavailableIsSentAgain(t *testing.T) {
+func TestLargeWriteIsRetriedAfterUnavailable(t *testing.T) {
 	script := &scripted{}
 	script.write = func(*pb.WriteMessagesRequest) error {
 		if len(script.writes) < 2 {
@@ -139,7 +139,7 @@ func TestALargeWriteThatMeetsUnavailableIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestAWriteThatMeetsUnavailableIsSentAgainUnderOneRequestID(t *testing.T) {
+func TestRetriedWriteKeepsRequestID(t *testing.T) {
 	script := &scripted{}
 	script.write = func(*pb.WriteMessagesRequest) error {
 		if len(script.writes) < 3 {
@@ -164,7 +164,7 @@ func TestAWriteThatMeetsUnavailableIsSentAgainUnderOneRequestID(t *testing.T) {
 	}
 }
 
-func TestAWriteWithIDsNeedsNoRequestID(t *testing.T) {
+func TestWriteWithIDsHasNoRequestID(t *testing.T) {
 	script := &scripted{}
 	client := clientOf(t, script)
 	for _, request := range []*pb.WriteMessagesRequest{
@@ -179,7 +179,7 @@ func TestAWriteWithIDsNeedsNoRequestID(t *testing.T) {
 	}
 }
 
-func TestAttemptsAreBounded(t *testing.T) {
+func TestAttemptsAreLimited(t *testing.T) {
 	for attempts, want := range map[int]int{1: 1, 2: 2} {
 		script := &scripted{write: func(*pb.WriteMessagesRequest) error { return errBusy }}
 		client := clientOf(t, script, WithAttempts(attempts))
@@ -193,7 +193,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 }
 
-func TestACallWithoutADeadlineGetsTheClients(t *testing.T) {
+func TestCallWithoutDeadlineGetsClientTimeout(t *testing.T) {
 	waits := func(ctx context.Context, _ *pb.ListMessagesRequest) (*pb.ListMessagesResponse, error) {
 		<-ctx.Done()
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -210,7 +210,7 @@ func TestACallWithoutADeadlineGetsTheClients(t *testing.T) {
 	}
 }
 
-func TestATokenIsAskedForAtEachCall(t *testing.T) {
+func TestTokenSourceIsCalledForEachCall(t *testing.T) {
 	script, number := &scripted{list: pagesOf}, 0
 	client := clientOf(t, script, WithTokenSource(func(context.Context) (string, error) {
 		number++
@@ -227,7 +227,7 @@ func TestATokenIsAskedForAtEachCall(t *testing.T) {
 	}
 }
 
-func TestABoundRecallNamesItsUser(t *testing.T) {
+func TestBoundRecallSendsUser(t *testing.T) {
 	for user, key := range map[string]string{"lin": "x-user-id", "王小明": "x-user-id-bin", " lin": "x-user-id-bin"} {
 		script := &scripted{}
 		client := clientOf(t, script)
@@ -240,7 +240,7 @@ func TestABoundRecallNamesItsUser(t *testing.T) {
 	}
 }
 
-func TestAStreamYieldsItsStepsAndItsError(t *testing.T) {
+func TestStreamYieldsStepsAndError(t *testing.T) {
 	client := clientOf(t, &scripted{stream: func(stream grpc.ServerStreamingServer[pb.StreamRecallResponse]) error {
 		step := &pb.StreamRecallResponse{Event: &pb.StreamRecallResponse_Step{Step: &pb.RecallStep{Tool: "x"}}}
 		if err := stream.Send(step); err != nil {
@@ -257,7 +257,7 @@ func TestAStreamYieldsItsStepsAndItsError(t *testing.T) {
 	}
 }
 
-func TestLeavingTheLoopCancelsARecall(t *testing.T) {
+func TestBreakCancelsRecall(t *testing.T) {
 	ended := make(chan error, 1)
 	client := clientOf(t, &scripted{stream: func(stream grpc.ServerStreamingServer[pb.StreamRecallResponse]) error {
 		_ = stream.Send(&pb.StreamRecallResponse{})
@@ -278,7 +278,7 @@ func TestLeavingTheLoopCancelsARecall(t *testing.T) {
 	}
 }
 
-func TestAnImportIsCutIntoBatches(t *testing.T) {
+func TestImportIsSplitIntoBatches(t *testing.T) {
 	script := &scripted{}
 	client := clientOf(t, script)
 	long := strings.Repeat("x", 200_000)

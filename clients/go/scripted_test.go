@@ -13,7 +13,7 @@ import (
 	"github.com/nomemory/nomemory/clients/go/nomemoryv1"
 )
 
-// scripted is a server that answers as a test tells it to, and remembers what it was asked.
+// scripted is a server with the responses of a test. It records the requests.
 type scripted struct {
 	nomemoryv1.UnimplementedQueryServiceServer
 	nomemoryv1.UnimplementedIngestServiceServer
@@ -80,7 +80,7 @@ func (s *scripted) StreamRecall(
 	return s.stream(stream)
 }
 
-// clientOf runs a scripted server for the time of a test and returns a client of it.
+// clientOf runs a scripted server during a test and returns a client of it.
 func clientOf(t *testing.T, script *scripted, chosen ...Option) *Client {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)

@@ -14,7 +14,7 @@ const services = [
 ];
 const methods = new Map(services.flatMap((service) => service.methods.map((method) => [method.name, method])));
 
-/** What the client's iterators yield. */
+/** The items of the client's iterators. */
 const listings = new Map(
   Object.entries({
     ListMessages: { iterator: "messages", item: contract.ChatMessageSchema },
@@ -25,7 +25,7 @@ const listings = new Map(
 );
 
 /**
- * Make the call of a step, and yield its replies as JSON: one, those of a stream, or everything that a listing has.
+ * Make the call of a step. Yields as JSON its response, all responses of a stream, or all items of a listing.
  * @param {any} client
  * @param {Step} step
  * @param {any} json

@@ -1,4 +1,4 @@
-// Plays the golden scenario of scripts/golden: npm run golden -- SCENARIO SERVER WRITTEN
+// Runs the scenario of scripts/golden: npm run golden -- SCENARIO SERVER WRITTEN
 import { appendFileSync, readFileSync } from "node:fs";
 import { connect } from "@nomemory/client/node";
 import { Play } from "./play.mjs";

@@ -4,10 +4,10 @@ import { called } from "./called.mjs";
 /**
  * @typedef {import("@nomemory/client").NoMemory} NoMemory
  * @typedef {{ call: string, as: string, for?: string, all?: boolean, request: unknown, keep?: Record<string, string> }} Step
- * A call of the scenario. What it expects is judged by scripts/golden.
+ * A call of the scenario. scripts/golden checks the result.
  */
 
-/** Makes the calls of steps, each as its caller, and keeps what later steps need. */
+/** Makes the calls of the steps as their callers, and stores values for later steps. */
 export class Play {
   /** @type {Map<string, unknown>} */
   #kept = new Map();
@@ -18,7 +18,7 @@ export class Play {
   }
 
   /**
-   * Take a step, and tell what came of it: replies, or a refusal.
+   * Run a step and return its responses or its error.
    * @param {Step} step
    */
   async outcome(step) {
@@ -41,7 +41,7 @@ export class Play {
   }
 
   /**
-   * Put what was kept in the place of each `$name`.
+   * Replace each `$name` with a stored value.
    * @param {unknown} value
    * @returns {any}
    */

@@ -5,7 +5,7 @@ import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../dist/gen/
 import { ErrorReason, NoMemoryError } from "@nomemory/client";
 import { busy, clientOf } from "./scripted.mjs";
 
-test("a refusal has its reason and every violation", async () => {
+test("an error has the reason and all violations", async () => {
   const client = clientOf({
     query: {
       listMessages() {
@@ -33,7 +33,7 @@ test("a refusal has its reason and every violation", async () => {
   });
 });
 
-test("a write that meets UNAVAILABLE is sent again under one request id", async () => {
+test("a retried write keeps its request id", async () => {
   /** @type {string[]} */
   const ids = [];
   const client = clientOf({
@@ -54,7 +54,7 @@ test("a write that meets UNAVAILABLE is sent again under one request id", async 
   assert.notEqual(ids[0], "");
 });
 
-test("a write with ids needs no request id, and a given one stays", async () => {
+test("a write with ids gets no request id, and a given request id is kept", async () => {
   /** @type {string[]} */
   const ids = [];
   const client = clientOf({
@@ -70,7 +70,7 @@ test("a write with ids needs no request id, and a given one stays", async () => 
   assert.deepEqual(ids, ["", "mine"]);
 });
 
-test("attempts are bounded", async () => {
+test("attempts are limited", async () => {
   for (const attempts of [1, 2]) {
     let sent = 0;
     const client = clientOf(
@@ -90,7 +90,7 @@ test("attempts are bounded", async () => {
   assert.throws(() => clientOf({}, { attempts: 6 }), RangeError);
 });
 
-test("what is refused for another reason is not sent again", async () => {
+test("errors other than UNAVAILABLE are not retried", async () => {
   let sent = 0;
   const client = clientOf({
     query: {
@@ -104,7 +104,7 @@ test("what is refused for another reason is not sent again", async () => {
   assert.equal(sent, 1);
 });
 
-test("a call ends at its deadline, and when its signal is aborted", async () => {
+test("a call ends at its deadline or when its signal is aborted", async () => {
   const client = clientOf(
     {
       query: {
@@ -119,7 +119,7 @@ test("a call ends at its deadline, and when its signal is aborted", async () => 
   await assert.rejects(call, { code: Code.Canceled });
 });
 
-test("a token is asked for at each call", async () => {
+test("a token function is called for each call", async () => {
   /** @type {(string | null)[]} */
   const seen = [];
   let number = 0;

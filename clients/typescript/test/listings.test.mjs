@@ -4,7 +4,7 @@ import { Code, ConnectError, decodeBinaryHeader } from "@connectrpc/connect";
 import { NoMemory, NoMemoryError } from "@nomemory/client";
 import { busy, clientOf, collected } from "./scripted.mjs";
 
-/** Answers with messages 1 to 5, two a page. */
+/** Return messages 1 to 5 in pages of two. */
 function pages() {
   const asked = { times: 0 };
   const client = clientOf({
@@ -20,7 +20,7 @@ function pages() {
   return { asked, client };
 }
 
-test("a listing is read to its end", async () => {
+test("an iterator reads all pages", async () => {
   const { client } = pages();
   const request = { userId: "ann" };
   for (let again = 0; again < 2; again += 1) {
@@ -30,7 +30,7 @@ test("a listing is read to its end", async () => {
   assert.deepEqual(request, { userId: "ann" });
 });
 
-test("leaving the loop reads no further page", async () => {
+test("leaving the loop stops paging", async () => {
   const { asked, client } = pages();
   for await (const message of client.messages({})) {
     if (message.messageId === "2") {
@@ -40,7 +40,7 @@ test("leaving the loop reads no further page", async () => {
   assert.equal(asked.times, 1);
 });
 
-test("an iterator throws what its call met", async () => {
+test("an iterator throws the error of its call", async () => {
   const client = clientOf({
     query: {
       lexicalSearch() {
@@ -51,7 +51,7 @@ test("an iterator throws what its call met", async () => {
   await assert.rejects(collected(client.lexicalHits({})), NoMemoryError);
 });
 
-test("a bound recall names its user", async () => {
+test("a bound recall sends the user", async () => {
   /** @type {(string | null)[][]} */
   const seen = [];
   const client = clientOf({
@@ -71,7 +71,7 @@ test("a bound recall names its user", async () => {
   assert.deepEqual(texts, ["王小明", " lin"]);
 });
 
-test("a stream yields its steps, then what it met; before its first step it is sent again", async () => {
+test("a stream yields its steps, then its error; it is retried before the first step", async () => {
   let opened = 0;
   const client = clientOf({
     recall: {
@@ -118,7 +118,7 @@ test("leaving the loop cancels a recall", async () => {
   await cancelled;
 });
 
-test("leaving the loop lets the transport learn that the call is over, or its timer would keep the process alive", async () => {
+test("leaving the loop stops the timer of the transport", async () => {
   let told = false;
   const transport = {
     /** @param {unknown} _ @param {AbortSignal} signal */
@@ -137,7 +137,7 @@ test("leaving the loop lets the transport learn that the call is over, or its ti
   assert(told);
 });
 
-test("an import is cut into batches", async () => {
+test("an import is split into batches", async () => {
   /** @type {{ size: number, requestId: string, replace: boolean }[]} */
   const batches = [];
   const client = clientOf({

@@ -2,7 +2,7 @@ import { Code, ConnectError, createRouterTransport } from "@connectrpc/connect";
 import { IngestService, NoMemory, QueryService, RecallService } from "@nomemory/client";
 
 /**
- * Make a client of a server that answers as a test tells it to.
+ * Create a client of a server with the responses of a test.
  * @param {{
  *   query?: Partial<import("@connectrpc/connect").ServiceImpl<typeof QueryService>>,
  *   ingest?: Partial<import("@connectrpc/connect").ServiceImpl<typeof IngestService>>,

@@ -13,7 +13,7 @@ import (
 	pb "github.com/nomemory/nomemory/clients/go/nomemoryv1"
 )
 
-// called makes the call of a step. request is JSON.
+// called makes the call of a step. request is the request in JSON.
 func called(ctx context.Context, client *nomemory.Client, step step, request []byte) replies {
 	if step.For != nil {
 		return recalled(ctx, client.BoundTo(*step.For), step.Call, request)
@@ -62,7 +62,7 @@ func readOrWritten(ctx context.Context, client *nomemory.Client, call string, re
 	panic("the scenario has a call that this player does not know: " + call)
 }
 
-// recaller is a client, or one that is bound to a user.
+// recaller is a client, or the recalls of one user.
 type recaller interface {
 	StreamRecall(context.Context, *pb.StreamRecallRequest) iter.Seq2[*pb.StreamRecallResponse, error]
 }

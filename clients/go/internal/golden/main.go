@@ -1,4 +1,4 @@
-// Plays the golden scenario of scripts/golden: go run ./internal/golden SCENARIO SERVER WRITTEN
+// Runs the scenario of scripts/golden: go run ./internal/golden SCENARIO SERVER WRITTEN
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	nomemory "github.com/nomemory/nomemory/clients/go"
 )
 
-// reached is how to reach the server, and who calls.
+// reached is the address of the server and the credentials of the callers.
 type reached struct {
 	Target      string            `json:"target"`
 	Authorities string            `json:"authorities"`

@@ -15,7 +15,7 @@ import (
 	nomemory "github.com/nomemory/nomemory/clients/go"
 )
 
-// step is one call of the scenario. What it expects is judged by scripts/golden.
+// step is one call of the scenario. scripts/golden checks the result.
 type step struct {
 	Name    string            `json:"name"`
 	Call    string            `json:"call"`
@@ -33,13 +33,13 @@ type refusal struct {
 	Violations []string `json:"violations"`
 }
 
-// play makes the calls of steps, each as its caller, and keeps what later steps need.
+// play makes the calls of the steps as their callers, and stores values for later steps.
 type play struct {
 	clients map[string]*nomemory.Client
 	kept    map[string]any
 }
 
-// outcome takes a step and tells what came of it: replies, or a refusal.
+// outcome runs a step and returns its responses or its error.
 func (p play) outcome(ctx context.Context, step step) map[string]any {
 	request := must(json.Marshal(p.filled(step.Request)))
 	got := []any{}
@@ -55,7 +55,7 @@ func (p play) outcome(ctx context.Context, step step) map[string]any {
 	return map[string]any{"replies": got}
 }
 
-// filled puts what was kept in the place of each $name.
+// filled replaces each $name with a stored value.
 func (p play) filled(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -101,7 +101,7 @@ func refused(err error) refusal {
 	return refusal{codeNames[failed.Code], failed.Reason.String(), failed.Message, fields}
 }
 
-// codeNames are the codes of the scenario, as the contract spells them.
+// codeNames are the gRPC names of the status codes.
 var codeNames = map[codes.Code]string{
 	codes.InvalidArgument: "INVALID_ARGUMENT", codes.AlreadyExists: "ALREADY_EXISTS", codes.NotFound: "NOT_FOUND",
 	codes.PermissionDenied: "PERMISSION_DENIED", codes.Unauthenticated: "UNAUTHENTICATED",
@@ -114,5 +114,5 @@ func asJSON(reply proto.Message) any {
 	return value
 }
 
-// replies are those of a call: one, those of a stream, or everything that a listing has.
+// replies are the responses of a call: one, all of a stream, or all items of a listing.
 type replies = iter.Seq2[proto.Message, error]

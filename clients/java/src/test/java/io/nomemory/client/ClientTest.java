@@ -57,7 +57,7 @@ class ClientTest {
     server.close();
   }
 
-  private void answersNever() {
+  private void neverAnswers() {
     server.unary(QueryServiceGrpc.getCountMessagesMethod(), (request, to) -> {});
   }
 
@@ -66,7 +66,7 @@ class ClientTest {
   }
 
   @Test
-  void everyRpcOfTheContractHasAMethod() {
+  void everyRpcHasAMethod() {
     Set<String> ours = Arrays.stream(NoMemoryClient.class.getMethods()).map(one -> one.getName().toLowerCase())
         .collect(Collectors.toSet());
     Stream.of(QueryServiceGrpc.getServiceDescriptor(), IngestServiceGrpc.getServiceDescriptor(),
@@ -76,8 +76,8 @@ class ClientTest {
   }
 
   @Test
-  void aCallThatIsNotAnsweredEndsAfterTheTimeoutOfItsClient() {
-    answersNever();
+  void unansweredCallEndsAfterClientTimeout() {
+    neverAnswers();
     try (var memory = server.client(as -> as.timeout(Duration.ofMillis(50)))) {
       var failed = assertThrows(NoMemoryException.class, () -> memory.countMessages(COUNT));
       assertEquals(Status.Code.DEADLINE_EXCEEDED, failed.code());
@@ -85,8 +85,8 @@ class ClientTest {
   }
 
   @Test
-  void aCallCanHaveATimeoutOfItsOwn() {
-    answersNever();
+  void callTimeoutOverridesClientTimeout() {
+    neverAnswers();
     try (var memory = server.client()) {
       var hasty = memory.withTimeout(Duration.ofMillis(50));
       var failed = assertThrows(NoMemoryException.class, () -> hasty.countMessages(COUNT));
@@ -95,8 +95,8 @@ class ClientTest {
   }
 
   @Test
-  void aCallEndsWithTheContextOfItsCaller() {
-    answersNever();
+  void callEndsWithGrpcContext() {
+    neverAnswers();
     var clock = Executors.newSingleThreadScheduledExecutor();
     try (var memory = server.client();
         var context = Context.current().withDeadlineAfter(50, TimeUnit.MILLISECONDS, clock)) {
@@ -110,7 +110,7 @@ class ClientTest {
   }
 
   @Test
-  void aClosedClientCallsNobody() {
+  void closedClientMakesNoCalls() {
     var memory = server.client();
     memory.close();
     assertThrows(NoMemoryException.class, () -> memory.countMessages(COUNT));
@@ -118,7 +118,7 @@ class ClientTest {
   }
 
   @Test
-  void aTokenIsAskedForAtEachCall() {
+  void tokenSupplierIsCalledForEachCall() {
     AtomicInteger number = new AtomicInteger();
     try (var memory = server.client(as -> as.token(() -> "t" + number.incrementAndGet()))) {
       memory.countMessages(COUNT);
@@ -128,7 +128,7 @@ class ClientTest {
   }
 
   @Test
-  void anEmptyTokenIsNotSent() {
+  void emptyTokenIsNotSent() {
     try (var memory = server.client(as -> as.token(""))) {
       memory.countMessages(COUNT);
     }
@@ -136,7 +136,7 @@ class ClientTest {
   }
 
   @Test
-  void aTokenThatCannotBeHadFailsTheCall() {
+  void failingTokenSupplierFailsTheCall() {
     var broken = new IllegalStateException("broken");
     try (var memory = server.client(as -> as.token(() -> {
       throw broken;
@@ -149,7 +149,7 @@ class ClientTest {
   }
 
   @Test
-  void stubsOfGrpcCanUseTheChannel() {
+  void generatedStubsCanUseTheChannel() {
     try (var memory = server.client(as -> as.token("t"))) {
       assertEquals(7, QueryServiceGrpc.newBlockingStub(memory.channel()).countMessages(COUNT).getCount());
     }
@@ -171,28 +171,28 @@ class ClientTest {
   }
 
   @Test
-  void aTimeoutCanBeAsLongAsADurationIs() {
+  void longestDurationIsAValidTimeout() {
     try (var memory = server.client(as -> as.timeout(Duration.ofSeconds(Long.MAX_VALUE)))) {
       assertEquals(7, memory.countMessages(COUNT).getCount());
     }
   }
 
   @Test
-  void aFileOfTlsThatCannotBeReadIsTold() {
+  void unreadableTlsFileIsReported() {
     var builder = NoMemoryClient.builder("127.0.0.1:1");
     assertThrows(UncheckedIOException.class, () -> builder.tlsAuthorities(Path.of("no", "such", "file")));
     assertThrows(UncheckedIOException.class, () -> builder.tlsIdentity(Path.of("no"), Path.of("file")));
   }
 
   @Test
-  void aGivenChannelDecidesAboutTlsItself() {
+  void tlsWithAChannelBuilderIsRejected() {
     var builder = NoMemoryClient.builder(InProcessChannelBuilder.forName("x")).tls();
     assertThrows(IllegalStateException.class, builder::build);
     assertDoesNotThrow(() -> NoMemoryClient.builder("127.0.0.1:1").tls().build().close());
   }
 
   @Test
-  void timesKeepTheirNanoseconds() {
+  void timestampsKeepNanoseconds() {
     Instant before1970 = Instant.parse("1969-12-31T23:59:59.000000001Z");
     assertEquals(before1970, Instants.instant(Instants.timestamp(before1970)));
     assertFalse(Instants.timestamp(before1970).getNanos() < 0);

@@ -28,7 +28,7 @@ class ErrorsTest {
   private static final Metadata.Key<String> REQUEST_ID =
       Metadata.Key.of("x-request-id", Metadata.ASCII_STRING_MARSHALLER);
 
-  /** Fail a call in a way, and return what the client makes of it. */
+  /** Fail a call and return the exception of the client. */
   private static NoMemoryException met(StatusRuntimeException failure) throws IOException {
     try (var server = new Scripted(); var memory = server.client()) {
       server.unary(QueryServiceGrpc.getCountMessagesMethod(), (request, to) -> to.onError(failure));
@@ -47,7 +47,7 @@ class ErrorsTest {
   }
 
   @Test
-  void aRefusalHasItsReasonAndEveryViolation() throws IOException {
+  void errorHasReasonAndAllViolations() throws IOException {
     var bad = BadRequest.newBuilder().addFieldViolations(violation("user_id", "is required"))
         .addFieldViolations(violation("page_size", "must be at most 500"));
     var retry = RetryInfo.newBuilder().setRetryDelay(com.google.protobuf.Duration.newBuilder().setNanos(500_000_000));
@@ -71,14 +71,14 @@ class ErrorsTest {
   }
 
   @Test
-  void aReasonOfANewerServerIsUnspecified() throws IOException {
+  void unknownReasonIsUnspecified() throws IOException {
     var failed = met(StatusProto.toStatusRuntimeException(refusal("ERROR_REASON_OF_TOMORROW").build()));
     assertEquals(ErrorReason.ERROR_REASON_UNSPECIFIED, failed.reason());
     assertEquals("r0", failed.requestId());
   }
 
   @Test
-  void detailsOfAnotherStatusAreNotTrusted() throws IOException {
+  void detailsOfAnotherStatusAreIgnored() throws IOException {
     Metadata trailers = StatusProto.toStatusRuntimeException(refusal("ERROR_REASON_INVALID_FIELD").build()).getTrailers();
     var failed = met(new StatusRuntimeException(io.grpc.Status.INTERNAL, trailers));
     assertEquals(Code.INTERNAL, failed.code());
@@ -86,7 +86,7 @@ class ErrorsTest {
   }
 
   @Test
-  void whereNoServerAnswersThereIsOnlyACode() throws IOException {
+  void errorWithoutServerHasOnlyACode() throws IOException {
     try (var memory = NoMemoryClient.builder("127.0.0.1:1").attempts(1).build()) {
       var failed = assertThrows(NoMemoryException.class, memory::getServerInfo);
       assertEquals(Code.UNAVAILABLE, failed.code());

@@ -46,7 +46,7 @@ class ImportsTest {
     server.close();
   }
 
-  /** Take batches, each with what a test does at it, and sum up at the end. */
+  /** Accept batches, run an action of the test for each, and return the totals at the end. */
   private void taking(Consumer<StreamObserver<ImportMessagesResponse>> atEach) {
     server.requests(IngestServiceGrpc.getImportMessagesMethod(), to -> new StreamObserver<ImportMessagesRequest>() {
       @Override
@@ -66,7 +66,7 @@ class ImportsTest {
   }
 
   @Test
-  void anImportIsCutIntoBatchesByNumberAndBySize() {
+  void importIsSplitByNumberAndSize() {
     taking(to -> {});
     Stream<ChatMessage> messages =
         Stream.concat(Stream.generate(() -> NAMED).limit(1_001), Stream.generate(() -> LONG).limit(20));
@@ -76,7 +76,7 @@ class ImportsTest {
   }
 
   @Test
-  void aBatchWhoseMessagesLackIdsHasARequestId() {
+  void batchWithoutMessageIdsHasARequestId() {
     taking(to -> {});
     memory.importMessages(Stream.concat(Stream.generate(() -> NAMED).limit(1_000), Stream.of(LONG))::iterator);
     assertEquals("", imported.get(0).getRequestId());
@@ -84,7 +84,7 @@ class ImportsTest {
   }
 
   @Test
-  void aMessageThatIsTooLargeGoesAloneForTheServerToRefuse() {
+  void tooLargeMessageIsSentInItsOwnBatch() {
     taking(to -> {});
     ChatMessage huge = NAMED.toBuilder().setContent("x".repeat(5_000_000)).build();
     memory.importMessages(List.of(NAMED, huge, NAMED));
@@ -92,13 +92,13 @@ class ImportsTest {
   }
 
   @Test
-  void nothingToImportIsNoError() {
+  void emptyImportSucceeds() {
     taking(to -> {});
     assertEquals(0, memory.importMessages(List.of()).getCreated());
   }
 
   @Test
-  void anImportEndsWhenTheServerRefusesIt() {
+  void importEndsWhenTheServerRejectsIt() {
     taking(to -> to.onError(Status.PERMISSION_DENIED.withDescription("no").asRuntimeException()));
     Iterable<ChatMessage> many = Stream.generate(() -> NAMED).limit(1_000_000)::iterator;
     var failed = assertThrows(NoMemoryException.class, () -> memory.importMessages(many));
@@ -106,7 +106,7 @@ class ImportsTest {
   }
 
   @Test
-  void anImportIsSentNoFasterThanTheServerTakesIt() {
+  void importRespectsFlowControl() {
     server.requests(IngestServiceGrpc.getImportMessagesMethod(), to -> {
       ((ServerCallStreamObserver<ImportMessagesResponse>) to).disableAutoRequest();
       return new Ignoring();
@@ -121,7 +121,7 @@ class ImportsTest {
   }
 
   @Test
-  void whatTheMessagesThrowCancelsTheImport() throws InterruptedException {
+  void exceptionOfTheIterableCancelsTheImport() throws InterruptedException {
     CountDownLatch cancelled = new CountDownLatch(1);
     server.requests(IngestServiceGrpc.getImportMessagesMethod(), to -> {
       ((ServerCallStreamObserver<ImportMessagesResponse>) to).setOnCancelHandler(cancelled::countDown);
@@ -136,7 +136,7 @@ class ImportsTest {
   }
 
   @Test
-  void anInterruptedThreadGivesUpItsImport() {
+  void interruptCancelsTheImport() {
     taking(to -> {});
     Thread.currentThread().interrupt();
     Iterable<ChatMessage> many = Stream.generate(() -> NAMED).limit(1_000_000)::iterator;

@@ -41,7 +41,7 @@ class ListingsTest {
     server.close();
   }
 
-  /** Answer with messages 1 to 5, two a page. */
+  /** Return messages 1 to 5 in pages of two. */
   private static void twoOfFive(ListMessagesRequest request, StreamObserver<ListMessagesResponse> to) {
     int first = request.getCursor().isEmpty() ? 1 : Integer.parseInt(request.getCursor().substring(1));
     ListMessagesResponse.Builder page = ListMessagesResponse.newBuilder();
@@ -52,7 +52,7 @@ class ListingsTest {
   }
 
   @Test
-  void aListingIsReadToItsEndAndCanBeReadAgain() {
+  void listingReadsAllPagesAndCanBeReadAgain() {
     Listing<ChatMessage> listing = memory.messages(ALL);
     for (int time = 0; time < 2; time++) {
       List<String> got = new ArrayList<>();
@@ -64,26 +64,26 @@ class ListingsTest {
   }
 
   @Test
-  void aListingBeginsAtTheCursorOfTheRequest() {
+  void listingStartsAtTheCursorOfTheRequest() {
     var rest = memory.messages(ALL.toBuilder().setCursor("c4").build());
     assertEquals(List.of("4", "5"), rest.stream().map(ChatMessage::getMessageId).toList());
   }
 
   @Test
-  void noPageIsReadBeforeItIsNeeded() {
+  void pagesAreReadLazily() {
     assertEquals(2, memory.messages(ALL).stream().limit(2).count());
     assertEquals(1, server.asked.size());
   }
 
   @Test
-  void anIteratorHasNothingAfterTheLastItem() {
+  void iteratorEndsAfterTheLastItem() {
     var left = memory.messages(ALL.toBuilder().setCursor("c5").build()).iterator();
     assertEquals("5", left.next().getMessageId());
     assertThrows(NoSuchElementException.class, left::next);
   }
 
   @Test
-  void anIteratorFailsWhereThePageDoes() {
+  void iteratorThrowsWhenAPageFails() {
     server.unary(QueryServiceGrpc.getListMessagesMethod(), (request, to) -> {
       if (request.getCursor().isEmpty()) {
         twoOfFive(request, to);
@@ -99,7 +99,7 @@ class ListingsTest {
   }
 
   @Test
-  void aHitHasItsScoreAndItsHighlight() {
+  void hitHasScoreAndHighlight() {
     var plain = LexicalSearchResponse.newBuilder().addItems(ChatMessage.newBuilder().setMessageId("m"))
         .addScores(MessageScore.newBuilder().setMessageId("m").setScore(2)).build();
     var highlight = Highlight.newBuilder().setMessageId("m").build();

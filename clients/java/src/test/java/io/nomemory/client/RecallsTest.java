@@ -56,7 +56,7 @@ class RecallsTest {
         (request, to) -> Scripted.answer(to, RecallResponse.getDefaultInstance()));
   }
 
-  /** Stream one step and go on until cancelled; return what is counted down then. */
+  /** Stream one step, then wait for the cancellation. Return a latch that it counts down. */
   private CountDownLatch endlessRecall() {
     CountDownLatch cancelled = new CountDownLatch(1);
     server.replies(RecallServiceGrpc.getStreamRecallMethod(), (request, to) -> {
@@ -67,7 +67,7 @@ class RecallsTest {
   }
 
   @Test
-  void aBoundRecallNamesItsUser() {
+  void boundRecallSendsTheUser() {
     recalls();
     memory.boundTo("lin").recall(QUESTION);
     assertEquals("lin", server.asked.get(0).get(USER));
@@ -85,7 +85,7 @@ class RecallsTest {
   }
 
   @Test
-  void aStreamedRecallSendsTheQuestionAndNamesItsUser() {
+  void streamedRecallSendsQuestionAndUser() {
     List<StreamRecallRequest> questions = new ArrayList<>();
     server.replies(RecallServiceGrpc.getStreamRecallMethod(), (request, to) -> {
       questions.add(request);
@@ -99,7 +99,7 @@ class RecallsTest {
   }
 
   @Test
-  void aStreamYieldsItsStepsAndThenItsError() {
+  void streamYieldsStepsAndThenTheError() {
     server.replies(RecallServiceGrpc.getStreamRecallMethod(), (request, to) -> {
       to.onNext(STEP);
       to.onError(Status.INTERNAL.withDescription("broken").asRuntimeException());
@@ -111,7 +111,7 @@ class RecallsTest {
   }
 
   @Test
-  void aStreamThatHasNotBegunIsSentAgain() {
+  void streamIsRetriedBeforeItsFirstResponse() {
     server.replies(RecallServiceGrpc.getStreamRecallMethod(), (request, to) -> {
       if (server.asked.size() == 1) {
         to.onError(Scripted.BUSY);
@@ -124,7 +124,7 @@ class RecallsTest {
   }
 
   @Test
-  void aStreamThatHasBegunIsNotSentAgain() {
+  void streamIsNotRetriedAfterItsFirstResponse() {
     server.replies(RecallServiceGrpc.getStreamRecallMethod(), (request, to) -> {
       to.onNext(STEP);
       to.onError(Scripted.BUSY);
@@ -135,7 +135,7 @@ class RecallsTest {
   }
 
   @Test
-  void leavingTheTryCancelsARecall() throws InterruptedException {
+  void leavingTheTryStatementCancelsTheRecall() throws InterruptedException {
     var cancelled = endlessRecall();
     try (var events = memory.boundTo("lin").streamRecall(STREAMED)) {
       assertEquals(STEP, events.next());
@@ -144,7 +144,7 @@ class RecallsTest {
   }
 
   @Test
-  void closingTheStreamOfARecallCancelsIt() throws InterruptedException {
+  void closingTheJavaStreamCancelsTheRecall() throws InterruptedException {
     var cancelled = endlessRecall();
     try (var events = memory.streamRecall(STREAMED).stream()) {
       assertEquals(STEP, events.findFirst().orElseThrow());
@@ -153,7 +153,7 @@ class RecallsTest {
   }
 
   @Test
-  void whatIsClosedHasNothingMore() {
+  void closedStreamHasNoMoreElements() {
     endlessRecall();
     var events = memory.streamRecall(STREAMED);
     events.close();

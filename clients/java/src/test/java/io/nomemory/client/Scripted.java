@@ -23,7 +23,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
-/** A server that answers as a test tells it to, and remembers what it was asked. */
+/** A server with the responses of a test. It records the requests. */
 final class Scripted implements AutoCloseable {
   static final StatusRuntimeException BUSY = Status.UNAVAILABLE.withDescription("busy").asRuntimeException();
 
@@ -38,7 +38,7 @@ final class Scripted implements AutoCloseable {
     builder = () -> NoMemoryClient.builder(InProcessChannelBuilder.forName(name));
   }
 
-  /** Serve at a port, where messages weigh something. */
+  /** Serve on a port, because in-process calls do not limit the message size. */
   Scripted(int messageMaxBytes) throws IOException {
     server = started(Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create())
         .maxInboundMessageSize(messageMaxBytes));
@@ -75,7 +75,7 @@ final class Scripted implements AutoCloseable {
     methods.addService(service.build());
   }
 
-  /** Answer with one reply. */
+  /** Return one response. */
   static <R> void answer(StreamObserver<R> to, R reply) {
     to.onNext(reply);
     to.onCompleted();

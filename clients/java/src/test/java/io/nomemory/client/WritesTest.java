@@ -54,7 +54,7 @@ class WritesTest {
   }
 
   @Test
-  void aWriteThatMeetsUnavailableIsSentAgainUnderOneRequestId() {
+  void retriedWriteKeepsItsRequestId() {
     refused = 2;
     try (var memory = server.client()) {
       assertEquals("w", memory.writeMessages(write(NAMED, NAMELESS)).getWriteToken());
@@ -65,7 +65,7 @@ class WritesTest {
   }
 
   @Test
-  void eachWriteHasARequestIdOfItsOwn() {
+  void eachWriteHasANewRequestId() {
     try (var memory = server.client()) {
       memory.writeMessages(write(NAMELESS));
       memory.writeMessages(write(NAMELESS));
@@ -74,7 +74,7 @@ class WritesTest {
   }
 
   @Test
-  void aWriteWithIdsNeedsNoRequestIdAndAGivenOneStays() {
+  void writeWithIdsGetsNoRequestIdAndAGivenOneIsKept() {
     try (var memory = server.client()) {
       memory.writeMessages(write(NAMED));
       memory.writeMessages(write(NAMELESS).toBuilder().setRequestId("mine").build());
@@ -83,7 +83,7 @@ class WritesTest {
   }
 
   @Test
-  void aWriteAsLargeAsAServerTakesIsSentAgainToo() throws IOException {
+  void largestWriteIsRetried() throws IOException {
     refused = 1;
     ChatMessage large = NAMED.toBuilder().setContent("x".repeat(15_000_000)).build();
     try (var network = new Scripted(16 << 20); var memory = network.client()) {

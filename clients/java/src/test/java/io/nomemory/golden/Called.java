@@ -27,10 +27,10 @@ import io.nomemory.v1.StreamRecallRequest;
 import io.nomemory.v1.WriteMessagesRequest;
 import java.util.stream.Stream;
 
-/** The call of a step, whose request is JSON. */
+/** The call of a step, with its request in JSON. */
 record Called(NoMemoryClient client, JsonObject step, String request) {
 
-  /** Make the call: one reply, those of a stream, or everything that a listing has. */
+  /** Make the call and return its response, all responses of a stream, or all items of a listing. */
   Stream<? extends Message> replies() {
     return step.has("all") ? listed() : switch (call()) {
       case "ExportMessages" -> client.exportMessages(parsed(ExportMessagesRequest.newBuilder()).build()).stream();

@@ -12,7 +12,7 @@ import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** Plays the golden scenario of scripts/golden. The arguments are the files SCENARIO, SERVER and WRITTEN. */
+/** Runs the scenario of scripts/golden. The arguments are the files SCENARIO, SERVER and WRITTEN. */
 public final class Golden {
   private Golden() {}
 
@@ -32,7 +32,7 @@ public final class Golden {
     return JsonParser.parseString(Files.readString(Path.of(file))).getAsJsonObject();
   }
 
-  /** Make a client for each caller. */
+  /** Create a client for each caller. */
   private static Map<String, NoMemoryClient> clients(JsonObject reached) {
     Path authorities = Path.of(reached.get("authorities").getAsString());
     Map<String, NoMemoryClient> made = new LinkedHashMap<>();

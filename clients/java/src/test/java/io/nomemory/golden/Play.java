@@ -12,7 +12,7 @@ import io.nomemory.client.NoMemoryException;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Makes the calls of steps, each as its caller, and keeps what later steps need. It judges nothing. */
+/** Makes the calls of the steps as their callers, and stores values for later steps. It does not check the results. */
 final class Play {
   private final Map<String, NoMemoryClient> clients;
   private final Map<String, JsonElement> kept = new HashMap<>();
@@ -21,7 +21,7 @@ final class Play {
     this.clients = clients;
   }
 
-  /** Take a step and tell what came of it: replies, or a refusal. */
+  /** Run a step and return its responses or its error. */
   JsonObject outcome(JsonObject step) {
     String caller = step.get("as").getAsString();
     String request = filled(step.get("request")).toString();
@@ -44,7 +44,7 @@ final class Play {
     }
   }
 
-  /** Put what was kept in the place of each $name. */
+  /** Replace each $name with a stored value. */
   private JsonElement filled(JsonElement value) {
     if (value.isJsonObject()) {
       JsonObject full = new JsonObject();
