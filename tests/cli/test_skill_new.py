@@ -65,7 +65,7 @@ def test_nothing_is_overwritten(run: Run, make: Callable[..., None]) -> None:
     before = skill()
     refused = run("skill", "new", "--scenario", "coffee", "--name", "made")
     assert refused.exit_code == 1
-    assert "exists already" in refused.stderr
+    assert "already exists" in refused.stderr
     assert skill() == before
     assert run("skill", "new", "--scenario", "tea", "--name", "../up").exit_code == 1
 

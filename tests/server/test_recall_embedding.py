@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 QUESTION = "What can I not eat?"
 NORTH, EAST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)
 TALK = (("ginger", "那只橘猫睡着了", NORTH), ("nuts", "花生会让我起疹子", EAST))
-WITHOUT_MEANING = "not everything was searched by meaning: the words decided"
+WITHOUT_MEANING = "semantic search was incomplete: only lexical search was used"
 BAD = pytest.mark.parametrize(
     ("vector", "why"),
     [

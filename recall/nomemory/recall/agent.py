@@ -130,13 +130,13 @@ class RecallAgent:
         try:
             draft = await reader.read(question, skill)
         except ReaderFailedError as failure:
-            reason = f"gave no answer ({failure})"
+            reason = f"returned no answer ({failure})"
         else:
             view, rejected = verify(draft.statements, search.retrieval)
             if view.statements() or draft.verdict is Verdict.INSUFFICIENT or not search.ranked():
                 return draft
             self._notes += rejected
-            reason = "gave no statement that holds"
+            reason = "returned no statement with a valid citation"
         finally:
             self._reading = reader.reading
         self._notes.append(note(NoteKind.MODEL_FAILED, failed=reason))
@@ -152,9 +152,9 @@ class RecallAgent:
     def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
             stop = StopReason.NO_GAIN  # The verdict overrides the planner's estimate.
-        skill_notes = (note(NoteKind.SKILL_IGNORED, said=text) for text in skill.notes)
+        skill_notes = (note(NoteKind.SKILL_IGNORED, text=text) for text in skill.notes)
         notes = (*self._notes, *skill_notes, *synthesis.notes)
-        evidence = _cited_first(search.findings(), synthesis, self._budget.evidence_messages)
+        evidence = _select_evidence(search.findings(), synthesis, self._budget.evidence_messages)
         truncated = any(len(item.message.content) > self._budget.evidence_chars for item in evidence)
         limits = search.limits(self._answered_by, stop, notes, self._reading, truncated=truncated)
         return RecallResult(
@@ -177,7 +177,7 @@ def _calibrated(findings: Findings) -> float | None:
     return calibrated(findings.sufficiency, named=have_sender_names(findings.retrieval))
 
 
-def _cited_first(findings: Findings, synthesis: Synthesis, limit: int) -> Sequence[Evidence]:
+def _select_evidence(findings: Findings, synthesis: Synthesis, limit: int) -> Sequence[Evidence]:
     """Return all cited messages, and the best other messages up to the limit; best first.
 
     Cited messages without a rank, such as neighbours, come last.

@@ -148,7 +148,7 @@ async def test_a_planner_that_fails_is_followed_by_rules(sample: QueryStub) -> N
     planner = Scripted(Plan((lexical("芒果"),)), PlannerFailedError())
     result = await recall(sample, "lin", FOOD, planner=planner)
     assert result.limits.planner == "scripted→rules"
-    assert any("rules went on" in note.text for note in result.limits.notes)
+    assert any("rules continued" in note.text for note in result.limits.notes)
     assert len(result.evidence) == 6
 
 
@@ -206,7 +206,7 @@ async def test_a_ranking_by_words_alone_is_noted_and_meaning_is_not_asked_for_ag
     assert "SemanticSearch" not in stub.methods()
     assert result.trace[0].observation.endswith("meaning cannot be searched: the words decided")
     assert len(result.evidence) == 6
-    assert result.limits.notes[0].text == "not everything was searched by meaning: the words decided"
+    assert result.limits.notes[0].text == "semantic search was incomplete: only lexical search was used"
 
 
 async def test_a_ranking_with_meaning_has_no_such_note() -> None:

@@ -115,7 +115,7 @@ def test_sentences_without_a_known_word_have_names_of_their_own() -> None:
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     made("tea", tmp_path, name="mine")
-    with pytest.raises(NotCreatedError, match="exists already"):
+    with pytest.raises(NotCreatedError, match="already exists"):
         made("coffee", tmp_path, name="mine")
     assert "> tea" in (tmp_path / "mine" / "SKILL.md").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
@@ -140,7 +140,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
 
 def test_what_does_not_pass_is_not_written(tmp_path: Path) -> None:
     text = render(TEMPLATES[Language.ENGLISH], "recall-tea", "tea")
-    with pytest.raises(NotCreatedError, match="a user is named"):
+    with pytest.raises(NotCreatedError, match="names a user"):
         create({"SKILL.md": f"{text}\n`semantic_search(user_id)`\n"}, "recall-tea", tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -143,7 +143,7 @@ def test_the_view_is_empty_where_the_evidence_is_insufficient() -> None:
 def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
     synthesis = conclude(asked("Anything?"), Draft(), findings(()))
     assert synthesis.verdict is Verdict.INSUFFICIENT
-    assert [note.text for note in synthesis.notes] == ["no statement could be cited"]
+    assert [note.text for note in synthesis.notes] == ["no statement has a valid citation"]
 
 
 def test_it_is_said_whose_words_a_statement_quotes() -> None:

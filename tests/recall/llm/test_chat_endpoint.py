@@ -128,7 +128,7 @@ async def test_an_unreachable_endpoint_is_a_failure() -> None:
 @pytest.mark.parametrize("content", ["", "hello", "[]", "{}", '{"choices": []}', '{"choices": {"0": 1}}', "null"])
 async def test_a_malformed_reply_is_a_failure(script: ChatScript, endpoint: ChatEndpoint, content: str) -> None:
     script.answers = [raw(content)]
-    with pytest.raises(ChatFailedError, match="no usable reply"):
+    with pytest.raises(ChatFailedError, match="invalid response"):
         await endpoint.ask(PROMPT)
 
 

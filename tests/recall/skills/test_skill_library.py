@@ -26,7 +26,7 @@ def load(*libraries: Path, name: str = "tea") -> object:
 def refused(library: Path, reason: str) -> None:
     with pytest.raises(SkillInvalidError, match=reason) as caught:
         load(library)
-    assert str(caught.value).startswith("the skill `tea` does not load: ")
+    assert str(caught.value).startswith("the skill `tea` cannot be loaded: ")
     assert str(library) not in str(caught.value)
 
 
@@ -68,10 +68,10 @@ def test_an_unknown_name_is_not_found(library: Path, name: str) -> None:
         ("# Tea\n", "does not begin with a line"),
         ("", "does not begin with a line"),
         ("---\nname: tea\n", "not closed"),
-        (head("name: tea\ndescription: d\nwhat is this"), "no `key: value`"),
+        (head("name: tea\ndescription: d\nwhat is this"), "not `key: value`"),
         (head("name: tea\nname: tea\ndescription: d"), "`name` twice"),
-        (head("name: coffee\ndescription: d"), "not the name of its folder"),
-        (head("description: d"), "not the name of its folder"),
+        (head("name: coffee\ndescription: d"), "must equal the name of its folder"),
+        (head("description: d"), "must equal the name of its folder"),
         (head("name: tea"), "`description`"),
         (head("name: tea\ndescription:"), "`description`"),
         (head("name: tea\ndescription: " + "d" * 1_025), "`description`"),
@@ -81,9 +81,9 @@ def test_an_unknown_name_is_not_found(library: Path, name: str) -> None:
         (head("name: tea\ndescription: [a, b]"), "not a string"),
         (head("name: tea\ndescription:\n  - a\n  - b"), "not a string"),
         (head("name: tea\ndescription: {a: b}"), "not a string"),
-        (head('name: tea\ndescription: "open'), "not closed"),
-        (head("name: tea\ndescription: 'open"), "not closed"),
-        (head("name: tea\ndescription: d", body=""), "says nothing"),
+        (head('name: tea\ndescription: "open'), "unclosed quote"),
+        (head("name: tea\ndescription: 'open"), "unclosed quote"),
+        (head("name: tea\ndescription: d", body=""), "has no text"),
     ],
 )
 def test_a_file_that_is_no_skill_is_refused(library: Path, skill: str, reason: str) -> None:
@@ -122,7 +122,7 @@ def test_what_a_skill_may_not_set_is_ignored_and_said(library: Path) -> None:
     notes = SkillLibrary([library], "x").load("tea").notes
     assert [note.split("`")[1] for note in notes] == ["allowed-tools", "metadata", "license", "SKILL.md"]
     assert all("ignored" in note for note in notes[:3])
-    assert "no defaults but" in notes[3]
+    assert "unknown default" in notes[3]
 
 
 @pytest.mark.parametrize("file", ["SKILL_md", "references__a_md", "scripts__a_md"])
@@ -163,7 +163,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(library: Path, name: str
     link.parent.mkdir(exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(outside)
-    refused(library, f"`{name}` is a link that leads out")
+    refused(library, f"`{name}` is a link to a location outside the skill folder")
 
 
 @pytest.mark.parametrize("name", ["references", "scripts"])
@@ -173,12 +173,12 @@ def test_a_folder_that_leads_out_is_refused(library: Path, name: str) -> None:
     outside.mkdir()
     (outside / "a.md").write_text("secret")
     (folder / name).symlink_to(outside)
-    refused(library, f"`{name}` is a link that leads out")
+    refused(library, f"`{name}` is a link to a location outside the skill folder")
 
 
 def test_a_skill_that_leads_out_of_the_skills_folder_is_refused(library: Path, tmp_path: Path) -> None:
     (library / "tea").symlink_to(written(tmp_path / "elsewhere"))
-    refused(library, "leads out of the skills folder")
+    refused(library, "outside the skills folder")
 
 
 def test_a_link_inside_the_folder_is_followed(library: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_broken_link_and_a_ring_of_links_are_refused(library: Path) -> None:
     refused(library, "`references/a.md` is not a file")
     (folder / "references" / "a.md").unlink()
     (folder / "references" / "a.md").symlink_to(folder / "references" / "a.md")
-    refused(library, "leads to itself|is not a file")
+    refused(library, "circular link|is not a file")
 
 
 def test_an_edited_skill_is_read_again(library: Path) -> None:

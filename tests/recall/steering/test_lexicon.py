@@ -105,7 +105,7 @@ def test_a_lexicon_is_bounded_and_the_rest_is_said() -> None:
     assert steering.unreadable_count == 1 + 3_000 + 1 - MAX_ENTRIES
     assert len(steering.unreadable) == 200
     assert len(steering.notes) < 10
-    assert steering.notes[-1].endswith("more entries of the skill cannot be read")
+    assert steering.notes[-1].endswith("more entries of the skill are invalid")
 
 
 @pytest.mark.parametrize(

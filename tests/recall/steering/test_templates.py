@@ -57,15 +57,15 @@ def test_templates_are_read_however_they_are_written(lines: tuple[str, ...]) -> 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("- first: grep", "`first` is one of"),
+        ("- first: grep", "`first` must be one of"),
         ("- first: neighbors", "needs a message"),
         ("- rewrite:", "1 to 200"),
         ("- rewrite: " + "x" * 201, "1 to 200"),
-        ("- rewrite: {user_id} {question}", "no placeholders but"),
-        ("- rewrite: {question.__class__}", "no placeholders but"),
-        ("- rewrite: {}", "no placeholders but"),
+        ("- rewrite: {user_id} {question}", "supports only the placeholders"),
+        ("- rewrite: {question.__class__}", "supports only the placeholders"),
+        ("- rewrite: {}", "supports only the placeholders"),
         ("- neighbors: when it helps", "`true` or `false`"),
-        ("- frist: lexical_search", "nothing but"),
+        ("- frist: lexical_search", "unknown key"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:

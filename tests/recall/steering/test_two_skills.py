@@ -115,4 +115,4 @@ def test_the_limits_say_what_the_skill_did(server: Server) -> None:
     assert not sales.widened
     assert not companion.time_range.HasField("since")
     assert not [note for note in sales.notes if "SKILL.md" in note.text]
-    assert [note for note in companion.notes if note.text.startswith("`SKILL.md` line 16: `first` is one of")]
+    assert [note for note in companion.notes if note.text.startswith("`SKILL.md` line 16: `first` must be one of")]

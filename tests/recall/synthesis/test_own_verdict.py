@@ -61,7 +61,8 @@ def test_without_a_verdict_the_rules_decide(likely: Sufficiency, verdict: Verdic
 def test_support_without_a_statement_that_holds_is_corrected() -> None:
     synthesis = concluded(Draft((INVENTED,), Verdict.SUPPORTED))
     assert synthesis.verdict is Verdict.INSUFFICIENT
-    assert "the verdict supported did not fit: the rules decided" in [note.text for note in synthesis.notes]
+    texts = [note.text for note in synthesis.notes]
+    assert "the verdict supported of the model was inconsistent: the rules decided" in texts
 
 
 @pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])

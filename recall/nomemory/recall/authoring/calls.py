@@ -23,7 +23,7 @@ _CALL: Final = re.compile(r"`([A-Za-z_][\w.]*)[ \t]?\(([^()`\n]*)\)`")
 _PARAMETER: Final = re.compile(r"[A-Za-z_][\w-]*")
 _NAMES_A_TOOL: Final = re.compile(r'"tool"\s*:')
 _TOOL_NAMES: Final = ", ".join(TOOLS)
-_NAMES_A_USER: Final = "a user is named; the server has bound one"
+_NAMES_A_USER: Final = "names a user; the server determines the user"
 _LineFinding = tuple[int, Rule, str]
 
 
@@ -40,7 +40,7 @@ def _check_signatures(token: Token, line: int) -> Iterator[_LineFinding]:
     for call in _CALL.finditer(token.content if token.type == "inline" else ""):
         number = line + token.content.count("\n", 0, call.start())
         if call[1] not in TOOLS:
-            yield number, Rule.TOOL, f"this calls what is no tool; there are {_TOOL_NAMES}"
+            yield number, Rule.TOOL, f"unknown tool; available tools: {_TOOL_NAMES}"
         elif any(map(names_a_user, _PARAMETER.findall(call[2]))):
             yield number, Rule.USER_ID, _NAMES_A_USER
 
@@ -56,7 +56,7 @@ def _check_json(fence: Token) -> Iterator[_LineFinding]:
             yield from ((number, rule, sentence) for rule, sentence in _check_value(value))
     except (ValueError, RecursionError):
         if _NAMES_A_TOOL.search(text):
-            yield first, Rule.CALL, "this is neither one JSON object nor one on each line"
+            yield first, Rule.CALL, "invalid JSON: expected one object, or one object per line"
 
 
 def _values(text: str, first: int) -> list[tuple[int, JsonValue]]:
@@ -73,13 +73,13 @@ def _check_value(value: JsonValue) -> Iterator[tuple[Rule, str]]:
         yield Rule.USER_ID, _NAMES_A_USER
     value = cleaned[""]
     if isinstance(value, list) and any(map(_is_call, value)):
-        yield Rule.CALL, "a call is exactly one object, not a list of them"
+        yield Rule.CALL, "a call must be one object, not a list"
     elif isinstance(value, dict) and _is_call(value) and value.get("stop") is not True:
         tool, arguments = value.get("tool"), value.get("args")
         if not isinstance(tool, str) or tool not in TOOLS:
-            yield Rule.TOOL, f"`tool` is none of {_TOOL_NAMES}"
+            yield Rule.TOOL, f"`tool` must be one of {_TOOL_NAMES}"
         elif not isinstance(arguments, dict):
-            yield Rule.CALL, "`args` is no object"
+            yield Rule.CALL, "`args` must be an object"
         else:
             yield from ((Rule.CALL, sentence) for sentence in _check_arguments(tool, arguments))
 

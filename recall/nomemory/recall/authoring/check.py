@@ -95,7 +95,7 @@ def _check_loading(folder: Path, text: str) -> Iterator[Finding]:
 
 def _check_length(skill: Skill) -> Iterator[Finding]:
     if len(guidance(skill)) > MAX_GUIDANCE_CHARS:
-        sentence = f"a chat model is shown {MAX_GUIDANCE_CHARS:,} characters of what does not speak of searching"
+        sentence = f"the text for a chat model exceeds {MAX_GUIDANCE_CHARS:,} characters: the rest is ignored"
         yield Finding(SKILL_FILE, 0, Rule.LENGTH, sentence)
 
 
@@ -110,10 +110,10 @@ def _check_structure(texts: Mapping[str, str]) -> Iterator[Finding]:
     scenario, evidence = by_kind.get(SectionKind.SCENARIO), by_kind.get(SectionKind.EVIDENCE_CONTRACT)
     for kind in SectionKind if scenario else ():
         if scenario and kind not in by_kind:
-            yield Finding(SKILL_FILE, scenario.line, Rule.SECTIONS, f"there is no section {kind.value}")
+            yield Finding(SKILL_FILE, scenario.line, Rule.SECTIONS, f"section {kind.value} is missing")
     for name in _EVIDENCE_FIELDS if evidence else ():
         if evidence and not re.search(rf"(?<![A-Za-z_]){name}(?![A-Za-z_])", evidence.prose):
-            yield Finding(SKILL_FILE, evidence.line, Rule.EVIDENCE, f"it does not name `{name}`")
+            yield Finding(SKILL_FILE, evidence.line, Rule.EVIDENCE, f"`{name}` is missing")
 
 
 def _ignored_keys(text: str) -> set[str]:

@@ -54,9 +54,9 @@ class Rule(Enum):
         Severity.WARNING,
     )
 
-    def __init__(self, name: str, says: str, severity: Severity = Severity.ERROR) -> None:
+    def __init__(self, name: str, requirement: str, severity: Severity = Severity.ERROR) -> None:
         self.id = name
-        self.says = says
+        self.requirement = requirement
         self.severity = severity
 
 
@@ -79,5 +79,5 @@ class Finding:
 
 def table() -> str:
     """Return the rules as a Markdown table."""
-    rows = (f"| `{rule.id}` | {rule.severity.value} | {rule.says} |\n" for rule in Rule)
+    rows = (f"| `{rule.id}` | {rule.severity.value} | {rule.requirement} |\n" for rule in Rule)
     return "| rule | severity | requirement |\n|---|---|---|\n" + "".join(rows)

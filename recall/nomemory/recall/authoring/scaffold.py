@@ -115,7 +115,7 @@ async def draft_lexicon(scenario: str, model: ChatModel) -> str:
     aliases = {entry.canonical: list(filter(_is_term, entry.aliases))[:_MAX_ALIASES] for entry in entries}
     lines = [f"- {term}: {', '.join(others)}\n" for term, others in aliases.items() if _is_term(term) and others]
     if not lines:
-        raise BadAnswerError("The answer has no term that can be used.")
+        raise BadAnswerError("The answer contains no valid term.")
     return "".join(lines)
 
 
@@ -139,10 +139,10 @@ def create(files: Mapping[str, str], name: str, library: Path) -> Report:
         OSError: writing failed.
     """
     if not NAME.fullmatch(name):
-        raise NotCreatedError("a skill's name has 1 to 64 characters of a-z, 0-9 and -, and no - at its ends")
+        raise NotCreatedError("invalid skill name: use 1 to 64 characters of a-z, 0-9 and -, without - at the ends")
     folder = library / name
     if folder.exists() or folder.is_symlink():
-        raise NotCreatedError(f"{folder} exists already: choose another --name, or remove it")
+        raise NotCreatedError(f"{folder} already exists: choose another --name or remove it")
     library.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".nomemory-", dir=library) as scratch:
         draft = Path(scratch) / name
@@ -152,6 +152,6 @@ def create(files: Mapping[str, str], name: str, library: Path) -> Report:
         report = check(draft)
         if report.errors:
             problems = "; ".join(finding.sentence for finding in report.findings)
-            raise NotCreatedError(f"the skill would not pass nomemory skill check: {problems}")
+            raise NotCreatedError(f"the skill does not pass `nomemory skill check`: {problems}")
         draft.rename(folder)
     return Report(folder, report.findings)

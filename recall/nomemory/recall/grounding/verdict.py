@@ -63,16 +63,18 @@ def decide(
 
 def _decide_by_estimate(estimate: float, thresholds: SufficiencyThresholds, *, corrected: bool) -> VerdictDecision:
     if estimate >= thresholds.supported:
-        return _estimated_decision(Verdict.SUPPORTED, "the quotes probably answer", estimate, thresholds)
+        return _estimated_decision(Verdict.SUPPORTED, "the quotes probably answer the question", estimate, thresholds)
     if estimate >= thresholds.possible:
-        return _estimated_decision(Verdict.POSSIBLE, "the quotes may answer", estimate, thresholds)
+        return _estimated_decision(Verdict.POSSIBLE, "the quotes may answer the question", estimate, thresholds)
     if corrected:
         return VerdictDecision(Verdict.POSSIBLE, note(NoteKind.CORRECTED))
-    return _estimated_decision(Verdict.INSUFFICIENT, "what was found probably does not answer", estimate, thresholds)
+    return _estimated_decision(
+        Verdict.INSUFFICIENT, "the messages probably do not answer the question", estimate, thresholds
+    )
 
 
 def _estimated_decision(
     verdict: Verdict, answers: str, estimate: float, thresholds: SufficiencyThresholds
 ) -> VerdictDecision:
-    reason = note(NoteKind.SUFFICIENCY_ESTIMATED, answers=answers, estimate=estimate, enough=thresholds.supported)
+    reason = note(NoteKind.SUFFICIENCY_ESTIMATED, answers=answers, estimate=estimate, threshold=thresholds.supported)
     return VerdictDecision(verdict, reason, thresholds.supported)

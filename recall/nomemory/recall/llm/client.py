@@ -53,7 +53,7 @@ class ChatEndpoint:
         """
         timeout_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
         if timeout_s <= 0:
-            raise ChatFailedError("the chat endpoint has no time left to answer")
+            raise ChatFailedError("there is no time left for the chat endpoint")
         try:
             async with asyncio.timeout(timeout_s):
                 return _text_of(await self._send(prompt))
@@ -105,9 +105,9 @@ def _text_of(reply: object) -> str:
 def _reason(error: Exception) -> str:
     """Return a reason in fixed words because the endpoint's message may quote the prompt."""
     if isinstance(error, TimeoutError | openai.APITimeoutError):
-        return "the chat endpoint does not answer in time"
+        return "the chat endpoint did not answer in time"
     if isinstance(error, openai.APIConnectionError):
         return "the chat endpoint cannot be reached"
     if isinstance(error, openai.APIStatusError):
-        return f"the chat endpoint refuses or fails (status {error.status_code})"
-    return "the chat endpoint gives no usable reply"
+        return f"the chat endpoint returned status {error.status_code}"
+    return "the chat endpoint returned an invalid response"

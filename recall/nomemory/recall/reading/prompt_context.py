@@ -93,7 +93,7 @@ class ContextWindow:
     """The messages shown in one recall.
 
     Args:
-        asked: the question, for selecting excerpts of long messages.
+        question: the question, for selecting excerpts of long messages.
         zone: the user's time zone.
         budget: limits of the ranking. Each follow-up search may use half of the tokens.
     """

@@ -302,7 +302,7 @@ class SearchSession:
     def _notes(self) -> tuple[Note, ...]:
         notes = [note(NoteKind.SINGLE_CONVERSATION)] if self._question.conversation_id else []
         if self._semantic_failed:
-            then = ": the words decided" if self._lexical_answered else ""
+            then = ": only lexical search was used" if self._lexical_answered else ""
             notes.append(note(NoteKind.SEMANTIC_INCOMPLETE, then=then))
         if self._empty_time_ranges:
             notes.append(note(NoteKind.TIME_RANGE_EMPTY, count=len(self._empty_time_ranges)))

@@ -40,7 +40,7 @@ class SkillInvalidError(RecallError):
     """
 
     def __init__(self, why: str, code: SkillFault, file: str = SKILL_FILE, skill: str = "") -> None:
-        super().__init__(f"the skill `{skill}` does not load: {why}" if skill else why)
+        super().__init__(f"the skill `{skill}` cannot be loaded: {why}" if skill else why)
         self.why = why
         self.code = code
         self.file = file
@@ -65,7 +65,7 @@ class SkillFolder:
         self._path = path
         self._root = _resolved(path)
         if not self._root.is_relative_to(_resolved(library)):
-            raise SkillInvalidError("its folder is a link that leads out of the skills folder", SkillFault.FOLDER)
+            raise SkillInvalidError("its folder is a link to a location outside the skills folder", SkillFault.FOLDER)
 
     def fingerprint(self) -> Fingerprint:
         """Return a value that changes with the files, without reading them."""
@@ -119,7 +119,9 @@ class SkillFolder:
             return direct
         path = _resolved(self._path / name)
         if not path.is_relative_to(self._root):
-            raise SkillInvalidError(f"`{name}` is a link that leads out of its folder", SkillFault.FOLDER, name)
+            raise SkillInvalidError(
+                f"`{name}` is a link to a location outside the skill folder", SkillFault.FOLDER, name
+            )
         return path
 
 
@@ -127,4 +129,4 @@ def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except RuntimeError:  # Python up to 3.12 raises this error for a circular link.
-        raise SkillInvalidError("it has a link that leads to itself", SkillFault.FOLDER) from None
+        raise SkillInvalidError("it contains a circular link", SkillFault.FOLDER) from None

@@ -113,7 +113,7 @@ def _top_level(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
                 yield event
             depth += isinstance(event, yaml.CollectionStartEvent)
             if depth > _DEPTH_MAX:
-                raise FrontmatterError("its frontmatter is nested too deep")
+                raise FrontmatterError("its frontmatter is nested too deeply")
 
 
 def _string(node: yaml.NodeEvent) -> str | None:
@@ -123,4 +123,4 @@ def _string(node: yaml.NodeEvent) -> str | None:
 
 
 def _invalid_line() -> FrontmatterError:
-    return FrontmatterError("its frontmatter has a line that is no `key: value`, or a quote that is not closed")
+    return FrontmatterError("its frontmatter has a line that is not `key: value`, or an unclosed quote")

@@ -88,7 +88,7 @@ class SkillLibrary:
 
     def _find(self, name: str) -> SkillFolder:
         if not _NAME.fullmatch(name):
-            raise SkillNotFoundError("a skill's name has 1 to 64 characters of a-z, 0-9 and `-`")
+            raise SkillNotFoundError("invalid skill name: use 1 to 64 characters of a-z, 0-9 and `-`")
         for library in self._folders:
             if (library / name).is_dir():
                 return SkillFolder(library / name, library)
@@ -103,16 +103,16 @@ def _read(name: str, folder: SkillFolder) -> Skill:
     except FrontmatterError as error:
         raise SkillInvalidError(f"`{SKILL_FILE}`: {error}", SkillFault.FRONTMATTER) from None
     if declared_name != name:
-        raise SkillInvalidError("its `name` is not the name of its folder", SkillFault.NAME)
+        raise SkillInvalidError("its `name` must equal the name of its folder", SkillFault.NAME)
     if not 0 < len(description) <= _DESCRIPTION_CHARS:
         raise SkillInvalidError(
-            f"its `description` has to have 1 to {_DESCRIPTION_CHARS} characters", SkillFault.DESCRIPTION
+            f"its `description` must have 1 to {_DESCRIPTION_CHARS} characters", SkillFault.DESCRIPTION
         )
     if not head.body:
-        raise SkillInvalidError("it says nothing after its frontmatter", SkillFault.FRONTMATTER)
+        raise SkillInvalidError("it has no text after its frontmatter", SkillFault.FRONTMATTER)
     references = folder.references()
     steering = read_steering({**references, SKILL_FILE: text})
     ignored = (
-        f"the skill's `{key}` is ignored: limits and tools are the server's" for key in head.values if key not in KEYS
+        f"the skill's `{key}` is ignored: the server sets limits and tools" for key in head.values if key not in KEYS
     )
     return Skill(name, description, head.body, references, (*ignored, *steering.notes), steering)

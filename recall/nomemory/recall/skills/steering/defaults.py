@@ -62,23 +62,23 @@ def read_defaults(entries: Iterable[Entry]) -> tuple[Defaults, list[InvalidEntry
     for entry in entries:
         key = _KEYS.get(normalized_key(entry.key))
         if key in by_key:
-            invalid.append(entry.invalid(f"`{key}` stands here again: the first counts"))
+            invalid.append(entry.invalid(f"duplicate `{key}`: the first value is used"))
         elif key:
             by_key[key] = entry
         elif entry.is_setting:
-            invalid.append(entry.invalid(f"there are no defaults but `{_WINDOW}`, `{_ROLE}` and `{_TOP_K}`"))
+            invalid.append(entry.invalid(f"unknown default; supported: `{_WINDOW}`, `{_ROLE}` and `{_TOP_K}`"))
 
     def value(key: str, read: Callable[[str], _Value | None], form: str) -> _Value | None:
         entry = by_key.get(key)
         parsed = read(first_word(entry.value)) if entry else None
         if entry and parsed is None:
-            invalid.append(entry.invalid(f"`{key}` is {form}"))
+            invalid.append(entry.invalid(f"`{key}` must be {form}"))
         return parsed
 
     defaults = Defaults(
         value(_WINDOW, _window, "an ISO 8601 duration such as `P30D`, or `all`"),
         value(_ROLE, _ROLES.get, "one of `user`, `assistant`, `system`, `tool` and `any`"),
-        value(_TOP_K, _top_k, f"a whole number from 1 to {TOP_K_MAX}"),
+        value(_TOP_K, _top_k, f"an integer from 1 to {TOP_K_MAX}"),
     )
     return defaults, invalid
 

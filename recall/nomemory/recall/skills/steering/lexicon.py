@@ -96,15 +96,15 @@ def read_lexicon(entries: Iterable[Entry]) -> tuple[Lexicon, list[InvalidEntry]]
         terms = [item for item in others if _is_term(item) and item != canonical]
         merged = dict.fromkeys((*aliases.get(canonical, ()), *terms))
         if not entry.value:
-            why = "an entry of the lexicon is a term, a colon and at least one alias"
+            why = "a lexicon entry needs a term, a colon and at least one alias"
         elif not all(map(_is_term, (canonical, *others))):
-            why = f"a term of the lexicon has a letter or a digit and at most {MAX_TERM_CHARS} characters"
+            why = f"a lexicon term must have a letter or a digit, and at most {MAX_TERM_CHARS} characters"
         elif len(merged) > MAX_ALIASES:
-            why = f"at most {MAX_ALIASES} aliases of a term: some are left out"
+            why = f"a term has at most {MAX_ALIASES} aliases: further aliases are ignored"
         else:
             why = ""
         if canonical not in aliases and len(aliases) == MAX_ENTRIES:
-            why = f"a lexicon has at most {MAX_ENTRIES} entries"
+            why = f"a lexicon has at most {MAX_ENTRIES} entries: further entries are ignored"
         elif merged and _is_term(canonical):
             aliases[canonical] = tuple(merged)[:MAX_ALIASES]
         if why:

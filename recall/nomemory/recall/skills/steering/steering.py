@@ -43,7 +43,7 @@ class Steering:
         """Return notes about invalid entries, up to the limit of a response."""
         shown = tuple(map(str, self.unreadable[:_MAX_NOTES]))
         more = self.unreadable_count - len(shown)
-        return (*shown, f"{more} more entries of the skill cannot be read") if more else shown
+        return (*shown, f"{more} more entries of the skill are invalid") if more else shown
 
     def expansions(self, sentence: str) -> tuple[str, ...]:
         """Return the synonyms for a sentence, without query operators."""

@@ -65,7 +65,7 @@ def read_templates(parts: Iterable[Part]) -> tuple[list[Template], list[InvalidE
         keyed = [(entry, _KEYS.get(normalized_key(entry.key))) for entry in part.entries]
         for entry, key in keyed:
             if key is None:
-                why = "a template has nothing but `first`, `rewrite` and `neighbors`" if entry.is_setting else ""
+                why = "unknown key; a template supports `first`, `rewrite` and `neighbors`" if entry.is_setting else ""
             else:
                 template, why = _apply(template, key, entry)
             if why:
@@ -82,24 +82,26 @@ def _apply(template: Template, key: str, entry: Entry) -> tuple[Template, str]:
     if key == _REWRITE:
         return _apply_rewrite(template, entry.value)
     enabled = _YES_OR_NO.get(first_word(entry.value))
-    return replace(template, neighbors=bool(enabled)), "" if enabled is not None else "`neighbors` is `true` or `false`"
+    return replace(
+        template, neighbors=bool(enabled)
+    ), "" if enabled is not None else "`neighbors` must be `true` or `false`"
 
 
 def _apply_first(template: Template, tool: str) -> tuple[Template, str]:
     if tool not in TOOLS:
-        return template, f"`first` is one of {', '.join(f'`{name}`' for name in TOOLS)}"
+        return template, f"`first` must be one of {', '.join(f'`{name}`' for name in TOOLS)}"
     if tool == NEIGHBORS:
-        return template, f"`{NEIGHBORS}` needs a message to look around: it comes after the first search"
+        return template, f"`first` cannot be `{NEIGHBORS}`, which needs a message of an earlier search"
     if template.first:
-        return template, "`first` stands here again: the first counts"
+        return template, "duplicate `first`: the first value is used"
     return replace(template, first=tool), ""
 
 
 def _apply_rewrite(template: Template, text: str) -> tuple[Template, str]:
     if not 0 < len(text) <= _MAX_REWRITE_CHARS:
-        return template, f"a `rewrite` has 1 to {_MAX_REWRITE_CHARS} characters"
+        return template, f"a `rewrite` must have 1 to {_MAX_REWRITE_CHARS} characters"
     if not _PLACEHOLDERS.issuperset(_PLACEHOLDER.findall(text)):
-        return template, "a `rewrite` has no placeholders but `{question}` and `{words}`"
+        return template, "a `rewrite` supports only the placeholders `{question}` and `{words}`"
     if len(template.rewrites) == _MAX_REWRITES:
         return template, f"a template has at most {_MAX_REWRITES} rewrites"
     return replace(template, rewrites=(*template.rewrites, text)), ""
