@@ -40,10 +40,10 @@ class Inspected:
         return f"{self.server.http}/inspect/"
 
     def page(self, browser: Browser, user: str = "", question: str = "", *, width: int = 1280) -> Page:
-        """Open the page, with the talk of a user."""
+        """Open the page, with the messages of a user."""
         page = browser.page(self.address(user, question), width=width)
         if user:
-            page.until(f"{ROWS}.length || document.body.dataset.pane !== 'talk' && innerWidth < 900")
+            page.until(f"{ROWS}.length || document.body.dataset.pane !== 'messages' && innerWidth < 900")
         return page
 
     def address(self, user: str = "", question: str = "") -> str:

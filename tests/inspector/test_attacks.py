@@ -52,10 +52,10 @@ def attacked(inspected: Inspected) -> Inspected:
 
 
 def unharmed(page: Page) -> None:
-    """Check that nothing that was written has become an element, or has run."""
+    """Check that no stored text became an element or ran. Error responses, which the browser logs, are allowed."""
     assert page.value("document.querySelectorAll('img:not(.brand img), .pwned, script:not([type=module])').length") == 0
     assert page.value("document.title") == "NoMemory inspector"
-    assert page.complaints() == []
+    assert [text for text in page.complaints() if not text.startswith("Failed to load resource")] == []
 
 
 def test_markup_in_every_field_is_text_everywhere(attacked: Inspected, browser: Browser) -> None:
@@ -189,7 +189,7 @@ def test_a_users_token_shows_that_user_alone(guarded: tuple[Inspected, str], bro
     refused = page.value(
         """Promise.all(['contract', 'credential'].map(name => import(`/inspect/${name}.js`)))
         .then(([contract, {credential}]) => { credential.type(token); return Promise.all([
-          contract.listMessages({userId: 'bob'}), contract.searchWords({userId: 'bob', queryText: 'secret'}),
+          contract.listMessages({userId: 'bob'}), contract.searchLexical({userId: 'bob', queryText: 'secret'}),
           contract.searchHybrid({userId: 'bob', queryText: 'secret'}), contract.countMessages({userId: 'bob'}),
           contract.getMessages({userId: 'bob', messageIds: ['2']}), contract.listUsers({}),
           contract.indexStatus({userId: 'bob'}), contract.streamRecall({question: 'secret?'}, 'bob').next(),
@@ -202,5 +202,4 @@ def test_a_users_token_shows_that_user_alone(guarded: tuple[Inspected, str], bro
 def test_the_files_need_no_key_and_the_calls_do(guarded: tuple[Inspected, str]) -> None:
     inspected, _ = guarded
     assert httpx.get(inspected.url).status_code == 200
-    call = f"{inspected.server.http}/nomemory.v1.QueryService/ListUsers"
-    assert httpx.post(call, json={}).status_code == 401
+    assert httpx.get(f"{inspected.server.http}/v1/users").status_code == 401

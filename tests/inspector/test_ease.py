@@ -80,14 +80,14 @@ def test_nothing_is_against_the_rules_of_accessibility(sam: Page, scheme: str) -
 def test_it_fits_a_narrow_screen(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", KOCHI, width=360)
     recalled(page)
-    for pane in ("talk", "recall", "compare", "state"):
+    for pane in ("messages", "recall", "compare", "state"):
         page.click(f"#tab-{pane}")
         page.until(f"document.querySelector('#{pane}').checkVisibility()")
         assert page.value(WIDE) == [], pane
         assert page.value("document.documentElement.scrollWidth") <= 360
     page.click("#tab-recall")
     page.click(".statement .place")
-    page.until("document.querySelector('#talk').checkVisibility() && !document.querySelector('.card').hidden")
+    page.until("document.querySelector('#messages').checkVisibility() && !document.querySelector('.card').hidden")
     page.click("#language")
     assert page.value(WIDE) == []
     left, edge = page.value(
@@ -106,7 +106,7 @@ def test_what_a_finger_meets_on_a_phone_is_44_pixels_high_and_so_is_the_head(
     page.click(".step")
     page.click(".score summary")
     page.click("#recall .ask summary")
-    for pane in ("talk", "recall", "compare", "state"):
+    for pane in ("messages", "recall", "compare", "state"):
         page.click(f"#tab-{pane}")
         page.until(f"document.querySelector('#{pane}').checkVisibility()")
         assert page.value(SMALL) == [], pane

@@ -75,7 +75,7 @@ def test_inspector_site_and_the_page_that_tries_the_calls_have_one_look(inspecte
 
 
 def test_nothing_else_of_the_machine_is_served(inspected: Inspected) -> None:
-    for path in ("/inspect/../site.py", "/inspect/%2e%2e/site.py", "/inspect/words", "/inspect//main.js", "/inspect/x"):
+    for path in ("/inspect/../site.py", "/inspect/%2e%2e/site.py", "/inspect/strings", "/inspect//main.js", "/inspect/x"):
         said = answered(inspected.server.http, request(f"GET {path}"))
         assert said.startswith(b"HTTP/1.1 404 "), path
 
@@ -120,7 +120,7 @@ def test_it_calls_what_reads_and_nothing_else() -> None:
 
 
 def words(language: str) -> set[str]:
-    return set(re.findall(r'^  "?([\w.]+)"?: ["{]', text(f"words/{language}.js"), re.MULTILINE))
+    return set(re.findall(r'^  "?([\w.]+)"?: ["{]', text(f"strings/{language}.js"), re.MULTILINE))
 
 
 def test_both_languages_have_the_same_words_and_every_word_is_there() -> None:

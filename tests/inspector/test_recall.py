@@ -265,11 +265,11 @@ def test_the_state_of_the_server_is_shown(inspected: Inspected, browser: Browser
     page.until("Number(document.querySelector('.state-card dd').textContent.replace(',', '')) >= 377")
 
 
-@pytest.mark.parametrize("with_words", [True, False])
-def test_a_recall_is_exported(sam: Page, tmp_path: Path, *, with_words: bool) -> None:
+@pytest.mark.parametrize("include_content", [True, False])
+def test_a_recall_is_exported(sam: Page, tmp_path: Path, *, include_content: bool) -> None:
     sam.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
     sam.until(ASKED)
-    sam.value(f"document.querySelector('#with-words').checked = {str(with_words).lower()}")
+    sam.value(f"document.querySelector('#include-content').checked = {str(include_content).lower()}")
     sam.value(
         """void (window.saved = new Promise(done => { const make = URL.createObjectURL; URL.createObjectURL =
         file => { URL.createObjectURL = make; done(file.text()); return make.call(URL, file); } }))"""
@@ -281,5 +281,5 @@ def test_a_recall_is_exported(sam: Page, tmp_path: Path, *, with_words: bool) ->
     assert report["result"]["evidence"]
     assert report["scores"][0]["explanation"]["components"]
     assert report["status"]["lexical"]["name"] == "lexical"
-    assert ("Kochi" in text) is with_words
-    assert (report["userId"] == "sam") is with_words
+    assert ("Kochi" in text) is include_content
+    assert (report["userId"] == "sam") is include_content

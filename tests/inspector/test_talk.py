@@ -114,13 +114,13 @@ def test_spans_count_code_points(sam: Page) -> None:
 
 def test_a_language_is_chosen_and_kept(sam: Page) -> None:
     sam.click("#language")
-    sam.until("document.querySelector('#talk h2').textContent === '消息'")
+    sam.until("document.querySelector('#messages h2').textContent === '消息'")
     assert sam.value("document.documentElement.lang") == "zh-CN"
     assert sam.text("#line .speaker") in {"用户", "助手", "系统"}
     sam.reload()
-    sam.until("document.querySelector('#talk h2')?.textContent === '消息'")
+    sam.until("document.querySelector('#messages h2')?.textContent === '消息'")
     sam.click("#language")
-    sam.until("document.querySelector('#talk h2').textContent === 'Messages'")
+    sam.until("document.querySelector('#messages h2').textContent === 'Messages'")
 
 
 def test_a_theme_is_chosen_and_kept(sam: Page) -> None:
@@ -141,16 +141,16 @@ def test_what_goes_wrong_is_shown(inspected: Inspected, browser: Browser) -> Non
     page.command("Network.setBlockedURLs", urls=["*lexical_search*", "*index_status*"])
     page.write("#words", "Kochi")
     page.until("document.querySelector('#notice').checkVisibility()")
-    assert page.text("#notice") == "The call failed: the server does not answer"
+    assert page.text("#notice") == "The call failed: the server does not respond"
     page.click("#tab-state")
-    page.until("document.querySelector('#state .verdict.failed')?.innerText.includes('does not answer')")
+    page.until("document.querySelector('#state .verdict.failed')?.innerText.includes('does not respond')")
 
 
 def test_one_is_one_and_more_are_many(sam: Page) -> None:
-    said = """(async () => { const {speak, word} = await import('/inspect/language.js'); const found = [];
+    said = """(async () => { const {setLanguage, word} = await import('/inspect/i18n.js'); const found = [];
       for (const language of ['en', 'zh']) {
-        speak(language);
+        setLanguage(language);
         for (const n of [0, 1, 2]) found.push(word('step.hits', {n}));
       }
-      speak('en'); return found })()"""
+      setLanguage('en'); return found })()"""
     assert sam.value(said) == ["0 messages", "1 message", "2 messages", "0 条消息", "1 条消息", "2 条消息"]

@@ -1,20 +1,20 @@
-// The page's address says whose talk is looked at, and nothing else: `#user=…`.
-const said = () => new URLSearchParams(location.hash.slice(1));
-const inAddress = () => said().get("user") ?? "";
+// The user in the fragment of the page's URL: `#user=…`.
+const parameters = () => new URLSearchParams(location.hash.slice(1));
+const currentUser = () => parameters().get("user") ?? "";
 
-// Write a user into the address: as a place to come back to, or, `isSame`, in place of what it says now.
-function note(user, { isSame = false } = {}) {
+// Write a user to the URL, as a new history entry or, with `isSame`, in place of the current entry.
+function setUser(user, { isSame = false } = {}) {
   const hash = user ? `#${new URLSearchParams({ user })}` : location.pathname;
   if (isSame) history.replaceState(null, "", hash);
-  else if (user !== inAddress()) history.pushState(null, "", hash);
+  else if (user !== currentUser()) history.pushState(null, "", hash);
 }
 
 export const address = {
   get user() {
-    return inAddress();
+    return currentUser();
   },
-  note,
-  // Tell of each other user that the address says, by hand or by Back. A new token is taken by a new page.
+  setUser,
+  // Call the listener when the user in the URL changes. A new token reloads the page.
   onChange: (listener) =>
-    addEventListener("hashchange", () => (said().has("token") ? location.reload() : listener(inAddress()))),
+    addEventListener("hashchange", () => (parameters().has("token") ? location.reload() : listener(currentUser()))),
 };

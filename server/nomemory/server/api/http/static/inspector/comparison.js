@@ -1,4 +1,4 @@
-// One question, two skills: what each finds, and where the other has it.
+// The pane that compares the results of two skills for one question.
 import { element } from "./element.js";
 import { memoryView } from "./memory_view.js";
 import { messageButton } from "./message.js";
@@ -12,7 +12,7 @@ export class Comparison {
 
   constructor(pane, { show, say, failed }) {
     Object.assign(this, { show, say, failed });
-    this.form = new QuestionForm({ id: "compared", skills: 2, asked: () => this.ask() });
+    this.form = new QuestionForm({ id: "compared", skills: 2, onSubmit: () => this.ask() });
     this.sum = element("p", { class: "sum" });
     this.columns = element("div", { class: "columns" });
     const about = element("p", { class: "dim", word: "compare.about" });
@@ -29,10 +29,10 @@ export class Comparison {
   async ask() {
     if (!this.#user) return;
     this.#runs.forEach((run) => run.stop());
-    const runs = [0, 1].map((place) => new RecallRun(this.#user, this.form.recall(place)));
+    const runs = [0, 1].map((index) => new RecallRun(this.#user, this.form.recall(index)));
     this.#runs = runs;
     this.#show();
-    this.say("live.asked");
+    this.say("live.searching");
     for (const run of runs) run.addEventListener("result", () => this.#show());
     await Promise.all(runs.map((run) => run.run()));
     if (runs !== this.#runs) return;
@@ -43,21 +43,21 @@ export class Comparison {
 
   #show() {
     const ids = this.#runs.map((run) => (run.result?.evidence ?? []).map(({ message }) => message.messageId));
-    this.columns.replaceChildren(...this.#runs.map((run, place) => this.#column(run, ids[1 - place], place)));
+    this.columns.replaceChildren(...this.#runs.map((run, index) => this.#column(run, ids[1 - index], index)));
     const isWhole = this.#runs.length > 0 && this.#runs.every((run) => run.result);
     this.sum.replaceChildren();
     delete this.sum.dataset.word;
     if (!isWhole) return;
     const both = ids[0].filter((id) => ids[1].includes(id)).length;
     const args = { n: both, first: ids[0].length - both, second: ids[1].length - both };
-    const made = element("span", { word: "compare.sum", args });
-    Object.assign(this.sum.dataset, { word: "compare.sum", args: JSON.stringify(args) });
-    this.sum.replaceChildren(made.textContent);
+    const summary = element("span", { word: "compare.summary", args });
+    Object.assign(this.sum.dataset, { word: "compare.summary", args: JSON.stringify(args) });
+    this.sum.replaceChildren(summary.textContent);
   }
 
-  #column(run, otherIds, place) {
+  #column(run, otherIds, index) {
     const skill = run.result?.limits?.skill ?? run.recall.skill;
-    const title = element("h3", skill ? { text: skill } : { word: `skill.${place + 1}` });
+    const title = element("h3", skill ? { text: skill } : { word: `skill.${index + 1}` });
     const column = element("div", { class: "column" }, title, verdict(run));
     if (!run.result) return column;
     const rows = (run.result.evidence ?? []).map(({ message }, at) => this.#row(message, at, otherIds.indexOf(message.messageId)));
@@ -66,12 +66,12 @@ export class Comparison {
   }
 
   #row(message, at, other) {
-    const moved = other < 0 ? { word: "compare.alone", class: "moved alone" }
+    const change = other < 0 ? { word: "compare.only", class: "moved alone" }
       : other === at ? { text: "=", label: "compare.same", role: "img", class: "moved" }
       : { text: `${other > at ? "↑" : "↓"}${Math.abs(other - at)}`, role: "img", class: "moved",
           label: other > at ? "compare.higher" : "compare.lower", args: { n: Math.abs(other - at) } };
     return element("li", {}, element("span", { class: "rank", text: at + 1 }),
       messageButton(message, { show: this.show, chars: 160, isBrief: true }),
-      element("span", moved));
+      element("span", change));
   }
 }

@@ -1,4 +1,4 @@
-// Calls of the contract in JSON, by its HTTP rules. Only calls that read are here.
+// Read calls of the HTTP API.
 import { credential } from "./credential.js";
 
 const ROOT = new URL("../", document.baseURI);
@@ -20,15 +20,15 @@ export class CallError extends Error {
   }
 }
 
-// How many messages are read by their ids at once.
-export const MOST_IDS = 500;
-// The longest list of ids in a URL. A server takes at least 32 KiB of URL and headers together.
+// Maximum number of ids of a batch_get call.
+export const MAX_IDS = 500;
+// Maximum length of the ids in a URL. The server accepts at least 32 KiB of URL and headers.
 const IDS_CHARS = 8000;
 
 export const listUsers = (request, signal) => get("v1/users", request, signal);
 export const listMessages = (request, signal) => get("v1/users/{userId}/messages", request, signal);
 export const countMessages = (request, signal) => get("v1/users/{userId}/messages:count", request, signal);
-export const searchWords = (request, signal) => post("v1/messages/lexical_search", request, signal);
+export const searchLexical = (request, signal) => post("v1/messages/lexical_search", request, signal);
 export const searchHybrid = (request, signal) => post("v1/messages/hybrid_search", request, signal);
 export const serverInfo = (signal) => get("v1/server_info", {}, signal);
 export const indexStatus = (request, signal) => get("v1/index_status", request, signal);
@@ -71,13 +71,13 @@ async function send(method, path, request, headers, signal) {
     response = await fetch(new URL(path, ROOT), { method, headers: all, body, signal, credentials: "omit" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new CallError("unavailable", "the server does not answer");
+    throw new CallError("unavailable", "the server does not respond");
   }
-  if (!response.ok) throw refusal(response, await response.text());
+  if (!response.ok) throw errorOf(response, await response.text());
   return response;
 }
 
-function refusal(response, body) {
+function errorOf(response, body) {
   try {
     return callError(JSON.parse(body));
   } catch {
@@ -87,7 +87,7 @@ function refusal(response, body) {
 
 const callError = ({ error }) => new CallError(String(error.code).toLowerCase(), error.message, error.details ?? []);
 
-// Yield the names and values of a query: `filter.timeRange.since`; a list repeats its name.
+// Yield the query parameters of a request. Nested names are joined, as in `filter.timeRange.since`; lists repeat the name.
 function* parameters(request, prefix = "") {
   for (const [key, value] of Object.entries(request)) {
     if (Array.isArray(value)) for (const item of value) yield [prefix + key, item];

@@ -1,19 +1,19 @@
-// Who calls. A key or a token that is typed in stays in this page's memory and is gone with it. The token of
-// `nomemory inspect` comes in the address behind `#`, which is sent to nobody, and is kept for this tab.
+// The credential of the calls. An entered key or token stays in the memory of the page. The token of `nomemory inspect` comes
+// from the fragment of the URL, which the browser does not send, and is stored for this tab.
 import { address } from "./address.js";
 
-const KEPT_AS = "nomemory-inspect-token";
+const STORAGE_KEY = "nomemory-inspect-token";
 
 class Credential {
   #typed = "";
   #local = "";
 
   constructor() {
-    const said = new URLSearchParams(location.hash.slice(1));
-    if (said.has("token")) sessionStorage.setItem(KEPT_AS, said.get("token"));
-    this.#local = sessionStorage.getItem(KEPT_AS) ?? "";
-    this.question = said.get("question") ?? "";
-    if (location.hash.length > 1) address.note(address.user, { isSame: true });
+    const parameters = new URLSearchParams(location.hash.slice(1));
+    if (parameters.has("token")) sessionStorage.setItem(STORAGE_KEY, parameters.get("token"));
+    this.#local = sessionStorage.getItem(STORAGE_KEY) ?? "";
+    this.question = parameters.get("question") ?? "";
+    if (location.hash.length > 1) address.setUser(address.user, { isSame: true });
   }
 
   get isLocal() {
@@ -25,8 +25,8 @@ class Credential {
   }
 
   headers() {
-    const shown = this.#local || this.#typed;
-    return shown ? { authorization: `Bearer ${shown}` } : {};
+    const token = this.#local || this.#typed;
+    return token ? { authorization: `Bearer ${token}` } : {};
   }
 }
 

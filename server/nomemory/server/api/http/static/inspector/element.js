@@ -1,26 +1,26 @@
-// Makes elements. Whatever is shown goes in as text: there is no other way in this page to put it there.
-import { translate } from "./language.js";
+// Creates DOM elements. Content is always inserted as text, never as HTML.
+import { translate } from "./i18n.js";
 
 const PLAIN = { class: "className", text: "textContent", id: "id", type: "type", value: "value", title: "title" };
 
-// Properties: `class`, `text`, `id` …; `word` and `args` name a text of the page in its language; `on` has listeners;
-// any other is an attribute.
+// Properties: `class`, `text`, `id` and others set DOM properties; `word` and `args` are the key and the arguments of a
+// translated string; `on` has event listeners; all others become attributes.
 export function element(name, properties = {}, ...children) {
-  const made = document.createElement(name);
+  const node = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
-    if (key === "word") made.dataset.word = value;
-    else if (key === "args") made.dataset.args = JSON.stringify(value);
-    else if (key === "label") made.dataset.label = value;
-    else if (key === "hint") made.dataset.hint = value;
-    else if (key === "moment") made.dataset.moment = value;
-    else if (key === "on") Object.entries(value).forEach(([event, listener]) => made.addEventListener(event, listener));
-    else if (key in PLAIN) made[PLAIN[key]] = value;
-    else made.setAttribute(key, value === true ? "" : value);
+    if (key === "word") node.dataset.word = value;
+    else if (key === "args") node.dataset.args = JSON.stringify(value);
+    else if (key === "label") node.dataset.label = value;
+    else if (key === "hint") node.dataset.hint = value;
+    else if (key === "moment") node.dataset.moment = value;
+    else if (key === "on") Object.entries(value).forEach(([event, listener]) => node.addEventListener(event, listener));
+    else if (key in PLAIN) node[PLAIN[key]] = value;
+    else node.setAttribute(key, value === true ? "" : value);
   }
-  translate(made);
-  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
-  return made;
+  translate(node);
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
 }
 
 export function button(word, listener, properties = {}) {

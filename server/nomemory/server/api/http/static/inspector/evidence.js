@@ -1,5 +1,4 @@
-// The messages that a recall found, best first, with what their scores are made of: first those that are quoted, then,
-// under a line, those that are only near.
+// The evidence of a recall with score bars: first the cited messages, then the other messages.
 import { element } from "./element.js";
 import { messageButton } from "./message.js";
 import { figures, legend, scaleOf, scoreBar } from "./score_bar.js";
@@ -10,14 +9,14 @@ export function evidenceList(run, { show }) {
   if (!all.length) return null;
   const scale = scaleOf(all);
   const list = (items, from) => items.length > 0 &&
-    element("ol", { class: "evidence-list" }, items.map((item, place) => row(item, from + place, scale, show)));
+    element("ol", { class: "evidence-list" }, items.map((item, index) => row(item, from + index, scale, show)));
   const rest = others.length > 0 && element("details", { class: "others" },
-    element("summary", { word: "evidence.others", args: { n: others.length } }),
+    element("summary", { word: "evidence.unused", args: { n: others.length } }),
     list(others, quoted.length + near.length + 1),
   );
-  return element("section", {}, element("h3", { word: run.result ? "evidence" : "evidence.sofar" }), legend(all),
-    quoted.length > 0 && element("h4", { class: "quoted", word: "evidence.quoted" }), list(quoted, 1),
-    run.result && near.length > 0 && element("h4", { class: "near", word: "evidence.near" }), list(near, quoted.length + 1),
+  return element("section", {}, element("h3", { word: run.result ? "evidence" : "evidence.so_far" }), legend(all),
+    quoted.length > 0 && element("h4", { class: "quoted", word: "evidence.cited" }), list(quoted, 1),
+    run.result && near.length > 0 && element("h4", { class: "near", word: "evidence.uncited" }), list(near, quoted.length + 1),
     rest);
 }
 

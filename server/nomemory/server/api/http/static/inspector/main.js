@@ -1,25 +1,25 @@
-// Puts the page together.
+// Creates the panes and dialogs of the page and connects them.
 import { address } from "./address.js";
 import { Comparison } from "./comparison.js";
 import { serverInfo } from "./contract.js";
 import { credential } from "./credential.js";
 import { byId, element } from "./element.js";
-import { Key } from "./key.js";
-import { language, onLanguage, speak, translate, translateAll, word } from "./language.js";
+import { CredentialDialog } from "./credential_dialog.js";
+import { language, onLanguage, setLanguage, translate, translateAll, word } from "./i18n.js";
 import { RecallPane } from "./recall_pane.js";
 import { ServerState } from "./server_state.js";
 import { Tabs } from "./tabs.js";
-import { Talk } from "./talk.js";
-import { next, theme, wear } from "./theme.js";
-import { Users } from "./users.js";
+import { MessagesPane } from "./messages_pane.js";
+import { nextTheme, setTheme, theme } from "./theme.js";
+import { UserDialog } from "./user_dialog.js";
 
 const NOTICE_MS = 8000;
 let user = "";
-let own = ""; // the one user whom a user's token reads
+let boundUser = ""; // the user of a user token
 
 const say = (name, args) => (byId("live").textContent = word(name, args));
 
-// Tell of what went wrong where nothing else shows it.
+// Show an error message for some seconds.
 function notice(name, args) {
   byId("notice").textContent = word(name, args);
   byId("notice").hidden = false;
@@ -27,41 +27,41 @@ function notice(name, args) {
 }
 
 function failed(error, { isShown = false } = {}) {
-  if (error.isOfCredentials && !credential.isLocal) key.open();
+  if (error.isOfCredentials && !credential.isLocal) credentialDialog.open();
   else if (!isShown) notice("live.failed", { why: error.message });
-  if (!error.code) throw error; // a fault of this page
+  if (!error.code) throw error; // a bug of this page
 }
 
 async function show(message, spans) {
-  tabs.showTalk();
-  if (!(await talk.show(message, spans))) notice("live.gone");
+  tabs.showMessages();
+  if (!(await messagesPane.show(message, spans))) notice("live.deleted");
 }
 
-// Look at a user: all panes do at once, so none asks about another one than the address says.
-function look(chosen) {
+// Show a user in all panes.
+function showUser(chosen) {
   user = chosen;
-  address.note(user);
+  address.setUser(user);
   byId("user").replaceChildren(element("span", user ? { text: user } : { word: "users.choose" }));
   if (user) users.close();
-  for (const part of [talk, recall, comparison, state]) part.of(user);
+  for (const part of [messagesPane, recall, comparison, state]) part.of(user);
 }
 
-async function follow(asked) {
-  const wanted = own || asked;
-  address.note(wanted, { isSame: true });
-  if (wanted !== user) look(wanted);
+async function onUserInUrl(requested) {
+  const next = boundUser || requested;
+  address.setUser(next, { isSame: true });
+  if (next !== user) showUser(next);
   if (!user) await users.open();
 }
 
 async function begin() {
   try {
     const { caller, skills = [] } = await serverInfo();
-    own = caller?.userId ?? "";
-    byId("user").disabled = Boolean(own);
-    for (const { form } of [recall, comparison]) form.offer(skills);
-    const first = own || address.user;
-    address.note(first, { isSame: true });
-    look(first);
+    boundUser = caller?.userId ?? "";
+    byId("user").disabled = Boolean(boundUser);
+    for (const { form } of [recall, comparison]) form.setSkills(skills);
+    const first = boundUser || address.user;
+    address.setUser(first, { isSame: true });
+    showUser(first);
     if (!user) await users.open();
   } catch (error) {
     failed(error);
@@ -69,7 +69,7 @@ async function begin() {
 }
 
 function skip(event) {
-  event.preventDefault(); // the address stays as it is
+  event.preventDefault(); // keeps the URL
   if (!recall.form.question.checkVisibility()) tabs.choose("recall");
   recall.form.question.focus();
 }
@@ -82,32 +82,32 @@ function labelTools() {
   byId("theme").title = byId("theme").ariaLabel;
 }
 
-const talk = new Talk(byId("talk"), { failed });
-const recall = new RecallPane(byId("recall"), { show, point: (messages) => talk.line.point(messages), say, failed });
+const messagesPane = new MessagesPane(byId("messages"), { failed });
+const recall = new RecallPane(byId("recall"), { show, highlight: (messages) => messagesPane.timeline.highlight(messages), say, failed });
 const comparison = new Comparison(byId("compare"), { show, say, failed });
 const state = new ServerState(byId("state"), { show, failed });
-const users = new Users({ chosen: look, failed });
-const key = new Key({ changed: begin });
+const users = new UserDialog({ chosen: showUser, failed });
+const credentialDialog = new CredentialDialog({ changed: begin });
 const tabs = new Tabs({ chosen: (name) => state.watch(name === "state") });
 
-wear(theme());
+setTheme(theme());
 tabs.choose("recall");
 byId("user").addEventListener("click", () => users.open());
-byId("key").addEventListener("click", () => key.open());
+byId("key").addEventListener("click", () => credentialDialog.open());
 byId("key").hidden = credential.isLocal;
-byId("language").addEventListener("click", () => speak(language() === "zh" ? "en" : "zh"));
+byId("language").addEventListener("click", () => setLanguage(language() === "zh" ? "en" : "zh"));
 byId("theme").addEventListener("click", () => {
-  wear(next());
+  setTheme(nextTheme());
   labelTools();
 });
 onLanguage(() => {
   labelTools();
-  talk.refresh();
+  messagesPane.refresh();
   recall.refresh();
 });
 translateAll();
 labelTools();
 document.querySelector(".skip").addEventListener("click", skip);
 recall.form.question.value = credential.question;
-address.onChange((asked) => follow(asked).catch(failed));
+address.onChange((requested) => onUserInUrl(requested).catch(failed));
 begin();

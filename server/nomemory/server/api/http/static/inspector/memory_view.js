@@ -1,7 +1,7 @@
-// The memory view: each statement with the quotes that prove it. What was said anew stands beside what it takes the place
-// of, and what contradicts each other side by side.
+// The memory view: statements with their citations. Superseded statements are shown next to the newer ones, and
+// contradictory statements next to each other.
 import { element } from "./element.js";
-import { day } from "./moment.js";
+import { day } from "./dates.js";
 
 const SECTIONS = ["preferences", "constraints", "profile"];
 
@@ -9,8 +9,8 @@ export function memoryView(result, { show }) {
   const view = result.memoryView ?? {};
   const sections = SECTIONS.filter((name) => view[name]?.length).map((name) =>
     element("div", { class: "part" }, element("h4", { word: `view.${name}` }), statements(view[name], show)));
-  const conflicts = (result.conflicts ?? []).map((one) => conflict(one, show));
-  const isNear = result.verdict === "VERDICT_INSUFFICIENT" || result.verdict === "VERDICT_PENDING"; // said, but no answer
+  const conflicts = (result.conflicts ?? []).map((pair) => conflict(pair, show));
+  const isNear = result.verdict === "VERDICT_INSUFFICIENT" || result.verdict === "VERDICT_PENDING"; // the statements do not answer
   return element("section", { class: isNear ? "view near" : "view" },
     element("h3", { word: "view" }),
     conflicts.length > 0 && element("div", { class: "part" }, element("h4", { word: "view.conflicts" }), conflicts),
@@ -19,25 +19,25 @@ export function memoryView(result, { show }) {
 }
 
 function statements(all, show) {
-  const ofNewer = new Map(all.map((one) => [one, []]));
-  const beside = new Set();
-  for (const one of all.filter((statement) => statement.supersededBy)) {
-    const newer = all.find((other) => other !== one && cites(other, one.supersededBy));
-    if (newer && !beside.has(newer)) {
-      ofNewer.get(newer).push(one);
-      beside.add(one);
+  const olderByNewer = new Map(all.map((item) => [item, []]));
+  const paired = new Set();
+  for (const older of all.filter((item) => item.supersededBy)) {
+    const newer = all.find((other) => other !== older && cites(other, older.supersededBy));
+    if (newer && !paired.has(newer)) {
+      olderByNewer.get(newer).push(older);
+      paired.add(older);
     }
   }
-  return all.filter((one) => !beside.has(one)).map((one) => {
-    const former = ofNewer.get(one);
-    if (!former.length) return statement(one, show);
-    return pair("view.now", statement(one, show), "view.before", former.map((older) => statement(older, show)), "superseded");
+  return all.filter((item) => !paired.has(item)).map((item) => {
+    const superseded = olderByNewer.get(item);
+    if (!superseded.length) return statement(item, show);
+    return pair("view.current", statement(item, show), "view.superseded", superseded.map((older) => statement(older, show)), "superseded");
   });
 }
 
 function conflict({ earlier, later, possible }, show) {
-  const words = possible ? ["view.maybe.earlier", "view.maybe.later"] : ["view.earlier", "view.later"];
-  return pair(words[0], statement(earlier, show), words[1], statement(later, show), "conflict");
+  const keys = possible ? ["view.possible.earlier", "view.possible.later"] : ["view.earlier", "view.later"];
+  return pair(keys[0], statement(earlier, show), keys[1], statement(later, show), "conflict");
 }
 
 function pair(firstWord, first, secondWord, second, kind) {
@@ -47,14 +47,13 @@ function pair(firstWord, first, secondWord, second, kind) {
   );
 }
 
-function statement(one, show) {
-  const citations = one.citations ?? [];
-  const isQuote = citations.length === 1 && citations[0].quote === one.text;
-  const other = { ATTRIBUTION_OTHER: "view.other", ATTRIBUTION_QUOTED: "view.quoted" }[one.attribution];
+function statement({ text, citations = [], attribution }, show) {
+  const isQuote = citations.length === 1 && citations[0].quote === text;
+  const attributionKey = { ATTRIBUTION_OTHER: "view.other", ATTRIBUTION_QUOTED: "view.quoted" }[attribution];
   return element("article", { class: "statement" },
-    !isQuote && element("p", { text: one.text }),
+    !isQuote && element("p", { text }),
     citations.map((citation) => quote(citation, show, isQuote)),
-    other && element("p", { class: "by", word: other }),
+    attributionKey && element("p", { class: "by", word: attributionKey }),
   );
 }
 
@@ -67,4 +66,4 @@ function quote(citation, show, isStatement) {
     ));
 }
 
-const cites = (one, messageId) => (one.citations ?? []).some((citation) => citation.messageId === messageId);
+const cites = ({ citations = [] }, messageId) => citations.some((citation) => citation.messageId === messageId);

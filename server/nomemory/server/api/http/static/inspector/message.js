@@ -1,4 +1,4 @@
-// A message as it is shown wherever there is one: who said it, its first words, its time, and what leads to its place.
+// Parts of messages that several panes show: the author, the beginning, and a button that opens the message.
 import { element } from "./element.js";
 import { beginning } from "./spans.js";
 
@@ -6,11 +6,11 @@ const ROLES = { ROLE_USER: "user", ROLE_ASSISTANT: "assistant", ROLE_SYSTEM: "sy
 
 export const roleOf = (message) => ROLES[message.role] ?? "user";
 
-// Return what an element shows of who said it: a name as it was given, or the role in the page's language.
-export const who = (message) => (message.name ? { text: message.name } : { word: `role.${roleOf(message)}` });
+// Return the element properties for the author: the name, or the translated role.
+export const authorProperties = (message) => (message.name ? { text: message.name } : { word: `role.${roleOf(message)}` });
 
-// Show who said it in an element that is there already.
-export function name(node, message) {
+// Show the author in an existing element.
+export function showAuthor(node, message) {
   if (message.name) {
     delete node.dataset.word;
     node.textContent = message.name;
@@ -19,14 +19,14 @@ export function name(node, message) {
   }
 }
 
-// Return a message of a list; a click shows it among the others.
+// Return a button with the beginning of a message. A click opens the message.
 export function messageButton(message, { show, chars, isBrief = false }) {
   return element("button", { type: "button", class: "place", on: { click: () => show(message) } },
     element("span", { class: "text", text: beginning(message.content ?? "", chars) }),
-    !isBrief && element("span", { class: "by" }, element("span", who(message)), element("time", { moment: message.ts })));
+    !isBrief && element("span", { class: "by" }, element("span", authorProperties(message)), element("time", { moment: message.ts })));
 }
 
-// Return a message's first words, to speak of it by.
+// Return the first words of a message.
 export function firstWords(message, chars = 40) {
   const line = (message.content ?? "").trim().split("\n")[0];
   if (line.length <= chars) return line;

@@ -1,7 +1,7 @@
-// One message, whole: what was said, and everything that is known of it.
+// The card with the complete content and the details of a message.
 import { button, element } from "./element.js";
 import { marked } from "./spans.js";
-import { who } from "./message.js";
+import { authorProperties } from "./message.js";
 
 export class MessageCard {
   constructor({ closed, go }) {
@@ -12,7 +12,7 @@ export class MessageCard {
 
   show(message, spans = []) {
     const head = element("header", {},
-      element("strong", who(message)),
+      element("strong", authorProperties(message)),
       element("time", { moment: message.ts, datetime: message.ts }),
       button("close", () => this.close(), { class: "quiet" }),
     );
@@ -30,7 +30,7 @@ export class MessageCard {
 
 function facts(message, go) {
   const linked = (ids) => ids.map((id) => element("button", { type: "button", class: "quiet", text: id, on: { click: () => go(id) } }));
-  const known = [
+  const entries = [
     [{ word: "card.id" }, message.messageId],
     message.conversationId && [{ word: "card.conversation" }, message.conversationId],
     message.expireTs && [{ word: "card.expires" }, message.expireTs],
@@ -38,5 +38,5 @@ function facts(message, go) {
     message.retracts && [{ word: "card.retracts" }, linked(message.retracts)],
     ...Object.entries(message.metadata ?? {}).map(([key, value]) => [{ text: key }, value]),
   ].filter(Boolean);
-  return element("dl", {}, known.map(([term, value]) => [element("dt", term), element("dd", {}, value)]));
+  return element("dl", {}, entries.map(([term, value]) => [element("dt", term), element("dd", {}, value)]));
 }

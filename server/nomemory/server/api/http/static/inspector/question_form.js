@@ -1,16 +1,16 @@
-// A question, and from where the search starts.
+// The form of a recall: the question, the skill and the time.
 import { element } from "./element.js";
 
 export class QuestionForm {
   #names = [];
 
-  // `skills` is how many skills are asked about: one, or two to compare.
-  constructor({ id, skills, asked }) {
+  // `skills` is the number of skills to choose: 1, or 2 for a comparison.
+  constructor({ id, skills, onSubmit }) {
     this.question = element("textarea", { id, rows: "2", maxlength: "2000", hint: "question.hint", label: "question" });
     this.skills = Array.from({ length: skills }, () => element("select", {}, option("")));
-    const choices = this.skills.map((skill, place) => field(skills > 1 ? `skill.${place + 1}` : "skill", skill));
+    const choices = this.skills.map((skill, index) => field(skills > 1 ? `skill.${index + 1}` : "skill", skill));
     this.now = element("input", { type: "datetime-local" });
-    this.go = element("button", { type: "submit", class: "go", word: skills > 1 ? "compare.go" : "ask" });
+    this.go = element("button", { type: "submit", class: "go", word: skills > 1 ? "compare.run" : "ask" });
     this.node = element("form", { class: "ask" },
       this.question,
       element("div", { class: "with" },
@@ -21,7 +21,7 @@ export class QuestionForm {
     );
     this.node.addEventListener("submit", (event) => {
       event.preventDefault();
-      if (this.question.value.trim()) asked();
+      if (this.question.value.trim()) onSubmit();
     });
     this.question.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -30,25 +30,25 @@ export class QuestionForm {
     });
   }
 
-  // Offer the skills that the server names, its own first; of two, the second begins with the next one.
-  offer(names) {
+  // Set the available skills. The first is the server's default; the second form field starts with the second skill.
+  setSkills(names) {
     if (names.join() === this.#names.join()) return;
     this.#names = names;
-    this.skills.forEach((skill, place) => {
+    this.skills.forEach((skill, index) => {
       skill.replaceChildren(...(names.length ? names : [""]).map(option));
-      skill.selectedIndex = Math.min(place, Math.max(0, names.length - 1));
+      skill.selectedIndex = Math.min(index, Math.max(0, names.length - 1));
     });
   }
 
-  // The request of a recall, with one of the skills.
-  recall(place = 0) {
+  // Return the request of a recall with one of the chosen skills.
+  recall(index = 0) {
     const timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
     const now = this.now.value ? new Date(this.now.value).toISOString() : undefined;
-    return { question: this.question.value.trim(), skill: this.skills[place].value, context: { timeZone, now } };
+    return { question: this.question.value.trim(), skill: this.skills[index].value, context: { timeZone, now } };
   }
 }
 
-const option = (name) => element("option", { value: name, ...(name ? { text: name } : { word: "skill.own" }) });
+const option = (name) => element("option", { value: name, ...(name ? { text: name } : { word: "skill.default" }) });
 
 function field(name, input) {
   return element("label", {}, element("span", { word: name }), input);

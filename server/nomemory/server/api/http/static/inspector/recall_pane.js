@@ -1,7 +1,7 @@
-// Ask, and watch: the steps as they come, then the verdict, the memory view, and the evidence.
+// The pane that runs a recall and shows its steps, verdict, memory view and evidence.
 import { button, element } from "./element.js";
 import { evidenceList } from "./evidence.js";
-import { word } from "./language.js";
+import { word } from "./i18n.js";
 import { memoryView } from "./memory_view.js";
 import { QuestionForm } from "./question_form.js";
 import { RecallRun } from "./recall_run.js";
@@ -13,20 +13,20 @@ export class RecallPane {
   #user = "";
   #run = null;
 
-  // `show(message, spans)` shows a message in its place, `point(messages)` all of the evidence, `say(word, args)` tells
-  // people who hear the page.
-  constructor(pane, { show, point, say, failed }) {
-    Object.assign(this, { show, point, say, failed });
-    this.form = new QuestionForm({ id: "question", skills: 1, asked: () => this.ask() });
+  // `show(message, spans)` opens a message, `highlight(messages)` marks messages in the timeline, `say(word, args)` announces
+  // a string to screen readers.
+  constructor(pane, { show, highlight, say, failed }) {
+    Object.assign(this, { show, highlight, say, failed });
+    this.form = new QuestionForm({ id: "question", skills: 1, onSubmit: () => this.ask() });
     this.verdict = element("div", {});
-    this.steps = new Steps({ show, point: (messages) => point(messages ?? this.#chosen()), say, failed });
+    this.steps = new Steps({ show, highlight: (messages) => highlight(messages ?? this.#evidenceMessages()), say, failed });
     this.answer = element("div", { class: "answer" });
-    this.found = element("div", { class: "found-messages" });
-    this.keep = this.#exporting();
-    this.none = this.#beginning();
-    const made = element("div", { class: "made" }, this.none, this.verdict, this.steps.node, this.answer, this.found, this.keep);
-    made.addEventListener("animationend", ({ target }) => target.classList.add("came")); // once, not at each return to the pane
-    pane.append(element("h2", { class: "unseen", word: "recall" }), this.form.node, made);
+    this.evidence = element("div", { class: "found-messages" });
+    this.exportBar = this.#exporting();
+    this.intro = this.#introduction();
+    const result = element("div", { class: "made" }, this.intro, this.verdict, this.steps.node, this.answer, this.evidence, this.exportBar);
+    result.addEventListener("animationend", ({ target }) => target.classList.add("came")); // animate once, not at each return to the pane
+    pane.append(element("h2", { class: "unseen", word: "recall" }), this.form.node, result);
   }
 
   of(user) {
@@ -34,7 +34,7 @@ export class RecallPane {
     this.#run?.stop();
     this.#run = null;
     this.#clear();
-    this.none.hidden = false;
+    this.intro.hidden = false;
   }
 
   ask() {
@@ -43,14 +43,14 @@ export class RecallPane {
     const run = new RecallRun(this.#user, this.form.recall());
     this.#run = run;
     this.#clear();
-    this.none.hidden = true;
+    this.intro.hidden = true;
     this.verdict.replaceChildren(verdict(run));
-    this.say("live.asked");
-    const while_ = (listener) => () => run === this.#run && listener();
-    run.addEventListener("step", while_(() => this.steps.add()));
-    run.addEventListener("explained", while_(() => this.#evidence()));
-    run.addEventListener("result", while_(() => this.#result()));
-    run.addEventListener("over", while_(() => this.#over()));
+    this.say("live.searching");
+    const ifCurrent = (listener) => () => run === this.#run && listener();
+    run.addEventListener("step", ifCurrent(() => this.steps.add()));
+    run.addEventListener("explained", ifCurrent(() => this.#evidence()));
+    run.addEventListener("result", ifCurrent(() => this.#result()));
+    run.addEventListener("over", ifCurrent(() => this.#over()));
     run.run();
   }
 
@@ -59,8 +59,8 @@ export class RecallPane {
     if (this.#run) this.#evidence();
   }
 
-  // What stands where nothing has been asked: what this is, and questions to begin with.
-  #beginning() {
+  // The introduction with sample questions, shown before the first recall.
+  #introduction() {
     const ask = (name) => {
       this.form.question.value = word(name);
       this.ask();
@@ -69,18 +69,18 @@ export class RecallPane {
     return element("div", { class: "empty" }, element("p", { word: "recall.empty" }), element("ul", { class: "samples", label: "samples" }, samples));
   }
 
-  // The evidence in the order in which it is shown.
-  #chosen() {
+  // Return the evidence in display order.
+  #evidenceMessages() {
     if (!this.#run?.result) return [];
     const { quoted, near } = this.#run.evidence;
     return [...quoted, ...near].map(({ message }) => message);
   }
 
   #clear() {
-    for (const part of [this.verdict, this.answer, this.found]) part.replaceChildren();
+    for (const part of [this.verdict, this.answer, this.evidence]) part.replaceChildren();
     this.steps.of(this.#run);
-    this.keep.hidden = true;
-    this.point([]);
+    this.exportBar.hidden = true;
+    this.highlight([]);
   }
 
   #result() {
@@ -88,12 +88,12 @@ export class RecallPane {
     this.verdict.replaceChildren(verdict(run));
     this.answer.replaceChildren(memoryView(run.result, { show: this.show }));
     this.#evidence();
-    this.point(this.#chosen());
+    this.highlight(this.#evidenceMessages());
     this.say(`verdict.${(run.result.verdict ?? "").replace("VERDICT_", "").toLowerCase()}`);
   }
 
   #evidence() {
-    this.found.replaceChildren(evidenceList(this.#run, { show: this.show }) ?? "");
+    this.evidence.replaceChildren(evidenceList(this.#run, { show: this.show }) ?? "");
   }
 
   #over() {
@@ -104,13 +104,13 @@ export class RecallPane {
       this.#evidence();
     }
     this.steps.over();
-    this.keep.hidden = false;
+    this.exportBar.hidden = false;
   }
 
   #exporting() {
-    const words = element("input", { type: "checkbox", id: "with-words", checked: true });
-    const label = element("label", {}, words, element("span", { word: "export.words" }));
-    const go = button("export", async () => save(await reportOf(this.#run, { withWords: words.checked })), { id: "export" });
+    const includeContent = element("input", { type: "checkbox", id: "include-content", checked: true });
+    const label = element("label", {}, includeContent, element("span", { word: "export.content" }));
+    const go = button("export", async () => save(await reportOf(this.#run, { includeContent: includeContent.checked })), { id: "export" });
     return element("div", { class: "keep", hidden: true }, go, label);
   }
 }

@@ -1,16 +1,15 @@
-// One recall, from its question to its result, and what the scores behind it are made of: for each HybridSearch among
-// its steps, the same search is asked once more with its explanation.
-import { MOST_IDS, getMessages, searchHybrid, streamRecall } from "./contract.js";
+// Runs a recall. Each hybrid search of the recall is repeated with `explain`, to get the components of the scores.
+import { MAX_IDS, getMessages, searchHybrid, streamRecall } from "./contract.js";
 
 const ROLES = { user: "ROLE_USER", assistant: "ROLE_ASSISTANT", system: "ROLE_SYSTEM", tool: "ROLE_TOOL" };
 
 export class RecallRun extends EventTarget {
   #aborting = new AbortController();
-  #messages = new Map(); // by their ids
+  #messages = new Map(); // by id
 
   constructor(user, recall) {
     super();
-    Object.assign(this, { user, recall, steps: [], found: new Map(), result: null, error: null, tookMs: 0 });
+    Object.assign(this, { user, recall, steps: [], explained: new Map(), result: null, error: null, tookMs: 0 });
   }
 
   stop() {
@@ -35,9 +34,9 @@ export class RecallRun extends EventTarget {
     this.dispatchEvent(new Event("over"));
   }
 
-  // Return the messages of some ids that are there still, in their order.
+  // Return the messages with the given ids that still exist, in the order of the ids.
   async messages(ids) {
-    const absent = ids.filter((id) => !this.#messages.has(id)).slice(0, MOST_IDS);
+    const absent = ids.filter((id) => !this.#messages.has(id)).slice(0, MAX_IDS);
     if (absent.length) {
       const { items = [] } = await getMessages({ userId: this.user, messageIds: absent }, this.#aborting.signal);
       this.#keep(items);
@@ -49,17 +48,17 @@ export class RecallRun extends EventTarget {
     for (const message of messages) this.#messages.set(message.messageId, message);
   }
 
-  // What the scores are made of is shown beside a recall; where it cannot be had, the recall is shown without.
-  async #explain(asked) {
-    const { time_range: range, role, conversation_id: conversationId } = asked.filter ?? {};
+  // Get the components of the scores. If this fails, the recall is shown without them.
+  async #explain(step) {
+    const { time_range: range, role, conversation_id: conversationId } = step.filter ?? {};
     const filter = { timeRange: range, role: ROLES[role], conversationId };
-    const request = { userId: this.user, queryText: asked.query_text, topK: asked.top_k, filter, explain: true };
+    const request = { userId: this.user, queryText: step.query_text, topK: step.top_k, filter, explain: true };
     try {
       const { items = [] } = await searchHybrid(request, this.#aborting.signal);
       this.#keep(items.map(({ message }) => message));
       for (const item of items) {
-        const former = this.found.get(item.message.messageId);
-        if (!former || former.score < item.score) this.found.set(item.message.messageId, item);
+        const previous = this.explained.get(item.message.messageId);
+        if (!previous || previous.score < item.score) this.explained.set(item.message.messageId, item);
       }
       this.dispatchEvent(new Event("explained"));
     } catch (error) {
@@ -67,19 +66,19 @@ export class RecallRun extends EventTarget {
     }
   }
 
-  // The messages, best first: of the evidence those that the memory view quotes and those that are only near, and those
-  // that were left out; before there is a result, what has been found so far.
+  // Return the cited evidence, the other evidence, and the other results, each best first. Before the result, `near` has all
+  // results so far.
   get evidence() {
-    const best = [...this.found.values()].sort((one, other) => other.score - one.score);
+    const best = [...this.explained.values()].sort((a, b) => b.score - a.score);
     if (!this.result) return { quoted: [], near: best, others: [] };
     const cited = citedBy(this.result);
-    const chosen = (this.result.evidence ?? []).map(({ message, score }) => ({
-      ...this.found.get(message.messageId), message, recallScore: score,
+    const evidence = (this.result.evidence ?? []).map(({ message, score }) => ({
+      ...this.explained.get(message.messageId), message, recallScore: score,
     }));
-    const ids = new Set(chosen.map(({ message }) => message.messageId));
+    const ids = new Set(evidence.map(({ message }) => message.messageId));
     return {
-      quoted: chosen.filter(({ message }) => cited.has(message.messageId)),
-      near: chosen.filter(({ message }) => !cited.has(message.messageId)),
+      quoted: evidence.filter(({ message }) => cited.has(message.messageId)),
+      near: evidence.filter(({ message }) => !cited.has(message.messageId)),
       others: best.filter(({ message }) => !ids.has(message.messageId)),
     };
   }

@@ -1,20 +1,20 @@
-// A recall as a file for a report of a bug: the question, each step, the result, the scores, the state of the server.
+// Exports a recall as a JSON file for a bug report.
 import { indexStatus, serverInfo } from "./contract.js";
 
-const SAID = new Set([
+const CONTENT_FIELDS = new Set([
   "content", "text", "quote", "question", "query_text", "thought", "observation", "name", "notes", "userId",
 ]);
 
-export async function reportOf(run, { withWords }) {
+export async function reportOf(run, { includeContent }) {
   const [server, status] = await Promise.all([serverInfo(), indexStatus({ userId: run.user })].map(orError));
   const { readLoad: _, caller: __, ...described } = server;
   const whole = {
-    format: "nomemory-recall", version: 1, exported: new Date().toISOString(), withWords,
+    format: "nomemory-recall", version: 1, exported: new Date().toISOString(), includeContent,
     server: described, status, userId: run.user, request: run.recall, tookMs: Math.round(run.tookMs), steps: run.steps,
     result: run.result, error: run.error && { code: run.error.code, reason: run.error.reason },
-    scores: [...run.found.values()].map(({ message, score, explanation }) => ({ messageId: message.messageId, score, explanation })),
+    scores: [...run.explained.values()].map(({ message, score, explanation }) => ({ messageId: message.messageId, score, explanation })),
   };
-  return withWords ? whole : { ...withoutWords(whole), server: described, status, userId: "" };
+  return includeContent ? whole : { ...withoutContent(whole), server: described, status, userId: "" };
 }
 
 export function save(report) {
@@ -26,14 +26,14 @@ export function save(report) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-const orError = (asked) => asked.catch((error) => ({ error: error.reason ?? "unknown" }));
+const orError = (call) => call.catch((error) => ({ error: error.reason ?? "unknown" }));
 
-// Ids, times, figures and places stay; whatever somebody has said becomes its length.
-function withoutWords(value, name = "") {
-  if (typeof value === "string") return SAID.has(name) ? `‹${Array.from(value).length}›` : value;
-  if (Array.isArray(value)) return value.map((one) => withoutWords(one, name));
+// Replace each text with its length. Ids, times and numbers remain.
+function withoutContent(value, name = "") {
+  if (typeof value === "string") return CONTENT_FIELDS.has(name) ? `‹${Array.from(value).length}›` : value;
+  if (Array.isArray(value)) return value.map((item) => withoutContent(item, name));
   if (value === null || typeof value !== "object") return value;
-  const kept = Object.entries(value).filter(([key]) => key !== "metadata");
-  const named = (key) => (key === "name" && "value" in value ? "" : key); // the name of a component
-  return Object.fromEntries(kept.map(([key, one]) => [key, withoutWords(one, named(key))]));
+  const entries = Object.entries(value).filter(([key]) => key !== "metadata");
+  const named = (key) => (key === "name" && "value" in value ? "" : key); // names of score components remain
+  return Object.fromEntries(entries.map(([key, item]) => [key, withoutContent(item, named(key))]));
 }

@@ -1,6 +1,6 @@
-// A score as a bar of its components: what adds to it stands right of nought, what takes away from it left.
+// A score as a stacked bar of its components: positive components to the right of zero, negative ones to the left.
 import { element } from "./element.js";
-import { word } from "./language.js";
+import { word } from "./i18n.js";
 
 export const COMPONENTS = [
   "meaning", "words", "speaker", "concrete", "dates", "occasion", "answers", "asks", "around", "conversation",
@@ -9,11 +9,11 @@ export const COMPONENTS = [
 
 const figure = (value) => value.toFixed(2);
 
-// Return what all bars have in common: how far they reach to both sides.
+// Return the common scale of all bars: the maximum length on both sides of zero.
 export function scaleOf(items) {
   const parts = items.map((item) => item.explanation?.components ?? []);
-  const most = (sign) => Math.max(0, ...parts.map((part) => sum(part.map(({ value = 0 }) => Math.max(0, sign * value)))));
-  return { above: most(1) || 1, below: most(-1) };
+  const maxSum = (sign) => Math.max(0, ...parts.map((part) => sum(part.map(({ value = 0 }) => Math.max(0, sign * value)))));
+  return { above: maxSum(1) || 1, below: maxSum(-1) };
 }
 
 export function scoreBar(item, { above, below }) {
@@ -29,7 +29,7 @@ export function scoreBar(item, { above, below }) {
       piece.style.width = `${(Math.abs(value) / (sign > 0 ? above : below)) * 100}%`;
       piece.title = `${word(`component.${name}`)} ${figure(value)}: ${word(`about.${name}`)}`;
       const text = word(`component.${name}`);
-      piece.append(element("span", { class: room(text), text })); // seen where there is room for it
+      piece.append(element("span", { class: sizeClass(text), text })); // visible if the piece is wide enough
       row.append(piece);
     }
     return row;
@@ -38,10 +38,10 @@ export function scoreBar(item, { above, below }) {
   return bar;
 }
 
-// How much room a name needs, by its letters.
-const room = (name) => (name.length <= 3 ? "short" : name.length <= 8 ? "middling" : "long");
+// Return a CSS class for the width of a name.
+const sizeClass = (name) => (name.length <= 3 ? "short" : name.length <= 8 ? "middling" : "long");
 
-// Return the colours that are used, by their names; opened, what each of them stands for.
+// Return a legend of the components. If opened, it explains them.
 export function legend(items) {
   const used = new Set(items.flatMap((item) => (item.explanation?.components ?? []).map(({ name }) => name)));
   const names = COMPONENTS.filter((name) => used.has(name));
@@ -64,8 +64,8 @@ export function figures(item) {
 }
 
 function sorted(components) {
-  const place = ({ name }) => (COMPONENTS.includes(name) ? COMPONENTS.indexOf(name) : COMPONENTS.length);
-  return components.filter(({ value }) => value).sort((one, other) => place(one) - place(other));
+  const order = ({ name }) => (COMPONENTS.includes(name) ? COMPONENTS.indexOf(name) : COMPONENTS.length);
+  return components.filter(({ value }) => value).sort((a, b) => order(a) - order(b));
 }
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);

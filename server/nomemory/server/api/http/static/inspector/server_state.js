@@ -1,20 +1,20 @@
-// The state of the server: log, indexes, backlog, dead letters, embedder, faults, and what the server is.
+// The pane with the status of the message log, the indexes, the embedder and the server.
 import { getMessages, indexStatus, serverInfo } from "./contract.js";
 import { element } from "./element.js";
 import { failure } from "./verdict.js";
 
-const AGAIN_MS = 4000;
+const REFRESH_MS = 4000;
 
 export class ServerState {
   #user = "";
   #timer = 0;
-  #said = "";
+  #lastStatus = "";
 
   constructor(pane, { show, failed }) {
     Object.assign(this, { pane, show, failed });
     this.whole = element("input", { type: "checkbox", id: "whole", on: { change: () => this.#load() } });
     this.cards = element("div", { class: "cards" });
-    const choice = element("label", { class: "choice" }, this.whole, element("span", { word: "state.whole" }));
+    const choice = element("label", { class: "choice" }, this.whole, element("span", { word: "state.all_users" }));
     pane.append(element("div", { class: "head" }, element("h2", { class: "unseen", word: "state" }), choice), this.cards);
   }
 
@@ -23,10 +23,10 @@ export class ServerState {
     this.whole.checked = !user;
   }
 
-  // Look again and again while the pane is seen.
-  watch(isSeen) {
+  // Refresh periodically while the pane is visible.
+  watch(isVisible) {
     clearTimeout(this.#timer);
-    if (isSeen) this.#load();
+    if (isVisible) this.#load();
   }
 
   async #load() {
@@ -36,25 +36,25 @@ export class ServerState {
       const [status, info] = await Promise.all([indexStatus({ userId }), serverInfo()]);
       this.#draw(status, info);
     } catch (error) {
-      this.#said = "";
+      this.#lastStatus = "";
       this.cards.replaceChildren(failure(error));
       this.failed(error, { isShown: true });
       return;
     }
-    if (this.pane.checkVisibility()) this.#timer = setTimeout(() => this.#load(), AGAIN_MS);
+    if (this.pane.checkVisibility()) this.#timer = setTimeout(() => this.#load(), REFRESH_MS);
   }
 
   #draw(status, info) {
-    const said = JSON.stringify([status, { ...info, readLoad: undefined }]);
-    if (said === this.#said) return; // what somebody reads or has marked stays as it is
-    this.#said = said;
+    const current = JSON.stringify([status, { ...info, readLoad: undefined }]);
+    if (current === this.#lastStatus) return; // keep the DOM, with the user's selection
+    this.#lastStatus = current;
     const faults = status.faults ?? [];
     this.cards.replaceChildren(...[
       faultsCard(faults),
       logCard(status.log ?? {}),
       this.#indexCard("state.lexical", status.lexical),
       this.#indexCard("state.vector", status.vector, status.embedder),
-      status.nextVector && this.#indexCard("state.coming", status.nextVector, status.nextEmbedder),
+      status.nextVector && this.#indexCard("state.next_vector", status.nextVector, status.nextEmbedder),
       serverCard(info),
     ].filter(Boolean));
   }
@@ -64,7 +64,7 @@ export class ServerState {
     const state = index.error ? "bad" : pending ? "busy" : "good";
     const ids = index.deadLetterMessageIds ?? [];
     return card(name, state, [
-      [{ word: "state.behind" }, pending],
+      [{ word: "state.pending" }, pending],
       [{ word: "state.dead_letters" }, deadLetters],
       index.checkpoint && [{ word: "state.checkpoint" }, Number(index.checkpoint)],
       [{ word: "state.index" }, index.name ?? "–"],
@@ -88,9 +88,9 @@ const nameOf = (value = "", prefix = "") => value.replace(prefix, "").toLowerCas
 
 const ofKind = (kind) => (KINDS.has(kind) ? { word: `fault.${kind.toLowerCase()}` } : { text: kind });
 
-// What is at fault, in the page's language; the details in the server's words.
+// Return the list of active faults: the translated kind, and the detail from the server.
 export function faultsCard(faults) {
-  if (!faults.length) return element("p", { class: "calm", word: "state.calm" });
+  if (!faults.length) return element("p", { class: "calm", word: "state.no_faults" });
   return element("ul", { class: "faults" }, faults.map((fault) => element("li", {},
     element("strong", {}, `${nameOf(fault.component, "COMPONENT_")}: `, element("span", ofKind((fault.kind ?? "").replace("FAULT_KIND_", "")))), element("p", { text: fault.detail ?? "", lang: "en" }))));
 }

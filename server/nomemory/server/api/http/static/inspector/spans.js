@@ -1,7 +1,7 @@
-// Text with stretches marked. The contract counts Unicode code points, and JavaScript does not.
+// Highlights spans of a text. Spans count Unicode code points, JavaScript strings UTF-16 code units.
 import { element } from "./element.js";
 
-// Return nodes: the text, its stretches in <mark>. `spans` count from `start`.
+// Return the nodes of a text with its spans in <mark>. `start` is the offset of the text in the content.
 export function marked(text, spans = [], start = 0) {
   const points = Array.from(text);
   const nodes = [];
@@ -18,7 +18,7 @@ export function marked(text, spans = [], start = 0) {
   return nodes;
 }
 
-// Return the beginning of a text: a row shows two lines, however long the message is.
+// Return the beginning of a text.
 export function beginning(text, chars = 400) {
   return text.length > chars ? text.slice(0, chars) : text;
 }

@@ -1,9 +1,9 @@
-// What a recall does, call by call. Each step can be looked at again: what was asked, what it brought, and what of that
-// was new. Arrow keys, Home and End go through them, and Escape leaves them.
+// The list of the steps of a recall. A selected step shows its arguments and results, and which results are new. Arrow keys,
+// Home and End select a step; Escape clears the selection.
 import { button, element } from "./element.js";
-import { word } from "./language.js";
+import { word } from "./i18n.js";
 import { firstWords, messageButton } from "./message.js";
-import { dayAndTime, lasted, milliseconds } from "./moment.js";
+import { dayAndTime, formatDuration, milliseconds } from "./dates.js";
 
 const PLAY_MS = 1500;
 const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
@@ -14,20 +14,20 @@ export class Steps {
   #at = -1;
   #timer = 0;
 
-  // `point(messages)` marks what the chosen step brought among the others, nothing: no step is chosen any more.
-  constructor({ show, point, say, failed }) {
-    Object.assign(this, { show, point, say, failed });
+  // `highlight(messages)` marks the results of the selected step; null: no step is selected.
+  constructor({ show, highlight, say, failed }) {
+    Object.assign(this, { show, highlight, say, failed });
     this.list = element("ol", { class: "steps", label: "steps", on: { keydown: (event) => this.#press(event) } });
-    this.place = element("output", { class: "dim" });
-    this.back = button("steps.back", () => this.#go(-1), { class: "quiet back" });
-    this.forth = button("steps.forth", () => this.#go(1), { class: "quiet forth" });
-    this.play = button("steps.play", () => (this.#timer ? this.#rest() : this.#play()), { class: "quiet play" });
-    this.player = element("div", { class: "player", role: "group", label: "steps", hidden: true }, this.place, this.back, this.forth, this.play);
+    this.position = element("output", { class: "dim" });
+    this.back = button("steps.previous", () => this.#go(-1), { class: "quiet back" });
+    this.forth = button("steps.next", () => this.#go(1), { class: "quiet forth" });
+    this.play = button("steps.play", () => (this.#timer ? this.#stop() : this.#play()), { class: "quiet play" });
+    this.player = element("div", { class: "player", role: "group", label: "steps", hidden: true }, this.position, this.back, this.forth, this.play);
     this.node = element("div", {}, this.player, this.list);
   }
 
   of(run) {
-    this.#rest();
+    this.#stop();
     this.#run = run;
     this.#rows = [];
     this.#at = -1;
@@ -35,47 +35,47 @@ export class Steps {
     this.player.hidden = true;
   }
 
-  // Show the step that has come last.
+  // Add the latest step.
   add() {
     const step = this.#run.steps.at(-1);
-    const place = this.#rows.length;
-    const row = stepRow(step, place, () => this.choose(this.#at === place ? -1 : place));
+    const index = this.#rows.length;
+    const row = stepRow(step, index, () => this.choose(this.#at === index ? -1 : index));
     this.#rows.push(row);
     this.list.append(row.node);
     if (step.tool === "neighbors") this.#nameAnchor(row, step.arguments ?? {});
-    if (step.tool) this.say("live.step", { step: place + 1, n: step.hits ?? 0 });
+    if (step.tool) this.say("live.step", { step: index + 1, n: step.hits ?? 0 });
   }
 
-  // Let the steps be played again.
+  // Show the player after the recall.
   over() {
     this.player.hidden = !this.#rows.length;
-    this.#tell();
+    this.#updatePlayer();
   }
 
-  async choose(place) {
-    const [run, former] = [this.#run, this.#rows[this.#at]];
-    if (former) this.#mark(former, false);
-    this.#at = place;
-    this.#tell();
-    const row = this.#rows[place];
-    if (!row) return this.point(null);
+  async choose(index) {
+    const [run, previous] = [this.#run, this.#rows[this.#at]];
+    if (previous) this.#mark(previous, false);
+    this.#at = index;
+    this.#updatePlayer();
+    const row = this.#rows[index];
+    if (!row) return this.highlight(null);
     this.#mark(row, true);
-    const step = run.steps[place];
-    const before = new Set(run.steps.slice(0, place).flatMap(({ messageIds = [] }) => messageIds));
+    const step = run.steps[index];
+    const before = new Set(run.steps.slice(0, index).flatMap(({ messageIds = [] }) => messageIds));
     row.details.replaceChildren(details(step));
     try {
       const messages = await run.messages(step.messageIds ?? []);
-      if (run !== this.#run || place !== this.#at) return undefined;
-      row.details.append(found(messages, before, this.show));
-      this.say("live.step", { step: place + 1, n: step.hits ?? 0 });
-      return this.point(messages);
+      if (run !== this.#run || index !== this.#at) return undefined;
+      row.details.append(resultList(messages, before, this.show));
+      this.say("live.step", { step: index + 1, n: step.hits ?? 0 });
+      return this.highlight(messages);
     } catch (error) {
       return error.name === "AbortError" ? undefined : this.failed(error);
     }
   }
 
   refresh() {
-    this.#tell();
+    this.#updatePlayer();
   }
 
   #mark({ head, details: shown }, isChosen) {
@@ -85,15 +85,15 @@ export class Steps {
     shown.hidden = !isChosen;
   }
 
-  #tell() {
+  #updatePlayer() {
     const args = { n: this.#at + 1, all: this.#rows.length };
-    this.place.textContent = this.#at < 0 ? word("steps.all", { n: this.#rows.length }) : word("steps.at", args);
+    this.position.textContent = this.#at < 0 ? word("steps.all", { n: this.#rows.length }) : word("steps.at", args);
     this.back.disabled = this.#at <= 0;
     this.forth.disabled = this.#at >= this.#rows.length - 1;
   }
 
   #go(by) {
-    this.#rest();
+    this.#stop();
     this.choose(Math.min(this.#rows.length - 1, Math.max(0, this.#at + by)));
   }
 
@@ -104,12 +104,12 @@ export class Steps {
     const next = () => {
       this.choose(this.#at + 1);
       this.#timer = this.#at < this.#rows.length - 1 ? setTimeout(next, PLAY_MS) : 0;
-      if (!this.#timer) this.#rest();
+      if (!this.#timer) this.#stop();
     };
     next();
   }
 
-  #rest() {
+  #stop() {
     clearTimeout(this.#timer);
     this.#timer = 0;
     this.play.setAttribute("aria-pressed", false);
@@ -121,14 +121,14 @@ export class Steps {
     if (event.key === "Escape") this.choose(-1);
     else if (event.key in KEYS) {
       const to = Math.min(this.#rows.length - 1, Math.max(0, from + KEYS[event.key]));
-      this.#rest();
+      this.#stop();
       this.choose(to);
       this.#rows[to].head.focus();
     } else return;
     event.preventDefault();
   }
 
-  // Speak of a neighbourhood by the first words of the message in its middle.
+  // Describe a call of `neighbors` by the first words of its anchor.
   async #nameAnchor({ about }, { message_id: id }) {
     if (!id) return;
     try {
@@ -140,48 +140,48 @@ export class Steps {
   }
 }
 
-function stepRow(step, place, chosen) {
+function stepRow(step, index, onClick) {
   const tool = step.tool || "none";
-  const asked = step.arguments ?? {};
-  const about = element("q", { text: asked.query_text ?? "" });
-  const id = `step-${place}`;
-  const head = element("button", { type: "button", class: "step", "aria-expanded": "false", "aria-controls": id, on: { click: chosen } },
+  const args = step.arguments ?? {};
+  const about = element("q", { text: args.query_text ?? "" });
+  const id = `step-${index}`;
+  const head = element("button", { type: "button", class: "step", "aria-expanded": "false", "aria-controls": id, on: { click: onClick } },
     element("span", { class: `tool t-${tool}`, word: `tool.${tool}` }),
-    (asked.query_text || asked.message_id) && about,
+    (args.query_text || args.message_id) && about,
     element("span", { class: "why", ...outcome(step) }),
-    step.tool && element("span", { class: "took", text: lasted(milliseconds(step.elapsed)) }),
+    step.tool && element("span", { class: "took", text: formatDuration(milliseconds(step.elapsed)) }),
   );
   const shown = element("div", { class: "played", id, hidden: true });
   const node = element("li", {}, head, shown);
-  node.style.setProperty("--place", place + 1);
+  node.style.setProperty("--place", index + 1);
   return { node, head, about, details: shown };
 }
 
-// What came of a step, in the page's language: its figures say it.
+// Return the summary of a step.
 function outcome({ tool, hits = 0 }) {
   if (tool || !hits) return tool ? { word: "step.hits", args: { n: hits } } : { word: "step.decided" };
   return { word: "step.reads", args: { n: hits } };
 }
 
 function details(step) {
-  const asked = step.arguments ?? {};
-  const { since, until } = { ...asked.filter?.time_range, ...asked.time_range };
-  const role = asked.role ?? asked.filter?.role ?? "any";
-  const most = asked.top_k ?? asked.page_size;
-  const known = [
-    [{ word: "step.round" }, { text: step.iteration ?? 1 }],
-    asked.query_text && [{ word: "step.asked" }, { text: asked.query_text }],
+  const args = step.arguments ?? {};
+  const { since, until } = { ...args.filter?.time_range, ...args.time_range };
+  const role = args.role ?? args.filter?.role ?? "any";
+  const limit = args.top_k ?? args.page_size;
+  const entries = [
+    [{ word: "step.iteration" }, { text: step.iteration ?? 1 }],
+    args.query_text && [{ word: "step.query" }, { text: args.query_text }],
     since && [{ word: "step.since" }, { text: dayAndTime(since) }],
     until && [{ word: "step.until" }, { text: dayAndTime(until) }],
     role !== "any" && [{ word: "step.role" }, { word: `role.${role}` }],
-    most && [{ word: "step.most" }, { text: most }],
-    step.thought && [{ word: "step.thought" }, { text: step.thought, lang: "en" }],
-    step.observation && !step.hits && [{ word: "step.observation" }, { text: step.observation, lang: "en" }],
+    limit && [{ word: "step.limit" }, { text: limit }],
+    step.thought && [{ word: "step.reason" }, { text: step.thought, lang: "en" }],
+    step.observation && !step.hits && [{ word: "step.result" }, { text: step.observation, lang: "en" }],
   ].filter(Boolean);
-  return element("dl", {}, known.map(([term, value]) => [element("dt", term), element("dd", value)]));
+  return element("dl", {}, entries.map(([term, value]) => [element("dt", term), element("dd", value)]));
 }
 
-function found(messages, before, show) {
+function resultList(messages, before, show) {
   return element("ol", { class: "brought" }, messages.map((message) =>
     element("li", { class: before.has(message.messageId) ? "known" : "" },
       messageButton(message, { show, chars: 120, isBrief: true }),

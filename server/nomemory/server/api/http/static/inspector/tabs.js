@@ -1,7 +1,7 @@
-// The panes by their tabs. Where there is room, the talk stands beside whichever is chosen.
+// The tabs. On wide screens, the messages are always visible next to the selected pane.
 import { byId, element } from "./element.js";
 
-const NAMES = ["talk", "recall", "compare", "state"];
+const NAMES = ["messages", "recall", "compare", "state"];
 
 export class Tabs {
   constructor({ chosen }) {
@@ -17,24 +17,24 @@ export class Tabs {
   choose(name) {
     this.current = name;
     document.body.dataset.pane = name;
-    this.tabs.forEach((tab, place) => {
-      const isIt = NAMES[place] === name;
-      tab.setAttribute("aria-selected", isIt);
-      tab.tabIndex = isIt ? 0 : -1;
+    this.tabs.forEach((tab, index) => {
+      const isSelected = NAMES[index] === name;
+      tab.setAttribute("aria-selected", isSelected);
+      tab.tabIndex = isSelected ? 0 : -1;
     });
     this.chosen(name);
   }
 
-  // Show the talk where it is not seen already.
-  showTalk() {
-    if (!byId("talk").checkVisibility()) this.choose("talk");
+  // Show the messages if they are not visible.
+  showMessages() {
+    if (!byId("messages").checkVisibility()) this.choose("messages");
   }
 
   #press(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
-    const seen = this.tabs.filter((tab) => tab.checkVisibility());
-    const to = seen[(seen.indexOf(document.activeElement) + step + seen.length) % seen.length];
+    const visible = this.tabs.filter((tab) => tab.checkVisibility());
+    const to = visible[(visible.indexOf(document.activeElement) + step + visible.length) % visible.length];
     to.focus();
     to.click();
     event.preventDefault();

@@ -1,13 +1,13 @@
-// Light, dark, or as the system has it.
-const KEPT_AS = "nomemory-theme";
+// The theme: light, dark, or that of the system.
+const STORAGE_KEY = "nomemory-theme";
 const THEMES = ["system", "light", "dark"];
 
-export const theme = () => (THEMES.includes(localStorage.getItem(KEPT_AS)) ? localStorage.getItem(KEPT_AS) : "system");
+export const theme = () => (THEMES.includes(localStorage.getItem(STORAGE_KEY)) ? localStorage.getItem(STORAGE_KEY) : "system");
 
-export function wear(chosen) {
-  localStorage.setItem(KEPT_AS, chosen);
+export function setTheme(chosen) {
+  localStorage.setItem(STORAGE_KEY, chosen);
   if (chosen === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = chosen;
 }
 
-export const next = () => THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+export const nextTheme = () => THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];

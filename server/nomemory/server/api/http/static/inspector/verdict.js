@@ -1,10 +1,10 @@
-// What came of a recall: how likely it is an answer, what it rests on, and what the server notes, in the page's language.
+// The verdict of a recall with its sufficiency, its limits and its notes.
 import { element } from "./element.js";
-import { lasted } from "./moment.js";
+import { formatDuration } from "./dates.js";
 
-// What a verdict or the meter says already.
-const SAID = new Set(["sufficiency_estimated", "indexing_pending", "conflict"]);
-const SPENT = { STOP_REASON_ITERATIONS: "iterations", STOP_REASON_TOOL_CALLS: "calls", STOP_REASON_DEADLINE: "deadline" };
+// Notes that repeat the verdict or the meter.
+const REDUNDANT = new Set(["sufficiency_estimated", "indexing_pending", "conflict"]);
+const LIMIT_REACHED = { STOP_REASON_ITERATIONS: "iterations", STOP_REASON_TOOL_CALLS: "calls", STOP_REASON_DEADLINE: "deadline" };
 
 export function verdict(run) {
   if (run.error) return failure(run.error);
@@ -13,14 +13,14 @@ export function verdict(run) {
   }
   const { limits = {} } = run.result;
   const kind = (run.result.verdict ?? "").replace("VERDICT_", "").toLowerCase();
-  const spent = SPENT[limits.stopReason];
+  const limit = LIMIT_REACHED[limits.stopReason];
   const facts = [
     { word: "verdict.considered", args: { n: limits.messagesConsidered ?? 0 } },
     { word: "verdict.calls", args: { n: limits.toolCalls ?? 0 } },
-    { text: lasted(run.tookMs) },
+    { text: formatDuration(run.tookMs) },
     limits.skill && { text: limits.skill },
-    spent && { word: `verdict.spent.${spent}` },
-    limits.indexLagging && { word: "verdict.behind" },
+    limit && { word: `verdict.limit.${limit}` },
+    limits.indexLagging && { word: "verdict.lagging" },
     limits.widened && { word: "verdict.widened" },
     limits.truncated && { word: "verdict.truncated" },
   ].filter(Boolean);
@@ -33,7 +33,7 @@ export function verdict(run) {
   );
 }
 
-// Show how likely it is that this answers, and from where on that is enough. No estimate is certain.
+// Show the sufficiency and its threshold. It is limited to 1 to 99 percent, because an estimate is never certain.
 function likelihood({ sufficiency, sufficiencyThreshold: threshold }) {
   const n = Math.min(99, Math.max(1, Math.round(sufficiency * 100)));
   const gauge = element("div", { class: "gauge", role: "meter", label: "verdict.meter", "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": n },
@@ -41,7 +41,7 @@ function likelihood({ sufficiency, sufficiencyThreshold: threshold }) {
   gauge.firstChild.style.width = `${n}%`;
   if (threshold !== undefined) gauge.lastChild.style.left = `${threshold * 100}%`;
   return element("div", { class: "likely" },
-    element("span", { word: "verdict.likely", args: { n } }), gauge,
+    element("span", { word: "verdict.sufficiency", args: { n } }), gauge,
     threshold !== undefined && element("span", { class: "dim", word: "verdict.threshold", args: { n: Math.round(threshold * 100) } }));
 }
 
@@ -50,10 +50,10 @@ function notes({ notes: list = [] }) {
   return shown.length > 0 && element("ul", { class: "notes" }, shown);
 }
 
-// A skill's own entries are named as the server names them; a note that this page does not know stands in the server's words.
+// Translate a note. The text of an unknown note and the part of a skill come from the server.
 function note({ code = "", count = 0, text = "" }) {
   const name = code.replace("NOTE_CODE_", "").toLowerCase();
-  if (SAID.has(name)) return null;
+  if (REDUNDANT.has(name)) return null;
   if (!KNOWN.has(name)) return element("li", { text, lang: "en" });
   return element("li", {}, element("span", { word: `note.${name}`, args: { n: count }, title: text }),
     name === "skill_ignored" && element("span", { text, lang: "en" }));

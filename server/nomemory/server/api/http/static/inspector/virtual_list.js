@@ -1,7 +1,7 @@
-// A list of any length, of which only the rows that are seen exist. Rows have one height. Arrow keys, Page, Home and End
-// move through it; Enter opens a row.
-const BEYOND = 8; // rows above and below what is seen
-const TALLEST = 8_000_000; // pixels; browsers draw nothing right beyond some thirty million
+// A list that creates only the visible rows. All rows have the same height. Arrow keys, Page Up, Page Down, Home and End move
+// the selection; Enter opens a row.
+const OVERSCAN = 8; // rows above and below the visible ones
+const MAX_HEIGHT = 8_000_000; // pixels; browsers have rendering errors above about 30 million
 
 export class VirtualList {
   #box;
@@ -11,7 +11,7 @@ export class VirtualList {
   #count = 0;
   #drawing = 0;
 
-  // `make()` returns an empty row, `fill(row, index)` shows what is at an index; `need(from, to)` is told what is seen.
+  // `make()` returns an empty row, `fill(row, index)` fills it, `need(from, to)` is called with the visible range.
   constructor(box, { height, make, fill, need = () => {}, open = () => {} }) {
     this.#box = box;
     Object.assign(this, { height, make, fill, need, open, active: -1 });
@@ -39,7 +39,7 @@ export class VirtualList {
     this.refresh();
   }
 
-  // Show every row that is seen anew.
+  // Fill all visible rows again.
   refresh() {
     for (const [index, row] of this.#rows) this.#drop(index, row);
     this.draw();
@@ -66,20 +66,20 @@ export class VirtualList {
 
   activate(index) {
     if (index < 0 || index >= this.#count) return;
-    const former = this.#rows.get(this.active);
+    const previous = this.#rows.get(this.active);
     this.active = index;
     this.reveal(index);
-    if (former) this.#mark(former, false);
+    if (previous) this.#mark(previous, false);
     const row = this.#rows.get(index);
     if (row) this.#mark(row, true);
     this.draw();
   }
 
   get #extent() {
-    return Math.min(this.#count * this.height, TALLEST);
+    return Math.min(this.#count * this.height, MAX_HEIGHT);
   }
 
-  // How many pixels of the list a pixel of the scroll bar stands for: 1, but for very long lists.
+  // Pixels of the list per pixel of the scroll bar: 1, except for very long lists.
   get #ratio() {
     const view = this.#box.clientHeight;
     const moved = this.#extent - view;
@@ -93,17 +93,17 @@ export class VirtualList {
   #draw() {
     const [top, view] = [this.#top, this.#box.clientHeight];
     if (!view) return;
-    const first = Math.max(0, Math.floor(top / this.height) - BEYOND);
-    const last = Math.min(this.#count, Math.ceil((top + view) / this.height) + BEYOND);
+    const first = Math.max(0, Math.floor(top / this.height) - OVERSCAN);
+    const last = Math.min(this.#count, Math.ceil((top + view) / this.height) + OVERSCAN);
     for (const [index, row] of this.#rows) if (index < first || index >= last) this.#drop(index, row);
-    for (let index = first; index < last; index += 1) this.#place(index, top);
+    for (let index = first; index < last; index += 1) this.#placeRow(index, top);
     if (last > first) this.need(first, last);
   }
 
-  #place(index, top) {
+  #placeRow(index, top) {
     let row = this.#rows.get(index);
     if (!row) {
-      row = this.#spare.pop() ?? this.#made();
+      row = this.#spare.pop() ?? this.#newRow();
       this.#rows.set(index, row);
       row.hidden = false;
       row.id = `${this.#box.id}-${index}`;
@@ -116,7 +116,7 @@ export class VirtualList {
     row.style.transform = `translateY(${index * this.height - top + this.#box.scrollTop}px)`;
   }
 
-  #made() {
+  #newRow() {
     const row = this.make();
     row.setAttribute("role", "option");
     row.style.height = `${this.height}px`;

@@ -1,19 +1,19 @@
-// Search by words while they are typed: what was found, best first, with the matches marked.
-import { searchWords } from "./contract.js";
+// Lexical search as you type: the results, best first, with highlighted matches.
+import { searchLexical } from "./contract.js";
 import { element } from "./element.js";
-import { translate } from "./language.js";
-import { dayAndTime } from "./moment.js";
-import { name, roleOf } from "./message.js";
+import { translate } from "./i18n.js";
+import { dayAndTime } from "./dates.js";
+import { roleOf, showAuthor } from "./message.js";
 import { marked } from "./spans.js";
 import { VirtualList } from "./virtual_list.js";
 
 const PAGE = 50;
-const PAUSE_MS = 120; // between a key and the search that it starts
+const PAUSE_MS = 120; // delay between a key press and the search
 const HEIGHT = 76;
 
-export class WordSearch {
+export class LexicalSearch {
   #user = "";
-  #asked = "";
+  #query = "";
   #hits = [];
   #cursor = "";
   #searching = new AbortController();
@@ -25,9 +25,9 @@ export class WordSearch {
       type: "search", id: "words", autocomplete: "off", spellcheck: "false", label: "search.label", hint: "search.hint",
       "aria-controls": "hits",
     });
-    this.said = element("p", { class: "found", "aria-live": "polite" });
-    this.box = element("div", { id: "hits", label: "search.hits" });
-    this.node = element("div", { class: "hits", hidden: true }, this.said, this.box);
+    this.summary = element("p", { class: "found", "aria-live": "polite" });
+    this.box = element("div", { id: "hits", label: "search.label.results" });
+    this.node = element("div", { class: "hits", hidden: true }, this.summary, this.box);
     this.#list = new VirtualList(this.box, {
       height: HEIGHT,
       make: row,
@@ -66,10 +66,10 @@ export class WordSearch {
   #type() {
     clearTimeout(this.#timer);
     this.#searching.abort();
-    this.#asked = this.input.value.trim();
-    this.node.hidden = !this.#asked;
-    this.toggled(Boolean(this.#asked));
-    if (this.#asked && this.#user) this.#timer = setTimeout(() => this.#begin(), PAUSE_MS);
+    this.#query = this.input.value.trim();
+    this.node.hidden = !this.#query;
+    this.toggled(Boolean(this.#query));
+    if (this.#query && this.#user) this.#timer = setTimeout(() => this.#begin(), PAUSE_MS);
   }
 
   async #begin() {
@@ -90,24 +90,24 @@ export class WordSearch {
 
   async #load(cursor, take) {
     const { signal } = this.#searching;
-    const asked = { userId: this.#user, queryText: this.#asked, pageSize: PAGE, cursor, highlight: { snippetChars: 100 } };
+    const request = { userId: this.#user, queryText: this.#query, pageSize: PAGE, cursor, highlight: { snippetChars: 100 } };
     try {
-      const found = await searchWords(asked, signal);
+      const page = await searchLexical(request, signal);
       if (signal.aborted) return;
-      take((found.items ?? []).map((message, place) => ({ message, highlight: found.highlights[place] })));
-      this.#cursor = found.nextCursor ?? "";
+      take((page.items ?? []).map((message, index) => ({ message, highlight: page.highlights[index] })));
+      this.#cursor = page.nextCursor ?? "";
       this.#list.resize(this.#hits.length);
-      this.#say(found.indexLagging);
+      this.#say(page.indexLagging);
     } catch (error) {
       if (error.name !== "AbortError") this.failed(error);
     }
   }
 
   #say(isBehind) {
-    const many = this.#cursor ? "search.more" : "search.found";
-    this.said.dataset.word = isBehind ? "search.behind" : this.#hits.length ? many : "search.none";
-    this.said.dataset.args = JSON.stringify({ n: this.#hits.length });
-    translate(this.said);
+    const countKey = this.#cursor ? "search.more" : "search.results";
+    this.summary.dataset.word = isBehind ? "search.lagging" : this.#hits.length ? countKey : "search.none";
+    this.summary.dataset.args = JSON.stringify({ n: this.#hits.length });
+    translate(this.summary);
   }
 }
 
@@ -124,7 +124,7 @@ function row() {
 function fill(node, { message, highlight }) {
   node.className = `row hit ${roleOf(message)}${message.retractedBy ? " retracted" : ""}`;
   node.parts.when.textContent = dayAndTime(message.ts);
-  name(node.parts.who, message);
+  showAuthor(node.parts.who, message);
   translate(node.parts.who);
   const start = highlight.snippet?.start ?? 0;
   node.parts.text.replaceChildren(start ? "…" : "", ...marked(highlight.snippetText ?? "", highlight.spans, start));

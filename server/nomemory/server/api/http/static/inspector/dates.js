@@ -1,23 +1,23 @@
-// Times as people read them, in this machine's time zone, and how long things took.
-const made = new Map();
+// Formats dates, times and durations in the time zone of the browser.
+const formatters = new Map();
 
 function format(options) {
   const language = document.documentElement.lang || "en";
   const key = language + JSON.stringify(options);
-  if (!made.has(key)) made.set(key, new Intl.DateTimeFormat(language, options));
-  return made.get(key);
+  if (!formatters.has(key)) formatters.set(key, new Intl.DateTimeFormat(language, options));
+  return formatters.get(key);
 }
 
 export const day = (ts) => format({ year: "numeric", month: "short", day: "numeric" }).format(new Date(ts));
 export const time = (ts) => format({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(new Date(ts));
 export const month = (ts) => format({ year: "numeric", month: "short" }).format(new Date(ts));
 export const dayAndTime = (ts) => `${day(ts)} ${time(ts)}`;
-export const sameDay = (one, other) => new Date(one).toDateString() === new Date(other).toDateString();
+export const sameDay = (first, second) => new Date(first).toDateString() === new Date(second).toDateString();
 
-// `1.5s`, as the contract writes durations, in milliseconds.
+// Convert a protobuf duration such as `1.5s` to milliseconds.
 export const milliseconds = (duration) => Number.parseFloat(duration || "0") * 1000;
 
-export function lasted(ms) {
+export function formatDuration(ms) {
   if (ms < 1) return "<1 ms";
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

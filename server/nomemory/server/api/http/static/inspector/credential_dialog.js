@@ -1,8 +1,8 @@
-// Asks for a key or a token. It stays in this page's memory.
+// The dialog that asks for an API key or a token.
 import { credential } from "./credential.js";
 import { button, element } from "./element.js";
 
-export class Key {
+export class CredentialDialog {
   constructor({ changed }) {
     this.input = element("input", { type: "password", id: "credential", autocomplete: "off", label: "key.label" });
     const form = element("form", {}, this.input, element("button", { type: "submit", class: "go", word: "key.use" }));
