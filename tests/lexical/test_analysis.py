@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.analysis import WORD_MAX_CHARS, streams, terms, tokenise
+from nomemory.text.analysis import MAX_WORD_CHARS, streams, terms, tokenise
 from nomemory.text.normalisation import normalise
 from nomemory.text.stems import BASES
 from nomemory.text.stop_words import STOP_WORDS
@@ -92,7 +92,7 @@ def test_tokens(text: str, expected: list[str]) -> None:
 
 
 def test_a_long_word_is_split() -> None:
-    assert [len(text) for text in texts("x" * 150)] == [WORD_MAX_CHARS, WORD_MAX_CHARS, 150 - 2 * WORD_MAX_CHARS]
+    assert [len(text) for text in texts("x" * 150)] == [MAX_WORD_CHARS, MAX_WORD_CHARS, 150 - 2 * MAX_WORD_CHARS]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise, visible
 from nomemory.text.stems import stems
 from nomemory.text.stop_words import HALVES, STOP_WORDS
 
-WORD_MAX_CHARS = 64
+MAX_WORD_CHARS = 64
 """Longer words are split because some engines reject them."""
 
 _UNSPACED = (
@@ -30,13 +30,13 @@ _TRAILING = rf"[{COMBINING}\u3099\u309A{INVISIBLE}]"
 _SYLLABLE = r"[\u1100-\u115F][\u1160-\u11A7][\u11A8-\u11FF]?"
 _TOKEN = regex.compile(
     rf"((?:{_SYLLABLE}|[{_UNSPACED}--[{INVISIBLE}]]){_TRAILING}*+)"
-    rf"|((?:[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}{COMBINING}{INVISIBLE}]]{_TRAILING}*+){{1,{WORD_MAX_CHARS}}})"
+    rf"|((?:[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}{COMBINING}{INVISIBLE}]]{_TRAILING}*+){{1,{MAX_WORD_CHARS}}})"
     rf"|([^\s{COMBINING}{INVISIBLE}]{_TRAILING}*+)",
     regex.V1,
 )
 _RUN = regex.compile(
     rf"([{_UNSPACED}--[{INVISIBLE}]]+)"
-    rf"|([[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}{COMBINING}{INVISIBLE}]]{{1,{WORD_MAX_CHARS}}})"
+    rf"|([[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}{COMBINING}{INVISIBLE}]]{{1,{MAX_WORD_CHARS}}})"
     rf"|([^\s{COMBINING}{INVISIBLE}])",
     regex.V1,
 )

@@ -34,7 +34,7 @@ _MARKED: Final = re.compile(r"(?:^[ \t]*>[^\n]*(?:\n|\Z))+", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class QuotedSpan:
-    """A span of a message that is not in the sender's own words.
+    """A span of a message that quotes or forwards another author.
 
     Attributes:
         start: start offset, in code points.

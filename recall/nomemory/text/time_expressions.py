@@ -14,7 +14,7 @@ from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
 class Precision(Enum):
-    """How literally to apply a time range."""
+    """The precision of a time expression."""
 
     EXACT = "exact"
     """An exact date, week or month."""

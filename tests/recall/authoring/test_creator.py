@@ -83,7 +83,7 @@ def test_a_hostile_sentence_adds_no_steering(sentence: str) -> None:
     assert steered.defaults.window == timedelta(days=30)
     assert steered.defaults.role is Role.USER
     assert steered.defaults.top_k == 20
-    assert steered.unreadable == ()
+    assert steered.invalid_entries == ()
     assert steered.lexicon == steering("tea").lexicon
 
 

@@ -24,7 +24,7 @@ ENTRIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=60).m
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_read_without_an_error(skill: str, lexicon: str, question: str) -> None:
     steering = read_steering({"SKILL.md": skill, "references/lexicon.md": lexicon})
-    for item in steering.unreadable:
+    for item in steering.invalid_entries:
         text = lexicon if item.file == "references/lexicon.md" else skill
         assert 1 <= item.line <= text.count("\n") + 1
     assert len(steering.expansions(question + lexicon)) <= 16
@@ -61,6 +61,6 @@ def test_a_hostile_body_costs_little(body: str) -> None:
     steering = read_steering({"SKILL.md": body, "references/lexicon.md": body})
     steering.expansions("a1 客户的 x5 " * 400)
     assert time.process_time() - began < 5
-    assert len(steering.unreadable) <= 200
+    assert len(steering.invalid_entries) <= 200
     assert len(steering.notes) <= 9
     assert sum(map(len, steering.notes)) < 2_000

@@ -17,7 +17,7 @@ def read(*lines: str, heading: str = "## Defaults") -> Steering:
 
 def defaults(*lines: str, heading: str = "## Defaults") -> Defaults:
     steering = read(*lines, heading=heading)
-    assert steering.unreadable == ()
+    assert steering.invalid_entries == ()
     return steering.defaults
 
 
@@ -134,7 +134,7 @@ def test_the_longest_duration_is_accepted() -> None:
 )
 def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
     steering = read("Some prose.", line)
-    (one,) = steering.unreadable
+    (one,) = steering.invalid_entries
     assert (one.file, one.line) == ("SKILL.md", 3)
     assert why in one.why
     assert steering.notes == (f"`SKILL.md` line 3: {one.why}",)
@@ -144,7 +144,7 @@ def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
 def test_the_first_of_two_counts() -> None:
     steering = read("- role_default: user", "- role_default: any")
     assert steering.defaults.role is Role.USER
-    assert [item.line for item in steering.unreadable] == [3]
+    assert [item.line for item in steering.invalid_entries] == [3]
 
 
 def test_prose_about_defaults_sets_none() -> None:

@@ -27,7 +27,7 @@ def read(*lines: str) -> Steering:
 )
 def test_entries_are_read_however_they_are_written(line: str) -> None:
     steering = read("Prose.", line)
-    assert steering.unreadable == ()
+    assert steering.invalid_entries == ()
     assert steering.lexicon.aliases == {"客户": ("顾客", "甲方", "client")}
 
 
@@ -49,8 +49,8 @@ def test_a_lexicon_may_stand_in_a_file_of_its_own_as_well() -> None:
 )
 def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
     steering = read(line)
-    assert [item.line for item in steering.unreadable] == [2]
-    assert why in steering.unreadable[0].why
+    assert [item.line for item in steering.invalid_entries] == [2]
+    assert why in steering.invalid_entries[0].why
     assert steering.lexicon.aliases == {}
 
 
@@ -102,8 +102,8 @@ def test_a_lexicon_is_bounded_and_the_rest_is_said() -> None:
     steering = read(f"- x: {aliases}", *(f"- t{number}: u{number}" for number in range(3_000)))
     assert len(steering.lexicon.aliases) == MAX_ENTRIES
     assert len(steering.lexicon.aliases["x"]) == MAX_ALIASES
-    assert steering.unreadable_count == 1 + 3_000 + 1 - MAX_ENTRIES
-    assert len(steering.unreadable) == 200
+    assert steering.invalid_count == 1 + 3_000 + 1 - MAX_ENTRIES
+    assert len(steering.invalid_entries) == 200
     assert len(steering.notes) < 10
     assert steering.notes[-1].endswith("more entries of the skill are invalid")
 

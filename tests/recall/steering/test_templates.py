@@ -19,7 +19,7 @@ def read(*lines: str) -> Steering:
 
 def template(*lines: str) -> Template:
     steering = read(*lines)
-    assert steering.unreadable == ()
+    assert steering.invalid_entries == ()
     (one,) = steering.templates
     return one
 
@@ -70,8 +70,8 @@ def test_templates_are_read_however_they_are_written(lines: tuple[str, ...]) -> 
 )
 def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
     steering = read("### profile", line)
-    assert [(item.file, item.line) for item in steering.unreadable] == [("SKILL.md", 3)]
-    assert why in steering.unreadable[0].why
+    assert [(item.file, item.line) for item in steering.invalid_entries] == [("SKILL.md", 3)]
+    assert why in steering.invalid_entries[0].why
 
 
 def test_a_heading_with_nothing_but_prose_is_no_template() -> None:
@@ -83,7 +83,7 @@ def test_a_heading_with_nothing_but_prose_is_no_template() -> None:
 def test_the_number_of_rewrites_is_limited() -> None:
     steering = read("### profile", *(f"- rewrite: {number}" for number in range(9)))
     assert len(steering.templates[0].rewrites) == 4
-    assert steering.unreadable_count == 5
+    assert steering.invalid_count == 5
 
 
 def test_a_rewrite_is_filled_in_once() -> None:

@@ -104,7 +104,7 @@ def _check_structure(texts: Mapping[str, str]) -> Iterator[Finding]:
     text = texts.get(SKILL_FILE, "")
     for key in _ignored_keys(text):
         yield Finding(SKILL_FILE, _line_of(key, text), Rule.FRONTMATTER_KEY, f"`{key}` is ignored")
-    for item in read_steering(texts).unreadable:
+    for item in read_steering(texts).invalid_entries:
         yield Finding(item.file, item.line, Rule.UNREADABLE, item.why)
     by_kind = {section.kind: section for section in sections(text) if section.kind}
     scenario, evidence = by_kind.get(SectionKind.SCENARIO), by_kind.get(SectionKind.EVIDENCE_CONTRACT)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-EVIDENCE_MESSAGES_MAX: Final = 50
+MAX_EVIDENCE_MESSAGES: Final = 50
 """Maximum evidence messages that a request may ask for."""
 
 
@@ -61,13 +61,13 @@ class Budget:
     ) -> Budget:
         """Return a budget with lower limits from a request; 0 keeps a limit.
 
-        `evidence_messages` may also be raised, up to `EVIDENCE_MESSAGES_MAX`.
+        `evidence_messages` may also be raised, up to `MAX_EVIDENCE_MESSAGES`.
         """
         return replace(
             self,
             iterations=min(iterations or self.iterations, self.iterations),
             tool_calls=min(tool_calls or self.tool_calls, self.tool_calls),
-            evidence_messages=min(evidence_messages or self.evidence_messages, EVIDENCE_MESSAGES_MAX),
+            evidence_messages=min(evidence_messages or self.evidence_messages, MAX_EVIDENCE_MESSAGES),
             deadline_s=min(deadline_s or self.deadline_s, self.deadline_s),
             answer_s=min(answer_s or self.answer_s, self.answer_s),
         )

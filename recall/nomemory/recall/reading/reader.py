@@ -132,9 +132,7 @@ class Reader:
             except BadAnswerError as error:
                 self._invalid_answers += 1
                 if self._invalid_answers >= _MAX_INVALID_ANSWERS:
-                    raise ReaderFailedError(
-                        f"the model gave {self._invalid_answers} answers that cannot be used"
-                    ) from None
+                    raise ReaderFailedError(f"the model returned {self._invalid_answers} invalid answers") from None
                 prompt = _with_outcome(exchange, refusal_text(str(error), lookups))
             else:
                 return exchange, answer

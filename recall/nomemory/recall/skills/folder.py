@@ -10,8 +10,8 @@ from typing import Final
 from nomemory.recall.errors import RecallError
 
 SKILL_FILE: Final = "SKILL.md"
-_FILE_BYTES_MAX = 64 * 1024
-_REFERENCES_MAX = 16
+_MAX_FILE_BYTES = 64 * 1024
+_MAX_REFERENCES = 16
 _TEXTS = {"references": frozenset({".md", ".txt", ".json", ".yaml", ".yml"}), "scripts": frozenset({".md"})}
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 
@@ -65,7 +65,9 @@ class SkillFolder:
         self._path = path
         self._root = _resolved(path)
         if not self._root.is_relative_to(_resolved(library)):
-            raise SkillInvalidError("its folder is a link to a location outside the skills folder", SkillFault.FOLDER)
+            raise SkillInvalidError(
+                "the skill's folder is a link to a location outside the skills folder", SkillFault.FOLDER
+            )
 
     def fingerprint(self) -> Fingerprint:
         """Return a value that changes with the files, without reading them."""
@@ -85,8 +87,8 @@ class SkillFolder:
 
     def _names(self) -> list[str]:
         names = sorted(self._listed())
-        if len(names) > _REFERENCES_MAX:
-            raise SkillInvalidError(f"it has more than {_REFERENCES_MAX} reference files", SkillFault.FOLDER)
+        if len(names) > _MAX_REFERENCES:
+            raise SkillInvalidError(f"more than {_MAX_REFERENCES} reference files", SkillFault.FOLDER)
         return names
 
     def _listed(self) -> Iterator[str]:
@@ -98,9 +100,9 @@ class SkillFolder:
 
     def _text(self, name: str) -> str:
         with self._file(name).open("rb") as file:
-            content = file.read(_FILE_BYTES_MAX + 1)
-        if len(content) > _FILE_BYTES_MAX:
-            raise SkillInvalidError(f"`{name}` is larger than {_FILE_BYTES_MAX // 1024} KB", SkillFault.TEXT, name)
+            content = file.read(_MAX_FILE_BYTES + 1)
+        if len(content) > _MAX_FILE_BYTES:
+            raise SkillInvalidError(f"`{name}` is larger than {_MAX_FILE_BYTES // 1024} KB", SkillFault.TEXT, name)
         try:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -129,4 +131,4 @@ def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except RuntimeError:  # Python up to 3.12 raises this error for a circular link.
-        raise SkillInvalidError("it contains a circular link", SkillFault.FOLDER) from None
+        raise SkillInvalidError("the skill contains a circular link", SkillFault.FOLDER) from None

@@ -16,7 +16,7 @@ import yaml
 from nomemory.recall.errors import RecallError
 
 _FENCE: Final = "---"
-_DEPTH_MAX: Final = 16
+_MAX_DEPTH: Final = 16
 """Maximum nesting depth. The YAML parser's time is quadratic in the depth."""
 _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ENTRY: Final = re.compile(r"^([A-Za-z][A-Za-z0-9_-]*[ \t]*:)(?=[ \t\n])(.*(?:\n(?:[ \t]+.*)?)*)$", re.MULTILINE)
@@ -48,7 +48,7 @@ class Frontmatter:
         """
         value = self.values.get(key, "")
         if value is None:
-            raise FrontmatterError(f"its `{key}` is not a string")
+            raise FrontmatterError(f"`{key}` must be a string")
         return value
 
 
@@ -61,10 +61,10 @@ def read_frontmatter(text: str) -> Frontmatter:
     """
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
-        raise FrontmatterError("it does not begin with a line `---`")
+        raise FrontmatterError("the first line is not `---`")
     end = frontmatter_lines(text)
     if not end:
-        raise FrontmatterError("its frontmatter is not closed by a line `---`")
+        raise FrontmatterError("the frontmatter is not closed by a line `---`")
     return Frontmatter(_values("\n".join(lines[1 : end - 1])), "\n".join(lines[end:]).strip())
 
 
@@ -87,7 +87,7 @@ def _values(head: str) -> dict[str, str | None]:
         if name is None or not _KEY.fullmatch(name):
             raise _invalid_line()
         if name in values:
-            raise FrontmatterError(f"its frontmatter has `{name}` twice")
+            raise FrontmatterError(f"duplicate key `{name}` in the frontmatter")
         values[name] = _string(value)
     return values
 
@@ -112,8 +112,8 @@ def _top_level(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
             if depth == 1:
                 yield event
             depth += isinstance(event, yaml.CollectionStartEvent)
-            if depth > _DEPTH_MAX:
-                raise FrontmatterError("its frontmatter is nested too deeply")
+            if depth > _MAX_DEPTH:
+                raise FrontmatterError(f"the frontmatter is nested deeper than {_MAX_DEPTH} levels")
 
 
 def _string(node: yaml.NodeEvent) -> str | None:
@@ -123,4 +123,4 @@ def _string(node: yaml.NodeEvent) -> str | None:
 
 
 def _invalid_line() -> FrontmatterError:
-    return FrontmatterError("its frontmatter has a line that is not `key: value`, or an unclosed quote")
+    return FrontmatterError("the frontmatter has a line that is not `key: value`, or an unclosed quote")

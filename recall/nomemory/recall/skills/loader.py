@@ -103,13 +103,11 @@ def _read(name: str, folder: SkillFolder) -> Skill:
     except FrontmatterError as error:
         raise SkillInvalidError(f"`{SKILL_FILE}`: {error}", SkillFault.FRONTMATTER) from None
     if declared_name != name:
-        raise SkillInvalidError("its `name` must equal the name of its folder", SkillFault.NAME)
+        raise SkillInvalidError("`name` must equal the name of the folder", SkillFault.NAME)
     if not 0 < len(description) <= _DESCRIPTION_CHARS:
-        raise SkillInvalidError(
-            f"its `description` must have 1 to {_DESCRIPTION_CHARS} characters", SkillFault.DESCRIPTION
-        )
+        raise SkillInvalidError(f"`description` must have 1 to {_DESCRIPTION_CHARS} characters", SkillFault.DESCRIPTION)
     if not head.body:
-        raise SkillInvalidError("it has no text after its frontmatter", SkillFault.FRONTMATTER)
+        raise SkillInvalidError("there is no text after the frontmatter", SkillFault.FRONTMATTER)
     references = folder.references()
     steering = read_steering({**references, SKILL_FILE: text})
     ignored = (

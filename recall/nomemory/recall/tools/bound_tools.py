@@ -116,7 +116,7 @@ class BoundTools:
             QueryServiceUnavailableError: all calls failed.
         """
         if self._failed and not self._answers:
-            raise QueryServiceUnavailableError("the query service does not answer")
+            raise QueryServiceUnavailableError("the QueryService answered no call")
 
     async def wait_for_write(self, timeout_s: float) -> None:
         """Wait until both indexes have reached the write token. Without a write token, return immediately.
@@ -324,7 +324,7 @@ class BoundTools:
             return ToolResult(observation=observation, answered=False, semantic_disabled=True)
         if error.code in _TRANSIENT or (error.code in _EMBEDDER_FAILURE and for_meaning):
             return self._unanswered_result(error, arguments)
-        raise QueryServiceUnavailableError(f"the query service answered {error.code.name}") from raised
+        raise QueryServiceUnavailableError(f"the QueryService returned {error.code.name}") from raised
 
     def _has_caller_vector(self, arguments: Arguments) -> bool:
         """Return whether a request contains the caller's vector rather than a planner's."""

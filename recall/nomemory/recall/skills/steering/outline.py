@@ -71,7 +71,7 @@ class Entry:
         return bool(self.value and _KEY.fullmatch(self.key))
 
     def invalid(self, why: str) -> InvalidEntry:
-        """Return a report that this entry is unreadable."""
+        """Return this entry as an invalid entry, with the reason."""
         return InvalidEntry(self.file, self.line, why)
 
 

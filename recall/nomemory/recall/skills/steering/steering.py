@@ -29,20 +29,20 @@ _MAX_INVALID: Final = 200
 class Steering:
     """A skill's defaults, lexicon and query templates. An empty instance has no effect.
 
-    `unreadable` lists the first invalid entries by file and line; `unreadable_count` counts all of them.
+    `invalid_entries` are the first invalid entries by file and line. `invalid_count` counts all of them.
     """
 
     defaults: Defaults = field(default_factory=Defaults)
     lexicon: Lexicon = field(default_factory=Lexicon)
     templates: tuple[Template, ...] = ()
-    unreadable: tuple[InvalidEntry, ...] = ()
-    unreadable_count: int = 0
+    invalid_entries: tuple[InvalidEntry, ...] = ()
+    invalid_count: int = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes about invalid entries, up to the limit of a response."""
-        shown = tuple(map(str, self.unreadable[:_MAX_NOTES]))
-        more = self.unreadable_count - len(shown)
+        shown = tuple(map(str, self.invalid_entries[:_MAX_NOTES]))
+        more = self.invalid_count - len(shown)
         return (*shown, f"{more} more entries of the skill are invalid") if more else shown
 
     def expansions(self, sentence: str) -> tuple[str, ...]:
