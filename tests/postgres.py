@@ -15,7 +15,15 @@ from typing import IO, TYPE_CHECKING
 import pytest
 
 from nomemory.server.store.postgres.connections import Database
-from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, end, execute, made, private_postgres, programs
+from proofs.private_postgres import (
+    NOT_INSTALLED,
+    PrivatePostgres,
+    create_postgres,
+    execute,
+    private_postgres,
+    programs,
+    remove_postgres,
+)
 
 if TYPE_CHECKING:
     import asyncpg
@@ -40,7 +48,7 @@ def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
     meeting_place.mkdir(parents=True, exist_ok=True)
     with _locked(meeting_place / "postgres.lock") as file:
         count, _, root = file.read().partition(" ")
-        server = PrivatePostgres(Path(root)) if root else made()
+        server = PrivatePostgres(Path(root)) if root else create_postgres()
         if not root:
             server.start()
         _write(file, f"{int(count or 0) + 1} {server.root}")
@@ -52,7 +60,7 @@ def shared_postgres(meeting_place: Path) -> Iterator[PrivatePostgres]:
             last = int(count) == 1
             _write(file, "" if last else f"{int(count) - 1} {server.root}")
             if last:
-                end(server)
+                remove_postgres(server)
 
 
 def fresh_schema(server: PrivatePostgres) -> str:

@@ -1,4 +1,4 @@
-"""The RPCs of the contract, found through its descriptors, and the outcome of a call."""
+"""The RPC methods of the API, read from the descriptors, and the outcome of a call."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ class Outcome:
     """The outcome of a call.
 
     Attributes:
-        visible: everything that the caller sees: replies, or the details and metadata of an error.
-        is_from_server: whether the server itself answered, not the client's library.
-        replies: in protobuf's binary format.
+        code: the gRPC status code.
+        visible: all bytes that the caller sees: replies, or the details and metadata of an error.
+        seconds: duration of the call.
+        is_from_server: whether the server produced the status, as opposed to the client library.
+        details: the error message.
+        replies: serialized reply messages.
     """
 
     code: grpc.StatusCode
@@ -36,28 +39,28 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """An RPC."""
+    """An RPC method."""
 
     descriptor: MethodDescriptor
 
     @property
     def name(self) -> str:
-        """Its name within the service."""
+        """Name of the method within its service."""
         return str(self.descriptor.name)
 
     @property
     def path(self) -> str:
-        """Its name on the wire."""
+        """Full name: `/package.Service/Method`."""
         return f"/{self.descriptor.containing_service.full_name}/{self.name}"
 
     @property
     def request_type(self) -> type[Message]:
-        """The class of its requests."""
+        """Class of the request messages."""
         return GetMessageClass(self.descriptor.input_type)
 
     @property
     def reply_type(self) -> type[Message]:
-        """The class of its replies."""
+        """Class of the reply messages."""
         return GetMessageClass(self.descriptor.output_type)
 
 

@@ -1,4 +1,4 @@
-"""A violation that a proof found."""
+"""Findings: violations of a guarantee that a verification tool detects."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation: its kind in a word, and what exactly."""
+    """A violation, with its kind and a description."""
 
     kind: str
-    what: str
+    description: str
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
-    """Print how many there are of each kind, and the first of them."""
+    """Print the number of findings by kind, and the first 20 of each."""
     if not findings:
         print("\nno findings")
         return
@@ -26,4 +26,4 @@ def print_findings(findings: Sequence[Finding]) -> None:
     print("\nFINDINGS: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     for kind in kinds:
         for finding in [item for item in findings if item.kind == kind][:_SHOWN]:
-            print(f"  {finding.kind}: {finding.what}")
+            print(f"  {finding.kind}: {finding.description}")

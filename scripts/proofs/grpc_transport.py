@@ -1,4 +1,4 @@
-"""Calls over gRPC with requests and replies as bytes."""
+"""gRPC calls with serialized requests and replies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_len
 
 
 class GrpcTransport:
-    """Makes calls on a channel; several threads may use it."""
+    """Thread-safe caller of RPC methods on a gRPC channel."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
 
     def call(self, method: Method, request: bytes, metadata: Metadata, timeout_s: float = TIMEOUT_S) -> Outcome:
-        """Make a call and return its outcome. The request may be damaged."""
+        """Make a call and return its outcome; the request may be invalid protobuf."""
         began = time.perf_counter()
         try:
             replies = tuple(self.replies(method, request, metadata, timeout_s))
@@ -31,13 +31,13 @@ class GrpcTransport:
         return Outcome(grpc.StatusCode.OK, b"\n".join(replies), seconds, is_from_server=True, replies=replies)
 
     def replies(self, method: Method, request: bytes, metadata: Metadata, timeout_s: float) -> Iterator[bytes]:
-        """Make a call; yield its replies as they come.
+        """Make a call; yield the replies as they arrive.
 
         Raises:
             grpc.RpcError: the call failed.
         """
         options: dict[str, Any] = {"metadata": metadata, "timeout": timeout_s}
-        call: Any  # a stub without serializers takes bytes, which its types do not say
+        call: Any  # stubs without serializers accept bytes, which the types do not express
         if method.descriptor.client_streaming:
             call = self._channel.stream_unary(method.path)
             yield call(iter([request]), **options)

@@ -1,4 +1,4 @@
-"""Calls of the contract as HTTP requests, by the `google.api.http` annotations."""
+"""Conversion of RPC requests to HTTP requests, based on the `google.api.http` annotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES: Final = b"application/x-ndjson"
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request. `path` has the query in it; `body` is None where the method has none."""
+    """An HTTP request; `path` includes the query string, and `body` is None for methods without a body."""
 
     verb: str
     path: str
@@ -28,7 +28,7 @@ class HttpRequest:
 
 
 def http_request(method: MethodDescriptor, request: Json) -> HttpRequest:
-    """Encode a request, given in the JSON form of protobuf, as the method's annotation says."""
+    """Encode a protobuf JSON request as an HTTP request, according to the annotation of the method."""
     rule = method.GetOptions().Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
     fields = dict(request)
@@ -46,7 +46,7 @@ def http_request(method: MethodDescriptor, request: Json) -> HttpRequest:
 
 
 def _flat(fields: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield fields as a query has them: `filter.role`, `filter.metadata[topic]`, a list as a repeated name."""
+    """Yield query parameters: `filter.role`, `filter.metadata[topic]`; lists become repeated parameters."""
     for name, value in fields.items():
         if name == "metadata":
             yield from ((f"{prefix}metadata[{key}]", entry) for key, entry in value.items())

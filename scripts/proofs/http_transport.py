@@ -1,4 +1,4 @@
-"""Calls over HTTP with requests and replies in protobuf's binary format."""
+"""HTTP calls with serialized protobuf requests and replies."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from proofs.http_requests import LINES, HttpRequest, http_request
 
 TIMEOUT_S = 20.0
 _GRACE_S = 5.0
-"""How much longer than a call's timeout the client waits for the answer."""
+"""Seconds that the client waits beyond the timeout of a call."""
 _KEEPALIVE_S = 2.0
-"""Shorter than the server's, which may close a connection while a request is on its way."""
+"""Keep-alive time in seconds; shorter than the server's, which could close a connection during a request."""
 
 
 class HttpTransport:
-    """Makes calls to a server; several threads may use it.
+    """Thread-safe caller of RPC methods over HTTP.
 
     Args:
         url: http://HOST:PORT or https://HOST:PORT.
-        authority: certificates (PEM) to trust; None: those of the system.
+        authority: file of trusted CA certificates (PEM); None: those of the system.
     """
 
     def __init__(self, url: str, authority: Path | None = None) -> None:
@@ -51,7 +51,7 @@ class HttpTransport:
         """Send a request.
 
         Raises:
-            httpx.HTTPError: no answer came.
+            httpx.HTTPError: no response was received.
         """
         return self._client.request(
             request.verb,
@@ -62,7 +62,7 @@ class HttpTransport:
         )
 
     def call(self, method: Method, request: bytes, metadata: Metadata, timeout_s: float = TIMEOUT_S) -> Outcome:
-        """Make a call and return its outcome; UNKNOWN if the answer is not one of the contract."""
+        """Make a call and return its outcome; UNKNOWN if the response does not conform to the API."""
         message = method.request_type.FromString(request)
         encoded = http_request(method.descriptor, json_format.MessageToDict(message))
         headers = (*encoded.headers, *http_headers(metadata), ("x-timeout-ms", b"%d" % (1000 * timeout_s)))
@@ -70,48 +70,48 @@ class HttpTransport:
             headers = (*headers, ("accept", LINES))
         began = time.perf_counter()
         try:
-            answer = self.send(HttpRequest(encoded.verb, encoded.path, headers, encoded.body), timeout_s)
+            response = self.send(HttpRequest(encoded.verb, encoded.path, headers, encoded.body), timeout_s)
         except httpx.TimeoutException as error:
-            return _lost(grpc.StatusCode.DEADLINE_EXCEEDED, error, began)
+            return _failed_outcome(grpc.StatusCode.DEADLINE_EXCEEDED, error, began)
         except httpx.HTTPError as error:
-            return _lost(grpc.StatusCode.UNAVAILABLE, error, began)
-        return outcome_of(answer, method, time.perf_counter() - began)
+            return _failed_outcome(grpc.StatusCode.UNAVAILABLE, error, began)
+        return outcome_of(response, method, time.perf_counter() - began)
 
 
-def visible_bytes(answer: httpx.Response) -> bytes:
-    """Return all that the caller sees of an answer."""
-    head = "".join(f"{name}: {value}\n" for name, value in answer.headers.items())
-    return f"{answer.status_code}\n{head}\n".encode("utf-8", "replace") + answer.content
+def visible_bytes(response: httpx.Response) -> bytes:
+    """Return the status, headers and body of a response."""
+    head = "".join(f"{name}: {value}\n" for name, value in response.headers.items())
+    return f"{response.status_code}\n{head}\n".encode("utf-8", "replace") + response.content
 
 
-def outcome_of(answer: httpx.Response, method: Method, seconds: float) -> Outcome:
-    """Return the outcome of a call; UNKNOWN if the answer is not one of the contract."""
-    visible, is_from_server = visible_bytes(answer), "x-request-id" in answer.headers
+def outcome_of(response: httpx.Response, method: Method, seconds: float) -> Outcome:
+    """Return the outcome of a call; UNKNOWN if the response does not conform to the API."""
+    visible, is_from_server = visible_bytes(response), "x-request-id" in response.headers
     try:
-        replies = tuple(_replies(answer, method))
+        replies = tuple(_replies(response, method))
     except _CallError as error:
         return Outcome(error.code, visible, seconds, is_from_server, str(error))
     except (KeyError, TypeError, ValueError, json_format.ParseError) as error:
-        details = f"unexpected answer ({answer.status_code}): {type(error).__name__}: {error}"
+        details = f"unexpected response ({response.status_code}): {type(error).__name__}: {error}"
         return Outcome(grpc.StatusCode.UNKNOWN, visible, seconds, is_from_server, details)
     return Outcome(grpc.StatusCode.OK, visible, seconds, is_from_server, replies=replies)
 
 
 class _CallError(Exception):
-    """The answer is an error of the contract."""
+    """Raised for a response that is an API error."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error["message"])
         self.code = grpc.StatusCode[error["code"]]
 
 
-def _replies(answer: httpx.Response, method: Method) -> Iterator[bytes]:
-    if answer.is_error:
-        raise _CallError(answer.json()["error"])
+def _replies(response: httpx.Response, method: Method) -> Iterator[bytes]:
+    if response.is_error:
+        raise _CallError(response.json()["error"])
     if method.descriptor.server_streaming:
-        yield from (_reply(json.loads(line), method) for line in answer.content.splitlines())
+        yield from (_reply(json.loads(line), method) for line in response.content.splitlines())
     else:
-        yield _reply(answer.json(), method)
+        yield _reply(response.json(), method)
 
 
 def _reply(reply: dict[str, Any], method: Method) -> bytes:
@@ -121,10 +121,10 @@ def _reply(reply: dict[str, Any], method: Method) -> bytes:
 
 
 def http_headers(metadata: Metadata) -> Iterator[tuple[str, bytes]]:
-    """Yield metadata as headers; bytes are encoded in base64, as gRPC does."""
+    """Yield metadata as HTTP headers; binary values are base64-encoded, as in gRPC."""
     for name, value in metadata:
         yield name, base64.b64encode(value) if isinstance(value, bytes) else value.encode()
 
 
-def _lost(code: grpc.StatusCode, error: Exception, began: float) -> Outcome:
+def _failed_outcome(code: grpc.StatusCode, error: Exception, began: float) -> Outcome:
     return Outcome(code, b"", time.perf_counter() - began, is_from_server=False, details=repr(error))

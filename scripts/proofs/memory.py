@@ -1,4 +1,4 @@
-"""What a process holds: memory, descriptors, threads (Linux; elsewhere only its memory)."""
+"""Memory, file descriptors and threads of a process (Linux; only memory on other systems)."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from pathlib import Path
 
 
 def rss_mb(pid: int) -> float:
-    """Return the resident memory of a process; 0 if it has ended."""
-    listed = subprocess.run(  # noqa: S603 - our own command
-        ["ps", "-o", "rss=", "-p", str(pid)],  # noqa: S607 - wherever the system has it
+    """Return the resident memory of a process in MiB; 0 if it has exited."""
+    rss_kb = subprocess.run(  # noqa: S603 - fixed arguments
+        ["ps", "-o", "rss=", "-p", str(pid)],  # noqa: S607 - system program
         capture_output=True,
         text=True,
         check=False,
     ).stdout.strip()
-    return int(listed) / 1024 if listed else 0.0
+    return int(rss_kb) / 1024 if rss_kb else 0.0
 
 
 def descriptors(pid: int) -> int:
-    """Return how many descriptors a process has open; 0 where the system does not tell."""
+    """Return the number of open file descriptors of a process; 0 if unknown."""
     return _count(Path(f"/proc/{pid}/fd"))
 
 
 def threads(pid: int) -> int:
-    """Return how many threads a process has; 0 where the system does not tell."""
+    """Return the number of threads of a process; 0 if unknown."""
     return _count(Path(f"/proc/{pid}/task"))
 
 
 def _count(path: Path) -> int:
     try:
         return sum(1 for _ in path.iterdir())
-    except OSError:  # it has ended, or there is no such directory here
+    except OSError:  # the process has exited, or the system has no /proc
         return 0

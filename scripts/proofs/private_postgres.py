@@ -1,6 +1,6 @@
-"""A private PostgreSQL: made, started, crashed and thrown away by whoever needs one.
+"""Temporary PostgreSQL server for tests and benchmarks.
 
-It listens on a Unix socket only and does not run as root, which PostgreSQL refuses.
+It listens on a Unix socket only. If the caller is root, it runs as another user, because PostgreSQL rejects root.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-NOT_INSTALLED: Final = "no PostgreSQL is installed here (initdb is not found)"
+NOT_INSTALLED: Final = "PostgreSQL is not installed: initdb was not found"
 _USER: Final = "nomemory"
 FAST: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=200")
 _OTHER_USERS: Final = ("postgres", "nobody")
@@ -26,10 +26,10 @@ _OTHER_USERS: Final = ("postgres", "nobody")
 
 @cache
 def programs() -> Path | None:
-    """Return the directory of PostgreSQL's programs; None where it is not installed."""
-    found = shutil.which("initdb")
-    if found:
-        return Path(found).resolve().parent
+    """Return the directory of the PostgreSQL programs; None if it is not installed."""
+    initdb = shutil.which("initdb")
+    if initdb:
+        return Path(initdb).resolve().parent
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     return installed[-1] if installed else None
 
@@ -43,40 +43,42 @@ def _program(name: str) -> Path:
 
 @dataclass(frozen=True)
 class PrivatePostgres:
-    """A server of one's own: `root` has its data, its socket and what it says."""
+    """A temporary PostgreSQL server; `root` contains its data, its socket and its log."""
 
     root: Path
 
     @property
     def url(self) -> str:
-        """Where it is, for its owner."""
+        """Connection URL for the database owner."""
         return f"postgresql://{_USER}@/postgres?host={self.root}"
 
     @property
     def process_id(self) -> int:
-        """The process that all others of it are children of."""
+        """Process id of the postmaster."""
         return int((self.root / "data/postmaster.pid").read_text().splitlines()[0])
 
     def start(self, options: Sequence[str] = FAST) -> None:
-        """Start it and wait until it answers."""
-        where = ("listen_addresses=", f"unix_socket_directories={self.root}")
-        given = " ".join(f'-c "{option}"' for option in (*where, *options))
-        self.run("pg_ctl", "-D", str(self.root / "data"), "-l", str(self.root / "said"), "-o", given, "-w", "start")
+        """Start the server and wait until it accepts connections."""
+        location = ("listen_addresses=", f"unix_socket_directories={self.root}")
+        flags = " ".join(f'-c "{option}"' for option in (*location, *options))
+        self.run(
+            "pg_ctl", "-D", str(self.root / "data"), "-l", str(self.root / "server.log"), "-o", flags, "-w", "start"
+        )
 
     def stop(self, mode: str = "immediate") -> None:
-        """Stop it: `fast` is orderly, `immediate` is as if it had crashed."""
+        """Stop the server; `fast` shuts down cleanly, `immediate` simulates a crash."""
         self.run("pg_ctl", "-D", str(self.root / "data"), "-m", mode, "-w", "stop")
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Have it, and all its backends, answer nothing until the context is left."""
-        found = subprocess.run(  # noqa: S603 - our own command
-            ["pgrep", "-P", str(self.process_id)],  # noqa: S607 - wherever the system has it
+        """Suspend the server and its backends with SIGSTOP during the context."""
+        children = subprocess.run(  # noqa: S603 - fixed program
+            ["pgrep", "-P", str(self.process_id)],  # noqa: S607 - system program
             check=False,
             capture_output=True,
             text=True,
         )
-        processes = [self.process_id, *map(int, found.stdout.split())]
+        processes = [self.process_id, *map(int, children.stdout.split())]
         for process in processes:
             os.kill(process, signal.SIGSTOP)
         try:
@@ -86,7 +88,7 @@ class PrivatePostgres:
                 os.kill(process, signal.SIGCONT)
 
     def initialise(self, owner: str = _USER) -> None:
-        """Make the files of an empty server."""
+        """Create the files of an empty server."""
         self.run(
             "initdb",
             "-D",
@@ -101,18 +103,22 @@ class PrivatePostgres:
         )
 
     def run(self, program: str, *arguments: str) -> None:
-        """Run one of PostgreSQL's programs, as the user that the files belong to."""
+        """Run a PostgreSQL program as the owner of the files.
+
+        Raises:
+            RuntimeError: the program failed; the text is its output.
+        """
         command = [*as_another_user(), str(_program(program)), *arguments]
-        done = subprocess.run(  # noqa: S603 - our own command
+        completed = subprocess.run(  # noqa: S603 - fixed program
             command, check=False, capture_output=True, text=True, cwd=self.root, stdin=subprocess.DEVNULL
         )
-        if done.returncode:
-            raise RuntimeError(done.stdout + done.stderr)
+        if completed.returncode:
+            raise RuntimeError(completed.stdout + completed.stderr)
 
 
 @cache
 def as_another_user() -> tuple[str, ...]:
-    """Return what goes before a command that root must not run itself."""
+    """Return the command prefix that drops root privileges; empty if the caller is not root."""
     if os.geteuid() != 0:
         return ()
     other = next(user for user in map(_entry, _OTHER_USERS) if user)
@@ -128,26 +134,26 @@ def _entry(name: str) -> pwd.struct_passwd | None:
 
 @contextmanager
 def private_postgres(options: Sequence[str] = FAST) -> Iterator[PrivatePostgres]:
-    """Run a server of one's own until the context is left."""
-    server = made()
+    """Run a temporary server during the context."""
+    server = create_postgres()
     server.start(options)
     try:
         yield server
     finally:
-        end(server)
+        remove_postgres(server)
 
 
 def execute(server: PrivatePostgres, statement: str) -> str:
-    """Execute a statement as the server's owner; return what it says, without headings."""
-    where = ("-h", str(server.root), "-U", _USER, "postgres")
-    command = [str(_program("psql")), "-q", "-At", "-v", "ON_ERROR_STOP=1", *where]
-    return subprocess.run(  # noqa: S603 - our own command
+    """Execute a statement as the database owner; return the output without headers."""
+    connection = ("-h", str(server.root), "-U", _USER, "postgres")
+    command = [str(_program("psql")), "-q", "-At", "-v", "ON_ERROR_STOP=1", *connection]
+    return subprocess.run(  # noqa: S603 - fixed program
         [*command, "-c", statement], check=True, capture_output=True, text=True
     ).stdout
 
 
-def made(owner: str = _USER) -> PrivatePostgres:
-    """Make the files of an empty server in a directory of its own."""
+def create_postgres(owner: str = _USER) -> PrivatePostgres:
+    """Create an empty server in a temporary directory, without starting it."""
     server = PrivatePostgres(_directory())
     server.initialise(owner)
     return server
@@ -161,8 +167,8 @@ def _directory() -> Path:
     return root
 
 
-def end(server: PrivatePostgres) -> None:
-    """Stop it if it runs, and throw it away."""
+def remove_postgres(server: PrivatePostgres) -> None:
+    """Stop a server if it runs, and delete its files."""
     if (server.root / "data/postmaster.pid").exists():
         server.stop()
     shutil.rmtree(server.root)

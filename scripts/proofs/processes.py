@@ -1,4 +1,4 @@
-"""The processes of a server under proof, by what they do."""
+"""Processes of a server under test, by role."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ ROLES = {
     "lexical indexer": "indexing.lexical.worker",
     "embedder worker": "embedding.local_worker",
 }
-"""What stands in the command of each."""
+"""Part of the command line that identifies each role."""
 
 
 def by_role(writer: int) -> dict[str, list[int]]:
-    """Return the ids of a server's processes that run, by their role; the one that was started is the writer."""
-    found: dict[str, list[int]] = {WRITER: [writer]}
-    for pid, command in _below(writer).items():
+    """Return the ids of the running processes of a server by role; `writer` is the id of its main process."""
+    pids_by_role: dict[str, list[int]] = {WRITER: [writer]}
+    for pid, command in _descendants(writer).items():
         role = next((role for role, module in ROLES.items() if module in command), "other")
-        found.setdefault(role, []).append(pid)
-    return found
+        pids_by_role.setdefault(role, []).append(pid)
+    return pids_by_role
 
 
 def running(pids: set[int]) -> set[int]:
-    """Return those of some processes that are there and have not ended."""
+    """Return the given process ids that belong to running processes."""
     return {pid for pid, (_, state, _) in _all().items() if pid in pids and not state.startswith("Z")}
 
 
-def _below(parent: int) -> dict[int, str]:
+def _descendants(parent: int) -> dict[int, str]:
     everything = _all()
     children: Mapping[int, list[int]] = _children(everything)
-    found: dict[int, str] = {}
-    left = list(children.get(parent, []))
-    while left:
-        pid = left.pop()
+    descendants: dict[int, str] = {}
+    pending = list(children.get(parent, []))
+    while pending:
+        pid = pending.pop()
         _, state, command = everything[pid]
         if not state.startswith("Z"):
-            found[pid] = command
-        left += children.get(pid, [])
-    return found
+            descendants[pid] = command
+        pending += children.get(pid, [])
+    return descendants
 
 
 def _children(everything: Mapping[int, tuple[int, str, str]]) -> Mapping[int, list[int]]:
@@ -51,12 +51,12 @@ def _children(everything: Mapping[int, tuple[int, str, str]]) -> Mapping[int, li
 
 
 def _all() -> dict[int, tuple[int, str, str]]:
-    """Return the parent, the state and the command of every process."""
-    listed = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="],  # noqa: S607 - wherever the system has it; whole lines
+    """Return the parent, state and command line of every process by id."""
+    output = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="],  # noqa: S607 - system program; -ww prints whole lines
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    rows = [line.split(None, 3) for line in listed.splitlines()]
+    rows = [line.split(None, 3) for line in output.splitlines()]
     return {int(row[0]): (int(row[1]), row[2], row[3] if len(row) > 3 else "") for row in rows}  # noqa: PLR2004 - columns

@@ -1,4 +1,4 @@
-"""Several servers of one database, called in turn as if they were one."""
+"""Several servers of one database behind one round-robin channel."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from proofs.round_robin_channel import RoundRobinChannel
 from proofs.server_under_test import ServerUnderTest
 
 _KEY: Final = "server.key"
-"""Whoever has the same opens the others' cursors and write tokens."""
+"""Key file of cursors and write tokens; replicas share it to accept each other's tokens."""
 
 
 @dataclass(slots=True)
 class Replicas:
-    """Start, kill and stop all servers at once; `servers` has each of them."""
+    """A group of replicas that start and stop together."""
 
     servers: Sequence[ServerUnderTest]
 
     def start(self) -> float:
-        """Start those that do not run; return the seconds until all answer.
+        """Start the servers that do not run; return the seconds until all are ready.
 
         Raises:
-            ServerStartError: one of them ended, or is not ready in time. Its log says why.
+            ServerStartError: a server exited or was not ready in time; its log has the reason.
         """
         first = self.servers[0]
         seconds = 0.0
@@ -39,44 +39,44 @@ class Replicas:
 
     @property
     def is_running(self) -> bool:
-        """Whether all of them run."""
+        """Whether all servers run."""
         return all(server.is_running for server in self.servers)
 
     @property
     def target(self) -> str:
-        """Where they serve gRPC: another text whenever one of them has moved."""
+        """GRPC addresses, separated by spaces; they change when a server restarts."""
         return " ".join(server.target for server in self.servers)
 
     @property
     def log(self) -> Path:
-        """Where the first of them writes what it has to say."""
+        """Log file of the first server."""
         return self.servers[0].log
 
     def processes(self) -> dict[str, list[int]]:
-        """Return the processes of those that run, by role."""
-        found: dict[str, list[int]] = {}
+        """Return the process ids of the running servers by role."""
+        pids_by_role: dict[str, list[int]] = {}
         for server in self.servers:
             for role, pids in (server.processes() if server.is_running else {}).items():
-                found.setdefault(role, []).extend(pids)
-        return found
+                pids_by_role.setdefault(role, []).extend(pids)
+        return pids_by_role
 
     def channel(self) -> grpc.Channel:
-        """Open a connection to each as one channel."""
+        """Return a channel that rotates over the servers."""
         return RoundRobinChannel([server.channel() for server in self.servers])
 
     def kill(self) -> None:
-        """Kill all processes of those that run."""
+        """Kill all processes of the running servers."""
         for server in self.servers:
             if server.is_running:
                 server.kill()
 
     def stop(self) -> float:
-        """Ask those that run to end; return the seconds that it takes."""
+        """Stop the running servers gracefully; return the elapsed seconds."""
         return sum(server.stop() for server in self.servers if server.is_running)
 
 
-def _share_key(first: ServerUnderTest, one: ServerUnderTest) -> None:
+def _share_key(first: ServerUnderTest, replica: ServerUnderTest) -> None:
     key = first.data / _KEY
-    if key.exists() and not (one.data / _KEY).exists():
-        one.data.mkdir(parents=True, exist_ok=True)
-        shutil.copy(key, one.data)
+    if key.exists() and not (replica.data / _KEY).exists():
+        replica.data.mkdir(parents=True, exist_ok=True)
+        shutil.copy(key, replica.data)

@@ -1,4 +1,4 @@
-"""A channel to several servers at once: each call goes to the next of them."""
+"""gRPC channel that distributes calls over several servers in rotation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import grpc
 
 
 class RoundRobinChannel(grpc.Channel):
-    """Makes each call through the next of some channels, whatever the call is.
+    """A channel that sends each call through the next of several channels.
 
-    So whoever writes and then reads has written at one server and reads at another.
+    A caller that writes and then reads therefore reads from another server than it wrote to.
 
     Args:
-        channels: one for each server; they are closed with this one.
+        channels: one channel per server; `close` closes them.
     """
 
     def __init__(self, channels: Sequence[grpc.Channel]) -> None:
@@ -23,28 +23,28 @@ class RoundRobinChannel(grpc.Channel):
         self._turns = cycle(range(len(channels)))
 
     def unary_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
-        """Give the method on all channels in turn."""
+        """Return a callable that rotates over the channels."""
         return self._method([channel.unary_unary(*args, **kwargs) for channel in self._channels])
 
     def unary_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
-        """Give the method on all channels in turn."""
+        """Return a callable that rotates over the channels."""
         return self._method([channel.unary_stream(*args, **kwargs) for channel in self._channels])
 
     def stream_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
-        """Give the method on all channels in turn."""
+        """Return a callable that rotates over the channels."""
         return self._method([channel.stream_unary(*args, **kwargs) for channel in self._channels])
 
     def stream_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
-        """Give the method on all channels in turn."""
+        """Return a callable that rotates over the channels."""
         return self._method([channel.stream_stream(*args, **kwargs) for channel in self._channels])
 
     def subscribe(self, callback: Callable[[grpc.ChannelConnectivity], None], try_to_connect: bool = False) -> None:  # noqa: FBT001, FBT002 - gRPC's signature
-        """Watch all channels."""
+        """Subscribe to all channels."""
         for channel in self._channels:
             channel.subscribe(callback, try_to_connect)
 
     def unsubscribe(self, callback: Callable[[grpc.ChannelConnectivity], None]) -> None:
-        """Watch them no longer."""
+        """Unsubscribe from all channels."""
         for channel in self._channels:
             channel.unsubscribe(callback)
 
@@ -64,7 +64,7 @@ class RoundRobinChannel(grpc.Channel):
 
 
 class _RoundRobin:
-    """One method at several servers."""
+    """An RPC method that rotates over several servers."""
 
     def __init__(self, methods: Sequence[Any], turns: Iterator[int]) -> None:
         self._methods = methods

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint that embeds any text, and does it well, slowly or not at all, as it is told."""
+"""Fake OpenAI-compatible endpoint with configurable behavior: normal, slow or failing."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _SLOW_S = 0.7
 _SILENT_S = 20.0
 
 
-class Mood(Enum):
-    """How it answers."""
+class Behavior(Enum):
+    """Response behavior of the endpoint."""
 
-    WELL = "answers"
+    NORMAL = "answers"
     SLOW = "answers slowly"
     FAILING = "answers 500"
     LIMITED = "answers 429"
     SILENT = "does not answer"
-    BROKEN = "answers with rubbish"
+    BROKEN = "answers with invalid JSON"
 
 
 class ScriptedEndpoint:
-    """Answers `/v1/embeddings`, and `/v1/chat/completions` if it is told what to say.
+    """Fake of `/v1/embeddings` and `/v1/chat/completions`.
 
     Attributes:
-        mood: how it answers from now on.
-        chat: what it says to a chat.
+        behavior: current response behavior.
+        chat: returns the content of a chat completion for a request body.
     """
 
     def __init__(self, dimension: int) -> None:
-        self.mood = Mood.WELL
+        self.behavior = Behavior.NORMAL
         self.chat: Chat = lambda _: "{}"
         self._dimension = dimension
         self._changed = threading.Event()
@@ -50,7 +50,7 @@ class ScriptedEndpoint:
 
     @contextmanager
     def serving(self) -> Iterator[ScriptedEndpoint]:
-        """Serve until the context is left."""
+        """Serve during the context."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
@@ -60,20 +60,20 @@ class ScriptedEndpoint:
             self._server.shutdown()
             self._server.server_close()
 
-    def become(self, mood: Mood) -> None:
-        """Answer like this from now on; who waits for an answer gets one."""
-        self.mood = mood
+    def set_behavior(self, behavior: Behavior) -> None:
+        """Change the behavior; pending slow requests are answered immediately."""
+        self.behavior = behavior
         self._changed.set()
         self._changed = threading.Event()
 
     def answer(self, path: str, body: Body) -> tuple[int, bytes]:
-        """Answer a request: the status and the body."""
-        mood = self.mood
-        if mood in (Mood.SLOW, Mood.SILENT):
-            self._changed.wait(_SLOW_S if mood is Mood.SLOW else _SILENT_S)
-        if mood in (Mood.FAILING, Mood.LIMITED, Mood.SILENT):
-            return 429 if mood is Mood.LIMITED else 500, b'{"error": {"message": "scripted"}}'
-        if mood is Mood.BROKEN:
+        """Return the HTTP status and body of a response."""
+        behavior = self.behavior
+        if behavior in (Behavior.SLOW, Behavior.SILENT):
+            self._changed.wait(_SLOW_S if behavior is Behavior.SLOW else _SILENT_S)
+        if behavior in (Behavior.FAILING, Behavior.LIMITED, Behavior.SILENT):
+            return 429 if behavior is Behavior.LIMITED else 500, b'{"error": {"message": "scripted"}}'
+        if behavior is Behavior.BROKEN:
             return 200, b'{"data": [{"index": 0, "embedding": "AAAA"}'
         return 200, json.dumps(self._reply(path, body)).encode()
 
@@ -94,10 +94,10 @@ class ScriptedEndpoint:
 
 
 def json_server(answer: Callable[[str, Body], tuple[int, bytes]]) -> ThreadingHTTPServer:
-    """Make a server on a free port of this machine that answers JSON posts; it is to be served and closed.
+    """Return an HTTP server on a free local port for JSON POST requests; the caller serves and closes it.
 
     Args:
-        answer: takes the path and the body, returns the status and the body; called from several threads.
+        answer: maps path and body of a request to status and body of the response; must be thread-safe.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -106,7 +106,7 @@ def json_server(answer: Callable[[str, Body], tuple[int, bytes]]) -> ThreadingHT
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             status, content = answer(self.path, body)
-            with suppress(OSError):  # whoever asked has gone
+            with suppress(OSError):  # the client has disconnected
                 self.send_response(status)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(content)))
@@ -114,11 +114,11 @@ def json_server(answer: Callable[[str, Body], tuple[int, bytes]]) -> ThreadingHT
                 self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Suppress the access log."""
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: object) -> None:
-            """Say nothing: callers that are killed break their connections."""
+            """Ignore errors of clients that were killed."""
 
     server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""A server under test: `nomemory serve` in processes of its own, over a directory that outlives them."""
+"""Server under test: `nomemory serve` with a data directory that persists over restarts."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from proofs.processes import by_role, running
 _READY_S = 120.0
 _EXIT_S = 30.0
 _ALONE_S = 15.0
-"""How long workers may outlive the server."""
+"""Seconds that workers may run after the main process was killed."""
 
 
 @dataclass(slots=True)
 class ServerUnderTest:
-    """Starts, kills and stops a server.
+    """A server that tests start, kill and stop.
 
     Attributes:
-        settings: environment variables; none of NoMemory's is inherited.
-        log: where its standard error goes, one run after the other.
-        target: where it serves gRPC.
-        http: where it serves HTTP, if the settings say so: HOST:PORT.
+        data: data directory.
+        settings: environment variables; NoMemory settings of this process are not inherited.
+        log: file to which the standard error of all runs is appended.
+        target: HOST:PORT of the gRPC API.
+        http: HOST:PORT of the HTTP API, if the settings enable it.
     """
 
     data: Path
@@ -42,10 +43,10 @@ class ServerUnderTest:
     _process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     def start(self) -> float:
-        """Start it; return the seconds until it answers.
+        """Start the server; return the seconds until it is ready.
 
         Raises:
-            ServerStartError: it ended, or is not ready in time. Its log says why.
+            ServerStartError: the server exited or was not ready in time; its log has the reason.
         """
         began = time.monotonic()
         self._spawn()
@@ -53,17 +54,17 @@ class ServerUnderTest:
         return time.monotonic() - began
 
     def start_and_kill(self, after_s: float) -> None:
-        """Start it, and kill all its processes before or after it answers."""
+        """Start the server and kill all its processes after a delay, ready or not."""
         self._spawn()
         time.sleep(after_s)
         self.kill()
 
     def _spawn(self) -> None:
-        own = {"NOMEMORY_DATA": str(self.data), "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "1"}
+        defaults = {"NOMEMORY_DATA": str(self.data), "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "1"}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NOMEMORY_", "OPENAI_"))}
         with self.log.open("a") as errors:
             self._process = child_process.start(
-                child_process.NOMEMORY, "serve", environment={**inherited, **own, **self.settings}, stderr=errors
+                child_process.NOMEMORY, "serve", environment={**inherited, **defaults, **self.settings}, stderr=errors
             )
 
     def _wait_until_ready(self) -> None:
@@ -84,49 +85,49 @@ class ServerUnderTest:
 
     @property
     def is_running(self) -> bool:
-        """Whether the writer's process runs."""
+        """Whether the main process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The writer's process."""
+        """Id of the main process."""
         return self._running().pid
 
     @property
     def servers(self) -> tuple[ServerUnderTest, ...]:
-        """This server, as `Replicas` lists several."""
+        """This server, for compatibility with `Replicas.servers`."""
         return (self,)
 
     def processes(self) -> dict[str, list[int]]:
-        """Return its processes by role."""
+        """Return the process ids by role."""
         return by_role(self.pid)
 
     def channel(self) -> grpc.Channel:
-        """Open a connection of its own."""
+        """Open a new channel."""
         limits = [("grpc.max_receive_message_length", 64 * 1024 * 1024), ("grpc.use_local_subchannel_pool", 1)]
         return grpc.insecure_channel(self.target, options=limits)
 
     def kill(self) -> None:
-        """Kill all its processes at once."""
-        pids = {pid for some in self.processes().values() for pid in some}
+        """Kill all processes of the server."""
+        pids = {pid for group in self.processes().values() for pid in group}
         for pid in pids:
             _signal(pid, signal.SIGKILL)
         self._reap()
 
     def kill_writer(self) -> set[int]:
-        """Kill the writer alone; return those processes that outlive it for long."""
-        others = {pid for some in self.processes().values() for pid in some} - {self.pid}
+        """Kill only the main process; return the ids of workers that still run after 15 s, and kill them."""
+        others = {pid for group in self.processes().values() for pid in group} - {self.pid}
         _signal(self.pid, signal.SIGKILL)
         self._reap()
-        give_up = time.monotonic() + _ALONE_S
-        while (left := running(others)) and time.monotonic() < give_up:
+        deadline = time.monotonic() + _ALONE_S
+        while (remaining := running(others)) and time.monotonic() < deadline:
             time.sleep(0.05)
-        for pid in left:
+        for pid in remaining:
             _signal(pid, signal.SIGKILL)
-        return left
+        return remaining
 
     def stop(self) -> float:
-        """Ask it to end; return the seconds that it takes, after which it is killed."""
+        """Stop the server with SIGTERM, or kill it after 30 s; return the elapsed seconds."""
         began = time.monotonic()
         process = self._running()
         process.terminate()
@@ -154,5 +155,5 @@ class ServerUnderTest:
 def _signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
-    except ProcessLookupError:  # it has just ended
+    except ProcessLookupError:  # the process has exited
         return

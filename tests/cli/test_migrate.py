@@ -33,7 +33,7 @@ from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from proofs.qdrant_stand_in import qdrant_stand_in
+from proofs.fake_qdrant import fake_qdrant
 from served import Server
 from talk import ids, said
 
@@ -148,7 +148,7 @@ def test_removals_wait_for_the_indexes_of_the_directory(
 def test_vector_index_on_a_qdrant_server_continues(
     run: Run, start: Start, settings: Settings, postgres_url: str
 ) -> None:
-    with qdrant_stand_in() as qdrant:
+    with fake_qdrant() as qdrant:
         settings = settings.with_changes(qdrant_url=f"grpc://127.0.0.1:{qdrant.port}", qdrant_shard_keys=4)
         with start(settings) as server:
             token = fill(server)

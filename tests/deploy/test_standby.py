@@ -16,7 +16,7 @@ import pytest
 from deploy.files import DEPLOY, environment_of_service
 
 from nomemory.server.store.postgres.connections import Database
-from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, as_another_user, made, programs
+from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, as_another_user, create_postgres, programs
 
 pytestmark = pytest.mark.skipif(programs() is None, reason=NOT_INSTALLED)
 SCRIPTS = DEPLOY / "postgres"
@@ -34,7 +34,7 @@ def variables(server: PrivatePostgres, **more: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def primary() -> Iterator[PrivatePostgres]:
     """A server of which the first script has made the cluster's primary."""
-    server = made("postgres")
+    server = create_postgres("postgres")
     try:
         server.start(("fsync=off", "wal_level=replica"))
         with scripts_in(server) as place:

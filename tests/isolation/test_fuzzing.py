@@ -106,7 +106,7 @@ def findings(fuzzer: Fuzzer) -> list[Finding]:
         seed = SEED + thread
         chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
         return [
-            replace(finding, what=f"FUZZ_SEED={seed}, request {n}: {finding.what}")
+            replace(finding, description=f"FUZZ_SEED={seed}, request {n}: {finding.description}")
             for n in range(REQUESTS // THREADS)
             for finding in fuzzer(chance)
         ]

@@ -39,5 +39,5 @@ def test_a_short_run_looks_at_everything(tmp_path: Path, capsys: pytest.CaptureF
     assert "| memory, MB |" in printed
     assert result["capacity"] > result["rate"] > 0
     assert result["errors"] == {}
-    for name in ("memory, MB", "descriptors", "threads", "segments of words", "files", "data, MB"):
+    for name in ("memory, MB", "descriptors", "threads", "lexical segments", "files", "data, MB"):
         assert result["samples"][0]["figures"][name] > 0

@@ -40,7 +40,7 @@ def test_two_replicas_lose_nothing_whatever_becomes_of_them_and_of_postgresql(
     if programs() is None:
         pytest.skip(NOT_INSTALLED)
     short = ["--rounds", "2", "--round-seconds", "0.5", "--seed", "4", "--writers", "2"]
-    faults = ["all connections cut", "PostgreSQL crashes, a replica is killed"]
+    faults = ["all database connections terminated", "PostgreSQL crashes, a replica is killed"]
     code = main([*short, "--log", "postgres", "--keep", str(tmp_path), "--only", *faults])
     printed = capsys.readouterr().out
     assert code == 0, printed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proofs.torture.ledger import Ledger, Nameless, Version
-from proofs.torture.verification import against_ledger, against_log, half_done
+from proofs.torture.ledger import BatchWithoutIds, Ledger, Version
+from proofs.torture.verification import against_ledger, against_log, partial_batches
 
 ONE, OTHER = Version("tortured one", 1, "c"), Version("tortured other", 2, "c")
 
@@ -23,8 +23,8 @@ def acknowledged(**states: Version | None) -> Ledger:
     [
         ([("a", ONE), ("b", OTHER)], []),
         ([("b", OTHER)], ["lost"]),
-        ([("a", OTHER), ("b", OTHER)], ["altered", "doubled"]),
-        ([("a", ONE), ("a", ONE), ("b", OTHER)], ["doubled"]),
+        ([("a", OTHER), ("b", OTHER)], ["altered", "duplicated"]),
+        ([("a", ONE), ("a", ONE), ("b", OTHER)], ["duplicated"]),
         ([("a", ONE), ("b", OTHER), ("gone", Version("tortured gone", 3, "c"))], ["resurrected"]),
         ([("a", ONE), ("b", OTHER), ("new", Version("tortured new", 3, "c"))], ["invented"]),
     ],
@@ -45,7 +45,7 @@ def test_what_was_not_acknowledged_may_be_there_or_not(stored: list[tuple[str, V
 
 def test_what_was_refused_must_not_be_there() -> None:
     ledger = acknowledged(a=ONE)
-    ledger.refused(ledger.attempt({("u", "a"): OTHER, ("u", "b"): OTHER}))
+    ledger.reject(ledger.attempt({("u", "a"): OTHER, ("u", "b"): OTHER}))
     assert ledger.certain("u") == {"a": ONE, "b": None}
 
 
@@ -56,21 +56,21 @@ def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
     ledger = Ledger(users=["u"])
     changes = {("u", "a"): ONE, ("u", "b"): OTHER}
     ledger.attempt(changes)
-    ledger.unknown(changes)
-    assert [finding.kind for finding in half_done(ledger, {"u": stored})] == kinds
-    ledger.doubt_the_rest("u")  # a deletion by a filter may have taken one of them along
-    assert not list(half_done(ledger, {"u": stored}))
+    ledger.mark_uncertain(changes)
+    assert [finding.kind for finding in partial_batches(ledger, {"u": stored})] == kinds
+    ledger.allow_partial_deletion("u")  # a deletion by a filter may have taken one of them along
+    assert not list(partial_batches(ledger, {"u": stored}))
 
 
 def test_a_batch_without_ids_is_there_once_and_as_a_whole() -> None:
     ledger = Ledger(users=["u"])
-    batch = Nameless("u", "request", (ONE, OTHER))
-    ledger.nameless[batch.request_id] = batch
+    batch = BatchWithoutIds("u", "request", (ONE, OTHER))
+    ledger.without_ids[batch.request_id] = batch
     pending = set(batch.versions)
     assert not list(against_ledger("u", [("m_1", ONE), ("m_2", OTHER)], {}, pending))
     twice = [("m_1", ONE), ("m_2", ONE)]
-    assert [finding.kind for finding in against_ledger("u", twice, {}, pending)] == ["doubled"]
-    assert [finding.kind for finding in half_done(ledger, {"u": {"m_1": ONE}})] == ["half"]
+    assert [finding.kind for finding in against_ledger("u", twice, {}, pending)] == ["duplicated"]
+    assert [finding.kind for finding in partial_batches(ledger, {"u": {"m_1": ONE}})] == ["half"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_batch_without_ids_is_there_once_and_as_a_whole() -> None:
     [
         ([("b", OTHER), ("a", ONE)], []),
         ([("a", ONE)], ["not found"]),
-        ([("a", ONE), ("a", ONE), ("b", OTHER)], ["doubled"]),
+        ([("a", ONE), ("a", ONE), ("b", OTHER)], ["duplicated"]),
         ([("a", ONE), ("b", OTHER), ("c", ONE)], ["resurrected"]),
         ([("a", ONE), ("b", ONE)], ["altered"]),
     ],

@@ -14,7 +14,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from proofs.qdrant_stand_in import qdrant_stand_in
+from proofs.fake_qdrant import fake_qdrant
 from talk import said
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ EAST = [1.0, 0.0, 0.0, 0.0]
 def test_a_server_of_another_log_does_not_start_on_a_qdrant_that_is_used(
     own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path, *, in_database: bool
 ) -> None:
-    with qdrant_stand_in() as qdrant:
+    with fake_qdrant() as qdrant:
         ours, theirs = (
             own_settings.with_changes(
                 data=tmp_path / name,
@@ -43,7 +43,7 @@ def test_a_server_of_another_log_does_not_start_on_a_qdrant_that_is_used(
             token = server.ingest.WriteMessages(batch).write_token
             near = q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=EAST), at_least=token)
             assert len(server.query.SemanticSearch(near, timeout=60).items) == 1
-            with pytest.raises(ForeignCollectionError, match="is filled from another message log"), start(theirs):
+            with pytest.raises(ForeignCollectionError, match="belongs to another message log"), start(theirs):
                 pass
             assert len(server.query.SemanticSearch(near, timeout=60).items) == 1
         with start(ours) as server:

@@ -20,7 +20,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from proofs.qdrant_stand_in import StandIn, qdrant_stand_in
+from proofs.fake_qdrant import FakeQdrant, fake_qdrant
 from talk import said
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Two:
 
     one: Server
     other: Server
-    qdrant: StandIn
+    qdrant: FakeQdrant
 
     def found(self, server: Server, user: str, vector: list[float], at_least: str) -> list[str]:
         return found(server.query, user, vector, at_least)
@@ -59,7 +59,7 @@ class Two:
 @pytest.fixture
 def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path) -> Iterator[Two]:
     with ExitStack() as stack:
-        qdrant = stack.enter_context(qdrant_stand_in())
+        qdrant = stack.enter_context(fake_qdrant())
         ours = own_settings.with_changes(
             database_url=fresh_schema(postgres),
             qdrant_url=qdrant.url,
@@ -96,7 +96,7 @@ def test_what_one_server_is_told_the_other_finds_by_meaning(two: Two) -> None:
 
 @pytest.mark.timeout(240)
 def test_what_a_killed_server_had_not_indexed_another_one_does(postgres: PrivatePostgres, tmp_path: Path) -> None:
-    with qdrant_stand_in() as qdrant:
+    with fake_qdrant() as qdrant:
         start = partial(
             fleet,
             NOMEMORY_DATABASE_URL=fresh_schema(postgres),

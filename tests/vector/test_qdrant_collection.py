@@ -33,7 +33,7 @@ from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import Checkpoint, LogIdentity, LogPosition
-from proofs.qdrant_stand_in import described
+from proofs.fake_qdrant import collection_info
 
 VECTOR = b"\0\0\x80?" + b"\0" * 12
 
@@ -66,9 +66,7 @@ async def test_a_collection_of_another_log_is_neither_read_nor_written(*, is_new
         partial(ours.search, "u", VECTOR, EVERYTHING, 10),
         partial(ours.remove, "u", "m"),
     ):
-        with pytest.raises(
-            ForeignCollectionError, match="collection vectors on the Qdrant server belongs to another"
-        ):
+        with pytest.raises(ForeignCollectionError, match="collection vectors on the Qdrant server belongs to another"):
             await call()
     assert await theirs.count() == 1
 
@@ -196,7 +194,7 @@ class Cluster:
         keyword = qdrant.PayloadSchemaType.Keyword
         schema = {name: qdrant.PayloadSchemaInfo(data_type=keyword, points=self.points) for name in FILTERED}
         schema["user_id"].points = self.indexed
-        description: Message = described(schema)
+        description: Message = collection_info(schema)
         return description
 
     def GetPoints(self) -> Message:  # noqa: N802 - as above

@@ -1,9 +1,9 @@
-"""Do the proofs notice what they are for? `scripts/mutations --help`.
+"""Mutation tests of the tests: `scripts/mutations --help`.
 
-Each patch beside this file breaks one promise, as a small mistake would. It says in its first line what it breaks, and
-in its second what has to notice it: `Noticed by: pytest …` or `torture …`, with arguments. The patch is
-applied to a copy, and the proof is run there: it has to find a problem. Exits 1 if a proof finds none, or if a patch
-does not fit the code any more.
+Each patch in this folder breaks one guarantee with a small mistake. Its first line describes the mistake; its second
+line names the test that must detect it: `Noticed by: pytest …` or `Noticed by: torture …`, with arguments. The script
+applies the patch to a copy of the code and runs the test there. Exits with 1 if a test does not fail, or if a patch no
+longer applies.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from typing import Final, Self
 
 _ROOT: Final = Path(__file__).parents[3]
 _COPIED: Final = ("server", "recall", "clients/python", "scripts", "tests", "skills", "proto", "sample", "docs")
-_PROOFS: Final = {
+_TESTS: Final = {
     "pytest": ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
     "torture": ("-m", "proofs.torture.main"),
 }
 _NOTICED_BY: Final = "Noticed by: "
 _NOTICED: Final = 1
-"""What a proof exits with that has found a problem: any other failure is no notice."""
+"""Exit code of a test that detects the mistake; other failures do not count."""
 _TIMEOUT_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A mistake.
+    """A mutation of the code.
 
     Attributes:
-        breaks: the promise that it breaks, in words.
-        noticed_by: the proof that has to notice it, and its arguments.
+        patch: the patch file.
+        breaks: description of the mistake.
+        noticed_by: the test that must detect it, with arguments.
     """
 
     patch: Path
@@ -48,83 +49,85 @@ class Mutation:
 
     @classmethod
     def read(cls, patch: Path) -> Self:
-        """Read the first lines of a patch."""
+        """Parse the first two lines of a patch file."""
         breaks, noticed_by, *_ = patch.read_text().splitlines()
         return cls(patch, breaks, shlex.split(noticed_by.removeprefix(_NOTICED_BY)))
 
     @property
     def name(self) -> str:
-        """Its name in the table."""
+        """Name of the mutation."""
         return self.patch.stem
 
-    def applied(self, to: Path, *options: str) -> bool:
-        """Apply the patch to a copy; return whether it fits."""
+    def apply(self, copy: Path, *options: str) -> bool:
+        """Apply the patch to a copy of the code; return whether it applies."""
         command = ["git", "apply", *options, str(self.patch)]
-        outside = {**os.environ, "GIT_CEILING_DIRECTORIES": str(to.parent)}
-        return subprocess.run(command, cwd=to, env=outside, check=False).returncode == 0  # noqa: S603 - our own patch
+        environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(copy.parent)}
+        return subprocess.run(command, cwd=copy, env=environment, check=False).returncode == 0  # noqa: S603 - patch of this folder
 
     def is_noticed(self, copy: Path) -> bool:
-        """Run the proof in a copy with the mistake; return whether it finds a problem."""
-        proof, *arguments = self.noticed_by
+        """Run the test in a mutated copy; return whether it detects the mistake."""
+        test, *arguments = self.noticed_by
         paths = os.pathsep.join(str(copy / item) for item in ("server", "recall", "clients/python", "scripts", "tests"))
-        ran = subprocess.run(  # noqa: S603 - our own proofs
-            [sys.executable, *_PROOFS[proof], *arguments],
+        completed = subprocess.run(  # noqa: S603 - tests of this project
+            [sys.executable, *_TESTS[test], *arguments],
             cwd=copy,
             env={**os.environ, "PYTHONPATH": paths},
             capture_output=True,
             timeout=_TIMEOUT_S,
             check=False,
         )
-        return ran.returncode == _NOTICED
+        return completed.returncode == _NOTICED
 
 
-def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="scripts/mutations", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="+", default=[""], help="only mistakes whose names have one of these in them")
-    parser.add_argument("--by", nargs="+", choices=_PROOFS, default=list(_PROOFS), help="only what these notice")
-    parser.add_argument("--sound", action="store_true", help="make no mistake: then no proof may find a problem")
-    parser.add_argument("--fit", action="store_true", help="only look whether the patches fit the code")
-    return parser.parse_args(given)
+    parser.add_argument("--only", nargs="+", default=[""], help="only mutations whose name contains one of these texts")
+    parser.add_argument(
+        "--by", nargs="+", choices=_TESTS, default=list(_TESTS), help="only mutations that these tests must detect"
+    )
+    parser.add_argument("--sound", action="store_true", help="run the tests without mutations; they must pass")
+    parser.add_argument("--fit", action="store_true", help="only check that the patches apply")
+    return parser.parse_args(argv)
 
 
 def mutations(only: Sequence[str], by: Sequence[str]) -> list[Mutation]:
-    """Return the mistakes that are asked for, by name."""
+    """Return the selected mutations by name."""
     every = [Mutation.read(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
-    return [item for item in every if item.noticed_by[0] in by and any(part in item.name for part in only)]
+    return [item for item in every if item.noticed_by[0] in by and any(text in item.name for text in only)]
 
 
 def copy_to(root: Path) -> Path:
-    """Copy what the proofs need; return where it is."""
-    for part in _COPIED:
+    """Copy the code and the tests to a folder; return the folder."""
+    for folder in _COPIED:
         shutil.copytree(
-            _ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__", "node_modules", "target")
+            _ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "node_modules", "target")
         )
     shutil.copy(_ROOT / "pyproject.toml", root)
     return root
 
 
-def verdict_of(mutation: Mutation, given: argparse.Namespace) -> str:
-    """Make the mistake in a copy, and return what is wrong about what became of it; empty: nothing."""
+def check_mutation(mutation: Mutation, arguments: argparse.Namespace) -> str:
+    """Apply a mutation to a copy and run its test; return the error, empty if the test behaves as expected."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as root:
         copy = copy_to(Path(root))
-        if not mutation.applied(copy, *(("--check",) if given.sound else ())):
-            return "the patch does not fit"
-        if given.fit or mutation.is_noticed(copy) != given.sound:
+        if not mutation.apply(copy, *(("--check",) if arguments.sound else ())):
+            return "the patch does not apply"
+        if arguments.fit or mutation.is_noticed(copy) != arguments.sound:
             return ""
-        return "FINDS A PROBLEM" if given.sound else "NOT NOTICED"
+        return "FAILS WITHOUT MUTATION" if arguments.sound else "NOT DETECTED"
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Make each mistake; return 0 if all are noticed."""
-    arguments = arguments_of(given)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run all selected mutations; return 0 if the tests detect all of them."""
+    arguments = parse_arguments(argv)
     failed = 0
-    print("| mistake | breaks | noticed by | s |\n|---|---|---|---|")
+    print("| mutation | mistake | detected by | s |\n|---|---|---|---|")
     for mutation in mutations(arguments.only, arguments.by):
         began = time.monotonic()
-        verdict = verdict_of(mutation, arguments)
+        verdict = check_mutation(mutation, arguments)
         failed += bool(verdict)
         by = verdict or " ".join(mutation.noticed_by)
         print(f"| {mutation.name} | {mutation.breaks} | {by} | {time.monotonic() - began:.0f} |", flush=True)

@@ -1,11 +1,10 @@
-"""What grows in a server that is busy for long? `scripts/soak --help`.
+"""Soak test that detects growth in a server under sustained load: `scripts/soak --help`.
 
-A server of its own is called until its caches are full, which have bounds. Then it gets the traffic of a chat
-product, as much as 70 % of what it could answer, which a short calibration finds out. Every few seconds its memory,
-descriptors, threads, segments, files, CPU time and latency are looked at. The data stays the same size. The verdict is
-by slope, over the last two thirds of the time: flat if the growth in that time is within the tolerance that the table
-names. Latency is shown, but not judged: it depends on what else the machine does. Exits 1 if something grows, or if
-calls failed.
+Starts a server, fills its caches, measures its capacity, and then sends the traffic of a chat product at 70 % of that
+capacity. Samples memory, descriptors, threads, index segments, files, CPU time and latency every few seconds. The
+amount of data is constant. A figure is flat if its growth over the last two thirds of the run, estimated by linear
+regression, is within its tolerance. Latency has no tolerance, because it depends on other load of the machine. Exits
+with 1 if a figure grows or if calls failed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from proofs.server_under_test import ServerUnderTest
-from proofs.soak.sample import Sample, Watch
+from proofs.soak.sample import Sample, Sampler
 from proofs.soak.traffic import Traffic
 from proofs.soak.verdict import Curve, curves
 
@@ -34,7 +33,7 @@ _SHOWN = (
     "memory, MB",
     "descriptors",
     "threads",
-    "segments of words",
+    "lexical segments",
     "files",
     "data, MB",
     "CPU per call, ms",
@@ -45,8 +44,17 @@ _SHOWN = (
 
 
 @dataclass(slots=True)
-class Soaked:
-    """What came of it."""
+class SoakResult:
+    """The samples, errors and growth curves of a run.
+
+    Attributes:
+        capacity: measured capacity in calls per second.
+        rate: load in calls per second.
+        samples: samples of the server, in order.
+        errors: number of failed calls by kind and status.
+        left_out: number of calls that were skipped because too many were in flight.
+        curves: growth of each figure that has a tolerance.
+    """
 
     capacity: float = 0.0
     rate: float = 0.0
@@ -57,95 +65,97 @@ class Soaked:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing grows and no call failed."""
+        """Whether all curves are flat and no call failed."""
         return not self.errors and all(curve.is_flat for curve in self.curves)
 
 
-def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="scripts/soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=60.0, help="how long the load lasts (default 60)")
-    parser.add_argument("--load", type=float, default=0.7, help="share of the capacity (default 0.7)")
-    parser.add_argument("--calibrate", type=float, default=10.0, help="seconds to find the capacity (default 10)")
-    parser.add_argument("--warm-up", type=int, default=40_000, help="calls before anything counts (default 40000)")
+    parser.add_argument("--minutes", type=float, default=60.0, help="duration of the load (default: 60)")
+    parser.add_argument("--load", type=float, default=0.7, help="load as a share of the capacity (default: 0.7)")
     parser.add_argument(
-        "--every", type=float, default=0.0, help="seconds between two looks (default: 120 looks in all)"
+        "--calibrate", type=float, default=10.0, help="duration of the capacity measurement in seconds (default: 10)"
+    )
+    parser.add_argument("--warm-up", type=int, default=40_000, help="number of warm-up calls (default: 40000)")
+    parser.add_argument(
+        "--every", type=float, default=0.0, help="seconds between samples (default: 120 samples in total)"
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="where to write all samples and the verdict")
-    return parser.parse_args(given)
+    parser.add_argument("--json", type=Path, help="write samples and verdict to this JSON file")
+    return parser.parse_args(argv)
 
 
-async def soak(server: ServerUnderTest, arguments: argparse.Namespace) -> Soaked:
-    """Calibrate, keep the load, look at the server."""
-    traffic, soaked = Traffic(server.target, _DIMENSION, arguments.seed), Soaked()
+async def soak(server: ServerUnderTest, arguments: argparse.Namespace) -> SoakResult:
+    """Measure the capacity, apply the load and sample the server."""
+    traffic, result = Traffic(server.target, _DIMENSION, arguments.seed), SoakResult()
     await traffic.open()
     await traffic.warm_up(arguments.warm_up)
-    soaked.capacity = await traffic.capacity(arguments.calibrate)
-    soaked.rate = arguments.load * soaked.capacity
+    result.capacity = await traffic.capacity(arguments.calibrate)
+    result.rate = arguments.load * result.capacity
     await asyncio.sleep(_SETTLE_S)
-    traffic.taken()
+    traffic.take_waits()
     began = time.monotonic()
     ends = began + 60 * arguments.minutes
     every = arguments.every or max(1.0, 60 * arguments.minutes / 120)
-    watch = Watch(server)
-    load = asyncio.create_task(traffic.steady(soaked.rate, ends))
+    sampler = Sampler(server)
+    load = asyncio.create_task(traffic.steady(result.rate, ends))
     while time.monotonic() + every <= ends:
         await asyncio.sleep(every)
-        waits = traffic.taken()
-        soaked.errors = dict(Counter(soaked.errors) + waits.errors)
-        soaked.left_out += waits.left_out
+        waits = traffic.take_waits()
+        result.errors = dict(Counter(result.errors) + waits.errors)
+        result.left_out += waits.left_out
         minute = (time.monotonic() - began) / 60
-        soaked.samples.append(await asyncio.to_thread(watch.look, minute, waits))
+        result.samples.append(await asyncio.to_thread(sampler.sample, minute, waits))
     await load
     await traffic.close()
-    soaked.curves = curves(soaked.samples)
-    return soaked
+    result.curves = curves(result.samples)
+    return result
 
 
-def print_report(soaked: Soaked) -> None:
-    """Print the curves as a table, thinned out, and the verdict."""
-    print(f"\ncapacity {soaked.capacity:.0f} calls/s, load {soaked.rate:.0f} calls/s, {len(soaked.samples)} samples\n")
+def print_report(result: SoakResult) -> None:
+    """Print about 20 samples, the growth of each figure, and the verdict."""
+    print(f"\ncapacity {result.capacity:.0f} calls/s, load {result.rate:.0f} calls/s, {len(result.samples)} samples\n")
     print("| minute | " + " | ".join(_SHOWN) + " |\n|" + "---|" * (len(_SHOWN) + 1))
-    step = max(1, len(soaked.samples) // _ROWS)
-    for sample in soaked.samples[::step]:
+    step = max(1, len(result.samples) // _ROWS)
+    for sample in result.samples[::step]:
         cells = (f"{sample.figures[name]:g}" if name in sample.figures else "" for name in _SHOWN)
         print(f"| {sample.minute} | " + " | ".join(cells) + " |")
-    print("\n| figure | first | last | growth by slope | tolerated | |\n|---|---|---|---|---|---|")
-    for curve in soaked.curves:
+    print("\n| figure | first | last | growth by regression | tolerance | |\n|---|---|---|---|---|---|")
+    for curve in result.curves:
         growth = "too few samples" if curve.growth is None else f"{curve.growth:+.1f}"
         verdict = "flat" if curve.is_flat else "GROWS" if curve.growth is not None else "?"
         print(f"| {curve.name} | {curve.first:g} | {curve.last:g} | {growth} | {curve.tolerance:.1f} | {verdict} |")
-    if soaked.left_out:
-        print(f"\n{soaked.left_out} calls were not made, because as many as may be waited for an answer")
-    if soaked.errors:
-        print(f"\nfailed: {dict(soaked.errors)}")
-    print("\nflat, nothing failed" if soaked.holds else "\nNOT FLAT, or calls failed")
+    if result.left_out:
+        print(f"\n{result.left_out} calls were skipped because too many were in flight")
+    if result.errors:
+        print(f"\nfailed calls: {dict(result.errors)}")
+    print("\nflat, no call failed" if result.holds else "\nNOT FLAT, or calls failed")
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Run; return 0 if nothing grows and nothing failed."""
-    arguments = arguments_of(given)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the soak test; return 0 if all curves are flat and no call failed."""
+    arguments = parse_arguments(argv)
     with tempfile.TemporaryDirectory(prefix="soak-") as root:
         settings = {
             "NOMEMORY_EMBEDDER": "none",
             "NOMEMORY_EMBEDDING_DIMENSION": str(_DIMENSION),
             "NOMEMORY_LOG_LEVEL": "warning",
-            # What is replaced and deleted stays in the files until it is wiped: that has to happen within the run.
+            # Deleted data stays in the files until it is erased, which must happen during the run.
             "NOMEMORY_ERASE_WITHIN_S": str(_ERASE_WITHIN_S),
         }
         server = ServerUnderTest(Path(root) / "data", settings, Path(root) / "server.log")
         server.start()
         try:
-            soaked = asyncio.run(soak(server, arguments))
+            result = asyncio.run(soak(server, arguments))
         finally:
             server.stop()
-    print_report(soaked)
+    print_report(result)
     if arguments.json:
-        arguments.json.write_text(json.dumps({**asdict(soaked), "holds": soaked.holds}, indent=1), encoding="utf-8")
-    return 0 if soaked.holds else 1
+        arguments.json.write_text(json.dumps({**asdict(result), "holds": result.holds}, indent=1), encoding="utf-8")
+    return 0 if result.holds else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a server holds at one moment."""
+"""Sampling of the resources of a server."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from proofs.soak.traffic import Waits
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look.
+    """One sample of a server.
 
     Attributes:
-        minute: since the steady load began.
-        figures: by name: memory of each kind of process, descriptors, threads, segments, files, latency.
+        minute: minutes since the start of the steady load.
+        figures: figures by name, such as memory per role, descriptors, threads, segments, files and latency.
     """
 
     minute: float
     figures: Mapping[str, float]
 
 
-class Watch:
-    """Looks at a server again and again."""
+class Sampler:
+    """Sampler of a server."""
 
     def __init__(self, server: ServerUnderTest) -> None:
         self._server = server
         self._cpu_ms = _cpu_ms(server)
 
-    def look(self, minute: float, waits: Waits) -> Sample:
-        """Look at the server and at what its callers measured since the last look."""
-        figures = _held(self._server) | _latency(waits)
+    def sample(self, minute: float, waits: Waits) -> Sample:
+        """Sample the server, with the latencies that callers measured since the last sample."""
+        figures = _resources(self._server) | _latency(waits)
         used = _cpu_ms(self._server)
         if waits.waits_ms and used >= self._cpu_ms:
             figures["CPU per call, ms"] = (used - self._cpu_ms) / len(waits.waits_ms)
@@ -45,15 +45,15 @@ class Watch:
         return Sample(round(minute, 2), {name: round(value, 2) for name, value in figures.items()})
 
 
-def _held(server: ServerUnderTest) -> dict[str, float]:
+def _resources(server: ServerUnderTest) -> dict[str, float]:
     processes = server.processes()
-    everything = [pid for pids in processes.values() for pid in pids]
+    all_pids = [pid for pids in processes.values() for pid in pids]
     figures = {f"memory of {role}, MB": sum(map(rss_mb, pids)) for role, pids in processes.items()}
     return figures | {
         "memory, MB": sum(figures.values()),
-        "descriptors": float(sum(map(descriptors, everything))),
-        "threads": float(sum(map(threads, everything))),
-        "segments of words": float(_segments(server.data)),
+        "descriptors": float(sum(map(descriptors, all_pids))),
+        "threads": float(sum(map(threads, all_pids))),
+        "lexical segments": float(_segments(server.data)),
         "files": float(sum(1 for path in server.data.rglob("*") if path.is_file())),
         "data, MB": _size_mb(server.data),
     }
@@ -72,9 +72,9 @@ def _cpu_ms(server: ServerUnderTest) -> float:
 
 
 def _segments(data: Path) -> int:
-    """Return how many segments the lexical index has, as its own list of them says."""
-    lists = list(data.glob("lexical*/meta.json"))
-    return sum(len(json.loads(path.read_text("utf-8"))["segments"]) for path in lists)
+    """Return the number of segments in the metadata of the lexical index."""
+    metadata_files = list(data.glob("lexical*/meta.json"))
+    return sum(len(json.loads(path.read_text("utf-8"))["segments"]) for path in metadata_files)
 
 
 def _size_mb(data: Path) -> float:
@@ -82,6 +82,6 @@ def _size_mb(data: Path) -> float:
     for path in data.rglob("*"):
         try:
             size += path.stat().st_blocks * 512
-        except FileNotFoundError:  # it has just been removed
+        except FileNotFoundError:  # the file has been removed
             continue
     return size / 1e6

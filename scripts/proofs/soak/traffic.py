@@ -1,6 +1,6 @@
-"""The traffic of a chat product, at a steady rate: mostly reads, some writes, and as many deletions as writes.
+"""Traffic of a chat product at a constant rate: mostly reads, some writes, and a deletion for each write.
 
-The users keep a fixed number of messages, so whatever grows in the server is not the data.
+Each user has a constant number of messages, so that growth in the server is not caused by the data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
 
 USERS = 200
 KEPT = 40
-"""Messages of a user."""
+"""Number of messages of each user."""
 _CONNECTIONS = 4
 _CALIBRATING = 16
 _IN_FLIGHT_MAX = 256
@@ -39,12 +39,12 @@ _WEIGHTS = {"list": 30, "words": 20, "meaning": 15, "hybrid": 8, "neighbours": 1
 
 @dataclass(slots=True)
 class Waits:
-    """What was measured since the latest look.
+    """Measurements since the previous sample.
 
     Attributes:
-        waits_ms: one for each answer.
-        errors: statuses of calls that failed, by kind of call.
-        left_out: calls that were not made because too many waited for an answer.
+        waits_ms: latency of each successful call in milliseconds.
+        errors: number of failed calls by kind and status.
+        left_out: number of calls that were skipped because too many were in flight.
     """
 
     waits_ms: list[float] = field(default_factory=list)
@@ -53,24 +53,26 @@ class Waits:
 
 
 class Traffic:
-    """Calls a server, and calls again where it is not available, as the client does.
+    """Load generator that retries unavailable calls like the client library.
 
     Args:
-        dimension: of the vectors that messages and searches bring.
+        target: HOST:PORT of the server.
+        dimension: dimension of the embeddings.
+        seed: seed of the random calls.
     """
 
     def __init__(self, target: str, dimension: int, seed: int) -> None:
         self._target = target
         self._dimension = dimension
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
-        self._kept: dict[str, deque[str]] = {f"soak-{n}": deque() for n in range(USERS)}
-        self._said = 0
+        self._message_ids: dict[str, deque[str]] = {f"soak-{n}": deque() for n in range(USERS)}
+        self._written = 0
         self._waits = Waits()
         self._stubs: list[tuple[Any, Any, Any]] = []  # over grpc.aio, which the stubs' types do not know
         self._channels: list[grpc.aio.Channel] = []
 
     async def open(self) -> None:
-        """Connect, and give every user all that they keep."""
+        """Connect and write the messages of every user."""
         options = [
             *channel.options(self._target, channel.MAX_ATTEMPTS),
             ("grpc.use_local_subchannel_pool", 1),
@@ -80,28 +82,28 @@ class Traffic:
         self._stubs = [
             (QueryServiceStub(item), IngestServiceStub(item), RecallServiceStub(item)) for item in self._channels
         ]
-        for user_id, kept in self._kept.items():
+        for user_id, ids in self._message_ids.items():
             messages = [self._message(user_id) for _ in range(KEPT)]
-            kept.extend(message.message_id for message in messages)
+            ids.extend(message.message_id for message in messages)
             await self._stubs[0][1].WriteMessages(i.WriteMessagesRequest(messages=messages), timeout=_TIMEOUT_S)
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Close the connections."""
         for item in self._channels:
             await item.close()
 
     async def warm_up(self, calls: int) -> None:
-        """Make so many calls as fast as they are answered: the caches of the server fill up."""
-        left = iter(range(calls))
+        """Send calls in a closed loop, to fill the caches of the server."""
+        remaining = iter(range(calls))
 
         async def caller() -> None:
-            for _ in left:
+            for _ in remaining:
                 await self._call()
 
         await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
 
     async def capacity(self, seconds: float) -> float:
-        """Return how many calls a second the server answers if everybody asks again at once."""
+        """Return the throughput of a closed loop in calls per second."""
         ends, answered = time.monotonic() + seconds, 0
 
         async def caller() -> None:
@@ -114,22 +116,22 @@ class Traffic:
         return answered / seconds
 
     async def steady(self, rate: float, ends: float) -> None:
-        """Make so many calls a second until a time of the monotonic clock, whether they are answered in time or not."""
-        flying: set[asyncio.Task[None]] = set()
+        """Send calls in an open loop with Poisson arrivals until a time of the monotonic clock."""
+        in_flight: set[asyncio.Task[None]] = set()
         due = time.monotonic()
         while due < ends:
             due += self._random.expovariate(rate)
             await asyncio.sleep(max(0.0, due - time.monotonic()))
-            if len(flying) >= _IN_FLIGHT_MAX:
+            if len(in_flight) >= _IN_FLIGHT_MAX:
                 self._waits.left_out += 1
                 continue
             task = asyncio.create_task(self._call())
-            flying.add(task)
-            task.add_done_callback(flying.discard)
-        await asyncio.gather(*flying)
+            in_flight.add(task)
+            task.add_done_callback(in_flight.discard)
+        await asyncio.gather(*in_flight)
 
-    def taken(self) -> Waits:
-        """Return what was measured since the last time."""
+    def take_waits(self) -> Waits:
+        """Return and reset the measurements."""
         waits, self._waits = self._waits, Waits()
         return waits
 
@@ -137,7 +139,7 @@ class Traffic:
         kind = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         began = time.perf_counter()
         try:
-            await self._kinds()[kind](self._random.choice(list(self._kept)))
+            await self._kinds()[kind](self._random.choice(list(self._message_ids)))
         except grpc.aio.AioRpcError as error:
             self._waits.errors[f"{kind}: {error.code().name}"] += 1
             return
@@ -161,7 +163,7 @@ class Traffic:
                 timeout=timeout,
             ),
             "neighbours": lambda user: query.GetNeighbors(
-                q.GetNeighborsRequest(user_id=user, message_id=self._kept[user][-1]), timeout=timeout
+                q.GetNeighborsRequest(user_id=user, message_id=self._message_ids[user][-1]), timeout=timeout
             ),
             "recall": lambda user: recall.Recall(
                 r.RecallRequest(question=f"When did I say {word}?", question_embedding=vector),
@@ -172,26 +174,26 @@ class Traffic:
         }
 
     async def _write(self, user_id: str) -> None:
-        """Write a message and delete the oldest one."""
+        """Write a message and delete the oldest message of the user."""
         _, ingest, _ = self._random.choice(self._stubs)
         message = self._message(user_id)
         await ingest.WriteMessages(i.WriteMessagesRequest(messages=[message]), timeout=_TIMEOUT_S)
-        self._kept[user_id].append(message.message_id)
-        gone = self._kept[user_id].popleft()
-        await ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user_id, message_ids=[gone]), timeout=_TIMEOUT_S)
+        self._message_ids[user_id].append(message.message_id)
+        oldest = self._message_ids[user_id].popleft()
+        await ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user_id, message_ids=[oldest]), timeout=_TIMEOUT_S)
 
     def _message(self, user_id: str) -> message_pb2.ChatMessage:
-        self._said += 1
+        self._written += 1
         words = " ".join(self._word() for _ in range(self._random.randint(5, 40)))
         message = message_pb2.ChatMessage(
             user_id=user_id,
-            message_id=f"m{self._said}",
-            role=message_pb2.ROLE_USER if self._said % 2 else message_pb2.ROLE_ASSISTANT,
+            message_id=f"m{self._written}",
+            role=message_pb2.ROLE_USER if self._written % 2 else message_pb2.ROLE_ASSISTANT,
             content=f"soaked {words}",
-            conversation_id=f"c{self._said // 20}",
+            conversation_id=f"c{self._written // 20}",
             embedding=self._vector(),
         )
-        message.ts.FromSeconds(_BEGIN_S + self._said)
+        message.ts.FromSeconds(_BEGIN_S + self._written)
         return message
 
     def _word(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether a curve is flat: by its slope, after the time that a server needs to warm up."""
+"""Growth of sampled figures, by linear regression after the warm-up phase."""
 
 from __future__ import annotations
 
@@ -10,24 +10,33 @@ import numpy as np
 from proofs.soak.sample import Sample
 
 WARM_UP = 1 / 3
-"""Share of the time in which caches fill and pools grow, which is left out."""
-_LEAST_SAMPLES = 6
+"""Share of the run that is ignored, because caches and pools still grow."""
+_MIN_SAMPLES = 6
 
 TOLERANCES = {
     "memory, MB": (0.05, 20.0),
     "descriptors": (0.05, 5.0),
     "threads": (0.05, 5.0),
-    "segments of words": (0.25, 8.0),
+    "lexical segments": (0.25, 8.0),
     "files": (0.25, 30.0),
     "data, MB": (0.25, 50.0),
     "CPU per call, ms": (0.25, 1.0),
 }
-"""How much a figure may grow over the time that counts: a share of its mean, or so much, whichever is more."""
+"""Tolerated growth: a share of the mean, or an absolute value, whichever is larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What became of one figure. `growth` is the slope times the time that counts; None: too few samples."""
+    """The growth of a figure.
+
+    Attributes:
+        name: name of the figure.
+        first: first value after the warm-up.
+        last: last value.
+        mean: mean value.
+        growth: slope multiplied by the measured time; None: too few samples.
+        tolerance: maximum growth of a flat curve.
+    """
 
     name: str
     first: float
@@ -38,26 +47,26 @@ class Curve:
 
     @property
     def is_flat(self) -> bool:
-        """Whether it grows by no more than is tolerated."""
+        """Whether the growth is within the tolerance."""
         return self.growth is not None and self.growth <= self.tolerance
 
 
 def curves(samples: Sequence[Sample]) -> list[Curve]:
-    """Judge all figures that have a tolerance."""
-    counted = samples[int(len(samples) * WARM_UP) :]
+    """Return the growth of all figures that have a tolerance."""
+    measured = samples[int(len(samples) * WARM_UP) :]
     return [
-        _curve(name, counted, share, least)
-        for name, (share, least) in TOLERANCES.items()
-        if all(name in item.figures for item in counted) and counted
+        _curve(name, measured, share, minimum)
+        for name, (share, minimum) in TOLERANCES.items()
+        if all(name in item.figures for item in measured) and measured
     ]
 
 
-def _curve(name: str, samples: Sequence[Sample], share: float, least: float) -> Curve:
+def _curve(name: str, samples: Sequence[Sample], share: float, minimum: float) -> Curve:
     minutes = np.array([sample.minute for sample in samples])
     values = np.array([sample.figures[name] for sample in samples])
     growth = None
-    if len(samples) >= _LEAST_SAMPLES:
+    if len(samples) >= _MIN_SAMPLES:
         slope = float(np.polyfit(minutes - minutes.mean(), values, 1)[0])
         growth = slope * float(minutes[-1] - minutes[0])
     mean = float(values.mean())
-    return Curve(name, float(values[0]), float(values[-1]), mean, growth, max(share * mean, least))
+    return Curve(name, float(values[0]), float(values[-1]), mean, growth, max(share * mean, minimum))

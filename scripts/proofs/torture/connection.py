@@ -1,4 +1,4 @@
-"""A caller's connection to a server that dies and comes back elsewhere."""
+"""Connection of a caller to a server that restarts at changing addresses."""
 
 from __future__ import annotations
 
@@ -15,17 +15,22 @@ from proofs.server_under_test import ServerUnderTest
 
 T = TypeVar("T")
 
-_NEVER = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNIMPLEMENTED)
-_NOT_DONE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.NOT_FOUND)
+_INTERNAL_ERRORS = (
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.DATA_LOSS,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
+_REJECTIONS = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.NOT_FOUND)
 TIMEOUT_S = 5.0
 
 
 class Connection:
-    """Calls the server wherever it is now.
+    """A connection that follows the server over restarts.
 
     Attributes:
-        findings: statuses that no fault around the server excuses.
-        refusals: how many calls failed.
+        findings: statuses that an injected fault does not explain.
+        refusals: number of failed calls.
     """
 
     def __init__(self, server: ServerUnderTest | Replicas) -> None:
@@ -39,20 +44,20 @@ class Connection:
         self._connect()
 
     def attempt(self, call: Callable[[], T]) -> T | grpc.StatusCode:
-        """Make a call; return its reply, or the status with which it failed."""
+        """Make a call; return its reply, or the status of a failed call."""
         try:
             return call()
         except grpc.RpcError as error:
             self.refusals += 1
             code: grpc.StatusCode = error.code()
-            if code in _NEVER and is_from_server(error):
+            if code in _INTERNAL_ERRORS and is_from_server(error):
                 self.findings.append(Finding("status", f"{code.name}: {error.details()}"))
             if code is grpc.StatusCode.UNAVAILABLE:
                 self._connect()
             return code
 
     def close(self) -> None:
-        """Close it."""
+        """Close the channel."""
         if self._channel is not None:
             self._channel.close()
 
@@ -65,11 +70,11 @@ class Connection:
 
 
 def is_from_server(error: grpc.RpcError) -> bool:
-    """Return whether the server itself said so: its statuses have a request id."""
-    trailing: list[tuple[str, str]] = list(error.trailing_metadata() or ())  # type: ignore[arg-type]  # text, by contract
+    """Return whether the server produced the error: its errors have a request id."""
+    trailing: list[tuple[str, str]] = list(error.trailing_metadata() or ())  # type: ignore[arg-type]  # always text
     return "x-request-id" in dict(trailing)
 
 
 def is_refusal(code: grpc.StatusCode) -> bool:
-    """Return whether a status says that nothing was done."""
-    return code in _NOT_DONE
+    """Return whether a status guarantees that the call had no effect."""
+    return code in _REJECTIONS

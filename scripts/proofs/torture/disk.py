@@ -1,8 +1,8 @@
-"""A disk without room, without privileges.
+"""Simulation of a full disk without root privileges.
 
-Two ways. A limit on the size of files (`RLIMIT_FSIZE`), which on Linux can be set for a process that runs already:
-every write beyond it fails, as on a full disk, with EFBIG in place of ENOSPC. And, where the run is given a directory
-on a small file system of its own (a tmpfs, an image), a file of ballast that takes all the room there is: ENOSPC.
+There are two methods. `RLIMIT_FSIZE` limits the file size of running processes (Linux): writes beyond it fail with
+EFBIG instead of ENOSPC. On a small dedicated file system (a tmpfs, an image), a ballast file uses all free space, so
+that writes fail with ENOSPC.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from pathlib import Path
 CAN_LIMIT = sys.platform == "linux"
 _CHUNK = 1 << 20
 _LARGEST = 4 << 30
-"""A directory with more room than this is no small disk."""
+"""Maximum free space of a small disk in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallDisk:
-    """A directory on a file system that may be filled."""
+    """A directory on a small file system that tests can fill."""
 
     path: Path
 
     @contextmanager
     def full(self) -> Iterator[None]:
-        """Leave no room until the context is left.
+        """Fill the file system during the context.
 
         Raises:
-            ValueError: there is more room than a small disk has.
+            ValueError: the file system has more free space than a small disk.
         """
         status = os.statvfs(self.path)
         if status.f_bavail * status.f_frsize > _LARGEST:
-            raise ValueError(f"{self.path} has too much room: give a small file system of its own")
+            raise ValueError(f"{self.path}: more than {_LARGEST >> 30} GiB are free; use a small dedicated file system")
         ballast = self.path / "ballast"
         try:
             _fill(ballast)
@@ -48,7 +48,7 @@ class SmallDisk:
 
 @contextmanager
 def files_limited(pids: Iterable[int], size: int) -> Iterator[None]:
-    """Let processes write no file beyond a size until the context is left."""
+    """Limit the file size of processes during the context."""
     limited = list(pids)
     try:
         _limit(limited, size)
@@ -62,9 +62,9 @@ def _limit(pids: Iterable[int], size: int) -> None:
         raise NotImplementedError
     for pid in pids:
         with suppress(ProcessLookupError):
-            _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-            wanted = size if most == resource.RLIM_INFINITY or size != resource.RLIM_INFINITY else most
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (wanted, most))
+            _, hard_limit = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+            soft_limit = size if hard_limit == resource.RLIM_INFINITY or size != resource.RLIM_INFINITY else hard_limit
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft_limit, hard_limit))
 
 
 def _fill(ballast: Path) -> None:

@@ -1,4 +1,4 @@
-"""Faults that are injected into a server under load, one in the middle of each round."""
+"""Faults that the torture test injects into a server under load."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from proofs.finding import Finding
 from proofs.processes import WRITER
-from proofs.scripted_endpoint import Mood
+from proofs.scripted_endpoint import Behavior
 from proofs.torture.disk import CAN_LIMIT, files_limited
 from proofs.torture.harness import Harness
 
 _FAULT_S = (0.3, 2.0)
-AGAIN_S = 30.0
+RECOVERY_S = 30.0
 _ROOM = 512 * 1024
 
 
@@ -24,8 +24,9 @@ class Fault:
     """A fault.
 
     Attributes:
-        inject: injects it, and returns when it is over.
-        why_not: returns why a harness does not support it; empty: it does.
+        name: name in the report.
+        inject: injects the fault and returns when it is over.
+        why_not: returns the reason why a harness does not support the fault; empty if it does.
     """
 
     name: str
@@ -44,93 +45,95 @@ def _kill_while_starting(harness: Harness) -> None:
 
 
 def _kill_writer(harness: Harness) -> None:
-    left = {pid for server in harness.server.servers for pid in server.kill_writer()}
-    if left:
-        harness.findings.append(Finding("left behind", f"{len(left)} processes outlive their writer"))
+    survivors = {pid for server in harness.server.servers for pid in server.kill_writer()}
+    if survivors:
+        harness.findings.append(
+            Finding("left behind", f"{len(survivors)} workers still run after their main process was killed")
+        )
 
 
 def stop(harness: Harness) -> None:
-    """End it as an operator does."""
+    """Stop the server gracefully."""
     harness.server.stop()
 
 
 def kill(role: str) -> Callable[[Harness], None]:
-    """Kill a process of a role; the server starts it again and goes on."""
+    """Return a fault that kills a process of a role, which the server must restart."""
 
     def inject(harness: Harness) -> None:
         pids = harness.server.processes().get(role, [])
         if not pids:
-            harness.findings.append(Finding("no process", f"{role} was not running"))
+            harness.findings.append(Finding("no process", f"no {role} was running"))
             return
         os.kill(harness.random.choice(pids), signal.SIGKILL)
-        harness.writes_again(AGAIN_S)
+        harness.check_writes_recover(RECOVERY_S)
 
     return inject
 
 
 def _pause(harness: Harness) -> None:
-    """Stop a worker for a while; what waits for it has to be done afterwards."""
-    pids = [pid for role, some in harness.server.processes().items() if role != WRITER for pid in some]
+    """Suspend a worker with SIGSTOP; the server must recover afterwards."""
+    pids = [pid for role, group in harness.server.processes().items() if role != WRITER for pid in group]
     pid = harness.random.choice(pids)
     os.kill(pid, signal.SIGSTOP)
     try:
         wait(harness)
     finally:
         os.kill(pid, signal.SIGCONT)
-    harness.writes_again(AGAIN_S)
+    harness.check_writes_recover(RECOVERY_S)
 
 
 def _limit_files(harness: Harness) -> None:
-    """Let no file grow, neither the log's nor an index's; half of the time the server dies like that."""
-    pids = [pid for some in harness.server.processes().values() for pid in some]
-    with files_limited(pids, harness.server.log.stat().st_size + _ROOM):  # what the server says about it has room
+    """Limit the size of all files; kill the server in half of the cases."""
+    pids = [pid for group in harness.server.processes().values() for pid in group]
+    with files_limited(pids, harness.server.log.stat().st_size + _ROOM):  # leaves space for the log file
         wait(harness)
-        if harness.random.random() < 0.5:  # noqa: PLR2004 - half of the time
+        if harness.random.random() < 0.5:  # noqa: PLR2004 - probability
             harness.server.kill()
             return
-    harness.writes_again(AGAIN_S)
+    harness.check_writes_recover(RECOVERY_S)
 
 
 def _fill_disk(harness: Harness) -> None:
     if harness.disk is None:
-        raise RuntimeError("there is no small disk")
+        raise RuntimeError("the harness has no small disk")
     with harness.disk.full():
         wait(harness)
-        if harness.random.random() < 0.5:  # noqa: PLR2004 - half of the time
+        if harness.random.random() < 0.5:  # noqa: PLR2004 - probability
             harness.server.kill()
     if harness.server.is_running:
-        harness.writes_again(AGAIN_S)
+        harness.check_writes_recover(RECOVERY_S)
 
 
-def _endpoint(mood: Mood) -> Callable[[Harness], None]:
+def _endpoint(behavior: Behavior) -> Callable[[Harness], None]:
     def inject(harness: Harness) -> None:
-        harness.mood(mood)
+        harness.set_endpoint_behavior(behavior)
         wait(harness)
-        if harness.random.random() < 0.3:  # noqa: PLR2004 - now and then the server dies, too
+        if harness.random.random() < 0.3:  # noqa: PLR2004 - probability
             harness.server.kill()
             harness.ensure_running()
             wait(harness)
-        harness.mood(Mood.WELL)
+        harness.set_endpoint_behavior(Behavior.NORMAL)
 
     return inject
 
 
 def qdrant_away(harness: Harness) -> None:
-    """Cut all servers off from their Qdrant for a while."""
+    """Close the connections of all servers to Qdrant for a while."""
     if harness.proxy is None:
-        raise RuntimeError("there is no Qdrant")
+        raise RuntimeError("the harness has no Qdrant")
     harness.proxy.close()
     wait(harness)
     harness.proxy.open()
 
 
 def wait(harness: Harness, share: float = 1.0) -> None:
-    """Let a fault last for a while, or for a share of one."""
+    """Sleep for a random fault duration, multiplied by `share`."""
     time.sleep(share * harness.random.uniform(*_FAULT_S))
 
 
 def needs(role: str) -> Callable[[Harness], str]:
-    """Return a function that says why a harness without a process of a role does not support a fault."""
+    """Return a `Fault.why_not` that requires a process of a role."""
 
     def why_not(harness: Harness) -> str:
         return "" if role in harness.server.processes() else f"no {role} with {harness.name}"
@@ -152,19 +155,23 @@ FAULTS = (
     Fault("SIGTERM", stop),
     Fault("SIGSTOP of a worker", _pause),
     Fault(
-        "files may not grow (RLIMIT_FSIZE)",
+        "file size limited (RLIMIT_FSIZE)",
         _limit_files,
-        lambda _: "" if CAN_LIMIT else "the limits of another process can be set on Linux only",
+        lambda _: "" if CAN_LIMIT else "requires Linux, which can set the limits of another process",
     ),
     Fault(
         "disk full (ENOSPC)",
         _fill_disk,
-        lambda harness: "" if harness.disk else "needs --small-disk, a directory on a small file system of its own",
+        lambda harness: "" if harness.disk else "requires --small-disk, a directory on a small dedicated file system",
     ),
-    *(Fault(f"endpoint {mood.value}", _endpoint(mood), _needs_endpoint) for mood in Mood if mood is not Mood.WELL),
+    *(
+        Fault(f"endpoint {behavior.value}", _endpoint(behavior), _needs_endpoint)
+        for behavior in Behavior
+        if behavior is not Behavior.NORMAL
+    ),
     Fault(
-        "Qdrant away",
+        "Qdrant unavailable",
         qdrant_away,
-        lambda harness: "" if harness.proxy else "needs NOMEMORY_TEST_QDRANT_URL, a writable Qdrant server",
+        lambda harness: "" if harness.proxy else "requires NOMEMORY_TEST_QDRANT_URL, a writable Qdrant server",
     ),
 )

@@ -1,4 +1,4 @@
-"""A server over a directory, its callers and their ledgers. A harness outlives the server's restarts."""
+"""Test harness: a server configuration with its callers and their ledgers, which persist over restarts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evaluation.temporary_server import ServerStartError
 from proofs.finding import Finding
 from proofs.private_postgres import PrivatePostgres
 from proofs.replicas import Replicas
-from proofs.scripted_endpoint import Mood, ScriptedEndpoint
+from proofs.scripted_endpoint import Behavior, ScriptedEndpoint
 from proofs.server_under_test import ServerUnderTest
 from proofs.torture.disk import SmallDisk
 from proofs.torture.ledger import Ledger
@@ -26,23 +26,29 @@ _READERS = 2
 _STARTS = 3
 _WORKERS_S = 20.0
 _SAMPLE = 12
-"""Users that are read in every way in each round, beside those that the round touched."""
+"""Number of unmodified users that each round verifies, in addition to the modified ones."""
 
 
 @dataclass(slots=True)
 class Harness:
-    """A configuration of the server, with its callers.
+    """A server configuration with its callers.
 
     Attributes:
-        name: the engine of its vectors.
-        dimension: of vectors.
-        own_vectors: the share of messages that bring their vector.
-        endpoint: what embeds; None: the server itself.
-        proxy: what stands before Qdrant; None: the vectors are in the server's own directory.
-        disk: the small disk that it is on; None: it is on an ordinary one.
-        database: the PostgreSQL that has its log; None: a file has it.
-        random: what all chances of it come from.
-        ledgers: the writers' books; each has a writer of its own.
+        name: name of the configuration.
+        server: the server or the replicas.
+        dimension: dimension of the embeddings.
+        own_vectors: share of the messages that are sent with an embedding.
+        catch_up_s: timeout of indexing in seconds.
+        random: source of all random choices.
+        ledgers: ledgers, one per writer.
+        endpoint: embedding endpoint; None: local embedder.
+        proxy: proxy of the Qdrant server; None: embedded vector index.
+        disk: small disk of the data directory; None: ordinary disk.
+        database: PostgreSQL of the message log; None: SQLite.
+        findings: violations that were detected.
+        stored: number of messages in the log at the last verification.
+        refusals: number of failed calls.
+        start_s: duration of each start in seconds.
     """
 
     name: str
@@ -62,10 +68,10 @@ class Harness:
     start_s: list[float] = field(default_factory=list)
 
     def ensure_running(self) -> None:
-        """Start the server, if it does not run.
+        """Start the server if it does not run.
 
         Raises:
-            ServerStartError: it does not start.
+            ServerStartError: the server did not start.
         """
         for attempt in range(_STARTS):
             if self.server.is_running:
@@ -79,17 +85,17 @@ class Harness:
                     raise
 
     def _wait_for_workers(self) -> None:
-        """Wait until the worker is there that starts beside the server."""
+        """Wait until the worker that starts with the server runs."""
         if self.database and self.proxy:
             return
         worker = "vector worker" if self.database else "lexical indexer"
-        give_up = time.monotonic() + _WORKERS_S
-        while worker not in self.server.processes() and time.monotonic() < give_up:
+        deadline = time.monotonic() + _WORKERS_S
+        while worker not in self.server.processes() and time.monotonic() < deadline:
             time.sleep(0.05)
 
     @contextmanager
     def under_load(self) -> Iterator[None]:
-        """Write and read until the context is left."""
+        """Write and read concurrently during the context."""
         stop = threading.Event()
         writers = [self._writer(ledger) for ledger in self.ledgers]
         readers = [Reader(self.ledgers, self.server, self.random.getrandbits(32)) for _ in range(_READERS)]
@@ -109,15 +115,15 @@ class Harness:
             self.refusals += sum(writer.refusals for writer in writers)
 
     def settle(self) -> None:
-        """Send again some of what was sent without ids and not acknowledged."""
+        """Retry some unacknowledged batches without ids."""
         for ledger in self.ledgers:
             writer = self._writer(ledger)
-            writer.retry_nameless()
+            writer.retry_unacknowledged()
             self.findings += writer.findings
             writer.close()
 
     def verify(self, users: Sequence[str]) -> None:
-        """Wait for the indexes, then compare everything with the ledgers."""
+        """Wait for the indexes, then compare the stored data with the ledgers."""
         for server in self.server.servers:
             self.findings += wait_for_indexes(server, self.catch_up_s)
         verification = Verification(self.server, self.dimension)
@@ -126,19 +132,19 @@ class Harness:
         self.stored = verification.stored
 
     def users_to_read(self, before: dict[str, int]) -> list[str]:
-        """Return the users that were touched since their ledgers had so many entries, and a sample of the others."""
-        touched = [
-            user_id for ledger in self.ledgers for user_id in ledger.users if self._is_touched(ledger, user_id, before)
+        """Return the users that changed since `before`, the result of `versions`, and a sample of the others."""
+        changed = [
+            user_id for ledger in self.ledgers for user_id in ledger.users if self._has_changed(ledger, user_id, before)
         ]
-        others = sorted(set(self.users()) - set(touched))
-        return touched + self.random.sample(others, min(_SAMPLE, len(others)))
+        others = sorted(set(self.users()) - set(changed))
+        return changed + self.random.sample(others, min(_SAMPLE, len(others)))
 
     def users(self) -> list[str]:
         """Return all users."""
         return [user_id for ledger in self.ledgers for user_id in ledger.users]
 
     def versions(self) -> dict[str, int]:
-        """Return a number per user that changes when anything of that user does."""
+        """Return a hash of the expected state of each user."""
         return {
             user_id: hash(frozenset(ledger.allowed(user_id).items()))
             for ledger in self.ledgers
@@ -147,24 +153,26 @@ class Harness:
 
     @property
     def acknowledged(self) -> int:
-        """Return how many changes were acknowledged."""
+        """Number of acknowledged changes."""
         return sum(ledger.acknowledged for ledger in self.ledgers)
 
-    def mood(self, mood: Mood) -> None:
-        """Let the embedding endpoint answer like this."""
+    def set_endpoint_behavior(self, behavior: Behavior) -> None:
+        """Set the behavior of the embedding endpoint, if there is one."""
         if self.endpoint:
-            self.endpoint.become(mood)
+            self.endpoint.set_behavior(behavior)
 
-    def writes_again(self, longest_s: float) -> None:
-        """Check that writes are acknowledged again, now that nothing is in their way."""
-        before, give_up = self.acknowledged, time.monotonic() + longest_s
+    def check_writes_recover(self, timeout_s: float) -> None:
+        """Report a finding if no write is acknowledged within the timeout after a fault."""
+        before, deadline = self.acknowledged, time.monotonic() + timeout_s
         while self.acknowledged == before:
-            if time.monotonic() > give_up:
-                self.findings.append(Finding("stuck", f"no write is acknowledged {longest_s:.0f} s after the fault"))
+            if time.monotonic() > deadline:
+                self.findings.append(
+                    Finding("stuck", f"no write was acknowledged within {timeout_s:.0f} s after the fault")
+                )
                 return
             time.sleep(0.05)
 
-    def _is_touched(self, ledger: Ledger, user_id: str, before: dict[str, int]) -> bool:
+    def _has_changed(self, ledger: Ledger, user_id: str, before: dict[str, int]) -> bool:
         return before.get(user_id) != hash(frozenset(ledger.allowed(user_id).items()))
 
     def _writer(self, ledger: Ledger) -> Writer:

@@ -1,7 +1,7 @@
-"""What a writer was told: which messages must be there, which must not, and of which nobody knows.
+"""Ledger of the expected state of each message.
 
-A change that was sent and not acknowledged may or may not have happened, so a message has a *set* of states that are
-allowed. It shrinks to one with an acknowledgement, or with what all reads agree on after the round.
+A change that was sent but not acknowledged may or may not have been applied, so each message has a set of allowed
+states. An acknowledgement, or the verification after a round, reduces the set to one state.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 Key = tuple[str, str]
-"""A user and a message id."""
+"""User id and message id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a message says. `content` has a word that no other version has."""
+    """A version of a message; its `content` contains a unique word."""
 
     content: str
     ts_us: int
@@ -25,16 +25,16 @@ class Version:
 
 
 State = Version | None
-"""None: it is not there."""
-_NAMED_MAX = 8
+"""A version, or None if the message does not exist."""
+_ASSIGNED_MAX = 8
 _ABSENT: frozenset[State] = frozenset({None})
 
 Changes = Mapping[Key, State]
 
 
 @dataclass(frozen=True, slots=True)
-class Nameless:
-    """A batch that was sent without ids."""
+class BatchWithoutIds:
+    """A batch that was sent without message ids."""
 
     user_id: str
     request_id: str
@@ -43,26 +43,30 @@ class Nameless:
 
 @dataclass(slots=True)
 class Ledger:
-    """The book of one writer, whose users are its own.
+    """The ledger of one writer, which has exclusive users.
 
     Attributes:
-        acknowledged: how many changes of messages were acknowledged.
-        open: batches of which nobody knows whether they happened; each as a whole or not at all.
-        named: the latest batches without ids that were acknowledged, with the ids that they got.
-        tokens: the latest write token, by user.
+        users: ids of the users.
+        acknowledged: number of acknowledged message changes.
+        open: unacknowledged batches; each was applied completely or not at all.
+        without_ids: unacknowledged batches without ids, by request id.
+        assigned: the latest acknowledged batches without ids, with their assigned ids.
+        tokens: latest write token of each user.
     """
 
     users: list[str] = field(default_factory=list)
     acknowledged: int = 0
     open: list[Changes] = field(default_factory=list)
-    nameless: dict[str, Nameless] = field(default_factory=dict)
-    named: deque[tuple[Nameless, tuple[str, ...]]] = field(default_factory=lambda: deque(maxlen=_NAMED_MAX))
+    without_ids: dict[str, BatchWithoutIds] = field(default_factory=dict)
+    assigned: deque[tuple[BatchWithoutIds, tuple[str, ...]]] = field(
+        default_factory=lambda: deque(maxlen=_ASSIGNED_MAX)
+    )
     tokens: dict[str, str] = field(default_factory=dict)
     _allowed: dict[str, dict[str, frozenset[State]]] = field(default_factory=lambda: defaultdict(dict))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def attempt(self, changes: Changes) -> Changes:
-        """Note changes that are about to be sent; returns what was certain before, for `refused`."""
+        """Record changes before they are sent; return the previous states, for `reject`."""
         with self._lock:
             before: dict[Key, State] = {}
             for (user_id, item), state in changes.items():
@@ -72,64 +76,64 @@ class Ledger:
             return before
 
     def acknowledge(self, changes: Changes, token: str) -> None:
-        """Note that changes have happened. `token` is empty where it may be older than what is known already."""
+        """Record acknowledged changes; `token` is empty if it may be older than the latest write token."""
         with self._lock:
             self._set(changes)
             self.tokens |= {user_id: token for user_id, _ in changes if token}
             self.acknowledged += len(changes)
 
-    def refused(self, before: Changes) -> None:
-        """Note that changes have not happened, by the server's own word."""
+    def reject(self, before: Changes) -> None:
+        """Record that the server rejected changes without effect."""
         with self._lock:
             self._set(before)
 
-    def unknown(self, changes: Changes) -> None:
-        """Note that nobody knows about changes that were sent. Where all are as they were, there is nothing to know."""
+    def mark_uncertain(self, changes: Changes) -> None:
+        """Record that the outcome of sent changes is unknown."""
         with self._lock:
-            doubtful = {key: state for key, state in changes.items() if len(self._allowed[key[0]][key[1]]) > 1}
-            self.open.append(doubtful)
+            uncertain = {key: state for key, state in changes.items() if len(self._allowed[key[0]][key[1]]) > 1}
+            self.open.append(uncertain)
 
-    def doubt_the_rest(self, user_id: str) -> None:
-        """Allow what is in doubt to be gone: a deletion by a filter takes it along, so batches may be there in part."""
+    def allow_partial_deletion(self, user_id: str) -> None:
+        """Allow uncertain messages to be absent: a deletion by filter may delete parts of open batches."""
         with self._lock:
             for item, states in self._allowed[user_id].items():
                 if len(states) > 1:
                     self._allowed[user_id][item] = states | _ABSENT
             self.open = [changes for changes in self.open if all(owner != user_id for owner, _ in changes)]
 
-    def name(self, batch: Nameless, ids: Iterable[str], token: str) -> None:
-        """Note that a batch without ids is stored under these."""
-        named = tuple(ids)
-        changes = {(batch.user_id, item): version for item, version in zip(named, batch.versions, strict=True)}
-        self.nameless.pop(batch.request_id, None)
-        self.named.append((batch, named))
+    def assign_ids(self, batch: BatchWithoutIds, ids: Iterable[str], token: str) -> None:
+        """Record the ids that the server assigned to a batch."""
+        assigned = tuple(ids)
+        changes = {(batch.user_id, item): version for item, version in zip(assigned, batch.versions, strict=True)}
+        self.without_ids.pop(batch.request_id, None)
+        self.assigned.append((batch, assigned))
         self.acknowledge(changes, token)
 
     def certain(self, user_id: str) -> dict[str, State]:
-        """Return the states of a user's messages that nobody doubts, by id."""
+        """Return the certain states of a user's messages by id."""
         with self._lock:
             return {item: next(iter(states)) for item, states in self._allowed[user_id].items() if len(states) == 1}
 
     def allowed(self, user_id: str) -> dict[str, frozenset[State]]:
-        """Return the allowed states of all messages that a user ever had, by id."""
+        """Return the allowed states of all past and present messages of a user by id."""
         with self._lock:
             return dict(self._allowed[user_id])
 
-    def settle(self, user_id: str, found: Mapping[str, Version]) -> None:
-        """Make certain what was found, where it is allowed: it may not change any more."""
+    def settle(self, user_id: str, stored: Mapping[str, Version]) -> None:
+        """Reduce the allowed states of a user to the stored ones."""
         with self._lock:
-            known = self._allowed[user_id]
-            for item, states in known.items():
-                if found.get(item) in states:
-                    known[item] = frozenset({found.get(item)})
-            for item, version in found.items():
-                known.setdefault(item, frozenset({version}))
+            allowed = self._allowed[user_id]
+            for item, states in allowed.items():
+                if stored.get(item) in states:
+                    allowed[item] = frozenset({stored.get(item)})
+            for item, version in stored.items():
+                allowed.setdefault(item, frozenset({version}))
 
     def close_open(self) -> None:
-        """Forget the open batches and those without ids: they have been looked at."""
+        """Remove all unacknowledged batches after verification."""
         with self._lock:
             self.open.clear()
-            self.nameless.clear()
+            self.without_ids.clear()
 
     def _set(self, changes: Changes) -> None:
         for (user_id, item), state in changes.items():

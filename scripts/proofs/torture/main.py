@@ -1,11 +1,11 @@
-"""Does a server lose, double or resurrect anything that it has acknowledged? `scripts/torture --help`.
+"""Torture test that detects lost, duplicated and resurrected messages: `scripts/torture --help`.
 
-Writers, deleters and readers call a server without pause, and an independent ledger keeps what was acknowledged. In
-the middle of each round a fault is injected: see `faults.py`. Afterwards what the ledger says has to be
-what is stored, and what each read finds: by list, get, words, meaning, neighbourhood and export, with the right counts,
-each message once, deleted ones nowhere. What was not acknowledged may be there or not, but not twice and not half.
+Writers and readers call a server continuously, and a ledger records the acknowledged changes. Each round injects a
+fault (see `faults.py`). After the round, the stored messages and the results of every read (list, get, lexical and
+semantic search, neighbors, export, counts) must match the ledger. Unacknowledged batches must be applied once or not at
+all.
 
-Exits 1 if anything does not hold, and says what.
+Exits with 1 and prints the findings if a guarantee is violated.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pathlib import Path
 import grpc
 
 from evaluation.temporary_server import ServerStartError
+from proofs.fake_qdrant import fake_qdrant
 from proofs.finding import Finding
 from proofs.private_postgres import NOT_INSTALLED, private_postgres, programs
-from proofs.qdrant_stand_in import qdrant_stand_in
 from proofs.replicas import Replicas
 from proofs.scripted_endpoint import ScriptedEndpoint
 from proofs.server_under_test import ServerUnderTest
@@ -42,42 +42,44 @@ from proofs.torture.tally import Tally
 _QDRANT = "NOMEMORY_TEST_QDRANT_URL"
 _DIMENSION, _LOCAL_DIMENSION = 8, 384
 _LIMIT_S = 120.0
-"""How long indexes may take to catch up."""
+"""Timeout of indexing in seconds."""
 _MINUTES = 5.0
 _REPLICAS = 2
 _SHOWN = 3
 _LOCAL_EVERY = 4
-"""One round in so many is with the local embedder, which is slow."""
+"""One in this many rounds uses the local embedder, which is slow."""
 
 
-def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="scripts/torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--minutes", type=float, help="how long new rounds are begun (default 5, or without end if --rounds is given)"
+        "--minutes", type=float, help="start new rounds for this time (default: 5, or unlimited with --rounds)"
     )
-    parser.add_argument("--rounds", type=int, default=0, help="end after so many rounds (default: by the time alone)")
+    parser.add_argument("--rounds", type=int, default=0, help="maximum number of rounds (default: unlimited)")
     parser.add_argument(
         "--log",
         choices=("file", "postgres"),
         default="file",
-        help="postgres: two servers of one PostgreSQL, which suffers, too, called by turns; every second round with "
-        "one index by meaning for both, on a Qdrant or what stands in for it (default file)",
+        help="postgres: two servers on one PostgreSQL, which is subject to faults too; every second round uses "
+        "a shared vector index on Qdrant or on a fake of it (default: file)",
     )
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances but those of scheduling")
-    parser.add_argument("--round-seconds", type=float, default=4.0, help="how long a round is under load (default 4)")
-    parser.add_argument("--writers", type=int, default=3, help="callers that write at once (default 3)")
-    parser.add_argument("--only", nargs="+", default=[""], help="only faults whose names have one of these in them")
-    parser.add_argument("--embedder", choices=("all", "endpoint", "local"), default="all", help="default: both in turn")
-    parser.add_argument("--small-disk", type=Path, help="a directory on a small file system that may be filled up")
-    parser.add_argument("--keep", type=Path, help="where to keep the directories and logs")
-    return parser.parse_args(given)
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of all random choices")
+    parser.add_argument("--round-seconds", type=float, default=4.0, help="duration of the load of a round (default: 4)")
+    parser.add_argument("--writers", type=int, default=3, help="number of concurrent writers (default: 3)")
+    parser.add_argument("--only", nargs="+", default=[""], help="only faults whose name contains one of these texts")
+    parser.add_argument(
+        "--embedder", choices=("all", "endpoint", "local"), default="all", help="embedder (default: both alternately)"
+    )
+    parser.add_argument("--small-disk", type=Path, help="directory on a small file system, which the test fills")
+    parser.add_argument("--keep", type=Path, help="keep data directories and logs in this folder")
+    return parser.parse_args(argv)
 
 
 class Torture:
-    """One run."""
+    """One run of the torture test."""
 
     def __init__(self, arguments: argparse.Namespace, root: Path, stack: ExitStack) -> None:
         self._arguments = arguments
@@ -88,12 +90,12 @@ class Torture:
         self.tally = Tally()
 
     def run(self) -> bool:
-        """Run all rounds; return whether everything holds."""
-        given = self._arguments
-        minutes: float = given.minutes or (math.inf if given.rounds else _MINUTES)
+        """Run all rounds; return whether there are no findings."""
+        arguments = self._arguments
+        minutes: float = arguments.minutes or (math.inf if arguments.rounds else _MINUTES)
         ends = time.monotonic() + 60 * minutes
         turn = 0
-        while time.monotonic() < ends and turn != (given.rounds or -1):
+        while time.monotonic() < ends and turn != (arguments.rounds or -1):
             self._round(turn)
             turn += 1
         for harness in self.harnesses:
@@ -117,45 +119,49 @@ class Torture:
         harness.ensure_running()
         harness.settle()
         harness.verify(harness.users_to_read(before))
-        found = harness.findings[findings:]
+        new_findings = harness.findings[findings:]
         self.tally.add(
-            fault.name, harness.acknowledged - acknowledged, harness.refusals - refused, time.monotonic() - began, found
+            fault.name,
+            harness.acknowledged - acknowledged,
+            harness.refusals - refused,
+            time.monotonic() - began,
+            new_findings,
         )
-        _say(f"round {turn + 1}, {harness.name}: {fault.name}: {harness.stored} stored, {len(found)} findings")
-        for finding in found[:_SHOWN]:
-            _say(f"  {finding.kind}: {finding.what}")
+        _log(f"round {turn + 1}, {harness.name}: {fault.name}: {harness.stored} stored, {len(new_findings)} findings")
+        for finding in new_findings[:_SHOWN]:
+            _log(f"  {finding.kind}: {finding.description}")
 
     def _harness(self, turn: int) -> Harness:
-        """Take the harnesses in turn, the local embedder's less often."""
+        """Return the harness of a round; the local embedder is used less often."""
         others = [harness for harness in self.harnesses if harness.name != "local"]
         if not others or (turn % _LOCAL_EVERY == _LOCAL_EVERY - 1 and len(others) < len(self.harnesses)):
             return self.harnesses[-1]
         return others[turn % len(others)]
 
     def _fault(self, harness: Harness) -> Fault:
-        """Choose the fault that had the fewest rounds."""
-        known = REPLICA_FAULTS if harness.database else FAULTS
-        wanted = [fault for fault in known if any(item in fault.name for item in self._arguments.only)]
-        for fault in wanted:
-            self.tally.note(fault.name, fault.why_not(harness))
-        possible = [fault for fault in wanted if not fault.why_not(harness)]
+        """Return a random fault among those with the fewest rounds."""
+        faults = REPLICA_FAULTS if harness.database else FAULTS
+        selected = [fault for fault in faults if any(item in fault.name for item in self._arguments.only)]
+        for fault in selected:
+            self.tally.record_support(fault.name, fault.why_not(harness))
+        possible = [fault for fault in selected if not fault.why_not(harness)]
         if not possible:
-            raise SystemExit(f"no fault with any of {self._arguments.only} in its name can be injected here")
+            raise SystemExit(f"--only {' '.join(self._arguments.only)}: no such fault is possible with {harness.name}")
         fewest = min(self.tally.rounds_of(fault.name) for fault in possible)
         return self._random.choice([item for item in possible if self.tally.rounds_of(item.name) == fewest])
 
     def _harnesses(self) -> Iterator[Harness]:
         if self._arguments.log == "postgres":
             yield self._with_postgres("postgres")
-            url = os.environ.get(_QDRANT) or self._stack.enter_context(qdrant_stand_in()).url
+            url = os.environ.get(_QDRANT) or self._stack.enter_context(fake_qdrant()).url
             yield self._with_postgres("postgres, one Qdrant", self._stack.enter_context(QdrantProxy(url).serving()))
             return
-        wanted = self._arguments.embedder
-        if wanted in ("all", "endpoint"):
+        embedder = self._arguments.embedder
+        if embedder in ("all", "endpoint"):
             yield self._with_endpoint("endpoint")
-            if given := os.environ.get(_QDRANT):
-                yield self._with_endpoint("qdrant", self._stack.enter_context(QdrantProxy(given).serving()))
-        if wanted in ("all", "local") and sys.platform == "linux":
+            if qdrant_url := os.environ.get(_QDRANT):
+                yield self._with_endpoint("qdrant", self._stack.enter_context(QdrantProxy(qdrant_url).serving()))
+        if embedder in ("all", "local") and sys.platform == "linux":
             settings = {"NOMEMORY_EMBEDDER": "local"}
             yield Harness(
                 "local", self._server("local", settings), _LOCAL_DIMENSION, 0.97, 300.0, self._random, self._ledgers()
@@ -170,7 +176,7 @@ class Torture:
         return Harness(name, server, _DIMENSION, 0.3, _LIMIT_S, self._random, self._ledgers(), endpoint, proxy, disk)
 
     def _with_postgres(self, name: str, proxy: QdrantProxy | None = None) -> Harness:
-        """Make a harness of two servers over one PostgreSQL; with a proxy they share an index on Qdrant."""
+        """Return a harness of two servers on one PostgreSQL; with a proxy, they share a vector index on Qdrant."""
         endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
         database = self._stack.enter_context(private_postgres(DURABLE))
         settings = self._embedding_by(endpoint)
@@ -205,22 +211,22 @@ class Torture:
         return [Ledger() for _ in range(self._arguments.writers)]
 
     def _server(self, name: str, settings: dict[str, str], root: Path | None = None) -> ServerUnderTest:
-        own = {"NOMEMORY_LOG_LEVEL": "warning", **settings}
+        environment = {"NOMEMORY_LOG_LEVEL": "warning", **settings}
         data = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root or self._root))
         if not self._arguments.keep:
             self._stack.callback(shutil.rmtree, data, ignore_errors=True)
-        server = ServerUnderTest(data / "data", own, self._root / f"{name}.log")
+        server = ServerUnderTest(data / "data", environment, self._root / f"{name}.log")
         self._stack.callback(lambda: server.kill() if server.is_running else None)
         return server
 
 
-def _say(what: str) -> None:
-    print(f"[{time.strftime('%H:%M:%S')}] {what}", file=sys.stderr, flush=True)
+def _log(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Run; return 0 if everything holds."""
-    arguments = arguments_of(given)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the torture test; return 0 if there are no findings."""
+    arguments = parse_arguments(argv)
     if arguments.log == "postgres" and programs() is None:
         raise SystemExit(NOT_INSTALLED)
     with ExitStack() as stack:
@@ -230,7 +236,7 @@ def main(given: Sequence[str] | None = None) -> int:
         try:
             holds = torture.run()
         except ServerStartError:
-            holds = False  # the harness has noted it
+            holds = False  # the harness has recorded it
         except grpc.RpcError as error:
             holds = False
             torture.harnesses[0].findings.append(Finding("failed", f"{error.code().name}: {error.details()}"))

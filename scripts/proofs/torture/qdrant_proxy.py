@@ -1,4 +1,4 @@
-"""A proxy before a Qdrant server: the connections go through it until it is closed."""
+"""TCP proxy of a Qdrant server that can interrupt all connections."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _CHUNK = 1 << 16
 
 
 class QdrantProxy:
-    """Passes bytes on between callers and a server.
+    """A TCP proxy that forwards bytes between clients and a server.
 
     Args:
-        url: the server's.
+        url: URL of the server.
     """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        self._behind = (parts.hostname or "127.0.0.1", parts.port or 6334)
+        self._upstream = (parts.hostname or "127.0.0.1", parts.port or 6334)
         self._open = True
         self._sockets: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -31,7 +31,7 @@ class QdrantProxy:
 
     @contextmanager
     def serving(self) -> Iterator[QdrantProxy]:
-        """Serve until the context is left."""
+        """Serve during the context."""
         threading.Thread(target=self._accept, daemon=True).start()
         try:
             yield self
@@ -40,42 +40,42 @@ class QdrantProxy:
             self.close()
 
     def close(self) -> None:
-        """End all connections, and refuse new ones."""
+        """Close all connections and reject new ones."""
         with self._lock:
             self._open = False
-            gone, self._sockets = self._sockets, set()
-        for item in gone:
+            closed, self._sockets = self._sockets, set()
+        for item in closed:
             with suppress(OSError):
                 item.shutdown(socket.SHUT_RDWR)
             item.close()
 
     def open(self) -> None:
-        """Let connections through again."""
+        """Accept connections again."""
         self._open = True
 
     def _accept(self) -> None:
         with suppress(OSError):  # the listener has been closed
             while True:
                 caller, _ = self._listener.accept()
-                threading.Thread(target=self._pass_on, args=(caller,), daemon=True).start()
+                threading.Thread(target=self._forward, args=(caller,), daemon=True).start()
 
-    def _pass_on(self, caller: socket.socket) -> None:
+    def _forward(self, caller: socket.socket) -> None:
         if not self._open:
             caller.close()
             return
         try:
-            server = socket.create_connection(self._behind, timeout=10)
+            server = socket.create_connection(self._upstream, timeout=10)
         except OSError:
             caller.close()
             return
         server.settimeout(None)
         with self._lock:
             self._sockets |= {caller, server}
-        threading.Thread(target=_pump, args=(caller, server), daemon=True).start()
-        _pump(server, caller)
+        threading.Thread(target=_copy, args=(caller, server), daemon=True).start()
+        _copy(server, caller)
 
 
-def _pump(source: socket.socket, sink: socket.socket) -> None:
+def _copy(source: socket.socket, sink: socket.socket) -> None:
     with suppress(OSError):
         while chunk := source.recv(_CHUNK):
             sink.sendall(chunk)

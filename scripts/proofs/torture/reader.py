@@ -1,4 +1,4 @@
-"""A reader: reads while others write, and holds what it reads against the ledgers."""
+"""Reader that compares the results of concurrent reads with the ledgers."""
 
 from __future__ import annotations
 
@@ -14,64 +14,64 @@ from proofs.replicas import Replicas
 from proofs.server_under_test import ServerUnderTest
 from proofs.torture.connection import TIMEOUT_S, Connection
 from proofs.torture.ledger import Ledger, State
-from proofs.torture.reads import Found, listed, versions
-from proofs.torture.verification import doubled
+from proofs.torture.reads import ReadResult, list_all, versions
+from proofs.torture.verification import duplicates
 from proofs.torture.writer import COMMON_WORD
 
 _PAUSE_S = 0.05
 
 
 class Reader:
-    """Reads users at random until it is stopped: what was certain before and after a read has to be in it."""
+    """A reader of random users; a read must return the states that are certain before and after it."""
 
     def __init__(self, ledgers: Sequence[Ledger], server: ServerUnderTest | Replicas, seed: int) -> None:
         self._ledgers = ledgers
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._connection = Connection(server)
-        self._found: list[Finding] = []
+        self._mismatches: list[Finding] = []
 
     @property
     def findings(self) -> list[Finding]:
-        """Return what does not hold."""
-        return self._found + self._connection.findings
+        """The detected violations."""
+        return self._mismatches + self._connection.findings
 
     def work(self, stop: threading.Event) -> None:
-        """Read until told to stop."""
+        """Read until `stop` is set."""
         while not stop.is_set():
-            self._look()
+            self._read_once()
             stop.wait(self._random.random() * _PAUSE_S)
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
-    def _look(self) -> None:
+    def _read_once(self) -> None:
         ledger = self._random.choice(self._ledgers)
         if not ledger.users:
             return
         user_id = self._random.choice(ledger.users[-3:])
         before, token = ledger.certain(user_id), ledger.tokens.get(user_id, "")
-        by_words = self._random.random() < 0.5  # noqa: PLR2004 - as often by words as by time
-        found = self._connection.attempt(lambda: self._searched(user_id, token) if by_words else self._listed(user_id))
-        if isinstance(found, grpc.StatusCode):
+        by_words = self._random.random() < 0.5  # noqa: PLR2004 - probability
+        result = self._connection.attempt(lambda: self._search(user_id, token) if by_words else self._list(user_id))
+        if isinstance(result, grpc.StatusCode):
             return
         self._check(
-            f"{user_id} by {'words' if by_words else 'list'} while writing", found, before, ledger.certain(user_id)
+            f"{user_id} by {'words' if by_words else 'list'} while writing", result, before, ledger.certain(user_id)
         )
 
-    def _listed(self, user_id: str) -> Found:
-        return listed(self._connection.query, user_id)
+    def _list(self, user_id: str) -> ReadResult:
+        return list_all(self._connection.query, user_id)
 
-    def _searched(self, user_id: str, token: str) -> Found:
+    def _search(self, user_id: str, token: str) -> ReadResult:
         request = pb.LexicalSearchRequest(user_id=user_id, query_text=COMMON_WORD, page_size=500, at_least=token)
         page = self._connection.query.LexicalSearch(request, timeout=TIMEOUT_S)
         return versions(page.items)
 
-    def _check(self, where: str, found: Found, before: dict[str, State], after: dict[str, State]) -> None:
-        self._found += doubled(where, found)
-        seen = dict(found)
+    def _check(self, where: str, result: ReadResult, before: dict[str, State], after: dict[str, State]) -> None:
+        self._mismatches += duplicates(where, result)
+        seen = dict(result)
         for item, state in before.items():
             if item not in after or after[item] != state or seen.get(item) == state:
                 continue
             kind = "resurrected" if state is None else "altered" if item in seen else "not found"
-            self._found.append(Finding(kind, f"{where}: {item}"))
+            self._mismatches.append(Finding(kind, f"{where}: {item}"))

@@ -1,4 +1,4 @@
-"""Faults of two servers that share one PostgreSQL, and of that PostgreSQL."""
+"""Faults of two servers that share one PostgreSQL, and of PostgreSQL itself."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import suppress
 
 from proofs.private_postgres import PrivatePostgres, execute
 from proofs.server_under_test import ServerUnderTest
-from proofs.torture.faults import AGAIN_S, Fault, kill, kill_everything, needs, qdrant_away, stop, wait
+from proofs.torture.faults import RECOVERY_S, Fault, kill, kill_everything, needs, qdrant_away, stop, wait
 from proofs.torture.harness import Harness
 
 DURABLE = ("shared_buffers=32MB",)
-"""How PostgreSQL runs: what it has acknowledged is on the disk."""
+"""PostgreSQL options; durability settings stay at their defaults."""
 LEASE_S = "1.5"
-"""How long a server's claims on buckets of a shared index last, in seconds."""
+"""Lease of the indexer lock in seconds."""
 _CUTS = 5
 _TERMINATE = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
@@ -25,14 +25,14 @@ _TERMINATE = (
 
 
 def _kill_replica(harness: Harness) -> None:
-    """Kill one; the other one goes on."""
-    _one(harness).kill()
-    harness.writes_again(AGAIN_S)
+    """Kill one replica; the other must continue."""
+    _random_replica(harness).kill()
+    harness.check_writes_recover(RECOVERY_S)
 
 
 def _stop_replica(harness: Harness) -> None:
-    _one(harness).stop()
-    harness.writes_again(AGAIN_S)
+    _random_replica(harness).stop()
+    harness.check_writes_recover(RECOVERY_S)
 
 
 def _restart(mode: str) -> Callable[[Harness], None]:
@@ -41,38 +41,38 @@ def _restart(mode: str) -> Callable[[Harness], None]:
         database.stop(mode)
         wait(harness)
         database.start(DURABLE)
-        harness.writes_again(AGAIN_S)
+        harness.check_writes_recover(RECOVERY_S)
 
     return inject
 
 
 def _crash_with_replica(harness: Harness) -> None:
-    """Kill a server while PostgreSQL is away; the other one goes on when it is back."""
+    """Kill a replica while PostgreSQL is down; the other must continue when PostgreSQL is back."""
     database = _database(harness)
     database.stop("immediate")
-    _one(harness).kill()
+    _random_replica(harness).kill()
     wait(harness)
     database.start(DURABLE)
-    harness.writes_again(AGAIN_S)
+    harness.check_writes_recover(RECOVERY_S)
 
 
-def _halt(harness: Harness) -> None:
+def _suspend(harness: Harness) -> None:
     with _database(harness).paused():
         wait(harness)
-    harness.writes_again(AGAIN_S)
+    harness.check_writes_recover(RECOVERY_S)
 
 
-def _cut(harness: Harness) -> None:
-    """End all connections, again and again."""
+def _terminate_connections(harness: Harness) -> None:
+    """Terminate all database connections repeatedly."""
     for _ in range(_CUTS):
         execute(_database(harness), _TERMINATE)
         wait(harness, 0.1)
-    harness.writes_again(AGAIN_S)
+    harness.check_writes_recover(RECOVERY_S)
 
 
-def _halt_replica(harness: Harness) -> None:
-    """Stop a server for so long that the other takes over what it was indexing; then let it go on."""
-    pids = [pid for some in _one(harness).processes().values() for pid in some]
+def _suspend_replica(harness: Harness) -> None:
+    """Suspend a replica until its lease expires and the other takes over indexing, then resume it."""
+    pids = [pid for group in _random_replica(harness).processes().values() for pid in group]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -82,20 +82,20 @@ def _halt_replica(harness: Harness) -> None:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-    harness.writes_again(AGAIN_S)
+    harness.check_writes_recover(RECOVERY_S)
 
 
 def _needs_qdrant(harness: Harness) -> str:
-    return "" if harness.proxy else f"{harness.name} has no index that is shared"
+    return "" if harness.proxy else f"{harness.name} has no shared index"
 
 
-def _one(harness: Harness) -> ServerUnderTest:
+def _random_replica(harness: Harness) -> ServerUnderTest:
     return harness.random.choice(harness.server.servers)
 
 
 def _database(harness: Harness) -> PrivatePostgres:
     if harness.database is None:
-        raise RuntimeError("there is no PostgreSQL")
+        raise RuntimeError("the harness has no PostgreSQL")
     return harness.database
 
 
@@ -108,8 +108,8 @@ REPLICA_FAULTS = (
     Fault("PostgreSQL crashes (immediate)", _restart("immediate")),
     Fault("PostgreSQL restarts (fast)", _restart("fast")),
     Fault("PostgreSQL crashes, a replica is killed", _crash_with_replica),
-    Fault("PostgreSQL halts (SIGSTOP)", _halt),
-    Fault("all connections cut", _cut),
-    Fault("a replica halts beyond its time (SIGSTOP)", _halt_replica, _needs_qdrant),
-    Fault("Qdrant away", qdrant_away, _needs_qdrant),
+    Fault("PostgreSQL suspended (SIGSTOP)", _suspend),
+    Fault("all database connections terminated", _terminate_connections),
+    Fault("a replica is suspended beyond its lease (SIGSTOP)", _suspend_replica, _needs_qdrant),
+    Fault("Qdrant unavailable", qdrant_away, _needs_qdrant),
 )

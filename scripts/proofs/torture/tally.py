@@ -1,4 +1,4 @@
-"""The results of all rounds by fault, as a table."""
+"""Aggregated results of all rounds by fault."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from proofs.torture.harness import Harness
 
 
 @dataclass(slots=True)
-class Row:
-    """All rounds of one fault."""
+class FaultResults:
+    """The results of all rounds of one fault."""
 
     rounds: int = 0
     acknowledged: int = 0
@@ -23,18 +23,19 @@ class Row:
 
 @dataclass(slots=True)
 class Tally:
-    """Adds rounds up.
+    """The results of all faults.
 
     Attributes:
-        impossible: why a fault cannot happen, where no harness has been found yet in which it can.
+        rows: results by fault name.
+        impossible: reason why the latest harness does not support a fault, by name; empty if it does.
     """
 
-    rows: dict[str, Row] = field(default_factory=lambda: defaultdict(Row))
+    rows: dict[str, FaultResults] = field(default_factory=lambda: defaultdict(FaultResults))
     impossible: dict[str, str] = field(default_factory=dict)
     _possible: set[str] = field(default_factory=set)
 
     def add(self, name: str, acknowledged: int, refused: int, recovery_s: float, findings: Sequence[Finding]) -> None:
-        """Add a round."""
+        """Add the results of a round."""
         row = self.rows[name]
         row.rounds += 1
         row.acknowledged += acknowledged
@@ -43,34 +44,34 @@ class Tally:
         row.findings.update(finding.kind for finding in findings)
 
     def rounds_of(self, name: str) -> int:
-        """Return how many rounds a fault had."""
+        """Return the number of rounds of a fault."""
         return self.rows[name].rounds if name in self.rows else 0
 
-    def note(self, name: str, why_not: str) -> None:
-        """Note that a fault can happen, or why it cannot here."""
+    def record_support(self, name: str, why_not: str) -> None:
+        """Record whether a harness supports a fault, or the reason why not."""
         if not why_not:
             self._possible.add(name)
         self.impossible[name] = why_not
 
-    def left_out(self) -> list[str]:
-        """Say which faults have not happened, and why."""
+    def skipped(self) -> list[str]:
+        """Return a line with the reason for each fault that was not injected."""
         return [
-            f"left out: {name}: {'its turn did not come' if name in self._possible else why}"
+            f"skipped: {name}: {'not enough rounds' if name in self._possible else why}"
             for name, why in self.impossible.items()
             if name not in self.rows
         ]
 
     def report(self, harnesses: Sequence[Harness], seed: int) -> None:
-        """Print the table, what was left out and why, and what was found."""
-        print("\n| fault | rounds | changes acknowledged | calls refused | all found again, s (longest) | findings |")
+        """Print the results, the skipped faults, and the findings."""
+        print("\n| fault | rounds | changes acknowledged | calls refused | verification, s (longest) | findings |")
         print("|---|---|---|---|---|---|")
         for name, row in self.rows.items():
             kinds = ", ".join(f"{count} {kind}" for kind, count in row.findings.items()) or "0"
             longest = max(row.recovery_s)
             print(f"| {name} | {row.rounds} | {row.acknowledged} | {row.refused} | {longest:.1f} | {kinds} |")
-        print(*self.left_out(), sep="\n")
+        print(*self.skipped(), sep="\n")
         for harness in harnesses:
-            starts = f"{len(harness.start_s)} starts, the longest {max(harness.start_s, default=0):.1f} s"
+            starts = f"{len(harness.start_s)} starts, longest {max(harness.start_s, default=0):.1f} s"
             changes = f"{harness.acknowledged} changes acknowledged, {harness.stored} messages stored"
             print(f"{harness.name}: {changes}; {starts}")
         print(f"seed {seed}")

@@ -1,4 +1,4 @@
-"""Compares what a server holds with the ledgers: acknowledged = stored = found by every read, once."""
+"""Verification that stored messages and all reads match the ledgers."""
 
 from __future__ import annotations
 
@@ -16,149 +16,164 @@ from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from proofs.finding import Finding
 from proofs.torture.ledger import Ledger, Version
-from proofs.torture.reads import READS, Found, counted, in_conversations, listed, users, wrongly_marked
+from proofs.torture.reads import READS, ReadResult, count, count_in_conversations, list_all, users, wrong_retractions
 
 _THREADS = 3
 _STATUS_S = 10.0
 _AWAY_S = 30.0
 
 
-class Reachable(Protocol):
-    """A server, wherever it is now."""
+class Connectable(Protocol):
+    """A server that channels can be opened to."""
 
     def channel(self) -> grpc.Channel:
-        """Open a connection of its own."""
+        """Open a new channel."""
 
 
-def wait_for_indexes(server: Reachable, longest_s: float) -> list[Finding]:
-    """Wait until both indexes have everything; report if they do not get there."""
-    give_up = time.monotonic() + longest_s
+def wait_for_indexes(server: Connectable, timeout_s: float) -> list[Finding]:
+    """Wait until both indexes are up to date; return findings on a timeout and on dead letters."""
+    deadline = time.monotonic() + timeout_s
     with server.channel() as channel:
         ingest = IngestServiceStub(channel)
         while True:
             status = ingest.GetIndexStatus(GetIndexStatusRequest(), timeout=_STATUS_S, wait_for_ready=True)
             if not (status.lexical.pending or status.vector.pending):
-                return _of_status(status)
-            if time.monotonic() > give_up:
-                return [Finding("behind", f"after {longest_s:.0f} s: {_in_words(status)}"), *_of_status(status)]
+                return _dead_letter_findings(status)
+            if time.monotonic() > deadline:
+                return [
+                    Finding("behind", f"after {timeout_s:.0f} s: {_description(status)}"),
+                    *_dead_letter_findings(status),
+                ]
             time.sleep(0.1)
 
 
-def _of_status(status: GetIndexStatusResponse) -> list[Finding]:
+def _dead_letter_findings(status: GetIndexStatusResponse) -> list[Finding]:
     dead_letters = status.lexical.dead_letters + status.vector.dead_letters
-    return [Finding("dead_letters", f"{dead_letters} messages that could be embedded")] if dead_letters else []
+    return [Finding("dead_letters", f"{dead_letters} messages, although all can be indexed")] if dead_letters else []
 
 
-def _in_words(status: GetIndexStatusResponse) -> str:
-    pending = f"words {status.lexical.pending}, meaning {status.vector.pending} pending"
-    return f"{pending}; faults '{status.lexical.error}' '{status.vector.error}'"
+def _description(status: GetIndexStatusResponse) -> str:
+    pending = f"pending: lexical {status.lexical.pending}, vector {status.vector.pending}"
+    return f"{pending}; errors: '{status.lexical.error}' '{status.vector.error}'"
 
 
 class Verification:
-    """Looks at users through every read.
+    """A comparison of users with their ledgers through every read.
 
     Attributes:
-        stored: how many messages were found in the log.
-        findings: what does not hold.
+        stored: number of messages in the log.
+        findings: detected violations.
     """
 
-    def __init__(self, server: Reachable, dimension: int) -> None:
+    def __init__(self, server: Connectable, dimension: int) -> None:
         self._server = server
         self._dimension = dimension
         self.stored = 0
         self.findings: list[Finding] = []
 
     def run(self, ledgers: Sequence[Ledger], chosen: Sequence[str]) -> None:
-        """Compare the chosen users through every read, and the numbers of all of them; settle what was in doubt."""
+        """Verify the chosen users through every read and the message counts of all users; settle their ledgers."""
         owners = {user_id: ledger for ledger in ledgers for user_id in ledger.users}
         with self._server.channel() as channel, ThreadPoolExecutor(_THREADS) as threads:
             query = QueryServiceStub(channel)
-            found = dict(
-                zip(chosen, threads.map(lambda item: self._look(query, owners[item], item), chosen), strict=True)
+            result = dict(
+                zip(chosen, threads.map(lambda item: self._verify_user(query, owners[item], item), chosen), strict=True)
             )
-            self._check_numbers(dict(users(query)), owners, found)
+            self._check_counts(dict(users(query)), owners, result)
         for ledger in ledgers:
-            self.findings += half_done(ledger, found)
-            for user_id in set(ledger.users) & set(found):
-                ledger.settle(user_id, found[user_id])
+            self.findings += partial_batches(ledger, result)
+            for user_id in set(ledger.users) & set(result):
+                ledger.settle(user_id, result[user_id])
             ledger.close_open()
 
-    def _look(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, Version]:
-        """Read a user in every way; return what the log has."""
-        in_log = listed(query, user_id)
+    def _verify_user(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, Version]:
+        """Verify a user through every read; return the stored messages."""
+        in_log = list_all(query, user_id)
         allowed = ledger.allowed(user_id)
-        pending = {version for batch in ledger.nameless.values() for version in batch.versions}
+        pending = {version for batch in ledger.without_ids.values() for version in batch.versions}
         self.findings += against_ledger(user_id, in_log, allowed, pending)
         ids = list(dict.fromkeys([*allowed, *dict(in_log)]))
         for name, read in READS.items():
-            found = self._patiently(f"{user_id} by {name}", partial(read, query, user_id, ids, self._dimension))
-            if found is not None:
-                self.findings += against_log(f"{user_id} by {name}", found, in_log)
-        for message_id in wrongly_marked(query, user_id):
-            self.findings.append(Finding("marked", f"{user_id}: {message_id} does not say what took it back"))
-        for name, number in (("count", counted(query, user_id)), ("conversations", in_conversations(query, user_id))):
+            result = self._read_with_retries(
+                f"{user_id} by {name}", partial(read, query, user_id, ids, self._dimension)
+            )
+            if result is not None:
+                self.findings += against_log(f"{user_id} by {name}", result, in_log)
+        for message_id in wrong_retractions(query, user_id):
+            self.findings.append(Finding("marked", f"{user_id}: {message_id}: wrong retracted_by"))
+        for name, number in (
+            ("count", count(query, user_id)),
+            ("conversations", count_in_conversations(query, user_id)),
+        ):
             if number != len(in_log):
                 self.findings.append(Finding("miscounted", f"{user_id} by {name}: {number}, stored {len(in_log)}"))
         return dict(in_log)
 
-    def _patiently(self, where: str, read: Callable[[], Found]) -> Found | None:
-        """Read; try again while an engine is away, as the error tells callers to. None: it does not come back."""
-        give_up = time.monotonic() + _AWAY_S
+    def _read_with_retries(self, where: str, read: Callable[[], ReadResult]) -> ReadResult | None:
+        """Read, with retries while the server is unavailable; None if it stays unavailable."""
+        deadline = time.monotonic() + _AWAY_S
         while True:
             try:
                 return read()
             except grpc.RpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > give_up:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
                     self.findings.append(Finding("failed", f"{where}: {error.code().name}: {error.details()}"))
                     return None
                 time.sleep(0.5)
 
-    def _check_numbers(
-        self, numbers: Mapping[str, int], owners: Mapping[str, Ledger], found: Mapping[str, Mapping[str, Version]]
+    def _check_counts(
+        self,
+        counts_by_user: Mapping[str, int],
+        owners: Mapping[str, Ledger],
+        result: Mapping[str, Mapping[str, Version]],
     ) -> None:
-        """Compare the number of messages of every user, those that were not read included."""
-        self.stored = sum(numbers.values())
-        for user_id in numbers.keys() - owners.keys():
-            self.findings.append(Finding("invented", f"a user {user_id!r} with {numbers[user_id]} messages"))
+        """Compare the message count of every user with the ledger or with the stored messages."""
+        self.stored = sum(counts_by_user.values())
+        for user_id in counts_by_user.keys() - owners.keys():
+            self.findings.append(
+                Finding("invented", f"unknown user {user_id!r} with {counts_by_user[user_id]} messages")
+            )
         for user_id, ledger in owners.items():
-            if user_id in found:
-                wanted = len(found[user_id])
+            if user_id in result:
+                expected = len(result[user_id])
             else:
-                wanted = sum(state is not None for state in ledger.certain(user_id).values())
-            if numbers.get(user_id, 0) != wanted:
-                kind = "lost" if numbers.get(user_id, 0) < wanted else "resurrected"
-                self.findings.append(Finding(kind, f"{user_id}: {numbers.get(user_id, 0)} of {wanted} messages"))
+                expected = sum(state is not None for state in ledger.certain(user_id).values())
+            if counts_by_user.get(user_id, 0) != expected:
+                kind = "lost" if counts_by_user.get(user_id, 0) < expected else "resurrected"
+                self.findings.append(
+                    Finding(kind, f"{user_id}: {counts_by_user.get(user_id, 0)} of {expected} messages")
+                )
 
 
 def against_ledger(
-    user_id: str, in_log: Found, allowed: Mapping[str, frozenset[Version | None]], pending: set[Version]
+    user_id: str, in_log: ReadResult, allowed: Mapping[str, frozenset[Version | None]], pending: set[Version]
 ) -> Iterator[Finding]:
-    """Compare what the log has with what was acknowledged; `pending` may be there under an id that nobody knows."""
-    found = dict(in_log)
-    yield from doubled(user_id, in_log)
+    """Yield differences between the log and the ledger; `pending` versions may be stored with unknown ids."""
+    result = dict(in_log)
+    yield from duplicates(user_id, in_log)
     for item, states in allowed.items():
-        if found.get(item) in states:
+        if result.get(item) in states:
             continue
         where = f"{user_id} {item}"
-        if item not in found:
-            yield Finding("lost", f"{where}: acknowledged, not stored")
+        if item not in result:
+            yield Finding("lost", f"{where}: acknowledged but not stored")
         elif states == {None}:
-            yield Finding("resurrected", f"{where}: deleted, yet stored")
+            yield Finding("resurrected", f"{where}: deleted but stored")
         else:
-            yield Finding("altered", f"{where}: stored with something else in it")
-    for key in found.keys() - allowed.keys():
-        if found[key] not in pending:
+            yield Finding("altered", f"{where}: the stored version differs")
+    for key in result.keys() - allowed.keys():
+        if result[key] not in pending:
             yield Finding("invented", f"{user_id} {key}: never written")
-    contents = Counter(version.content for version in found.values())
+    contents = Counter(version.content for version in result.values())
     yield from (
-        Finding("doubled", f"{user_id}: stored {n} times under different ids") for n in contents.values() if n > 1
+        Finding("duplicated", f"{user_id}: stored {n} times under different ids") for n in contents.values() if n > 1
     )
 
 
-def against_log(where: str, found: Found, in_log: Found) -> Iterator[Finding]:
-    """Compare what a read finds with what the log has: the same, once."""
-    yield from doubled(where, found)
-    seen, stored = dict(found), dict(in_log)
+def against_log(where: str, result: ReadResult, in_log: ReadResult) -> Iterator[Finding]:
+    """Yield differences between the result of a read and the log."""
+    yield from duplicates(where, result)
+    seen, stored = dict(result), dict(in_log)
     yield from (Finding("not found", f"{where}: {key}") for key in stored.keys() - seen.keys())
     yield from (Finding("resurrected", f"{where}: {key} is not in the log") for key in seen.keys() - stored.keys())
     yield from (
@@ -168,24 +183,26 @@ def against_log(where: str, found: Found, in_log: Found) -> Iterator[Finding]:
     )
 
 
-def doubled(where: str, found: Found) -> Iterator[Finding]:
-    """Report ids that a read brought more than once."""
-    counts = Counter(item for item, _ in found)
-    return (Finding("doubled", f"{where}: {item} {count} times") for item, count in counts.items() if count > 1)
+def duplicates(where: str, result: ReadResult) -> Iterator[Finding]:
+    """Yield the ids that a read returned more than once."""
+    counts = Counter(item for item, _ in result)
+    return (Finding("duplicated", f"{where}: {item} {n} times") for item, n in counts.items() if n > 1)
 
 
-def half_done(ledger: Ledger, found: Mapping[str, Mapping[str, Version]]) -> Iterator[Finding]:
-    """Report batches that were not acknowledged and happened in part."""
+def partial_batches(ledger: Ledger, result: Mapping[str, Mapping[str, Version]]) -> Iterator[Finding]:
+    """Yield unacknowledged batches that were applied partially."""
     for changes in ledger.open:
-        told = [found[user_id].get(item) == state for (user_id, item), state in changes.items() if user_id in found]
-        yield from _in_part(told, f"changes of {sorted({user_id for user_id, _ in changes})}")
-    for batch in ledger.nameless.values():
-        if batch.user_id in found:
-            contents = {version.content for version in found[batch.user_id].values()}
-            told = [version.content in contents for version in batch.versions]
-            yield from _in_part(told, f"messages without ids of {batch.user_id}")
+        applied = [
+            result[user_id].get(item) == state for (user_id, item), state in changes.items() if user_id in result
+        ]
+        yield from _partial(applied, f"changes of {sorted({user_id for user_id, _ in changes})}")
+    for batch in ledger.without_ids.values():
+        if batch.user_id in result:
+            contents = {version.content for version in result[batch.user_id].values()}
+            applied = [version.content in contents for version in batch.versions]
+            yield from _partial(applied, f"messages without ids of {batch.user_id}")
 
 
-def _in_part(told: Sequence[bool], what: str) -> Iterator[Finding]:
-    if any(told) and not all(told):
-        yield Finding("half", f"{sum(told)} of a batch of {len(told)} {what}")
+def _partial(applied: Sequence[bool], batch: str) -> Iterator[Finding]:
+    if any(applied) and not all(applied):
+        yield Finding("half", f"{sum(applied)} of a batch of {len(applied)} {batch}")

@@ -1,4 +1,4 @@
-"""A writer: writes, imports, replaces, deletes and erases at random, and books what it is told."""
+"""Writer that makes random changes and records their outcome in a ledger."""
 
 from __future__ import annotations
 
@@ -15,28 +15,32 @@ from proofs.finding import Finding
 from proofs.replicas import Replicas
 from proofs.server_under_test import ServerUnderTest
 from proofs.torture.connection import TIMEOUT_S, Connection, is_refusal
-from proofs.torture.ledger import Changes, Ledger, Nameless, State, Version
+from proofs.torture.ledger import BatchWithoutIds, Changes, Ledger, State, Version
 
 COMMON_WORD = "tortured"
-"""In every message, so that one query finds all."""
-TAKES_BACK = "back:"
-"""What stands before the id of a message that another one takes back, in its content."""
+"""Word of every message, so that one query matches all."""
+RETRACTS_PREFIX = "back:"
+"""Prefix of the ids of retracted messages in the content."""
 _MESSAGES_MAX = 150
-"""Messages of a user: a search by meaning brings 200 at most."""
+"""Maximum number of messages per user; a semantic search returns at most 200."""
 _BATCH_MAX = 12
 _CONVERSATIONS = 4
 _PAUSE_S = 0.02
 _BEGIN_US = 1_750_000_000_000_000
-_NAMELESS = "nameless"
-_NAMELESS_MAX = 8
-"""Batches without ids that wait for an answer: while there is no server, they would pile up."""
+_CONVERSATION_WITHOUT_IDS = "nameless"
+_WITHOUT_IDS_MAX = 8
+"""Maximum number of unacknowledged batches without ids."""
 
 
 class Writer:
-    """Works on users of its own until it is stopped.
+    """A writer with exclusive users.
 
     Args:
-        own_vectors: the share of its messages that bring a vector, of this dimension.
+        ledger: ledger of the changes.
+        server: the server or the replicas.
+        seed: seed of the random changes.
+        dimension: dimension of the embeddings.
+        own_vectors: share of the messages that are sent with an embedding.
     """
 
     def __init__(
@@ -47,24 +51,24 @@ class Writer:
         self._connection = Connection(server)
         self._dimension = dimension
         self._own_vectors = own_vectors
-        self._said = 0
+        self._written = 0
 
     @property
     def findings(self) -> list[Finding]:
-        """Return what no fault excuses."""
+        """The detected violations."""
         return self._connection.findings
 
     @property
     def refusals(self) -> int:
-        """Return how many calls failed."""
+        """Number of failed calls."""
         return self._connection.refusals
 
     def work(self, stop: threading.Event) -> None:
-        """Change things until told to stop."""
+        """Make random changes until `stop` is set."""
         weights: dict[Callable[[], None], int] = {
             self._write: 40,
             self._write_without_ids: 10,
-            self._write_named_again: 6,
+            self._retry_acknowledged: 6,
             self._import: 10,
             self._delete: 14,
             self._delete_conversation: 4,
@@ -76,11 +80,11 @@ class Writer:
             self._random.choices(list(weights), list(weights.values()))[0]()
             stop.wait(self._random.random() * _PAUSE_S)
 
-    def retry_nameless(self) -> None:
-        """Send again what was sent without ids: it has to be stored once."""
-        for batch in list(self._ledger.nameless.values()):
-            if self._random.random() < 0.5:  # noqa: PLR2004 - the others are looked for as they are
-                self._send_nameless(batch)
+    def retry_unacknowledged(self) -> None:
+        """Retry half of the unacknowledged batches without ids; each must be stored once."""
+        for batch in list(self._ledger.without_ids.values()):
+            if self._random.random() < 0.5:  # noqa: PLR2004 - probability
+                self._send_batch(batch)
 
     def close(self) -> None:
         """Close the connection."""
@@ -88,12 +92,12 @@ class Writer:
 
     def _write(self) -> None:
         changes = dict(self._fresh(self._user()))
-        if self._random.random() < 0.2:  # noqa: PLR2004 - now and then a batch of two users
+        if self._random.random() < 0.2:  # noqa: PLR2004 - probability of a batch of two users
             changes |= dict(self._fresh(self._user()))
         self._send(changes)
 
     def _write_again(self) -> None:
-        """Write what is there already, unchanged."""
+        """Write existing messages again, unchanged."""
         present = self._present(self._user())
         self._send(dict(self._random.sample(present, min(3, len(present)))))
 
@@ -110,8 +114,8 @@ class Writer:
         reply = self._connection.attempt(
             lambda: self._connection.ingest.ImportMessages(iter(stream), timeout=TIMEOUT_S)
         )
-        for changes, was in zip(batches, before, strict=True):
-            self._book(changes, was, reply)
+        for changes, previous in zip(batches, before, strict=True):
+            self._record(changes, previous, reply)
 
     def _send(self, changes: Changes, *, replace: bool = False) -> None:
         if not changes:
@@ -119,40 +123,40 @@ class Writer:
         before = self._ledger.attempt(changes)
         request = pb.WriteMessagesRequest(messages=self._messages(changes), replace=replace)
         reply = self._connection.attempt(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
-        self._book(changes, before, reply)
+        self._record(changes, before, reply)
 
     def _write_without_ids(self) -> None:
-        if len(self._ledger.nameless) >= _NAMELESS_MAX:
+        if len(self._ledger.without_ids) >= _WITHOUT_IDS_MAX:
             return
         user_id = self._user()
-        versions = tuple(self._version(user_id, _NAMELESS) for _ in range(self._random.randint(1, 4)))
-        batch = Nameless(user_id, uuid.UUID(int=self._random.getrandbits(128)).hex, versions)
-        self._ledger.nameless[batch.request_id] = batch
-        self._send_nameless(batch)
+        versions = tuple(self._version(user_id, _CONVERSATION_WITHOUT_IDS) for _ in range(self._random.randint(1, 4)))
+        batch = BatchWithoutIds(user_id, uuid.UUID(int=self._random.getrandbits(128)).hex, versions)
+        self._ledger.without_ids[batch.request_id] = batch
+        self._send_batch(batch)
 
-    def _ask_without_ids(self, batch: Nameless) -> pb.WriteMessagesResponse | grpc.StatusCode:
+    def _call_write(self, batch: BatchWithoutIds) -> pb.WriteMessagesResponse | grpc.StatusCode:
         messages = [self._message((batch.user_id, ""), version) for version in batch.versions]
         request = pb.WriteMessagesRequest(messages=messages, request_id=batch.request_id)
         return self._connection.attempt(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
 
-    def _send_nameless(self, batch: Nameless) -> None:
-        reply = self._ask_without_ids(batch)
+    def _send_batch(self, batch: BatchWithoutIds) -> None:
+        reply = self._call_write(batch)
         if isinstance(reply, pb.WriteMessagesResponse):
-            self._ledger.name(batch, [result.message_id for result in reply.results], _token(reply))
+            self._ledger.assign_ids(batch, [result.message_id for result in reply.results], _token(reply))
         elif is_refusal(reply):
             self.findings.append(Finding("refused", f"a retry with the same request_id: {reply.name}"))
 
-    def _write_named_again(self) -> None:
-        """Send again what was sent without ids and acknowledged: it has to get the same ids."""
-        known = [item for item in self._ledger.named if self._is_as_written(*item)]
-        if not known:
+    def _retry_acknowledged(self) -> None:
+        """Retry an acknowledged batch without ids; the server must return the same ids."""
+        candidates = [item for item in self._ledger.assigned if self._is_as_written(*item)]
+        if not candidates:
             return
-        batch, ids = self._random.choice(known)
-        reply = self._ask_without_ids(batch)
+        batch, ids = self._random.choice(candidates)
+        reply = self._call_write(batch)
         if isinstance(reply, pb.WriteMessagesResponse) and tuple(result.message_id for result in reply.results) != ids:
-            self.findings.append(Finding("doubled", "a batch without ids got others when it was sent again"))
+            self.findings.append(Finding("duplicated", "a retried batch without ids was assigned other ids"))
 
-    def _is_as_written(self, batch: Nameless, ids: Sequence[str]) -> bool:
+    def _is_as_written(self, batch: BatchWithoutIds, ids: Sequence[str]) -> bool:
         certain = self._ledger.certain(batch.user_id)
         return all(certain.get(item) == version for item, version in zip(ids, batch.versions, strict=True))
 
@@ -168,55 +172,57 @@ class Writer:
 
     def _delete_conversation(self) -> None:
         user_id, conversation = self._user(), f"c{self._random.randrange(_CONVERSATIONS)}"
-        gone = [
+        matching = [
             (key, state) for key, state in self._present(user_id) if state and state.conversation_id == conversation
         ]
-        narrowed = message_pb2.Filter(conversation_id=conversation)
-        self._remove({key: None for key, _ in gone}, pb.DeleteMessagesRequest(user_id=user_id, filter=narrowed))
+        message_filter = message_pb2.Filter(conversation_id=conversation)
+        self._remove(
+            {key: None for key, _ in matching}, pb.DeleteMessagesRequest(user_id=user_id, filter=message_filter)
+        )
 
     def _remove(self, changes: Changes, request: pb.DeleteMessagesRequest) -> None:
         before = self._ledger.attempt(changes)
         if request.HasField("filter"):
-            self._ledger.doubt_the_rest(request.user_id)
+            self._ledger.allow_partial_deletion(request.user_id)
         reply = self._connection.attempt(lambda: self._connection.ingest.DeleteMessages(request, timeout=TIMEOUT_S))
-        self._book(changes, before, reply)
+        self._record(changes, before, reply)
 
     def _erase(self) -> None:
         user_id = self._user()
-        if any(batch.user_id == user_id for batch in self._ledger.nameless.values()):
+        if any(batch.user_id == user_id for batch in self._ledger.without_ids.values()):
             return
         changes: Changes = {key: None for key, _ in self._present(user_id)}
         before = self._ledger.attempt(changes)
-        self._ledger.doubt_the_rest(user_id)
+        self._ledger.allow_partial_deletion(user_id)
         request = pb.EraseUserRequest(user_id=user_id)
         reply = self._connection.attempt(lambda: self._connection.ingest.EraseUser(request, timeout=TIMEOUT_S))
-        self._book(changes, before, reply)
+        self._record(changes, before, reply)
 
-    def _book(self, changes: Changes, before: Changes, reply: object) -> None:
+    def _record(self, changes: Changes, before: Changes, reply: object) -> None:
         if not isinstance(reply, grpc.StatusCode):
             self._ledger.acknowledge(changes, _token(reply))
             self._check_import(changes, reply)
         elif is_refusal(reply):
-            self._ledger.refused(before)
+            self._ledger.reject(before)
             self.findings.append(Finding("refused", f"a good request: {reply.name}"))
         else:
-            self._ledger.unknown(changes)
+            self._ledger.mark_uncertain(changes)
 
     def _check_import(self, changes: Changes, reply: object) -> None:
         if isinstance(reply, pb.ImportMessagesResponse) and reply.rejected:
-            self.findings.append(Finding("refused", f"{reply.rejected} good messages of an import, of {len(changes)}"))
+            self.findings.append(Finding("refused", f"{reply.rejected} of {len(changes)} valid messages of an import"))
 
     def _user(self) -> str:
-        """Choose one of the users, a new one once the latest has enough."""
+        """Return a random user; create a new one when the latest has many messages."""
         users = self._ledger.users
-        if not users or self._most(users[-1]) > _MESSAGES_MAX // 2:
+        if not users or self._max_messages(users[-1]) > _MESSAGES_MAX // 2:
             users.append(f"{COMMON_WORD}-{self._random.getrandbits(48):012x}")
-        user_id = users[-1] if self._random.random() < 0.7 else self._random.choice(users)  # noqa: PLR2004 - mostly the latest
-        return user_id if self._most(user_id) < _MESSAGES_MAX - 3 * _BATCH_MAX else users[-1]
+        user_id = users[-1] if self._random.random() < 0.7 else self._random.choice(users)  # noqa: PLR2004 - probability
+        return user_id if self._max_messages(user_id) < _MESSAGES_MAX - 3 * _BATCH_MAX else users[-1]
 
-    def _most(self, user_id: str) -> int:
-        """Return how many messages a user may have, those in doubt included."""
-        in_doubt = sum(len(batch.versions) for batch in self._ledger.nameless.values() if batch.user_id == user_id)
+    def _max_messages(self, user_id: str) -> int:
+        """Return the maximum number of messages of a user, including uncertain ones."""
+        in_doubt = sum(len(batch.versions) for batch in self._ledger.without_ids.values() if batch.user_id == user_id)
         return in_doubt + sum(states != {None} for states in self._ledger.allowed(user_id).values())
 
     def _present(self, user_id: str) -> list[tuple[tuple[str, str], State]]:
@@ -228,14 +234,14 @@ class Writer:
             yield (user_id, f"m{self._random.getrandbits(64):016x}"), self._version(user_id)
 
     def _version(self, user_id: str, conversation: str = "") -> Version:
-        self._said += 1
+        self._written += 1
         word = f"w{self._random.getrandbits(60):015x}"
         length = self._random.choice((3, 10, 60))
         content = f"{COMMON_WORD} {word} " + " ".join(f"x{self._random.randrange(500)}" for _ in range(length))
-        if (present := self._present(user_id)) and self._random.random() < 0.2:  # noqa: PLR2004 - some take others back
-            content += f" {TAKES_BACK}{self._random.choice(present)[0][1]}"
-        named = conversation or f"c{self._random.randrange(_CONVERSATIONS)}"
-        return Version(content, _BEGIN_US + self._said // 2 * 1_000 + len(user_id), named)
+        if (present := self._present(user_id)) and self._random.random() < 0.2:  # noqa: PLR2004 - probability of a retraction
+            content += f" {RETRACTS_PREFIX}{self._random.choice(present)[0][1]}"
+        conversation_id = conversation or f"c{self._random.randrange(_CONVERSATIONS)}"
+        return Version(content, _BEGIN_US + self._written // 2 * 1_000 + len(user_id), conversation_id)
 
     def _messages(self, changes: Changes) -> list[message_pb2.ChatMessage]:
         return [self._message(key, state) for key, state in changes.items() if state is not None]
@@ -247,22 +253,22 @@ class Writer:
             role=message_pb2.ROLE_USER,
             content=version.content,
             conversation_id=version.conversation_id,
-            retracts=_taken_back(version.content) - {key[1]},
+            retracts=_retracted_ids(version.content) - {key[1]},
         )
         message.ts.FromMicroseconds(version.ts_us)
-        # From the content alone, so that a message that is sent again is the same message.
+        # Derived from the content, so that a retried message is identical.
         chance = random.Random(version.content)  # noqa: S311 - repeatable, not secret
         if chance.random() < self._own_vectors:
             message.embedding.extend(chance.gauss(0, 1) for _ in range(self._dimension))
         return message
 
 
-def _taken_back(content: str) -> set[str]:
-    return {word.removeprefix(TAKES_BACK) for word in content.split() if word.startswith(TAKES_BACK)}
+def _retracted_ids(content: str) -> set[str]:
+    return {word.removeprefix(RETRACTS_PREFIX) for word in content.split() if word.startswith(RETRACTS_PREFIX)}
 
 
 def _token(reply: object) -> str:
-    """Return the write token of a reply; empty if something was unchanged: then it stands for an earlier write."""
+    """Return the write token of a reply; empty if a message was unchanged, because the token then is older."""
     if isinstance(reply, pb.WriteMessagesResponse) and any(
         result.outcome == pb.WRITE_OUTCOME_UNCHANGED for result in reply.results
     ):
