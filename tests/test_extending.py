@@ -143,6 +143,6 @@ print(sorted(name for name in sys.modules if name.startswith("nomemory_examples.
 
 
 def test_the_doctor_knows_the_embedder_of_a_package(installed: Installed) -> None:
-    for name, expected in (("trigrams", "trigrams: not asked"), ("absent", "unknown name 'absent'")):
+    for name, expected in (("trigrams", "trigrams: not called"), ("absent", "unknown name 'absent'")):
         done = installed.run(NOMEMORY, "doctor", NOMEMORY_EMBEDDER=name, COLUMNS="200")
         assert expected in done.stdout, done.stderr

@@ -52,14 +52,14 @@ def test_all_is_well_beside_a_running_server(run: Run, server: Server, monkeypat
     assert {check["state"] for check in checks.values()} <= {"ok", "warn"}
     assert {"SQLite", "Data directory", "Disk", "Checksums", "Embedder", "Server"} < set(checks)
     assert server.target in checks["Server"]["finding"]
-    assert checks["Server's version"] == checks["Server's version"] | {"state": "ok", "finding": __version__}
-    assert checks["Index of words"]["state"] == "ok"
+    assert checks["Server version"] == checks["Server version"] | {"state": "ok", "finding": __version__}
+    assert checks["Lexical index"]["state"] == "ok"
 
 
 def test_a_server_without_an_embedder_has_no_index_of_meaning(run: Run, vector_server: Server) -> None:
     checks = found(run("doctor", "--target", vector_server.target, "--json"))
-    assert checks["Index of words"]["state"] == "ok"
-    assert "Index of meaning" not in checks
+    assert checks["Lexical index"]["state"] == "ok"
+    assert "Vector index" not in checks
 
 
 def test_all_is_well_beside_a_server_that_only_recalls(
@@ -70,7 +70,7 @@ def test_all_is_well_beside_a_server_that_only_recalls(
     checks = found(result)
     assert result.exit_code == 0, result.stdout
     assert checks["Server"]["state"] == "ok"
-    assert "Index of words" not in checks
+    assert "Lexical index" not in checks
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_server_that_tells_no_version_is_a_failure(
     with start(own_settings) as server:
         result = run("doctor", "--target", server.target, "--json")
     assert result.exit_code == 1
-    assert "not a NoMemory server of this version" in found(result)["Server's status"]["finding"]
+    assert "not a NoMemory server of this version" in found(result)["Server status"]["finding"]
 
 
 def test_a_server_that_is_not_running_is_a_warning(run: Run) -> None:
@@ -121,7 +121,7 @@ def test_a_damaged_log_is_a_failure(run: Run) -> None:
     Path("data/log.db").write_bytes(b"SQLite format 3\x00" + b"damaged" * 1_000)
     result = run("doctor", "--data", "data", "--target", NOBODY, "--json")
     assert result.exit_code == 1
-    assert found(result)["Message log's history"]["state"] == "fail"
+    assert found(result)["Message log history"]["state"] == "fail"
 
 
 def test_a_data_directory_that_is_a_file_is_a_failure(run: Run) -> None:
@@ -161,7 +161,7 @@ def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told = check_embedder(Settings.from_environment(embedder="local", embedding_model_cache_dir=str(tmp_path / "file")))
     assert told.state == "warn"
-    assert "converted again at each start" in told.finding
+    assert "converted at every start" in told.finding
     assert "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR" in told.advice
 
 

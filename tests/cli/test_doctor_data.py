@@ -67,7 +67,7 @@ def change(data: Path, statement: str) -> None:
 
 def test_all_agrees_where_nothing_happened(doctor: Callable[..., Result]) -> None:
     checks = found(doctor())
-    names = ("Permissions", "Message log's history", "Checksums", "Counts", "Words on disk")
+    names = ("Permissions", "Message log history", "Checksums", "Counts", "Lexical index files")
     assert {name: checks[name]["state"] for name in names} == dict.fromkeys(names, "ok")
     assert "nothing to repair" in doctor("--repair").output
 
@@ -85,7 +85,7 @@ def test_counts_that_do_not_agree_are_repaired(doctor: Callable[..., Result], da
     change(data, statement)
     before = doctor()
     assert (before.exit_code, found(before)["Counts"]["state"]) == (1, "fail")
-    assert "agree" in doctor("--repair").output
+    assert "Repaired the message counts" in doctor("--repair").output
     assert found(doctor())["Counts"]["state"] == "ok"
 
 
@@ -107,12 +107,12 @@ def test_words_that_do_not_agree_are_built_anew(
 ) -> None:
     spoil(data)
     before = doctor()
-    assert (before.exit_code, found(before)["Words on disk"]["state"]) == (1, "fail")
+    assert (before.exit_code, found(before)["Lexical index files"]["state"]) == (1, "fail")
     assert "rebuilt" in doctor("--repair").output
     with start(own_settings) as server:
         assert until(lambda: is_settled(server))
         assert sorted(by_words(server, "about")) == sorted(NAMES)
-    assert found(doctor())["Words on disk"]["state"] == "ok"
+    assert found(doctor())["Lexical index files"]["state"] == "ok"
 
 
 def test_vectors_that_are_gone_are_told(start: Start, own_settings: Settings, run: Run) -> None:
@@ -123,7 +123,7 @@ def test_vectors_that_are_gone_are_told(start: Start, own_settings: Settings, ru
         assert until(lambda: is_settled(server))
 
     def vectors() -> dict[str, str]:
-        return found(run("doctor", "--data", str(data), "--target", NOBODY, "--json"))["Vectors on disk"]
+        return found(run("doctor", "--data", str(data), "--target", NOBODY, "--json"))["Vector index files"]
 
     assert vectors()["state"] == "ok"
     for shard in (data / "vectors").glob("*/edge"):
@@ -139,7 +139,7 @@ def test_damaged_messages_are_named_and_deleted_only_when_told_to(
         result = doctor(*options)
         assert result.exit_code == 1
         assert "sequences 2" in result.output
-    assert "1 damaged messages are deleted" in doctor("--delete-damaged").output
+    assert "Deleted 1 damaged messages" in doctor("--delete-damaged").output
     assert found(doctor())["Checksums"]["state"] == "ok"
     with start(own_settings) as server:
         assert list_all(server, "u") == ["figs", "apples"]
@@ -152,7 +152,7 @@ def test_a_lost_log_is_told_and_accepted(
         path.unlink()
     result = doctor()
     assert result.exit_code == 1
-    assert "it is missing" in found(result)["Message log's history"]["finding"]
+    assert "it is missing" in found(result)["Message log history"]["finding"]
     assert "accepted" in doctor("--accept-loss").output
     with start(own_settings) as server:
         token = write(server, "zebras")
@@ -176,6 +176,6 @@ def test_the_doctor_looks_at_the_log_of_a_running_server(
 
         def told() -> bool:
             result = run("doctor", "--data", str(data), "--target", server.target, "--json")
-            return result.exit_code == 1 and found(result)["Server's log"]["state"] == "fail"
+            return result.exit_code == 1 and found(result)["Server message log"]["state"] == "fail"
 
         assert until(told)

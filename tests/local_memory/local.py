@@ -21,7 +21,7 @@ from mcp_types import CallToolResult, TextContent
 from server.fleet import until
 
 from nomemory.agents.local_data_dir import LocalDataDir
-from nomemory.agents.local_server import IDLE_S, ensure
+from nomemory.agents.local_server import IDLE_S, ensure_running
 from nomemory.client.sync import Client as Calls
 
 NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
@@ -52,7 +52,7 @@ class LocalHome:
     def served(self, idle_s: float = IDLE_S) -> Iterator[LocalDataDir]:
         """Start the server, if it is not there, and use it."""
         with ExitStack() as use:
-            ensure(self.home.made(), use, idle_s)
+            ensure_running(self.home.create(), use, idle_s)
             yield self.home
 
     def server(self) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nomemory.agents.hook_server import LEAST_SUFFICIENCY
+from nomemory.agents.hook_server import MIN_SUFFICIENCY
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
 from served import Server
@@ -44,7 +44,7 @@ def test_the_form_is_that_of_the_readme() -> None:
     assert len({row["conversation_id"] for row in MESSAGES}) == 8
     assert len(QUESTIONS) == 18
     assert f"{len(ids)} turns" in page
-    assert f"Of the {len(QUESTIONS)} questions" in page
+    assert f"Each of the {len(QUESTIONS)} questions" in page
     assert [row["ts"] for row in MESSAGES] == sorted(row["ts"] for row in MESSAGES)
     assert {row["role"] for row in MESSAGES} == {"user", "assistant", "tool"}
     for question in QUESTIONS:
@@ -64,6 +64,6 @@ def test_most_questions_are_told_apart_from_prompts_that_ask_nothing(talk: Clien
         return talk.hybrid_search("kai", text, metadata={"project": "harbour"}).sufficiency
 
     asked = [question["question"] for question in ANSWERABLE if question["project"] == "harbour"]
-    assert sum(likelihood(text) >= LEAST_SUFFICIENCY for text in asked) >= len(asked) - 1
+    assert sum(likelihood(text) >= MIN_SUFFICIENCY for text in asked) >= len(asked) - 1
     for idle in ("continue", "thanks", "commit this with a good message", "how do I center a div"):
-        assert likelihood(idle) < LEAST_SUFFICIENCY
+        assert likelihood(idle) < MIN_SUFFICIENCY

@@ -154,7 +154,7 @@ def test_one_users_hooks_show_nothing_of_another(served: LocalHome, transcript: 
 def test_without_a_server_the_hook_says_nothing_and_what_it_was_told_is_stored_later(
     at: LocalHome, transcript: Path
 ) -> None:
-    at.home.made()
+    at.home.create()
     written(transcript, *TURN)
     assert at.hook("claude-code", event("UserPromptSubmit", transcript, prompt="Which port?")) == ""
     assert at.hook("cursor", {"hook_event_name": "afterAgentResponse", "text": "Hi.", "conversation_id": "k1"}) == ""

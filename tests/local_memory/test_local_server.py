@@ -15,7 +15,7 @@ from local_memory.local import NOMEMORY, LocalHome, agent, recalled, shown
 from server.fleet import until
 
 from nomemory.agents.local_data_dir import current_user_name
-from nomemory.agents.local_server import LocalServerError, answers
+from nomemory.agents.local_server import LocalServerError, is_running
 
 PORT = "We put the gateway on port 7710."
 FERRY = "The ferry to Aalborg leaves from quay four."
@@ -26,8 +26,8 @@ async def happened(look: Callable[[], object]) -> bool:
 
 
 async def test_the_tools_are_listed_before_a_server_is_there(at: LocalHome) -> None:
-    at.home.made()
-    with at.home.starting():
+    at.home.create()
+    with at.home.hold_start_lock():
         async with agent(at) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} >= {"recall", "remember"}
             assert not at.servers()
@@ -76,7 +76,7 @@ def test_what_a_killed_server_left_is_in_nobodys_way(at: LocalHome) -> None:
         killed = at.server()
         assert killed
         os.kill(killed, signal.SIGKILL)
-        assert until(lambda: not answers(home))
+        assert until(lambda: not is_running(home))
         assert home.hooks.exists()
         with at.served():
             assert at.server() not in {killed, None}
@@ -123,7 +123,7 @@ def test_settings_of_another_server_do_not_keep_it_from_serving_its_owner(
 
 
 async def test_why_it_cannot_start_is_told_to_the_agent(at: LocalHome) -> None:
-    at.home.made().data.touch()
+    at.home.create().data.touch()
     async with agent(at) as client:
         result = await client.call_tool("messages_list", {})
         assert result.is_error
@@ -158,5 +158,5 @@ def test_the_quickstart_serves_the_inspector_until_it_is_stopped(at: LocalHome) 
         if "/inspect/#token=" in line:
             break
     process.send_signal(signal.SIGINT)
-    assert "The talk was erased" in process.stdout.read()
+    assert "The conversation was erased" in process.stdout.read()
     assert process.wait(30) == 0

@@ -1,8 +1,8 @@
-"""`python hook.py HOME AGENT USER`: what a coding agent's hooks call.
+"""The hook program of coding agents: `python -IS hook.py HOME AGENT USER`.
 
-It runs at every turn, so it imports next to nothing, and is to run with `python -IS`. It hands the event on standard
-input to the local server, and prints what that says. Where no server is there, it starts one and leaves the event in
-a file. Whatever goes wrong, the agent is told nothing, and waits no longer than two seconds.
+It sends the event on standard input to the local server and prints the response. If no server is running, it writes the
+event to a file and starts a server. It runs in every turn, so it imports few modules, reports no errors to the agent,
+and exits after at most two seconds.
 """
 
 from __future__ import annotations
@@ -11,52 +11,52 @@ import os
 import socket
 import sys
 
-TYPE_CHECKING = False  # typing takes as long as everything here
+TYPE_CHECKING = False  # importing typing would double the startup time
 if TYPE_CHECKING:
     import subprocess
 
-_PATIENCE_S = 2.0
+_TIMEOUT_S = 2.0
 
 
 def run(home: str, agent: str, user: str) -> None:
-    """Hand the event over.
+    """Send the event on standard input to the local server, and print the response.
 
     Args:
-        home: the directory of the memory.
-        agent: whose event it is.
-        user: whose memory it is.
+        home: the local data directory.
+        agent: the name of the agent.
+        user: the user id.
     """
     event = f"{agent}\n{user}\n".encode() + sys.stdin.buffer.read()
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_PATIENCE_S)
+            connection.settimeout(_TIMEOUT_S)
             connection.connect(f"{home}/hooks")
             connection.sendall(event)
             connection.shutdown(socket.SHUT_WR)
             reply = connection.makefile("rb").read()
     except OSError:
-        _leave(home, event)
+        _queue(home, event)
     else:
         sys.stdout.buffer.write(reply)
 
 
-def _leave(home: str, event: bytes) -> None:
-    """Put the event where the next server finds it, and start that."""
+def _queue(home: str, event: bytes) -> None:
+    """Write the event to a file for the next server, and start the server."""
     import time  # noqa: PLC0415 - rarely needed
 
-    place = f"{home}/waiting/{time.time_ns()}-{os.getpid()}"
-    with open(f"{place}.new", "wb") as file:  # noqa: PTH123 - pathlib takes as long as everything here
+    path = f"{home}/waiting/{time.time_ns()}-{os.getpid()}"
+    with open(f"{path}.new", "wb") as file:  # noqa: PTH123 - importing pathlib is slow
         file.write(event)
-    os.rename(f"{place}.new", place)  # noqa: PTH104 - as above
+    os.rename(f"{path}.new", path)  # noqa: PTH104 - as above
     start_server(home)
 
 
 def start_server(home: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a server in a session of its own, so that what ends this process does not end it.
+    """Start the local server in its own session, so that signals to this process do not stop it.
 
     Args:
-        home: where.
-        arguments: further ones of the server's.
+        home: the local data directory.
+        arguments: additional arguments of the server.
     """
     import subprocess  # noqa: PLC0415 - as above
 
@@ -70,4 +70,4 @@ if __name__ == "__main__":
     try:
         run(*sys.argv[1:4])
     except OSError:
-        sys.exit(0)  # there is no place to tell it: the home cannot be written
+        sys.exit(0)  # the directory is not writable, so the error cannot be reported

@@ -1,7 +1,7 @@
-"""Puts NoMemory's hooks into the settings of a coding agent, and takes them out again, byte for byte.
+"""Installation of NoMemory's hooks in the settings of a coding agent.
 
-What a file was before is kept beside the data. As long as nobody has changed the file since, taking the hooks out
-restores exactly that; otherwise the hooks alone are taken out, and the rest stays as it is now.
+The original file is saved in the local data directory. If the settings have not been changed since the installation,
+uninstalling restores the original file. Otherwise only the hooks are removed.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from nomemory.server.runtime.secure_files import write_atomically
 
 Settings = dict[str, Any]
 _TIMEOUT_S: Final = 5
-"""After how long the agent itself gives up on a hook, which ends by itself before that."""
+"""Timeout of a hook in the agent, in seconds. The hook itself exits sooner."""
 _MARK: Final = "/".join(Path(hook.__file__).parts[-3:])
-"""What our entries have, and no others."""
+"""Text that identifies NoMemory's entries."""
 
 
 class InstallError(Exception):
-    """The agent's settings cannot be changed; the text says why."""
+    """The settings of an agent cannot be changed. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A coding agent that has hooks.
+    """A coding agent with hooks.
 
     Attributes:
-        title: what people call it.
-        variable: of the environment, which says where its settings are.
-        directory: where they are otherwise, in the home of the user.
-        file: the file there that names hooks.
-        events: that are hooked.
-        base: what the file has beside the hooks.
+        title: the product name.
+        variable: the environment variable with the settings directory.
+        directory: the default settings directory, relative to the home directory.
+        file: the file with the hooks.
+        events: the events with a hook.
+        base: required fields of the file, in addition to the hooks.
     """
 
     title: str
@@ -52,14 +52,14 @@ class Agent:
     base: Mapping[str, Any]
 
     def entry(self, command: str) -> Settings:
-        """Return what stands under an event; Cursor's file has a version, and no groups of commands."""
-        one = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
-        return {"command": command} if self.base else {"hooks": [one]}
+        """Return the entry of an event. Cursor's file has no groups of commands."""
+        grouped = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
+        return {"command": command} if self.base else {"hooks": [grouped]}
 
     def path(self) -> Path:
-        """Return the file; where it is a link, what that leads to."""
-        named = os.environ.get(self.variable, "")
-        return ((Path(named) if named else Path.home() / self.directory) / self.file).resolve()
+        """Return the path of the file, with symbolic links resolved."""
+        configured = os.environ.get(self.variable, "")
+        return ((Path(configured) if configured else Path.home() / self.directory) / self.file).resolve()
 
 
 _TURNS: Final = ("SessionStart", "UserPromptSubmit", "Stop")
@@ -73,20 +73,20 @@ AGENTS: Final[Mapping[str, Agent]] = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a file. None stands for no file."""
+    """A change of a file. None means that the file does not exist."""
 
     path: Path
     before: bytes | None
     after: bytes | None
 
-    def make(self) -> None:
-        """Change the file, unless somebody else has changed it meanwhile.
+    def apply(self) -> None:
+        """Write the file, unless it has been changed meanwhile.
 
         Raises:
-            InstallError: somebody has, or it cannot be written.
+            InstallError: the file has been changed or cannot be written.
         """
-        if _content(self.path) != self.before:
-            raise InstallError(f"{self.path} has changed meanwhile: try again")
+        if _read(self.path) != self.before:
+            raise InstallError(f"{self.path} was changed by another program; run the command again")
         try:
             if self.after is None:
                 self.path.unlink(missing_ok=True)
@@ -98,15 +98,15 @@ class Change:
 
 
 class Installation:
-    """The hooks of one agent.
+    """The hooks of an agent.
 
     Args:
-        name: the agent's.
-        home: of the memory.
-        user: whose memory it is.
+        name: the key of the agent in `AGENTS`.
+        home: the local data directory.
+        user: the user id.
 
     Attributes:
-        title: what people call the agent.
+        title: the product name of the agent.
     """
 
     def __init__(self, name: str, home: LocalDataDir, user: str) -> None:
@@ -116,58 +116,58 @@ class Installation:
         self._command = f"{shlex.join(command)} || true"
         self._before, self._after = home.root / f"{name}.before", home.root / f"{name}.after"
 
-    def added(self) -> Change:
-        """Return the change that puts the hooks in, and those of an earlier installation out.
+    def install_change(self) -> Change:
+        """Return the change that adds the hooks, and removes those of an earlier installation.
 
         Raises:
-            InstallError: the file is not of the form that the agent documents.
+            InstallError: the file does not have the documented format.
         """
         path = self._agent.path()
-        before = _content(path)
-        settings = {**self._agent.base, **(_parsed(path, before) if before is not None else {})}
-        hooks = _without_ours(path, settings).setdefault("hooks", {})
+        before = _read(path)
+        settings = {**self._agent.base, **(_parse(path, before) if before is not None else {})}
+        hooks = _remove_entries(path, settings).setdefault("hooks", {})
         for event in self._agent.events:
             hooks.setdefault(event, []).append(self._agent.entry(self._command))
-        return Change(path, before, _written(settings, before))
+        return Change(path, before, _serialize(settings, before))
 
-    def removed(self) -> Change:
-        """Return the change that takes the hooks out.
+    def uninstall_change(self) -> Change:
+        """Return the change that removes the hooks.
 
         Raises:
-            InstallError: as `added`.
+            InstallError: the file does not have the documented format.
         """
         path = self._agent.path()
-        before = _content(path)
-        if before == _content(self._after):
-            return Change(path, before, _content(self._before))
-        return Change(path, before, _cleaned(path, before))
+        before = _read(path)
+        if before == _read(self._after):
+            return Change(path, before, _read(self._before))
+        return Change(path, before, _remove_hooks(path, before))
 
-    def keep(self, change: Change) -> None:
-        """Remember what the file was before the first change of ours, and what it is now."""
-        if change.before != _content(self._after):
+    def record(self, change: Change) -> None:
+        """Save the original content of the file, and its content after the change."""
+        if change.before != _read(self._after):
             self._before.unlink(missing_ok=True)
-            if (clean := _cleaned(change.path, change.before)) is not None:
+            if (clean := _remove_hooks(change.path, change.before)) is not None:
                 write_atomically(self._before, clean)
         write_atomically(self._after, change.after or b"")
 
-    def forget(self) -> None:
-        """Forget it."""
+    def discard_record(self) -> None:
+        """Delete the saved contents."""
         self._before.unlink(missing_ok=True)
         self._after.unlink(missing_ok=True)
 
 
-def _cleaned(path: Path, content: bytes | None) -> bytes | None:
-    """Return the content of a file without our entries; as it is, where there are none."""
+def _remove_hooks(path: Path, content: bytes | None) -> bytes | None:
+    """Return the content of a file without NoMemory's entries; unchanged if there are none."""
     if content is None or _MARK.encode() not in content:
         return content
-    return _written(_without_ours(path, _parsed(path, content)), content)
+    return _serialize(_remove_entries(path, _parse(path, content)), content)
 
 
-def _without_ours(path: Path, settings: Settings) -> Settings:
-    """Take our entries out, and what is empty then."""
+def _remove_entries(path: Path, settings: Settings) -> Settings:
+    """Remove NoMemory's entries, and lists that become empty."""
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
-        raise InstallError(f"{path}: `hooks` is not of the form that is known; nothing was changed")
+        raise InstallError(f"{path}: `hooks` is not an object of lists; nothing was changed")
     for event, entries in list(hooks.items()):
         hooks[event] = [entry for entry in entries if _MARK not in json.dumps(entry)]
         if not hooks[event] and entries:
@@ -177,10 +177,10 @@ def _without_ours(path: Path, settings: Settings) -> Settings:
     return settings
 
 
-def _parsed(path: Path, content: bytes) -> Settings:
+def _parse(path: Path, content: bytes) -> Settings:
     try:
         settings = json.loads(content)
-        json.dumps(settings, ensure_ascii=False).encode()  # half a surrogate pair could not be written again
+        json.dumps(settings, ensure_ascii=False).encode()  # fails for lone surrogates, which cannot be written
     except (ValueError, RecursionError):
         raise InstallError(f"{path} is not JSON; nothing was changed") from None
     if not isinstance(settings, dict):
@@ -188,14 +188,14 @@ def _parsed(path: Path, content: bytes) -> Settings:
     return settings
 
 
-def _written(settings: Settings, before: bytes | None) -> bytes:
-    """Write settings with the indentation that they had."""
+def _serialize(settings: Settings, before: bytes | None) -> bytes:
+    """Return settings as JSON with the indentation of the previous content."""
     first = next((line for line in (before or b"").splitlines() if line[:1] in b" \t" and line.strip()), b"  x")
     indent = first[: len(first) - len(first.lstrip())].decode()
     return json.dumps(settings, indent=indent, ensure_ascii=False).encode() + b"\n"
 
 
-def _content(path: Path) -> bytes | None:
+def _read(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except FileNotFoundError:

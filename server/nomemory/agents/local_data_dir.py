@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Self
 
 _OWNER_ONLY: Final = 0o700
-_IN_USE: Final = "in-use"
+_USAGE_LOCK: Final = "in-use"
 
 
 class LocalDataDir:
@@ -44,40 +44,40 @@ class LocalDataDir:
 
     @classmethod
     def for_current_user(cls) -> Self:
-        """Return the home where the system keeps the data of programs: `XDG_DATA_HOME`, or the platform's place.
+        """Return the directory in `XDG_DATA_HOME` or the default data directory of the platform, and create it.
 
         Raises:
-            OSError: it is not there, and cannot be made.
+            OSError: the directory cannot be created.
         """
-        place = "Library/Application Support" if sys.platform == "darwin" else ".local/share"
-        return cls(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / place) / "nomemory").made()
+        default = "Library/Application Support" if sys.platform == "darwin" else ".local/share"
+        return cls(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / default) / "nomemory").create()
 
-    def made(self) -> Self:
-        """Make the directory, if it is not there.
+    def create(self) -> Self:
+        """Create the directory if it does not exist. Return self.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: the directory cannot be created.
         """
         self.waiting.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
         self.root.chmod(_OWNER_ONLY)
         return self
 
-    def in_use(self) -> AbstractContextManager[None]:
+    def hold_usage_lock(self) -> AbstractContextManager[None]:
         """Hold the usage lock, which keeps the server running. Waits while a server shuts down."""
-        return self._locked(_IN_USE, fcntl.LOCK_SH)
+        return self._lock(_USAGE_LOCK, fcntl.LOCK_SH)
 
-    def starting(self) -> AbstractContextManager[None]:
+    def hold_start_lock(self) -> AbstractContextManager[None]:
         """Hold the lock for starting a server."""
-        return self._locked("starting", fcntl.LOCK_EX)
+        return self._lock("starting", fcntl.LOCK_EX)
 
-    def users(self) -> BinaryIO:
+    def open_usage_lock(self) -> BinaryIO:
         """Open the usage lock file."""
-        return (self.root / _IN_USE).open("ab")
+        return (self.root / _USAGE_LOCK).open("ab")
 
     @contextmanager
-    def _locked(self, name: str, how: int) -> Iterator[None]:
+    def _lock(self, name: str, operation: int) -> Iterator[None]:
         with (self.root / name).open("ab") as file:
-            fcntl.flock(file, how)
+            fcntl.flock(file, operation)
             yield
 
 

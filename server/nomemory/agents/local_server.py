@@ -1,4 +1,4 @@
-"""Find or start the local server, which runs as a separate background process."""
+"""Access to the local server, a background process that is started on demand."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ IDLE_S: Final = 3600.0
 """Idle time after which the server exits."""
 BUSY: Final = 75
 """Exit code if another server is already running."""
-_START_S: Final = 60.0
+_START_TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.02
-_LAST_LINES: Final = 3
+_SHOWN_LOG_LINES: Final = 3
 
 
 class LocalServerError(NoMemoryError):
     """The local server cannot be started."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(grpc.StatusCode.UNAVAILABLE, why)
+    def __init__(self, message: str) -> None:
+        super().__init__(grpc.StatusCode.UNAVAILABLE, message)
 
 
 class LocalServer:
@@ -40,8 +40,8 @@ class LocalServer:
 
     def __init__(self, home: LocalDataDir) -> None:
         self._home = home
-        self._turn = asyncio.Lock()
-        self._use = ExitStack()
+        self._starting = asyncio.Lock()
+        self._usage_lock = ExitStack()
         self._is_used = False
 
     async def reach(self) -> None:
@@ -50,14 +50,14 @@ class LocalServer:
         Raises:
             LocalServerError: the server cannot be started.
         """
-        if self._is_used and answers(self._home):
+        if self._is_used and is_running(self._home):
             return
-        async with self._turn:
-            await asyncio.to_thread(ensure, self._home, self._use)
+        async with self._starting:
+            await asyncio.to_thread(ensure_running, self._home, self._usage_lock)
             self._is_used = True
 
 
-def ensure(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -> None:
+def ensure_running(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -> None:
     """Start the server if necessary, and wait until it is available.
 
     Args:
@@ -68,12 +68,12 @@ def ensure(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -> None:
     Raises:
         LocalServerError: the server cannot be started.
     """
-    use.enter_context(home.in_use())
-    with home.starting():
+    use.enter_context(home.hold_usage_lock())
+    with home.hold_start_lock():
         _start(home, idle_s)
 
 
-def answers(home: LocalDataDir) -> bool:
+def is_running(home: LocalDataDir) -> bool:
     """Return whether a server is running."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -87,15 +87,15 @@ def answers(home: LocalDataDir) -> bool:
 
 def _start(home: LocalDataDir, idle_s: float) -> None:
     """Start the server, again if a previous one is still shutting down, until it is available."""
-    give_up = time.monotonic() + _START_S
+    deadline = time.monotonic() + _START_TIMEOUT_S
     process: subprocess.Popen[bytes] | None = None
-    while not answers(home):
+    while not is_running(home):
         code = BUSY if process is None else process.poll()
         if code == BUSY:
             process = start_server(str(home.root), str(idle_s))
         elif code is not None:
-            said = home.log.read_text("utf-8", errors="replace").splitlines()
-            raise LocalServerError("\n".join(["the local server failed to start:", *said[-_LAST_LINES:]]))
-        if time.monotonic() > give_up:
-            raise LocalServerError(f"the local server did not start within {_START_S:g} s; see {home.log}")
+            lines = home.log.read_text("utf-8", errors="replace").splitlines()
+            raise LocalServerError("\n".join(["the local server failed to start:", *lines[-_SHOWN_LOG_LINES:]]))
+        if time.monotonic() > deadline:
+            raise LocalServerError(f"the local server did not start within {_START_TIMEOUT_S:g} s; see {home.log}")
         time.sleep(_POLL_S)

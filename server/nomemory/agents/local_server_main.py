@@ -1,4 +1,4 @@
-"""`python -m nomemory.agents.local_server_main HOME [IDLE_S]`: the local server. It exits after an idle timeout."""
+"""The local server: `python -m nomemory.agents.local_server_main HOME [IDLE_S]`. It exits after an idle timeout."""
 
 from __future__ import annotations
 
@@ -22,57 +22,57 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.identity import IdentitySettings
 from nomemory.server.runtime.startup_errors import StartupError
 
-_LOOKS: Final = 20
+_IDLE_CHECKS: Final = 20
 """Number of idle checks per idle timeout."""
-_ELSEWHERE: Final = ("http_listen", "metrics_listen", "recall_upstream")
-_LOG_BYTES: Final = 1 << 20
+_DISABLED_SETTINGS: Final = ("http_listen", "metrics_listen", "recall_upstream")
+_MAX_LOG_BYTES: Final = 1 << 20
 _tasks: Final = set[asyncio.Task[None]]()
 
 
 def main() -> int:
-    """Serve. The exit code is 75 if another server is already running."""
-    home = LocalDataDir(Path(sys.argv[1])).made()
+    """Run the server. Return the exit code: 75 if another server is already running."""
+    home = LocalDataDir(Path(sys.argv[1])).create()
     idle_s = float(sys.argv[2]) if len(sys.argv) > 2 else IDLE_S  # noqa: PLR2004 - the second argument
-    if home.log.exists() and home.log.stat().st_size > _LOG_BYTES:
+    if home.log.exists() and home.log.stat().st_size > _MAX_LOG_BYTES:
         os.truncate(home.log, 0)
     try:
-        serve(_settings(home), lambda _addresses: _begin(home, idle_s))
+        serve(_settings(home), lambda _addresses: _start_hook_server(home, idle_s))
     except DataDirectoryBusyError:
         return BUSY
     except (StartupError, ValidationError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - into the log, whose last lines are shown
+        print(error, file=sys.stderr)  # noqa: T201 - stderr is the log, whose last lines are shown
         return 1
     return 0
 
 
 def _settings(home: LocalDataDir) -> Settings:
-    """Return the environment's settings, but for where it serves, and to whom: the socket's owner alone."""
-    trusting = {name: field.default for name, field in IdentitySettings.model_fields.items()}
-    here = {"data": home.data, "database_url": None, "key_file": None, "listen": home.target, "inspector": False}
-    nowhere = dict.fromkeys(_ELSEWHERE, "")
-    return Settings.from_environment(**trusting, **here, **nowhere, audit_log=False, log_level="warning")
+    """Return the settings of the environment, except for addresses and credentials: only the owner can connect."""
+    no_credentials = {name: field.default for name, field in IdentitySettings.model_fields.items()}
+    local = {"data": home.data, "database_url": None, "key_file": None, "listen": home.target, "inspector": False}
+    disabled = dict.fromkeys(_DISABLED_SETTINGS, "")
+    return Settings.from_environment(**no_credentials, **local, **disabled, audit_log=False, log_level="warning")
 
 
-def _begin(home: LocalDataDir, idle_s: float) -> None:
-    """Listen for hooks, which says that the server serves; and look whether anybody uses it."""
-    task = asyncio.get_running_loop().create_task(_until_unused(home, idle_s))
+def _start_hook_server(home: LocalDataDir, idle_s: float) -> None:
+    """Listen for hook events, which signals that the server is running, and stop the server when it is idle."""
+    task = asyncio.get_running_loop().create_task(_stop_when_idle(home, idle_s))
     _tasks.add(task)
 
 
-async def _until_unused(home: LocalDataDir, idle_s: float) -> None:
-    users = home.users()
+async def _stop_when_idle(home: LocalDataDir, idle_s: float) -> None:
+    usage_lock = home.open_usage_lock()
     hooks = HookServer(home)
     async with hooks.open():
         while True:
-            await asyncio.sleep(idle_s / _LOOKS)
-            if not _is_free(users.fileno()):
+            await asyncio.sleep(idle_s / _IDLE_CHECKS)
+            if not _is_free(usage_lock.fileno()):
                 hooks.last_used = time.monotonic()
             elif time.monotonic() - hooks.last_used >= idle_s:
                 break
             else:
-                fcntl.flock(users, fcntl.LOCK_UN)
+                fcntl.flock(usage_lock, fcntl.LOCK_UN)
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.Event().wait()  # whoever comes now waits for `users`, until this process has ended
+    await asyncio.Event().wait()  # new clients wait for the usage lock until this process has exited
 
 
 def _is_free(descriptor: int) -> bool:

@@ -1,4 +1,4 @@
-"""Store the messages of coding agents, from new transcript lines or from hook events."""
+"""Storage of coding agents' messages, from new transcript lines or from hook events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nomemory.importing.upload import Upload
 from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.runtime.structured_logs import get_logger
 
-_REMEMBERED: Final = 1_000
+_MAX_TRACKED: Final = 1_000
 """Maximum number of transcripts whose read position is kept. Others are read again from the start."""
 CURSOR_EVENTS: Final = {
     "beforeSubmitPrompt": ("user", "prompt", ""),
@@ -55,7 +55,7 @@ class Event(NamedTuple):
     directory: str
 
 
-def parsed_event(raw: bytes, at: datetime) -> Event | None:
+def parse_event(raw: bytes, at: datetime) -> Event | None:
     """Parse an event: a line with the agent, a line with the user, then JSON. Return None if it is invalid."""
     agent, user, text = (*raw.decode(errors="replace").split("\n", 2), "", "")[:3]
     try:
@@ -84,7 +84,7 @@ class TranscriptSync:
         with suppress(OSError, ValueError, TypeError):
             self._read = {path: int(end) for path, end in json.loads(home.progress.read_bytes()).items()}
 
-    def take(self, event: Event) -> None:
+    def store(self, event: Event) -> None:
         """Store the new messages of an event.
 
         Raises:
@@ -93,27 +93,27 @@ class TranscriptSync:
         """
         path = event.fields.text("transcript_path")
         if event.agent == "cursor":
-            self._store(_of_cursor(event))
-        elif event.agent in FORMATS and Path(path).is_file():  # a session that has said nothing yet has none
+            self._store(_cursor_message(event))
+        elif event.agent in FORMATS and Path(path).is_file():  # a session without messages has no transcript
             self._follow(event, path)
 
     def _follow(self, event: Event, path: str) -> None:
         with Path(path).open("rb") as transcript:
             self._store(self._new_messages(event, transcript))
-            ended = transcript.tell()
-        if self._read.pop(path, None) != ended:
-            write_atomically(self._home.progress, json.dumps({**self._read, path: ended}).encode())
-        self._read = dict([*self._read.items(), (path, ended)][-_REMEMBERED:])
+            end = transcript.tell()
+        if self._read.pop(path, None) != end:
+            write_atomically(self._home.progress, json.dumps({**self._read, path: end}).encode())
+        self._read = dict([*self._read.items(), (path, end)][-_MAX_TRACKED:])
 
     def _new_messages(self, event: Event, transcript: BinaryIO) -> Iterator[ParseResult]:
         """Yield the messages of new, complete lines."""
         reader = FORMATS[event.agent](ImportDefaults(event.user))
-        begin = self._read.get(transcript.name, 0)
-        begin = begin if begin <= transcript.seek(0, 2) else 0
+        start = self._read.get(transcript.name, 0)
+        start = start if start <= transcript.seek(0, 2) else 0
         transcript.seek(0)
-        if begin:
-            list(_parse_line(reader, transcript.readline()))  # it says which session this is
-        transcript.seek(begin)
+        if start:
+            list(_parse_line(reader, transcript.readline()))  # the first line identifies the session
+        transcript.seek(start)
         for line in iter(transcript.readline, b""):
             if not line.endswith(b"\n"):
                 transcript.seek(-len(line), 1)
@@ -121,7 +121,7 @@ class TranscriptSync:
             yield from _parse_line(reader, line)
 
     def _store(self, items: Iterator[ParseResult]) -> None:
-        upload = Upload(self._client.import_messages, _tell_refused)
+        upload = Upload(self._client.import_messages, _log_rejected)
         for _ in upload.run(items):
             pass
 
@@ -134,20 +134,20 @@ def _parse_line(reader: Importer, line: bytes) -> Iterator[ParseResult]:
     yield from reader.parse(Record(SourceLocation("line", 0), value, None))
 
 
-def _of_cursor(event: Event) -> Iterator[ParseResult]:
+def _cursor_message(event: Event) -> Iterator[ParseResult]:
     """Yield the message of a Cursor event."""
     fields = event.fields
     role, field, tool = CURSOR_EVENTS.get(event.name, ("", "", ""))
     text = fields.text(field) if field else ""
     if not text.strip():
         return
-    own = derived_id("i", fields.text("generation_id"), event.name, text)
+    event_id = derived_id("i", fields.text("generation_id"), event.name, text)
     draft = MessageDraft(
         user_id=event.user,
         ts=event.at,
         role=role,
         content=content_to_store(text, role),
-        message_id=turn_id(event.session, own),
+        message_id=turn_id(event.session, event_id),
         name=fields.text("tool_name") or tool,
         conversation_id=event.session,
         metadata=turn_metadata(event.agent, event.directory),
@@ -155,6 +155,6 @@ def _of_cursor(event: Event) -> Iterator[ParseResult]:
     yield draft.build(SourceLocation("item", 1), None, ())
 
 
-def _tell_refused(_refused: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+def _log_rejected(_item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
     """Log the invalid fields without their values, which may quote messages."""
     _log.warning("a message of an agent was not stored", fields=[reason.partition(":")[0] for reason in reasons])

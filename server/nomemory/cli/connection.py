@@ -14,7 +14,7 @@ import click
 import grpc
 
 from nomemory.agents.local_data_dir import LocalDataDir
-from nomemory.agents.local_server import LocalServerError, ensure
+from nomemory.agents.local_server import LocalServerError, ensure_running
 from nomemory.cli.terminal import one_line, printable
 from nomemory.client.channel import Identity
 from nomemory.client.errors import NoMemoryError
@@ -137,7 +137,7 @@ def local_server() -> Iterator[str]:
     local_data = LocalDataDir.for_current_user()
     with ExitStack() as lease:
         try:
-            ensure(local_data, lease)
+            ensure_running(local_data, lease)
         except LocalServerError as error:
             raise click.ClickException(error.message) from None
         yield local_data.target

@@ -18,29 +18,29 @@ from nomemory.client.sync import Client
 @click.command("context")
 @click.argument("text", required=False)
 @user_option
-@click.option("--conversation", "conversation_id", default="", metavar="ID", help="The running conversation.")
+@click.option("--conversation", "conversation_id", default="", metavar="ID", help="The current conversation.")
 @click.option(
     "--exclude-conversation",
     "exclude_conversation_ids",
     metavar="ID",
     multiple=True,
-    help="Nothing related of this conversation. Up to 15 of them.",
+    help="Exclude related messages of this conversation. May be repeated up to 15 times.",
 )
 @click.option(
     "--max-tokens",
     type=click.IntRange(min=100, max=32_000),
     default=2_000,
     show_default=True,
-    help="Limit of the text, by an estimate.",
+    help="Maximum size of the text, in estimated tokens.",
 )
-@time_option("--now", f"Build it as if it were this time: {TIME_FORMATS}.")
-@click.option("--time-zone", default="", metavar="NAME", help="The zone of the dates, such as Asia/Shanghai.")
+@time_option("--now", f"The reference time: {TIME_FORMATS}. Default: the current time.")
+@click.option("--time-zone", default="", metavar="NAME", help="Time zone of the dates, such as Asia/Shanghai.")
 @output_option
 @client_option
-def context(*, text: str | None, user: str, output: Output, client: Client, **options: Any) -> None:  # noqa: ANN401 - what the client takes by the same names
-    """Show the messages for an assistant's prompt: the running conversation, and what relates to TEXT.
+def context(*, text: str | None, user: str, output: Output, client: Client, **options: Any) -> None:  # noqa: ANN401 - the options of the client method
+    """Show the messages for an assistant's prompt: the current conversation, and messages related to TEXT.
 
-    TEXT is the latest turn of the user. Without it, the latest messages of the conversation stand in for it.
+    TEXT is the latest turn of the user. Default: the latest messages of the conversation.
     """
     turns: list[Turn] = [{"role": "user", "text": text}] if text else []
     reply = client.build_context(turns, user_id=user, **options)
@@ -51,4 +51,4 @@ def context(*, text: str | None, user: str, output: Output, client: Client, **op
     else:
         output.nothing()
     if reply.index_lagging:
-        output.notice("Some of this user's messages cannot be found yet; nomemory status shows more.")
+        output.notice("Some of this user's messages are not indexed yet. See `nomemory status`.")

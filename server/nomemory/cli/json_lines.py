@@ -94,7 +94,7 @@ def hybrid_record(item: query.HybridItem) -> Json:
 
 
 def server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
-    """Return the whole description; `read_load` is null where the server does not say how busy it is."""
+    """Return all fields; `read_load` is null if the server does not report its load."""
     return full_record(reply) | ({} if reply.HasField("read_load") else {"read_load": None})
 
 
@@ -127,7 +127,7 @@ def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
 
 
 def context_record(reply: recall_service_pb2.BuildContextResponse) -> Json:
-    """Return a context in the contract's form, but for messages. Empty fields are left out."""
+    """Return a context with the field names of the API, without empty fields. Messages have the import format."""
     sections = {"recent": reply.recent, "related": reply.related}
     shown = {
         name: [_to_dict(item) | {"message": message_record(item.message)} for item in items]

@@ -141,7 +141,7 @@ def content_output_option(command: Command) -> Command:
 
 
 def filter_options(command: Command) -> Command:
-    """Add the filter options, and give the command its `narrowing`."""
+    """Add the filter options, and pass `filters` to the command."""
 
     @time_option("--since", f"Only messages at or after this time: {TIME_FORMATS}.")
     @time_option("--until", "Only messages before this time; same formats.")
@@ -152,7 +152,7 @@ def filter_options(command: Command) -> Command:
         "exclude_conversations",
         metavar="ID",
         multiple=True,
-        help="Nothing of this conversation. Up to 16 of them.",
+        help="Exclude this conversation. May be repeated up to 16 times.",
     )
     @click.option(
         "--metadata",

@@ -67,7 +67,7 @@ def search(*, query: str, user: str, filters: FilterOptions, paging: Paging, out
         output.more(cursor)
     if truncated:
         output.notice("Only part of the matching messages was ranked. Add terms or filters to rank the others.")
-    _notify_incomplete(output, found=bool(total), behind=behind, search=" for lexical search")
+    _notify_incomplete(output, has_results=bool(total), behind=behind, search=" for lexical search")
 
 
 @click.command("semantic")
@@ -86,7 +86,7 @@ def semantic(
     output.show(reply)
     if reply.truncated:
         output.notice(_TRUNCATED)
-    _notify_incomplete(output, found=bool(reply.items), behind=reply.index_lagging, search=" for semantic search")
+    _notify_incomplete(output, has_results=bool(reply.items), behind=reply.index_lagging, search=" for semantic search")
 
 
 @click.command("hybrid")
@@ -110,16 +110,16 @@ def hybrid(
         output.notice(_TRUNCATED)
     if reply.semantic_unavailable:
         output.notice("Lexical search only: the server has no embedder, or the embedder is unavailable.")
-    _notify_incomplete(output, found=bool(reply.items), behind=reply.index_lagging)
+    _notify_incomplete(output, has_results=bool(reply.items), behind=reply.index_lagging)
 
 
-def _notify_incomplete(output: Output, *, found: bool, behind: bool, search: str = "") -> None:
+def _notify_incomplete(output: Output, *, has_results: bool, behind: bool, search: str = "") -> None:
     """Report that nothing was found, or that some messages are not indexed yet."""
-    if found and behind:
+    if has_results and behind:
         output.notice(f"Some of this user's messages are not indexed{search} yet. See `nomemory status`.")
     elif behind:
         output.notice("No messages found. Some messages are still being indexed; see `nomemory status`.")
-    elif not found:
+    elif not has_results:
         output.nothing()
 
 

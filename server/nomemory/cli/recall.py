@@ -31,7 +31,7 @@ from nomemory.v1 import recall_service_pb2 as pb
     "exclude_conversation_ids",
     metavar="ID",
     multiple=True,
-    help="Skip the messages of this conversation. Can be given up to 16 times.",
+    help="Exclude this conversation. May be repeated up to 16 times.",
 )
 @click.option("--skill", default="", metavar="NAME", help="Recall skill to use.")
 @click.option("--explain", is_flag=True, help="Show the search steps and the evidence.")

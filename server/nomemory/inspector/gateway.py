@@ -1,7 +1,7 @@
-"""The inspector of a server elsewhere: its page, and the calls of the contract that only read.
+"""The local inspector: serves the inspector page, and forwards read-only calls to a server over gRPC.
 
-Calls are forwarded over gRPC with the credentials of the person who runs the inspector. They must therefore bring a
-token. It stands after `#` in the address that the command prints: browsers do not send that part, and other pages do
+Forwarded calls have the credentials of the person who runs the inspector, so each call must present a token. The token
+is the fragment (after `#`) of the address that the command prints. Browsers do not send fragments, and other pages do
 not know it.
 """
 
@@ -45,16 +45,16 @@ READ_METHODS: Final = (
     "/nomemory.v1.ServerService/GetServerInfo",
     "/nomemory.v1.IngestService/GetIndexStatus",
 )
-"""The methods that the inspector may call, by their paths over gRPC. Each of them only reads."""
+"""The gRPC methods that the inspector may call. All of them are read-only."""
 _FORWARDED_HEADERS: Final = ("x-user-id", "x-user-id-bin", "x-request-id")
-"""The headers that the server gets. It never gets the credentials of the request."""
+"""The headers that are forwarded to the server. Credentials of the request are not forwarded."""
 
 
 class Guard:
-    """Decides who may use the inspector: the page that was opened by its address, and nobody else.
+    """Access control of the inspector. Only the page that was opened with the printed address has access.
 
     Attributes:
-        token: calls bring it.
+        token: the token that every call must present.
     """
 
     def __init__(self) -> None:
@@ -62,34 +62,36 @@ class Guard:
         self._hosts: frozenset[str] = frozenset()
 
     def serve_at(self, address: ListenAddress) -> None:
-        """Answer to the names of this address."""
+        """Set the address of the inspector, which determines the allowed host names."""
         self._hosts = frozenset({str(address), f"localhost:{address.port}"})
 
     def check_origin(self, host: str, origin: str) -> None:
-        """Check under which name a request comes, and from which page. A page cannot let its own name point here.
+        """Check the host and the origin of a request. This prevents DNS rebinding.
 
         Raises:
             Fault: ORIGIN_NOT_ALLOWED.
         """
         if host.lower() not in self._hosts:
-            raise _refused("the inspector answers to its own address only")
+            raise _refused("unexpected host name; open the address that `nomemory inspect` printed")
         if origin and origin != f"http://{host.lower()}":
-            raise _refused("pages of other origins may not use the inspector")
+            raise _refused("requests from other origins are not allowed")
 
     def authorize(self, metadata: Metadata) -> None:
         """Check the token of a call.
 
         Raises:
-            Fault: ORIGIN_NOT_ALLOWED, the call comes from another site; CREDENTIALS_MISSING, CREDENTIALS_INVALID.
+            Fault: ORIGIN_NOT_ALLOWED (the call is from another site), CREDENTIALS_MISSING or CREDENTIALS_INVALID.
         """
         if any(name == "sec-fetch-site" and value not in {"same-origin", "none"} for name, value in metadata):
-            raise _refused("pages of other sites may not use the inspector")
-        sent = " ".join(str(value) for name, value in metadata if name == "authorization")
-        if not sent:
+            raise _refused("requests from other sites are not allowed")
+        authorization = " ".join(str(value) for name, value in metadata if name == "authorization")
+        if not authorization:
             raise Fault(Reason.ERROR_REASON_CREDENTIALS_MISSING, "open the address that `nomemory inspect` printed")
-        scheme, _, token = sent.partition(" ")
+        scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(token.encode(), self.token.encode()):
-            raise Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, "this address belongs to an inspector that has ended")
+            raise Fault(
+                Reason.ERROR_REASON_CREDENTIALS_INVALID, "wrong token; open the address that `nomemory inspect` printed"
+            )
 
 
 def _refused(message: str) -> Fault:
@@ -97,12 +99,12 @@ def _refused(message: str) -> Fault:
 
 
 class GuardMiddleware:
-    """Refuses requests that the guard rejects.
+    """Rejects requests with a wrong host or origin.
 
     Args:
         app: the application.
-        guard: decides.
-        refusals: replies to what is refused.
+        guard: checks requests.
+        refusals: creates the error responses.
     """
 
     def __init__(self, app: ASGIApp, guard: Guard, refusals: Refusals) -> None:
@@ -111,7 +113,7 @@ class GuardMiddleware:
         self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle a request."""
         headers = Headers(scope=scope)
         try:
             self._guard.check_origin(headers.get("host", ""), headers.get("origin", ""))
@@ -126,11 +128,11 @@ class ForwardedCalls:
     """Forwards calls to a server. Implements `Calls`.
 
     Attributes:
-        guard: authorizes them.
-        channel: leads to the server.
-        identity: the credentials that they get.
-        timeout_s: how long a call may take.
-        memory: limits the bytes of requests.
+        guard: checks the token.
+        channel: the channel to the server.
+        identity: the credentials of forwarded calls.
+        timeout_s: the timeout of a call, in seconds.
+        memory: limits the memory of requests.
     """
 
     guard: Guard
@@ -140,11 +142,13 @@ class ForwardedCalls:
     memory: RequestMemory
 
     async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
-        """Forward a call with one reply."""
-        return b"".join([reply async for reply in self.server_stream(incoming, read)])  # on the wire, a stream of one
+        """Forward a unary call."""
+        return b"".join(
+            [reply async for reply in self.server_stream(incoming, read)]
+        )  # on the wire, a unary reply is a stream of one message
 
     async def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
-        """Forward a call with many replies."""
+        """Forward a server-streaming call."""
         self.guard.authorize(incoming.metadata)
         with self.memory.reservation() as reserve:
             request = await read(reserve)
@@ -159,7 +163,7 @@ class ForwardedCalls:
                 call.cancel()
 
     async def client_stream(self, incoming: IncomingCall, _read_next: ReadNextRequest) -> NoReturn:
-        """Refuse: no method that reads has many requests."""
+        """Raise NotImplementedError, because no read-only method streams requests."""
         raise NotImplementedError(incoming.path)
 
     def _metadata(self, incoming: IncomingCall) -> grpc.aio.Metadata:
@@ -176,10 +180,10 @@ def _status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
 
 
 def gateway(guard: Guard, calls: ForwardedCalls) -> ASGIApp:
-    """Return the application.
+    """Return the ASGI application of the local inspector.
 
     Args:
-        guard: decides who may use it.
+        guard: controls access.
         calls: forwards calls.
     """
     refusals = Refusals(Meters())

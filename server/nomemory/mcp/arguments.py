@@ -37,17 +37,17 @@ class RecallArguments(ArgumentObject):
     skill: Identifier = Field(default="", description="the recall skill to search with; empty: the server's default")
 
 
-def _not_any(value: object) -> object:
-    """Reject the role `any`."""
+def _reject_any_role(value: object) -> object:
+    """Raise ValueError for the role `any`, which no message has."""
     if value in {Role.ANY, Role.ANY.value}:
-        raise ValueError("not a speaker")
+        raise ValueError("must be the role of a message")
     return value
 
 
 class TurnArgument(ArgumentObject):
     """One turn of the running conversation."""
 
-    role: Annotated[OneRole, BeforeValidator(_not_any)] = Field(description="who speaks")
+    role: Annotated[OneRole, BeforeValidator(_reject_any_role)] = Field(description="who speaks")
     text: str = Field(min_length=1, max_length=4_000, description="what they say")
 
 
@@ -69,7 +69,7 @@ class RememberArguments(ArgumentObject):
     """Arguments of `remember`."""
 
     content: Content = Field(description="what was said, word for word; not a summary")
-    role: Annotated[OneRole, BeforeValidator(_not_any)] = Field(default=Role.USER, description="who said it")
+    role: Annotated[OneRole, BeforeValidator(_reject_any_role)] = Field(default=Role.USER, description="who said it")
     said_at: Instant | None = Field(default=None, description="when it was said; left out: now")
     conversation_id: Identifier = Field(default="", description="the conversation it belongs to")
     message_id: Identifier = Field(default="", description="an id of your own: the same id twice is stored once")

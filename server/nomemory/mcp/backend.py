@@ -46,18 +46,18 @@ class Backend:
             NoMemoryError: the call failed.
         """
         if self._reach is None:
-            return await self._called(method, request, metadata)
+            return await self._call_once(method, request, metadata)
         for pause_s in _PAUSES_S:
             await self._reach()
             try:
-                return await self._called(method, request, metadata)
+                return await self._call_once(method, request, metadata)
             except NoMemoryError as error:
                 if error.code is not grpc.StatusCode.UNAVAILABLE or error.reason:
                     raise
             await asyncio.sleep(pause_s)
-        return await self._called(method, request, metadata)
+        return await self._call_once(method, request, metadata)
 
-    async def _called(self, method: Callable[..., Any], request: object, metadata: Metadata) -> Any:  # noqa: ANN401 - as `call`
+    async def _call_once(self, method: Callable[..., Any], request: object, metadata: Metadata) -> Any:  # noqa: ANN401 - as `call`
         try:
             return await method(request, metadata=metadata, timeout=self._timeout_s)
         except grpc.RpcError as error:

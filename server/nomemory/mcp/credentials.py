@@ -42,7 +42,7 @@ class BoundCaller:
         return (*self.metadata, *requests.user_metadata(self.user_id))
 
 
-async def trusted(user_id: str) -> BoundCaller:
+async def unauthenticated_caller(user_id: str) -> BoundCaller:
     """Return a caller for a server without authentication."""
     return BoundCaller(user_id, (), _EVERY_SCOPE)
 

@@ -36,19 +36,21 @@ class _HeaderError(Exception):
     """An invalid authentication header."""
 
 
-def credential_in(headers: Headers) -> Credential:
+def read_credential(headers: Headers) -> Credential:
     """Return the credentials and the user id of a request.
 
     Raises:
         _HeaderError: a header is repeated or cannot be decoded.
     """
-    shown = _only(headers, "authorization")
-    if not shown.isascii() or not shown.isprintable():
+    authorization = _single_header(headers, "authorization")
+    if not authorization.isascii() or not authorization.isprintable():
         raise _HeaderError("the header authorization is not printable ASCII")
-    return Credential((("authorization", shown),) if shown else (), _only(headers, USER) or None)
+    return Credential(
+        (("authorization", authorization),) if authorization else (), _single_header(headers, USER) or None
+    )
 
 
-def _only(headers: Headers, name: str) -> str:
+def _single_header(headers: Headers, name: str) -> str:
     """Return a header decoded as UTF-8; empty if it is missing."""
     values = headers.getlist(name)
     if len(values) > 1:
@@ -68,7 +70,7 @@ async def application(backend: Backend, *, on_loopback: bool) -> AsyncIterator[A
         on_loopback: whether it listens on loopback. Host and Origin headers are then checked, because the server may
             require no credentials (DNS rebinding).
     """
-    protocol = MemoryServer(backend, _bound).protocol()
+    protocol = MemoryServer(backend, _caller_of).protocol()
     hosts = [host for name in _OWN_NAMES for host in (name, f"{name}:*")]
     security = TransportSecuritySettings(enable_dns_rebinding_protection=on_loopback, allowed_hosts=hosts)
     app = protocol.streamable_http_app(
@@ -82,7 +84,7 @@ async def application(backend: Backend, *, on_loopback: bool) -> AsyncIterator[A
         yield AuthMiddleware(app, backend)
 
 
-async def _bound(context: Context) -> BoundCaller:
+async def _caller_of(context: Context) -> BoundCaller:
     return cast("BoundCaller", cast("Request", context.request).state.caller)
 
 
@@ -94,15 +96,15 @@ class AuthMiddleware:
         self._backend = backend
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, or refuse one without valid credentials."""
-        if scope["type"] == "http" and (refused := await self._refused(scope)):
-            await refused(scope, receive, send)
+        """Handle a request, or reject it if the credentials are invalid."""
+        if scope["type"] == "http" and (rejection := await self._authenticate(scope)):
+            await rejection(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    async def _refused(self, scope: Scope) -> JSONResponse | None:
+    async def _authenticate(self, scope: Scope) -> JSONResponse | None:
         try:
-            scope.setdefault("state", {})["caller"] = await self._backend.bind(credential_in(Headers(scope=scope)))
+            scope.setdefault("state", {})["caller"] = await self._backend.bind(read_credential(Headers(scope=scope)))
         except _HeaderError as error:
             return JSONResponse({"error": str(error)}, _BAD_REQUEST)
         except UserNotNamedError as error:

@@ -29,7 +29,7 @@ You have a memory of what this user and others said to you, word for word. Nothi
 """
 
 
-def described() -> types.Prompt:
+def definition() -> types.Prompt:
     """Return the prompt definition for clients."""
     question = types.PromptArgument(name="question", description="what the user asks", required=False)
     return types.Prompt(name=NAME, title="Use the memory", description=DESCRIPTION, arguments=[question])

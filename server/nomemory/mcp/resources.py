@@ -70,14 +70,14 @@ async def read(backend: Backend, caller: BoundCaller, uri: str) -> str:
         NoSuchResourceError: the resource does not exist.
         NoMemoryError: the call failed.
     """
-    if conversation_id := _named(uri, CONVERSATION):
+    if conversation_id := _id_in(uri, CONVERSATION):
         return await _conversation(backend, caller, conversation_id)
-    if message_id := _named(uri, MESSAGE):
+    if message_id := _id_in(uri, MESSAGE):
         return await _message(backend, caller, message_id)
     raise NoSuchResourceError(uri)
 
 
-def _named(uri: str, kind: str) -> str:
+def _id_in(uri: str, kind: str) -> str:
     return unquote(uri.removeprefix(kind)) if uri.startswith(kind) else ""
 
 
@@ -86,7 +86,7 @@ async def _conversation(backend: Backend, caller: BoundCaller, conversation_id: 
     reply = await backend.call(backend.query.ListMessages, request, caller.metadata)
     if not reply.items:
         raise NoSuchResourceError(CONVERSATION)
-    return _json([_whole(message) for message in reversed(reply.items)])
+    return _json([_full_message(message) for message in reversed(reply.items)])
 
 
 async def _message(backend: Backend, caller: BoundCaller, message_id: str) -> str:
@@ -94,10 +94,10 @@ async def _message(backend: Backend, caller: BoundCaller, message_id: str) -> st
     reply = await backend.call(backend.query.BatchGetMessages, request, caller.metadata)
     if not reply.items:
         raise NoSuchResourceError(MESSAGE)
-    return _json(_whole(reply.items[0]))
+    return _json(_full_message(reply.items[0]))
 
 
-def _whole(message: message_pb2.ChatMessage) -> dict[str, object]:
+def _full_message(message: message_pb2.ChatMessage) -> dict[str, object]:
     return {**tool_results.message(message), "content": message.content, "truncated": False}
 
 

@@ -70,12 +70,12 @@ class MemoryServer:
 
     async def list_tools(self, context: Context, _page: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Return the tools that this caller may use."""
-        caller = await self._bound(context)
-        return types.ListToolsResult(tools=[tool.described() for tool in TOOLS.values() if _may(caller, tool)])
+        caller = await self._caller_of(context)
+        return types.ListToolsResult(tools=[tool.definition() for tool in TOOLS.values() if _may(caller, tool)])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool. Errors are returned as tool results, so the model can correct its call."""
-        caller = await self._bound(context)
+        caller = await self._caller_of(context)
         tool = TOOLS.get(params.name)
         if tool is None or not _may(caller, tool):
             raise MCPError(types.INVALID_PARAMS, "unknown tool, or not permitted for this caller")
@@ -88,14 +88,14 @@ class MemoryServer:
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
         if unknown := list(unknown_arguments(tool.arguments, arguments)):
             raise ToolRefusedError(tool_results.unknown_arguments(unknown, tool.arguments.model_fields))
-        answer = await self._answered(tool, caller, options(read_arguments(tool.arguments, arguments, UTC)))
+        answer = await self._run_tool(tool, caller, options(read_arguments(tool.arguments, arguments, UTC)))
         if answer.write_token:
             self._written[caller.user_id] = answer.write_token
         result = tool.result.model_validate(answer.result)
         text = types.TextContent(text=answer.text or result.model_dump_json(exclude_defaults=True))
         return types.CallToolResult(content=[text], structured_content=result.model_dump(mode="json"))
 
-    async def _answered(self, tool: Tool, caller: BoundCaller, options: dict[str, Any]) -> ToolOutput:
+    async def _run_tool(self, tool: Tool, caller: BoundCaller, options: dict[str, Any]) -> ToolOutput:
         """Run a tool. Searches include the user's last write, unless the index lags too far behind."""
         token = self._written.get(caller.user_id)
         if token is None or not tool.waits:
@@ -112,7 +112,7 @@ class MemoryServer:
         self, context: Context, page: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """Return a page of the user's conversations."""
-        caller = await self._bound(context)
+        caller = await self._caller_of(context)
         try:
             return await resources.conversations(self._backend, caller, (page and page.cursor) or "")
         except NoMemoryError as error:
@@ -128,7 +128,7 @@ class MemoryServer:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Return a conversation or a message."""
-        caller = await self._bound(context)
+        caller = await self._caller_of(context)
         try:
             text = await resources.read(self._backend, caller, str(params.uri))
         except resources.NoSuchResourceError:
@@ -142,7 +142,7 @@ class MemoryServer:
         self, _context: Context, _page: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         """Return the list of prompts."""
-        return types.ListPromptsResult(prompts=[prompts.described()])
+        return types.ListPromptsResult(prompts=[prompts.definition()])
 
     async def get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Return the prompt with instructions for searching."""
@@ -150,7 +150,7 @@ class MemoryServer:
             raise MCPError(types.INVALID_PARAMS, "unknown prompt")
         return prompts.prompt((params.arguments or {}).get("question", ""))
 
-    async def _bound(self, context: Context) -> BoundCaller:
+    async def _caller_of(self, context: Context) -> BoundCaller:
         try:
             return await self._bind(context)
         except NoMemoryError as error:

@@ -57,7 +57,7 @@ class Tool:
     writes: bool = False
     waits: bool = True
 
-    def described(self) -> types.Tool:
+    def definition(self) -> types.Tool:
         """Return the tool definition for clients."""
         return types.Tool(
             name=self.name,

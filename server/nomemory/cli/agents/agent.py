@@ -1,4 +1,4 @@
-"""`nomemory agent`: the hooks of coding agents."""
+"""`nomemory agent`: hooks for coding agents."""
 
 from __future__ import annotations
 
@@ -17,83 +17,83 @@ from nomemory.cli.terminal import printable
 if TYPE_CHECKING:
     from nomemory.agents.install import Change, Installation
 
-_NEXT = {
-    "claude-code": "Sessions that start from now on are remembered. For the memory's tools as well:\n"
+_NEXT_STEPS = {
+    "claude-code": "New sessions are stored. To add the memory tools, too:\n"
     "  claude mcp add --scope user nomemory -- nomemory mcp --local",
-    "codex": "Codex asks before it runs new hooks: start it, enter /hooks, and trust these. For the memory's tools:\n"
+    "codex": "Codex asks before it runs new hooks: start it, enter /hooks, and trust them. To add the memory tools:\n"
     "  codex mcp add nomemory -- nomemory mcp --local",
-    "cursor": "Cursor lets no hook add to a prompt, so give it the memory's tools as well (docs/mcp.md).",
+    "cursor": "Cursor hooks cannot add text to a prompt. Add the memory tools, too (docs/mcp.md).",
 }
-"""What to do then."""
+"""Instructions after an installation."""
 Command = Callable[..., None]
 
 
 @click.group("agent")
 def agent() -> None:
-    """Let coding agents remember: Claude Code, Codex, Cursor (docs/coding-agents.md)."""
+    """Give coding agents a memory: Claude Code, Codex, Cursor (docs/coding-agents.md)."""
 
 
-def _changing(command: Command) -> Command:
-    """Add what both commands take."""
+def _with_options(command: Command) -> Command:
+    """Add the parameters of both commands."""
     command = click.option("--yes", is_flag=True, help="Change the file without asking.")(command)
-    return click.argument("name", type=click.Choice(tuple(_NEXT)))(command)
+    return click.argument("name", type=click.Choice(tuple(_NEXT_STEPS)))(command)
 
 
 @agent.command("install")
-@_changing
-@click.option("--user", metavar="ID", help="Whose memory it is. Default: the name of the operating system's user.")
+@_with_options
+@click.option("--user", metavar="ID", help="User id of the memory. Default: the name of the operating system user.")
 def install(*, name: str, user: str | None, yes: bool) -> None:
-    """Put the hooks into an agent's settings, after showing what changes there."""
+    """Add the hooks to an agent's settings, after showing the changes."""
     installation = _installation(name, user or current_user_name())
     if "cache" in "/".join(Path(sys.executable).parts).lower():
         click.echo(
-            "NoMemory runs from a cache, which may be emptied: the hooks would do nothing then. Install it first."
+            "NoMemory runs from a cache. If the cache is cleared, the hooks stop working. Install NoMemory first."
         )
-    if _change(installation.added, yes=yes, then=installation.keep):
-        click.echo(f"{installation.title} has the hooks. {_NEXT[name]}")
+    if _apply(installation.install_change, yes=yes, then=installation.record):
+        click.echo(f"The hooks are installed for {installation.title}. {_NEXT_STEPS[name]}")
 
 
 @agent.command("uninstall")
-@_changing
+@_with_options
 def uninstall(*, name: str, yes: bool) -> None:
-    """Take the hooks out of an agent's settings. What was stored stays."""
+    """Remove the hooks from an agent's settings. Stored messages are kept."""
     installation = _installation(name)
-    if _change(installation.removed, yes=yes, then=lambda _change: installation.forget()):
-        click.echo(f"{installation.title} has no hooks of NoMemory.")
+    if _apply(installation.uninstall_change, yes=yes, then=lambda _change: installation.discard_record()):
+        click.echo(f"The hooks are removed from {installation.title}.")
 
 
 @agent.command("hook", hidden=True)
-@click.argument("name", type=click.Choice(tuple(_NEXT)))
-def handed_over(*, name: str) -> None:
-    """Hand an event on standard input over, as a plugin's hooks do."""
+@click.argument("name", type=click.Choice(tuple(_NEXT_STEPS)))
+def send_event(*, name: str) -> None:
+    """Send an event from standard input to the local server. Plugins call this command."""
     hook.run(str(LocalDataDir.for_current_user().root), name, current_user_name())
 
 
 def _installation(name: str, user: str = "") -> Installation:
-    from nomemory.agents.install import Installation  # noqa: PLC0415 - a hook does not need all that it loads
+    from nomemory.agents.install import Installation  # noqa: PLC0415 - slow to import, and not needed by a hook
 
     return Installation(name, LocalDataDir.for_current_user(), user)
 
 
-def _change(find: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:
-    """Show a change, ask, and make it; returns whether the file is now as it should be."""
+def _apply(get_change: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:
+    """Show a change, ask for confirmation, and apply it. Return whether the file is in the target state."""
     from nomemory.agents.install import InstallError  # noqa: PLC0415 - as above
 
     try:
-        change = find()
+        change = get_change()
         if change.before != change.after:
-            click.echo(_shown(change))
+            click.echo(_diff(change))
             if not yes and not click.confirm(f"Change {change.path}?"):
                 return False
-            change.make()
+            change.apply()
         then(change)
     except InstallError as error:
         raise click.ClickException(printable(str(error))) from None
     return True
 
 
-def _shown(change: Change) -> str:
-    """Return a change as a diff."""
+def _diff(change: Change) -> str:
+    """Return a change as a unified diff."""
     before, after = (
         (content or b"").decode(errors="replace").splitlines(keepends=True) for content in (change.before, change.after)
     )

@@ -30,18 +30,22 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("mcp")
-@click.option("--local", is_flag=True, help="Serve your own memory on this machine; no server has to be there.")
 @click.option(
-    "--user", metavar="ID", help="Whose memory it is; left out where the credentials say it. With --local: you."
+    "--local", is_flag=True, help="Serve the local memory of this machine. Starts the local server if necessary."
+)
+@click.option(
+    "--user",
+    metavar="ID",
+    help="User id of the memory. Omit it if the credentials determine the user. Default with --local: your user name.",
 )
 @click.option(
     "--http",
     type=parse_address,
     metavar="HOST:PORT",
-    help="Serve streamable HTTP at /mcp, not standard input and output.",
+    help="Serve streamable HTTP at /mcp instead of standard input and output.",
 )
 @click.option("--http-cert", type=_FILE, metavar="FILE", help="The certificate for HTTPS (PEM).")
-@click.option("--http-key", type=_FILE, metavar="FILE", help="Its key (PEM).")
+@click.option("--http-key", type=_FILE, metavar="FILE", help="The private key of the certificate (PEM).")
 @target_option
 def mcp(
     *,
@@ -52,54 +56,56 @@ def mcp(
     http_key: Path | None,
     target: Target,
 ) -> None:
-    """Serve agents a user's memory as tools of the Model Context Protocol.
+    """Serve the memory of a user as tools of the Model Context Protocol.
 
-    On standard input and output it reads for --user, with the credentials of this command. Over HTTP each request has
-    credentials of its own (`authorization`, and `x-user-id` of a service), which are passed on to the server.
+    On standard input and output, all calls are for --user with the credentials of this command. Over HTTP, each request
+    has its own credentials (`authorization`, and `x-user-id` for services), which are forwarded to the server.
     """
     if http is None:
         if http_cert or http_key:
-            raise click.UsageError("--http-cert and --http-key go with --http.")
-        asyncio.run(_of_this_user(user or current_user_name()) if local else _on_standard_input(target, user))
+            raise click.UsageError("--http-cert and --http-key require --http.")
+        asyncio.run(_serve_local(user or current_user_name()) if local else _serve_stdio(target, user))
         return
     if local:
-        raise click.UsageError("--local serves on standard input and output: --http does not go with it.")
+        raise click.UsageError("--local serves on standard input and output and cannot be combined with --http.")
     if user or target.identity.get("api_key"):
-        raise click.UsageError("With --http each request says who it is: --user and --api-key do not go with it.")
+        raise click.UsageError("With --http, each request has its own credentials: remove --user and --api-key.")
     if (http_cert is None) != (http_key is None):
-        raise click.UsageError("--http-cert and --http-key go together.")
+        raise click.UsageError("--http-cert and --http-key must be used together.")
     tls = TlsFiles(http_cert, http_key, None) if http_cert and http_key else None
     if tls is None and not http.is_loopback():
-        raise click.UsageError("Beyond this machine --http needs --http-cert and --http-key: calls carry credentials.")
-    asyncio.run(_over_http(target, http, tls))
+        raise click.UsageError(
+            "--http on a non-loopback address requires --http-cert and --http-key, because calls contain credentials."
+        )
+    asyncio.run(_serve_http(target, http, tls))
 
 
-async def _on_standard_input(target: Target, user: str | None) -> None:
-    from nomemory.mcp import stdio  # noqa: PLC0415 - takes long to load
-    from nomemory.mcp.credentials import Credential  # noqa: PLC0415 - takes long to load
+async def _serve_stdio(target: Target, user: str | None) -> None:
+    from nomemory.mcp import stdio  # noqa: PLC0415 - slow to import
+    from nomemory.mcp.credentials import Credential  # noqa: PLC0415 - slow to import
 
     credential = Credential(with_credential((), target.identity), user)
     async with _backend(target) as backend:
         await stdio.serve(backend, lambda: backend.bind(credential))
 
 
-async def _of_this_user(user: str) -> None:
-    """Serve the local server's memory. The tools are listed while that is still being started."""
+async def _serve_local(user: str) -> None:
+    """Serve the memory of the local server. The tools can be listed while the server is starting."""
     home = LocalDataDir.for_current_user()
     server = LocalServer(home)
     starting = asyncio.create_task(server.reach())
-    starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call meets it, too
-    await asyncio.sleep(0)  # it starts while the rest is loaded
-    from nomemory.mcp import stdio  # noqa: PLC0415 - takes long to load
-    from nomemory.mcp.credentials import trusted  # noqa: PLC0415 - takes long to load
+    starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call raises the error
+    await asyncio.sleep(0)  # start while the modules below are imported
+    from nomemory.mcp import stdio  # noqa: PLC0415 - slow to import
+    from nomemory.mcp.credentials import unauthenticated_caller  # noqa: PLC0415 - slow to import
 
     async with _backend(Target(home.target), server.reach) as backend:
-        await stdio.serve(backend, partial(trusted, user))
+        await stdio.serve(backend, partial(unauthenticated_caller, user))
 
 
-async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
-    from nomemory.cli.http_server import serve  # noqa: PLC0415 - loads the server's HTTP
-    from nomemory.mcp import http  # noqa: PLC0415 - takes long to load
+async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
+    from nomemory.cli.http_server import serve  # noqa: PLC0415 - imports the HTTP server
+    from nomemory.mcp import http  # noqa: PLC0415 - slow to import
 
     settings = load_settings()
 
@@ -107,25 +113,25 @@ async def _over_http(target: Target, address: ListenAddress, tls: TlsFiles | Non
         click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
 
     async with _backend(target) as backend:
-        # With a certificate of this command the server may let in whoever comes through it.
+        # With the client certificate of this command, the server could accept calls of anyone.
         if not address.is_loopback() or target.identity.get("tls_cert"):
-            await _refuse_unguarded(backend, target)
+            await _require_authentication(backend, target)
         async with http.application(backend, on_loopback=address.is_loopback()) as application:
             await serve(application, address, settings, announce, tls)
 
 
-async def _refuse_unguarded(backend: Backend, target: Target) -> None:
-    """Refuse to open a server to others that lets in everybody who reaches it by this command."""
+async def _require_authentication(backend: Backend, target: Target) -> None:
+    """Raise an error if the server accepts calls without the caller's own credentials."""
     if await backend.allows_anonymous():
         raise click.ClickException(
-            f"The server at {target} asks for no credentials beside this command's own: serve on loopback only, "
-            "without a client certificate."
+            f"The server at {target} accepts calls without credentials of the caller. Enable authentication, or serve "
+            "on loopback without a client certificate."
         )
 
 
 @asynccontextmanager
 async def _backend(target: Target, reach: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Backend]:
-    from nomemory.mcp.backend import Backend  # noqa: PLC0415 - takes long to load
+    from nomemory.mcp.backend import Backend  # noqa: PLC0415 - slow to import
 
     opened = channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS)
     async with opened:

@@ -9,7 +9,7 @@ import click
 
 from nomemory.cli.configuration import load_settings
 from nomemory.cli.connection import Target, target_option
-from nomemory.cli.doctor.data import check_data, check_postgres, treat
+from nomemory.cli.doctor.data import check_data, check_postgres, repair_data
 from nomemory.cli.doctor.installation import check_embedder, check_sqlite, check_storage
 from nomemory.cli.doctor.server import check_server
 from nomemory.cli.doctor.vectors import check_vectors
@@ -21,24 +21,34 @@ from nomemory.server.runtime.settings import Settings
 
 @click.command("doctor")
 @click.option("--data", type=click.Path(path_type=Path), help="The server's data directory.")
-@click.option("--repair", is_flag=True, help="Mend what is derived from the messages. The server must not be running.")
-@click.option("--accept-loss", is_flag=True, help="Go on with a message log that has lost changes, or without one.")
-@click.option("--delete-damaged", is_flag=True, help="Delete the messages whose checksums do not hold.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Repair counts and the lexical index from the messages. The server must not be running.",
+)
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Accept a message log that has lost changes or is missing. The server must not be running.",
+)
+@click.option(
+    "--delete-damaged", is_flag=True, help="Delete the messages with wrong checksums. The server must not be running."
+)
 @target_option
 @output_option
 def doctor(
     *, data: Path | None, repair: bool, accept_loss: bool, delete_damaged: bool, target: Target, output: Output
 ) -> None:
-    """Check the machine, the data directory and the server, and say what to do.
+    """Check the machine, the data directory and the server, and suggest fixes.
 
-    Changes nothing without an option that says so: --repair makes counts and the index of words agree with the
-    messages, and deletes no message. The server itself mends the vectors when it starts. The exit code is 1 if a check
-    fails; a server that is not running is a warning.
+    Without options, nothing is changed. --repair corrects counts and the lexical index from the messages, and deletes
+    no messages. The server repairs the vector index at startup. The exit code is 1 if a check fails. A server that is
+    not running is a warning.
     """
     settings = load_settings(data=data)
     if repair or accept_loss or delete_damaged:
-        for done in treat(settings, repair=repair, accept_loss=accept_loss, delete_damaged=delete_damaged):
-            output.notice(done)
+        for line in repair_data(settings, repair=repair, accept_loss=accept_loss, delete_damaged=delete_damaged):
+            output.notice(line)
     checks = list(_checks(settings, target))
     output.show(Diagnosis(checks))
     if any(check.state == "fail" for check in checks):
@@ -51,7 +61,7 @@ def _checks(settings: Settings, target: Target) -> Iterator[Check]:
     if settings.server.database_url is None:
         checks = list(check_data(DataDirectory(settings.server.data)))
         yield from checks
-        if not any(check.state == "fail" for check in checks):  # of a log that does not hold nothing can be expected
+        if not any(check.state == "fail" for check in checks):  # a damaged log cannot be compared
             yield from check_vectors(settings)
     else:
         yield from check_postgres(settings)

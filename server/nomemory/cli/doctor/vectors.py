@@ -1,4 +1,4 @@
-"""Check the vectors on disk against the message log."""
+"""Check of the vector index files against the message log."""
 
 from __future__ import annotations
 
@@ -13,32 +13,30 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.wiring.vector_check import check_vector_index
 
-_ON_DISK = "Vectors on disk"
-
-
-_MENDED = "The server mends it when it starts. Until then its status names the index."
+_NAME = "Vector index files"
+_REPAIRED_AT_STARTUP = "The server repairs the index at startup."
 
 
 def check_vectors(settings: Settings) -> Iterator[Check]:
-    """Compare the vector index with the log, if there is one. A running server has the files for itself, and looks."""
+    """Compare the vector index with the log. A running server checks the index itself, so the check is skipped."""
     directory = DataDirectory(settings.server.data)
     if not directory.log.exists():
         return
     with suppress(DataDirectoryBusyError, DataDirectoryUnusableError), directory.lock():
-        yield _compared(settings)
+        yield _compare(settings)
 
 
-def _compared(settings: Settings) -> Check:
+def _compare(settings: Settings) -> Check:
     try:
-        found = asyncio.run(check_vector_index(settings))
+        report = asyncio.run(check_vector_index(settings))
     except (Fault, StartupError) as error:
-        return Check(_ON_DISK, "warn", f"cannot be read: {error}", _MENDED)
-    if found is None:
-        return Check(_ON_DISK, "skip", "no index of this embedder yet")
-    if found.is_consistent:
-        return Check(_ON_DISK, "ok", f"{found.points:,} vectors of {found.messages:,} messages agree with the log")
+        return Check(_NAME, "warn", f"unreadable: {error}", _REPAIRED_AT_STARTUP)
+    if report is None:
+        return Check(_NAME, "skip", "no index for this embedder yet")
+    if report.is_consistent:
+        return Check(_NAME, "ok", f"{report.points:,} vectors of {report.messages:,} messages match the log")
     finding = (
-        f"{found.mismatched:,} of {found.messages:,} messages have other vectors than they should; "
-        f"{found.orphans:,} that are gone have some"
+        f"{report.mismatched:,} of {report.messages:,} messages have wrong or missing vectors; "
+        f"{report.orphans:,} deleted messages have vectors"
     )
-    return Check(_ON_DISK, "fail", finding, _MENDED)
+    return Check(_NAME, "fail", finding, _REPAIRED_AT_STARTUP)

@@ -15,16 +15,16 @@ from nomemory.recall.authoring.rules import Finding
 
 
 def as_text(report: Report) -> str:
-    """Write a heading for the skill, and a line for each finding."""
+    """Return a heading for the skill and a line for each finding."""
     counts = (
-        pluralize(number, what) for number, what in ((report.errors, "error"), (report.warnings, "warning")) if number
+        pluralize(number, noun) for number, noun in ((report.errors, "error"), (report.warnings, "warning")) if number
     )
     heading = f"{one_line(click.format_filename(report.path))}: {', '.join(counts) or 'ok'}"
     return "\n".join((heading, *(f"  {_line(finding)}" for finding in report.findings)))
 
 
 def as_record(report: Report) -> str:
-    """Write one JSON object."""
+    """Return the report as a JSON line."""
     record = {
         "skill": report.name,
         "path": click.format_filename(report.path),
@@ -36,8 +36,8 @@ def as_record(report: Report) -> str:
 
 
 def _line(finding: Finding) -> str:
-    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
-    return one_line(f"{place}: {finding.rule.severity.value} [{finding.rule.id}] {finding.sentence}")
+    location = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    return one_line(f"{location}: {finding.rule.severity.value} [{finding.rule.id}] {finding.sentence}")
 
 
 def _record(finding: Finding) -> dict[str, object]:
@@ -52,12 +52,12 @@ def _record(finding: Finding) -> dict[str, object]:
 
 @click.command("check")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per skill.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per skill.")
 def check(*, paths: Sequence[Path], as_json: bool) -> None:
-    """Check recall skills: their form, their call examples, and that they name no user.
+    """Check recall skills: format, call examples, and the absence of user ids.
 
-    A PATH is a skill's folder, its SKILL.md, or a folder of skills. docs/skills.md has the rules. The exit code is 1 if
-    there is an error; warnings alone are 0.
+    A PATH is the folder of a skill, its SKILL.md, or a folder of skills. docs/skills.md lists the rules. The exit code
+    is 1 if there is an error, and 0 if there are only warnings.
     """
     reports = [check_skill(folder) for folder in dict.fromkeys(chain.from_iterable(map(skills_at, paths)))]
     for report in reports:

@@ -25,29 +25,33 @@ from nomemory.text.language import Language, language_of
 
 
 @click.command("new")
-@click.option("--scenario", required=True, metavar="SENTENCE", help="What the skill is for, in one sentence.")
-@click.option("--name", metavar="NAME", help="The skill's name. Default: made from the sentence.")
+@click.option("--scenario", required=True, metavar="SENTENCE", help="The purpose of the skill, in one sentence.")
+@click.option("--name", metavar="NAME", help="The name of the skill. Default: derived from the sentence.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     show_default=True,
-    help="The folder of skills to put it into.",
+    help="The folder of skills in which to create it.",
 )
-@click.option("--language", type=click.Choice(["zh", "en"]), help="The language to write in. Default: the sentence's.")
+@click.option(
+    "--language",
+    type=click.Choice(["zh", "en"]),
+    help="The language of the skill. Default: the language of the sentence.",
+)
 def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> None:
-    """Write a recall skill from one sentence.
+    """Create a recall skill from one sentence.
 
-    Where NOMEMORY_RECALL_MODEL names a chat model, the model drafts a lexicon from the sentence. What is written passes
+    If NOMEMORY_RECALL_MODEL is set, the chat model drafts a lexicon from the sentence. The created skill passes
     `nomemory skill check`.
     """
     sentence = scaffold.single_line(scenario)
     if not any(map(str.isalnum, sentence)):
-        raise click.UsageError("--scenario: a scenario has a letter or a digit at least.")
+        raise click.UsageError("--scenario: must contain a letter or a digit.")
     name = name or scaffold.skill_name(sentence)
     settings = load_settings()
     template = _template(settings, Language(language) if language else language_of(sentence))
-    files = {SKILL_FILE: scaffold.render(template, name, sentence), **_drafted(sentence, settings)}
+    files = {SKILL_FILE: scaffold.render(template, name, sentence), **_draft_files(sentence, settings)}
     try:
         report = scaffold.create(files, name, out)
     except scaffold.NotCreatedError as refused:
@@ -61,31 +65,31 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
 
 
 def _template(settings: Settings, language: Language) -> str:
-    """Find the template of a language in the creator's own skill, which an operator may have replaced."""
+    """Return the template of a language from the creator skill, which an operator may have replaced."""
     file = scaffold.TEMPLATE_FILES[language]
     try:
         creator = SkillLibrary(skill_folders(settings), CREATOR).load()
     except (SkillInvalidError, SkillNotFoundError) as refused:
         raise click.ClickException(f"{refused}.") from None
     if file not in creator.references:
-        raise click.ClickException(f"the skill {CREATOR} has no {file}.")
+        raise click.ClickException(f"the skill {CREATOR} does not contain {file}.")
     return creator.references[file]
 
 
-def _drafted(scenario: str, settings: Settings) -> dict[str, str]:
-    """Return the model's lexicon, by its file; nothing if there is no model, or it is no help."""
+def _draft_files(scenario: str, settings: Settings) -> dict[str, str]:
+    """Return the lexicon file that the chat model drafts; empty without a model, or if it fails."""
     if not settings.recall.model or settings.recall.planner == "rules":
         return {}
     try:
-        return {LEXICON_FILE: asyncio.run(_by_model(scenario, settings))}
+        return {LEXICON_FILE: asyncio.run(_draft_lexicon(scenario, settings))}
     except (ChatFailedError, ExtraMissingError) as failure:
-        why = str(failure)
+        reason = str(failure)
     except BadAnswerError:
-        why = "its answer cannot be used"
-    click.echo(f"Without the model: {why}.", err=True)
+        reason = "its answer is invalid"
+    click.echo(f"Without the model: {reason}.", err=True)
     return {}
 
 
-async def _by_model(scenario: str, settings: Settings) -> str:
+async def _draft_lexicon(scenario: str, settings: Settings) -> str:
     async with AsyncExitStack() as stack:
         return await scaffold.draft_lexicon(scenario, recall_model(settings, stack))

@@ -39,7 +39,7 @@ def l2_normalize(vector: Vector, dimension: int) -> Vector:
     import numpy as np  # noqa: PLC0415 - not needed in the vector index process
 
     if len(vector) != dimension * NUMBER_BYTES:
-        raise UnusableVectorError(f"must have {dimension} dimensions")
+        raise UnusableVectorError(f"must have {dimension} dimensions, got {len(vector) // NUMBER_BYTES}")
     numbers = np.frombuffer(vector, dtype=NUMBER).astype(np.float64)
     length = float(np.linalg.norm(numbers))
     if not np.isfinite(length):

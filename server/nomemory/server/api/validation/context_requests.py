@@ -30,7 +30,7 @@ def decode_context(request: pb.BuildContextRequest, settings: Settings, now: dat
     with collect_violations(settings) as checker:
         conversation_id = checker.identifier("conversation_id", request.conversation_id, required=False)
         if not (request.turns or conversation_id):
-            checker.add_violation("turns", "must not be empty where conversation_id is empty")
+            checker.add_violation("turns", "must not be empty if conversation_id is empty")
         zone = decode_zone(checker, "time_zone", request.time_zone)
         excluded_max = EXCLUDED_CONVERSATIONS_MAX - bool(conversation_id)
         return ContextRequest(

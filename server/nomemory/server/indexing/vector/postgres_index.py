@@ -88,7 +88,7 @@ class PostgresSharedIndex:
         """Do nothing. The leader polls the log."""
 
     def record_query(self, user_id: str) -> None:
-        """Do nothing. `behind` notifies the leader if the user is lagging."""
+        """Do nothing. `is_lagging` notifies the leader if the user is lagging."""
 
     async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
         """Return the state of the index, for one user or for all whose ids begin with a prefix."""

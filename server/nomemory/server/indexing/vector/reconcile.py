@@ -28,14 +28,14 @@ class ReconcileReport:
         messages: number of messages that should have points.
         points: number of stored points.
         mismatched: number of messages with an unexpected number of points.
-        unsound: number of damaged points. Their messages are counted as mismatched.
+        invalid: number of damaged points. Their messages are counted as mismatched.
         orphans: number of versions that have points but were removed from the log.
     """
 
     messages: int = 0
     points: int = 0
     mismatched: int = 0
-    unsound: int = 0
+    invalid: int = 0
     orphans: int = 0
 
     def plus(self, differences: Differences, stored: StoredPoints) -> ReconcileReport:
@@ -44,7 +44,7 @@ class ReconcileReport:
             self.messages + differences.messages,
             self.points + sum(points.total() for points in stored.by_user),
             self.mismatched + len(differences.mismatched),
-            self.unsound + stored.invalid,
+            self.invalid + stored.invalid,
             self.orphans + len(differences.orphans),
         )
 
@@ -88,7 +88,7 @@ class Reconciliation:
             Fault: INDEX_UNAVAILABLE, the engine is unavailable.
         """
         report = await self._compare_all(_SAMPLE_EVERY)
-        if not report.unsound:
+        if not report.invalid:
             return report
         # The second pass does not count messages that the first one has requeued.
         full = await self._compare_all(1)

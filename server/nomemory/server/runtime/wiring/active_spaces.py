@@ -47,18 +47,21 @@ async def open_spaces(
     notice = rebuild_notice(collection.name, was_discarded=discard_foreign_vectors(collection, position))
     previous_faults, migration_notice = faults.for_previous_model(), ""
     try:
-        former = previous_model(settings, builder.directory, embedder, position, previous_faults, meters)
+        previous = previous_model(settings, builder.directory, embedder, position, previous_faults, meters)
     except PreviousModelUnavailableError as error:
-        _log.warning("the model has changed, and the former one cannot serve on", cause=str(error))
-        former, migration_notice = None, str(error)
+        _log.warning("the embedding model has changed, and the previous model is not available", cause=str(error))
+        previous, migration_notice = None, str(error)
     configured = builder.build(settings, embedder, faults)
     stack.push_async_callback(configured.close)
-    if former is None:
+    if previous is None:
         spaces = IndexedSpaces(configured, None, notice, migration_notice)
     else:
-        _log.info("the model has changed: the former one serves until everything is indexed", coming=collection.name)
-        watched = former.watched
-        serving = builder.build(former.settings, former.embedder, previous_faults, lambda: watched.failing_s)
+        _log.info(
+            "the embedding model has changed; the previous one serves reads until the new index is complete",
+            collection=collection.name,
+        )
+        watched = previous.watched
+        serving = builder.build(previous.settings, previous.embedder, previous_faults, lambda: watched.failing_s)
         stack.push_async_callback(serving.close)
         spaces = IndexedSpaces(serving, configured, notice)
     await spaces.check_collection_owner()
