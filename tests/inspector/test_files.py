@@ -75,7 +75,13 @@ def test_inspector_site_and_the_page_that_tries_the_calls_have_one_look(inspecte
 
 
 def test_nothing_else_of_the_machine_is_served(inspected: Inspected) -> None:
-    for path in ("/inspect/../site.py", "/inspect/%2e%2e/site.py", "/inspect/strings", "/inspect//main.js", "/inspect/x"):
+    for path in (
+        "/inspect/../site.py",
+        "/inspect/%2e%2e/site.py",
+        "/inspect/strings",
+        "/inspect//main.js",
+        "/inspect/x",
+    ):
         said = answered(inspected.server.http, request(f"GET {path}"))
         assert said.startswith(b"HTTP/1.1 404 "), path
 
