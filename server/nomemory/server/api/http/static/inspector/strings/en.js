@@ -88,7 +88,7 @@ export const ENGLISH = {
 
   "verdict.running": "Searching …",
   "verdict.supported": "Probably answered",
-  "verdict.supported.about": "Every statement quotes a message. Whether the messages answer the question is an estimate.",
+  "verdict.supported.about": "Every statement quotes a message. The verdict is an estimate.",
   "verdict.possible": "Possibly answered",
   "verdict.possible.about": "Every statement quotes a message. No chat model has read the messages: check whether they answer the question.",
   "verdict.conflicting": "Contradictory evidence",

@@ -88,7 +88,7 @@ export const CHINESE = {
 
   "verdict.running": "正在检索……",
   "verdict.supported": "很可能已回答",
-  "verdict.supported.about": "每条陈述都引用消息原文。消息能否回答问题，是估计的结果。",
+  "verdict.supported.about": "每条陈述都引用消息原文。结论是估计的结果。",
   "verdict.possible": "可能已回答",
   "verdict.possible.about": "每条陈述都引用消息原文。没有大模型读过这些消息，请自行判断能否回答问题。",
   "verdict.conflicting": "证据矛盾",
