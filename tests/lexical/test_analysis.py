@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.analysis import MAX_WORD_CHARS, streams, terms, tokenise
-from nomemory.text.normalisation import normalise
+from nomemory.text.analysis import MAX_WORD_CHARS, streams, terms, tokenize
+from nomemory.text.normalization import normalize
 from nomemory.text.stems import BASES
 from nomemory.text.stop_words import STOP_WORDS
 
@@ -19,27 +19,27 @@ EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1)]
 
 
 def texts(text: str) -> list[str]:
-    return [token.text for token in tokenise(text)]
+    return [token.text for token in tokenize(text)]
 
 
 def term_texts(text: str) -> list[str]:
-    return [term.text for term in terms(tokenise(text))]
+    return [term.text for term in terms(tokenize(text))]
 
 
 def test_every_character_becomes_exactly_one_and_stays_what_it_became() -> None:
-    once = [normalise(character) for character in EVERY_CHARACTER]
+    once = [normalize(character) for character in EVERY_CHARACTER]
     assert {len(character) for character in once} == {1}
-    assert [normalise(character) for character in once] == once
+    assert [normalize(character) for character in once] == once
 
 
 def test_normalising_neither_makes_nor_loses_a_space() -> None:
-    changed = [c for c in EVERY_CHARACTER if c.isspace() != normalise(c).isspace()]
+    changed = [c for c in EVERY_CHARACTER if c.isspace() != normalize(c).isspace()]
     assert changed == []
 
 
 @given(ANYTHING)
 def test_normalising_keeps_the_length(text: str) -> None:
-    assert len(normalise(text)) == len(text)
+    assert len(normalize(text)) == len(text)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_normalising_keeps_the_length(text: str) -> None:
     ],
 )
 def test_spellings_that_read_alike_are_normalised_alike(one: str, other: str) -> None:
-    assert normalise(one) == normalise(other)
+    assert normalize(one) == normalize(other)
 
 
 @given(ANYTHING)
 def test_tokens_stand_in_order_where_they_say_and_cover_all_that_can_be_seen(text: str) -> None:
-    tokens = tokenise(text)
+    tokens = tokenize(text)
     assert all(token.text and not any(map(str.isspace, token.text)) for token in tokens)
     ends = [0, *(token.end for token in tokens)]
     assert all(end <= token.start < token.end for end, token in zip(ends, tokens, strict=False))
@@ -130,7 +130,7 @@ def test_every_form_of_an_irregular_word_becomes_what_its_base_becomes() -> None
 
 def test_a_term_knows_where_it_stands_in_the_original() -> None:
     text = "Ｒｕｎｎｉｎｇ 後來"
-    assert [(term.text, text[term.start : term.end]) for term in terms(tokenise(text))] == [
+    assert [(term.text, text[term.start : term.end]) for term in terms(tokenize(text))] == [
         ("后来", "後來"),
         ("run", "Ｒｕｎｎｉｎｇ"),
     ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lexical.shelf import query
 
 from nomemory.server.search.lexical.highlight import HighlightLimits, find_terms, highlight, normalize_plain
-from nomemory.text.analysis import terms, tokenise
+from nomemory.text.analysis import terms, tokenize
 
 EXTENT = HighlightLimits(chars=20_000, spans=200)
 
@@ -156,10 +156,10 @@ BITS = st.sampled_from(
 
 @given(st.lists(BITS, max_size=40).map("".join), st.lists(BITS, min_size=1, max_size=6).map("".join))
 def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, asked: str) -> None:
-    wanted = {term.text for term in terms(tokenise(asked))}
+    wanted = {term.text for term in terms(tokenize(asked))}
     normal = normalize_plain(content)
     if normal is not None:
-        found = {(term.start, term.end) for term in terms(tokenise(content)) if term.text in wanted}
+        found = {(term.start, term.end) for term in terms(tokenize(content)) if term.text in wanted}
         assert set(find_terms(normal, wanted)) == found
 
 
@@ -169,6 +169,6 @@ def test_a_snippet_cuts_no_token(before: str, after: str, chars: int) -> None:
     window = highlight(content, query("火锅"), chars, EXTENT).snippet
     assert "火锅" in content[window.start : window.end]
     assert window.end - window.start <= chars
-    for token in tokenise(content):
+    for token in tokenize(content):
         assert not token.start < window.start < token.end
         assert not token.start < window.end < token.end

@@ -25,7 +25,7 @@ from nomemory.recall.planning.rules import RulesPlanner
 from nomemory.recall.reading.reader import Reader, ReaderFailedError
 from nomemory.recall.search.session import OnStep, SearchSession
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.synthesis.extractive import ExtractiveSynthesiser
+from nomemory.recall.synthesis.extractive import ExtractiveSynthesizer
 from nomemory.recall.tools.bound_tools import BoundTools
 
 _RESERVED_FALLBACK_S: Final = 2.0
@@ -147,7 +147,7 @@ class RecallAgent:
         """Return a draft in which the rules quote the best evidence."""
         findings = search.findings()
         best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])
-        return await ExtractiveSynthesiser(self._thresholds.quoted).draft(question, skill, best)
+        return await ExtractiveSynthesizer(self._thresholds.quoted).draft(question, skill, best)
 
     def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
@@ -180,7 +180,7 @@ def _calibrated(findings: Findings) -> float | None:
 def _select_evidence(findings: Findings, synthesis: Synthesis, limit: int) -> Sequence[Evidence]:
     """Return all cited messages, and the best other messages up to the limit; best first.
 
-    Cited messages without a rank, such as neighbours, come last.
+    Cited messages without a rank, such as neighbors, come last.
     """
     cited = {citation.message_id for statement in synthesis.view.statements() for citation in statement.citations}
     ranked = [item for item in findings.evidence if item.message.message_id in cited]

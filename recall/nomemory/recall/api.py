@@ -41,7 +41,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
 
     Args:
         stub: a grpc.aio stub of QueryService, or a compatible object.
-        user_id: the user whose messages are read. The caller must authorise access.
+        user_id: the user whose messages are read. The caller must authorize access.
         question: the question and its time.
         skill: configures planners that support skills.
         planner: continues after the ranking, for this recall only; None, or after a failure: the rules.

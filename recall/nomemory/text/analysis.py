@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise, visible
+from nomemory.text.normalization import COMBINING, INVISIBLE, normalize, visible
 from nomemory.text.stems import stems
 from nomemory.text.stop_words import HALVES, STOP_WORDS
 
@@ -53,7 +53,7 @@ class Kind(IntEnum):
 
 
 class Token(NamedTuple):
-    """A normalised token with its half-open range of code points in the original text."""
+    """A normalized token with its half-open range of code points in the original text."""
 
     text: str
     start: int
@@ -76,9 +76,9 @@ class Streams(NamedTuple):
     terms: list[str]
 
 
-def tokenise(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
     """Split a text into tokens, in linear time. Whitespace and invisible characters are skipped."""
-    normal = normalise(text)
+    normal = normalize(text)
     spell = _composed if _HAS_TRAILING.search(normal) else str
     return [
         Token(spell(match[0]), match.start(), match.end(), _KINDS[match.lastindex]) for match in _TOKEN.finditer(normal)
@@ -104,12 +104,12 @@ def pairs(tokens: Sequence[Token]) -> Iterator[Term]:
 
 
 def streams(text: str) -> Streams:
-    """Return the texts of `tokenise` and `terms`. Plain texts take a fast path that halves the time."""
-    normal = normalise(text)
+    """Return the texts of `tokenize` and `terms`. Plain texts take a fast path that halves the time."""
+    normal = normalize(text)
     plain = _plain(normal) if normal.isascii() or not _HAS_TRAILING.search(normal) else None
     if plain is not None:
         return plain
-    tokens = tokenise(text)
+    tokens = tokenize(text)
     return Streams([token.text for token in tokens], [term.text for term in terms(tokens)])
 
 
@@ -140,7 +140,7 @@ def _halves(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _composed(spelling: str) -> str:
-    return normalise(visible(spelling))
+    return normalize(visible(spelling))
 
 
 _KINDS: dict[int | None, Kind] = {kind.value: kind for kind in Kind}

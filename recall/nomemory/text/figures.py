@@ -249,7 +249,7 @@ _Y: Final = r"(?P<y>(?:19|20)\d\d)"
 _PERIOD: Final = r"(?P<period>上午|早上|早晨|清晨|凌晨|早|下午|晚上|傍晚|中午|夜里|晚)?\s*"
 _AP: Final = r"(?P<ap>[ap]\.m\.?|[ap]m)"
 _WD: Final = rf"(?P<wd>{'|'.join(WEEKDAYS)}|(?-i:{'|'.join(day[:3].title() for day in WEEKDAYS)}|Tues|Thurs?))"
-"""Weekday names. Abbreviations must be capitalised to exclude words such as "sat" and "sun"."""
+"""Weekday names. Abbreviations must be capitalized to exclude words such as "sat" and "sun"."""
 _HAN: Final = "".join(CHINESE_DIGITS) + "十百千万亿廿"
 _I: Final = re.IGNORECASE
 _LONG_RUN: Final = re.compile(r"(?<![\d.])\d(?:[ -]?\d){6,}(?![\d.])")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nomemory.text.analysis import Kind, Token, pairs, tokenise
+from nomemory.text.analysis import Kind, Token, pairs, tokenize
 from nomemory.text.stop_words import STOP_WORDS
 
 _PREFIX_CHARS: Final = 3
@@ -15,7 +15,7 @@ _PREFIX_CHARS: Final = 3
 _PREFIX_SUFFIX: Final = "…"
 """Suffix of name-prefix terms. No other term contains the character."""
 
-_CAPITALISED: Final = re.compile(r"\b[A-Z][a-z]+\b(?:['’]s)?")
+_CAPITALIZED: Final = re.compile(r"\b[A-Z][a-z]+\b(?:['’]s)?")
 _SUBJECT: Final = re.compile(
     r"\b(?:did|does|do|is|are|was|were|has|have|had|would|will|can|could|should|and|might)\s+([A-Z][a-z]+)\b"
     r"|\b([A-Z][a-z]+)['’]s\b"
@@ -52,7 +52,7 @@ def without_names(text: str, names: Iterable[str]) -> str:
 def without_speakers(text: str, speakers: Sequence[str]) -> str:
     """Remove speakers' full and shortened names from a query. The result may be empty."""
     begun = name_prefixes(speakers)
-    bare = _CAPITALISED.sub(
+    bare = _CAPITALIZED.sub(
         lambda word: " " if name_prefix(word[0]) in begun else word[0], without_names(text, speakers)
     )
     return " ".join(bare.split())
@@ -60,17 +60,17 @@ def without_speakers(text: str, speakers: Sequence[str]) -> str:
 
 def name_terms(name: str) -> list[str]:
     """Return the terms that may refer to a speaker: words of the name, their prefixes, and character bigrams."""
-    tokens = tokenise(name)
+    tokens = tokenize(name)
     words = [token.text for token in tokens if token.kind is Kind.WORD]
     return _unique([*words, *map(_prefix_term, filter(_is_long, words)), *_pairs(tokens)])
 
 
 def naming_terms(text: str) -> list[str]:
-    """Return the query terms that may name a speaker: words, prefixes of capitalised words, and bigrams."""
-    tokens = tokenise(text)
+    """Return the query terms that may name a speaker: words, prefixes of capitalized words, and bigrams."""
+    tokens = tokenize(text)
     words = [token for token in tokens if token.kind is Kind.WORD and token.text not in STOP_WORDS]
-    capitalised = [word.text for word in words if text[word.start].isupper() and _is_long(word.text)]
-    terms = [*(word.text for word in words), *map(_prefix_term, capitalised), *_pairs(tokens)]
+    capitalized = [word.text for word in words if text[word.start].isupper() and _is_long(word.text)]
+    terms = [*(word.text for word in words), *map(_prefix_term, capitalized), *_pairs(tokens)]
     return _unique(terms)[:_MAX_NAMING_TERMS]
 
 

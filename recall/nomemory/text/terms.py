@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.text.normalisation import plain
+from nomemory.text.normalization import plain
 from nomemory.text.stems import stem
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 

@@ -17,7 +17,7 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.extractive import (
     MAX_QUOTED,
     MIN_QUOTED,
-    ExtractiveSynthesiser,
+    ExtractiveSynthesizer,
     probability,
     select_quoted,
 )
@@ -69,7 +69,7 @@ def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(place: int, g
 
 async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
     evidence = ranking(LINES[4], LINES[0], LINES[2], deviations=4.0)
-    synthesiser = ExtractiveSynthesiser(QUOTED)
+    synthesiser = ExtractiveSynthesizer(QUOTED)
     drafts = (await synthesiser.draft(asked("What do I like?"), Skill("s", "d", ""), findings(evidence))).statements
     assert [draft.text for draft in drafts] == [item.content for item in (LINES[4], LINES[0], LINES[2])]
     assert {draft.section for draft in drafts} == {Section.PROFILE}
@@ -78,7 +78,7 @@ async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
 
 async def quoted(text: str, *messages: RetrievedMessage) -> list[str]:
     evidence = ranking(*messages, deviations=4.0)
-    draft = await ExtractiveSynthesiser(QUOTED).draft(asked(text), Skill("s", "d", ""), findings(evidence))
+    draft = await ExtractiveSynthesizer(QUOTED).draft(asked(text), Skill("s", "d", ""), findings(evidence))
     return [citation.message_id for statement in draft.statements for citation in statement.citations]
 
 
@@ -111,6 +111,6 @@ async def test_the_assistant_is_quoted_only_where_nobody_else_says_anything() ->
 
 @pytest.mark.parametrize("text", ["Which lamp is broken?", "哪盏灯坏了？", "", "."])
 async def test_nothing_found_is_nothing_said_and_something_found_is_said(text: str) -> None:
-    synthesiser, skill = ExtractiveSynthesiser(QUOTED), Skill("s", "d", "")
+    synthesiser, skill = ExtractiveSynthesizer(QUOTED), Skill("s", "d", "")
     assert (await synthesiser.draft(asked(text), skill, findings(()))).statements == ()
     assert len((await synthesiser.draft(asked(text), skill, findings(ranking(LINES[0])))).statements) == 1

@@ -57,7 +57,7 @@ async def build_context(
 
     Args:
         stub: a grpc.aio stub of QueryService, or a compatible object.
-        user_id: the user whose messages are read. The caller must authorise access.
+        user_id: the user whose messages are read. The caller must authorize access.
         request: turns, current conversation and token limit.
         timeout_s: time limit for all reads together, in seconds.
         metadata: sent with every read.

@@ -65,7 +65,7 @@ def has_content(content: str, question: Question) -> bool:
     """Return whether a text has content of its own. "Perfect, thx" and emoji have none.
 
     A text with one or two content words needs a word of the question, a number, or a first-person pronoun. Of 5,000
-    labelled messages in five datasets, four had fewer than three content words.
+    labeled messages in five datasets, four had fewer than three content words.
     """
     words = terms(content)
     if len(words) >= _MIN_CONTENT_WORDS:

@@ -12,7 +12,7 @@ from nomemory.recall.grounding.statement_figures import StatementFigures
 from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import Citation, DraftCitation, DraftStatement, MemoryView, Section, Statement
 from nomemory.recall.model.note import Note, NoteKind, note
-from nomemory.text.normalisation import plain
+from nomemory.text.normalization import plain
 from nomemory.text.sentences import Clause, sentences
 from nomemory.text.terms import numbers, terms
 

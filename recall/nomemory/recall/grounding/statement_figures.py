@@ -74,18 +74,18 @@ class StatementFigures:
         return all(_is_known(name, known_names) for name in self._names(text))
 
     def _names(self, text: str) -> Iterator[str]:
-        """Return capitalised words that are names. Words at the start of a sentence must be known names."""
+        """Return capitalized words that are names. Words at the start of a sentence must be known names."""
         for sentence in sentence_texts(text):
             for at, match in enumerate(_LATIN_WORD.finditer(sentence)):
                 word = _ENDING.sub("", match[0])
                 if not word[:1].isupper() or len(word) < _PREFIX or _fold(word) in STOP_WORDS | _NO_NAMES:
                     continue
-                if at or _fold(word) in self._capitalised:
+                if at or _fold(word) in self._capitalized:
                     yield word
 
     @cached_property
-    def _capitalised(self) -> frozenset[str]:
-        """Senders, and words that the retrieved messages always capitalise inside sentences."""
+    def _capitalized(self) -> frozenset[str]:
+        """Senders, and words that the retrieved messages always capitalize inside sentences."""
         upper, lower = set[str](), set[str]()
         for message in self._retrieval:
             upper.update(map(_fold, _LATIN_WORD.findall(message.name)))
@@ -264,4 +264,4 @@ def _letters_only(text: str) -> str:
 _NO_NAMES: Final = frozenset({"user", "assistant"}) | frozenset(
     form for name in (*MONTHS, *WEEKDAYS) for form in (name, name[:3])
 )
-"""Capitalised words that are not names. Months and weekdays are checked as dates."""
+"""Capitalized words that are not names. Months and weekdays are checked as dates."""

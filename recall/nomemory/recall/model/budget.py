@@ -16,7 +16,7 @@ class Budget:
 
     Attributes:
         iterations: search rounds, each with one or more calls.
-        tool_calls: total calls, including the host's own calls for neighbours.
+        tool_calls: total calls, including the host's own calls for neighbors.
         evidence_messages: default number of evidence messages in the result.
         deadline_s: time limit for searching, in seconds.
         answer_s: time limit for the whole recall, in seconds, including a chat model's reading.
@@ -27,7 +27,7 @@ class Budget:
         result_chars: maximum characters of content per tool call for a planner; not applied to rankings.
         evidence_chars: maximum characters per evidence message; longer messages are truncated and marked.
         neighbors_before, neighbors_after: number of messages to read before and after an anchor.
-        anchors: number of anchors whose neighbours are read.
+        anchors: number of anchors whose neighbors are read.
     """
 
     iterations: int = 3

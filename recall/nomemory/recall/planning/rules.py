@@ -28,7 +28,7 @@ _PAGE: Final = 20
 _CONVERSATION_PAGE: Final = 50
 """Page size for conversational input. A low rank in one merged ranking may be high in the other."""
 _NEIGHBOR_ANCHORS: Final = 2
-"""Number of top hits whose neighbours are read; the host reads others after the search."""
+"""Number of top hits whose neighbors are read; the host reads others after the search."""
 _REWRITE_WEIGHT: Final = 0.5
 _LEXICON_WEIGHT: Final = 0.7
 _PHRASE_WEIGHT: Final = 0.7
@@ -45,7 +45,7 @@ class RulesPlanner:
     scopes if there are too few results.
 
     A skill adjusts the plan. Its defaults set the initial scope, its lexicon adds synonyms, and its query template adds
-    queries, the first tool, and neighbour reads.
+    queries, the first tool, and neighbor reads.
 
     Conversational input is searched semantically. Only the skill's defaults apply to it.
     """
@@ -183,7 +183,7 @@ class RulesPlanner:
         yield from (call for call in calls if call.tool != SEMANTIC_SEARCH)
 
     def _read_neighbors(self, situation: Situation) -> Iterator[ToolCall]:
-        """Read the neighbours of the best hits once, if the template requests it."""
+        """Read the neighbors of the best hits once, if the template requests it."""
         if self._template and self._template.neighbors and not self._has_read_neighbors:
             self._has_read_neighbors = True
             for evidence in situation.ranked[: min(_NEIGHBOR_ANCHORS, situation.budget.anchors)]:

@@ -16,7 +16,7 @@ from nomemory.text.terms import terms
 _GAP_TOKENS: Final = 3
 """Tokens between two excerpts in JSON."""
 _STRONG: Final = 0.5
-"""Minimum share of the best weight for a sentence's neighbours to precede other sentences."""
+"""Minimum share of the best weight for a sentence's neighbors to precede other sentences."""
 _LONGEST: Final = 200
 """Maximum tokens of a sentence. Longer sentences are split at a clause end or space."""
 _SPACE: Final = regex.compile(r"\s+")
@@ -27,7 +27,7 @@ _MARK: Final = regex.compile(r"[\W\d_]*\p{L}?[\W\d_]*")
 class Excerpts:
     """A message content that can be shortened to a token limit.
 
-    Sentences with words of the question come first, weighted by rarity, then their neighbours. Without a match, the
+    Sentences with words of the question come first, weighted by rarity, then their neighbors. Without a match, the
     beginning of the content is selected.
 
     Args:

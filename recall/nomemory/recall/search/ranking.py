@@ -32,7 +32,7 @@ _SCORE_GAP: Final = 1.0
 """Score gap below the ranking of the whole question. No similarity boost can close the gap."""
 _RANK_SMOOTHING: Final = 10
 _TALK_SMOOTHING: Final = 3
-"""Constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009). A small value favours the top ranks."""
+"""Constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009). A small value favors the top ranks."""
 _DECIMALS: Final = 9
 _NO_DEFAULTS: Final = Defaults()
 

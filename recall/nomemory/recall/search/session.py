@@ -98,7 +98,7 @@ class SearchSession:
 
     @property
     def remaining_calls(self) -> int:
-        """The remaining calls for a planner, excluding the calls reserved for neighbours."""
+        """The remaining calls for a planner, excluding the calls reserved for neighbors."""
         return max(0, self._budget.tool_calls - self._calls - self._reserved_neighbor_calls())
 
     @property
@@ -157,7 +157,7 @@ class SearchSession:
         await self.record(Step(iteration, plan.thought))
 
     async def read_neighbors(self) -> None:
-        """Read the neighbours of the best anchors unless they were read already."""
+        """Read the neighbors of the best anchors unless they were read already."""
         anchors = [evidence.message.message_id for evidence in self.ranked()[: self._budget.anchors]]
         read_anchors = {str(step.arguments.get("message_id")) for step in self._steps if step.tool == NEIGHBORS}
         for anchor in anchors:
@@ -255,7 +255,7 @@ class SearchSession:
         await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
     async def _read_around(self, message_id: str, before: int, after: int = 0) -> ToolResult:
-        """Read a message and its neighbours."""
+        """Read a message and its neighbors."""
         around: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": after}
         result = await self._tools.call(NEIGHBORS, around, max(self.remaining_s, _SHORTEST_CALL_S))
         self.retrieval.add(hit.message for hit in result.items)

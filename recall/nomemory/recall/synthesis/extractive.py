@@ -33,8 +33,8 @@ _DEFAULT_SIMILARITY: Final = 1.5
 """Assumed similarity of a top message if semantic search is unavailable."""
 
 
-class ExtractiveSynthesiser:
-    """Implements `Synthesiser` without a model.
+class ExtractiveSynthesizer:
+    """Implements `Synthesizer` without a model.
 
     Args:
         quoted: minimum probability for quoting messages after the first. docs/quality.md shows the curve.

@@ -12,7 +12,7 @@ from typing import Final
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.skills.steering.outline import Entry, InvalidEntry, split_items
-from nomemory.text.normalisation import plain
+from nomemory.text.normalization import plain
 from nomemory.text.stems import stem
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
@@ -41,7 +41,7 @@ class Lexicon:
 
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _entries: dict[str, list[str]] = field(init=False, repr=False, compare=False, default_factory=dict)
-    """The canonical terms of each term, by its normalised form."""
+    """The canonical terms of each term, by its normalized form."""
 
     def __post_init__(self) -> None:
         for canonical, others in self.aliases.items():
@@ -62,7 +62,7 @@ class Lexicon:
         return tuple(islice((term for term in terms if _comparison_form(term) not in matches), MAX_EXPANSIONS))
 
     def _matches(self, text: str) -> Iterator[str]:
-        """Return the terms in a normalised text, the longest at each position."""
+        """Return the terms in a normalized text, the longest at each position."""
         lengths = sorted({len(form) for form in self._entries}, reverse=True)
         start = 0
         while start < len(text):
@@ -74,7 +74,7 @@ class Lexicon:
 
 
 def _comparison_form(text: str) -> str:
-    """Return the normalised form of a text: plain, stemmed, single spaces."""
+    """Return the normalized form of a text: plain, stemmed, single spaces."""
     return " ".join(_WORD.sub(lambda match: stem(match[1]), plain(text)).split())
 
 

@@ -86,12 +86,12 @@ def split_items(value: str) -> list[str]:
 
 
 def first_word(value: str) -> str:
-    """Return the first word of a value, normalised. The rest is treated as a comment."""
+    """Return the first word of a value, normalized. The rest is treated as a comment."""
     return strip_markup(_ASIDE.split(strip_markup(unicodedata.normalize("NFKC", value)), maxsplit=1)[0]).casefold()
 
 
 def normalized_key(text: str) -> str:
-    """Return a normalised key: `First tool` and `first_tool` are equal."""
+    """Return a normalized key: `First tool` and `first_tool` are equal."""
     return "_".join(unicodedata.normalize("NFKC", text).casefold().replace("-", " ").replace("_", " ").split())
 
 

@@ -1,4 +1,4 @@
-"""Query templates of a skill: the first tool, additional queries, and neighbour reads."""
+"""Query templates of a skill: the first tool, additional queries, and neighbor reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Template:
     """Search parameters for one kind of question.
 
     `first` is the first tool, None for the default. `rewrites` are additional queries with the placeholders
-    `{question}` (the sentence that asks) and `{words}` (its content words). `neighbors` enables reading the neighbours
+    `{question}` (the sentence that asks) and `{words}` (its content words). `neighbors` enables reading the neighbors
     of the best hits during the search.
     """
 

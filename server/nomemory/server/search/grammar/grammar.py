@@ -22,7 +22,7 @@ from nomemory.server.search.grammar.question import rank_as_question
 from nomemory.server.search.grammar.text_terms import TermSets, combine, exact_leaf, phrase_leaf, ranking_terms
 from nomemory.server.search.grammar.tree import AllOf, Leaf, Node, Query, Stream, all_of, any_of, count_terms
 from nomemory.text.analysis import streams
-from nomemory.text.normalisation import visible
+from nomemory.text.normalization import visible
 from nomemory.text.question_reading import QuestionReading
 
 _CACHED_QUERIES = 256

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from nomemory.server.search.grammar.tree import Leaf, Node, Stream
-from nomemory.text.analysis import Kind, Token, terms, tokenise
+from nomemory.text.analysis import Kind, Token, terms, tokenize
 from nomemory.text.stems import stems
 from nomemory.text.stop_words import CLITICS, CONTRACTED, STOP_WORDS
 
@@ -39,12 +39,12 @@ def combine(term_sets: Iterable[TermSets]) -> TermSets:
 
 def phrase_leaf(text: str) -> Leaf:
     """Return a leaf of all tokens of a text, in order. The text must not be blank."""
-    return _literal(tokenise(text))
+    return _literal(tokenize(text))
 
 
 def exact_leaf(word: str) -> Leaf:
     """Return the leaf of a word that determines matches (operands of AND and NOT): a stem, or the literal tokens."""
-    tokens = _trim(tokenise(word))
+    tokens = _trim(tokenize(word))
     if len(tokens) == 1 and _is_content_word(tokens[0]):
         return _stem(tokens[0])
     return _literal(tokens)
@@ -53,7 +53,7 @@ def exact_leaf(word: str) -> Leaf:
 def ranking_terms(word: str) -> TermSets:
     """Return the terms of a word that affects the ranking: pairs of characters in unspaced scripts, and words."""
     return combine(
-        _pairs(run) if kind is Kind.CHARACTER else _word_terms(run) for kind, run in _runs(tokenise(word), word)
+        _pairs(run) if kind is Kind.CHARACTER else _word_terms(run) for kind, run in _runs(tokenize(word), word)
     )
 
 

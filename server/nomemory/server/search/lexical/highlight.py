@@ -11,8 +11,8 @@ from typing import NamedTuple
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.server.search.grammar.tree import Leaf, Query, Stream
-from nomemory.text.analysis import Kind, Term, Token, terms, tokenise
-from nomemory.text.normalisation import COMBINING, INVISIBLE, normalise
+from nomemory.text.analysis import Kind, Term, Token, terms, tokenize
+from nomemory.text.normalization import COMBINING, INVISIBLE, normalize
 
 _MARKED = regex.compile(rf"[{COMBINING}{INVISIBLE}\u1100-\u11FF\u3099\u309A]", regex.V1)
 """Characters that combine with the previous one: accents, invisible characters, jamo, voicing marks."""
@@ -30,7 +30,7 @@ _MAX_CACHED_CHARS = 32
 
 def normalize_plain(text: str) -> str | None:
     """Return the normalized text; None if it has combining characters, which change offsets."""
-    normal = normalise(text)
+    normal = normalize(text)
     return None if _MARKED.search(normal) else normal
 
 
@@ -53,11 +53,11 @@ def find_terms(normal: str, query_terms: Collection[str]) -> Iterator[tuple[int,
 @lru_cache(_CACHED_CHUNKS)
 def _is_pair(term: str) -> bool:
     """Return whether a term is a pair of adjacent characters, as opposed to a word."""
-    return [token.kind for token in tokenise(term)] == [Kind.CHARACTER, Kind.CHARACTER]
+    return [token.kind for token in tokenize(term)] == [Kind.CHARACTER, Kind.CHARACTER]
 
 
 def _words(chunk: str) -> tuple[Term, ...]:
-    return tuple(term for term in terms(tokenise(chunk)) if not _is_pair(term.text))
+    return tuple(term for term in terms(tokenize(chunk)) if not _is_pair(term.text))
 
 
 _cached_words = lru_cache(_CACHED_CHUNKS)(_words)
@@ -116,7 +116,7 @@ def _find_matches(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[
 
 def _whole_tokens(content: str, chars: int) -> list[Token]:
     """Return the tokens of the first `chars` characters, without a token that the limit cuts off."""
-    tokens = tokenise(content[:chars])
+    tokens = tokenize(content[:chars])
     return tokens[:-1] if len(content) > chars and tokens and tokens[-1].end == chars else tokens
 
 
@@ -173,7 +173,7 @@ def _tokens_near(content: str, window: Span, analyzed_chars: int) -> list[Span]:
     if len(content) > analyzed_chars:
         return [Span(token.start, token.end) for token in _whole_tokens(content, analyzed_chars)]
     first, end = content.rfind(" ", 0, window.start) + 1, content.find(" ", window.end)
-    tokens = tokenise(content[first : end if end >= 0 else len(content)])
+    tokens = tokenize(content[first : end if end >= 0 else len(content)])
     return [Span(first + token.start, first + token.end) for token in tokens]
 
 

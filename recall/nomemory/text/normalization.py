@@ -1,6 +1,6 @@
-"""Normalise spelling: full-width forms, case, traditional Chinese, curly quotes.
+"""Normalize spelling: full-width forms, case, traditional Chinese, curly quotes.
 
-`normalise` serves the index and highlighting. The function maps character by character, including Latin accents, and
+`normalize` serves the index and highlighting. The function maps character by character, including Latin accents, and
 preserves offsets. `plain` serves the comparison of whole texts. The function simplifies Chinese word by word and keeps
 accents and most quotation marks.
 """
@@ -20,7 +20,7 @@ INVISIBLE = r"\p{Default_Ignorable_Code_Point}"
 """Invisible characters: joiners, variation selectors, soft hyphens, direction marks."""
 
 _LAST_MAPPED = 0x33FFF
-"""Highest code point with a normalised form."""
+"""Highest code point with a normalized form."""
 
 _SURROGATES = range(0xD800, 0xE000)
 
@@ -51,8 +51,8 @@ class _Converters(threading.local):
 _converters = _Converters()
 
 
-def normalise(text: str) -> str:
-    """Return the normalised text. The function is idempotent and preserves the length.
+def normalize(text: str) -> str:
+    """Return the normalized text. The function is idempotent and preserves the length.
 
     Characters without a single-character form (`ﬁ`, `ß`, `½`) stay unchanged. Lone surrogates become U+FFFD because
     engines reject them.
@@ -112,7 +112,7 @@ def _mapped(character: str) -> str:
 
 
 class _Forms(dict[int, str | int]):
-    """Cache of the normalised form of each code point, filled on first use.
+    """Cache of the normalized form of each code point, filled on first use.
 
     Most processes see few characters. Filling the whole table would take a third of an indexer's startup time.
     Unchanged characters are cached, too, because a miss costs more than a hit.

@@ -8,8 +8,8 @@ import unicodedata
 
 import opencc
 
-from nomemory.text import normalisation
-from nomemory.text.normalisation import normalise
+from nomemory.text import normalization
+from nomemory.text.normalization import normalize
 
 EVERY_CODE = range(sys.maxunicode + 1)
 SURROGATES = range(0xD800, 0xE000)
@@ -24,8 +24,8 @@ def table_of_all() -> dict[int, str]:
     for code in EVERY_CODE:
         character = chr(code)
         if code not in SURROGATES and (unicodedata.decomposition(character) or character.casefold() != character):
-            table[code] = normalisation._folded(character)
-    table |= {ord(character): normalisation._folded(character) for character in normalisation._EXTRA}
+            table[code] = normalization._folded(character)
+    table |= {ord(character): normalization._folded(character) for character in normalization._EXTRA}
     table |= dict.fromkeys(SURROGATES, "\N{REPLACEMENT CHARACTER}")
     return {code: form.translate(table) for code, form in table.items()}
 
@@ -33,11 +33,11 @@ def table_of_all() -> dict[int, str]:
 def test_every_character_has_the_form_that_it_has_in_a_table_of_all() -> None:
     every = "".join(map(chr, EVERY_CODE))
     expected = every.translate(table_of_all())
-    assert normalise(every) == expected
-    assert normalise(every) == expected, "remembered as it was worked out"
+    assert normalize(every) == expected
+    assert normalize(every) == expected, "remembered as it was worked out"
 
 
 def test_a_process_works_out_no_forms_before_it_needs_them() -> None:
-    code = "from nomemory.text import normalisation as n; print(len(n._FORMS), n.normalise('漢A 漢'), len(n._FORMS))"
+    code = "from nomemory.text import normalization as n; print(len(n._FORMS), n.normalize('漢A 漢'), len(n._FORMS))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[0] == "0 汉a 汉 3"
