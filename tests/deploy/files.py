@@ -1,4 +1,4 @@
-"""The files for operators, read."""
+"""Read the deployment files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scripts/bare_environment, in which scripts/check_dists lets the packages serve, is as bare as a container."""
+"""scripts/bare_environment, in which scripts/check_dists runs the packages, is isolated like a container."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def skip_unless_sealed(done: subprocess.CompletedProcess[str]) -> None:
         pytest.skip("this system lets nobody make a mount read-only")
 
 
-def test_nothing_of_here_reaches_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_does_not_see_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_LOG_LEVEL", "debug")
     done = run(tmp_path, "NOMEMORY_DRAIN_TIMEOUT_S=2", PYTHON, "-c", "import os; print(os.getcwd(), dict(os.environ))")
     assert done.returncode == 0, done.stderr
@@ -37,7 +37,7 @@ def test_nothing_of_here_reaches_the_command(tmp_path: Path, monkeypatch: pytest
     assert all(variables[name] == value for name, value in of_the_image.items() if name != "PATH")
 
 
-def test_only_the_volume_can_be_written(tmp_path: Path) -> None:
+def test_only_the_volume_is_writable(tmp_path: Path) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
     writes = f"""
@@ -54,7 +54,7 @@ except OSError:
     assert (volume / "within").exists()
 
 
-def test_the_command_has_no_capability(tmp_path: Path) -> None:
+def test_command_has_no_capabilities(tmp_path: Path) -> None:
     done = run(tmp_path, PYTHON, "-c", "print(*open('/proc/self/status'), sep='')")
     skip_unless_sealed(done)
     assert "CapEff:\t0000000000000000\n" in done.stdout, done.stderr

@@ -1,4 +1,4 @@
-"""What operators are given fits the server: variables exist, ports and users agree, versions are one."""
+"""The deployment files match the server: variables, ports, users and versions."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ VARIABLE_OF_COMPOSE = re.compile(r"\$\{[A-Z_]+:\?[^}]+\}")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_every_variable_of_the_server_exists(file: Path) -> None:
+def test_all_environment_variables_exist(file: Path) -> None:
     named = set(VARIABLE.findall(file.read_text("utf-8")))
     assert named - OF_THE_COMMAND_LINE <= VARIABLES
 
 
-def test_the_image_runs_as_the_user_that_the_chart_and_the_volume_are_for() -> None:
+def test_image_user_matches_chart_and_volume() -> None:
     uid, gid = map(int, instruction("USER").split(":"))
     [prepared] = [said for word, said in instructions() if word == "RUN"]
     assert f"--gid {gid} " in prepared
@@ -67,13 +67,13 @@ def test_the_image_runs_as_the_user_that_the_chart_and_the_volume_are_for() -> N
         assert set(re.findall(rf"{name}: (\d+)", STATEFULSET)) == {str(number)}
 
 
-def test_the_image_serves_at_the_port_that_all_others_name() -> None:
+def test_image_port_matches_other_files() -> None:
     assert instruction("EXPOSE") == str(GRPC)
     assert parse_listen_address(pairs("ENV")["NOMEMORY_LISTEN"]).port == GRPC
     assert parse_listen_address(Settings.from_environment().server.listen).port == GRPC
 
 
-def test_everything_that_the_image_writes_is_in_its_volume() -> None:
+def test_image_writes_only_to_its_volume() -> None:
     volume = instruction("VOLUME")
     variables = pairs("ENV")
     for name in ("NOMEMORY_DATA", "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR", "SQLITE_TMPDIR"):
@@ -82,7 +82,7 @@ def test_everything_that_the_image_writes_is_in_its_volume() -> None:
     assert f"mountPath: {volume}}}" in STATEFULSET
 
 
-def test_the_image_is_asked_for_its_health_by_the_program_that_the_chart_asks() -> None:
+def test_image_and_chart_use_the_same_health_check() -> None:
     command = instruction("HEALTHCHECK").partition(" CMD ")[2]
     assert json.loads(command) == ["python", "-m", "nomemory.server.runtime.healthcheck"]
     helpers = (CHART / "templates" / "_helpers.tpl").read_text("utf-8")
@@ -90,7 +90,7 @@ def test_the_image_is_asked_for_its_health_by_the_program_that_the_chart_asks() 
     assert f"grpc: {{port: {GRPC}}}" in helpers
 
 
-def test_there_is_one_version() -> None:
+def test_all_files_have_the_same_version() -> None:
     chart = loaded(CHART / "Chart.yaml")
     assert {chart["version"], chart["appVersion"]} == {VERSION}
     assert pairs("LABEL")["org.opencontainers.image.version"] == VERSION
@@ -99,7 +99,7 @@ def test_there_is_one_version() -> None:
 
 
 @COMPOSE_FILES
-def test_compose_publishes_on_loopback_only_what_serves(compose: dict[str, Any]) -> None:
+def test_compose_publishes_ports_on_loopback_only(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         serving = {published.split(":")[2] for published in service.get("ports", [])}
         assert all(published.startswith("127.0.0.1:") for published in service.get("ports", []))
@@ -112,7 +112,7 @@ def test_compose_publishes_on_loopback_only_what_serves(compose: dict[str, Any])
             assert serving == {str(GRPC), str(METRICS)}, name
 
 
-def test_nobody_but_the_replicas_is_reached_from_outside_the_cluster() -> None:
+def test_only_servers_are_reachable_from_outside_the_cluster() -> None:
     published = [name for name, service in CLUSTER["services"].items() if "ports" in service]
     assert tuple(published) == REPLICAS
     assert CLUSTER["networks"]["back"]["internal"]
@@ -121,7 +121,7 @@ def test_nobody_but_the_replicas_is_reached_from_outside_the_cluster() -> None:
 
 
 @COMPOSE_FILES
-def test_compose_gives_no_service_more_than_it_needs(compose: dict[str, Any]) -> None:
+def test_compose_services_have_minimal_privileges(compose: dict[str, Any]) -> None:
     for service in compose["services"].values():
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
@@ -131,19 +131,19 @@ def test_compose_gives_no_service_more_than_it_needs(compose: dict[str, Any]) ->
             assert service["init"]
 
 
-def test_no_service_of_the_cluster_writes_beside_its_volumes_or_takes_all_of_the_machine() -> None:
+def test_cluster_services_are_read_only_and_have_limits() -> None:
     for name, service in CLUSTER["services"].items():
         assert service["read_only"], name
         assert service["pids_limit"], name
         assert "cpus" in service or name == "keys"
 
 
-def test_a_server_alone_is_all_that_compose_starts_unasked() -> None:
+def test_compose_starts_only_the_server_by_default() -> None:
     assert {name for name, item in COMPOSE["services"].items() if "profiles" not in item} == {"nomemory"}
 
 
 @COMPOSE_FILES
-def test_what_compose_mounts_is_there(compose: dict[str, Any]) -> None:
+def test_mounted_files_exist(compose: dict[str, Any]) -> None:
     mounted = set()
     for service in compose["services"].values():
         for volume in service["volumes"]:
@@ -157,7 +157,7 @@ def test_what_compose_mounts_is_there(compose: dict[str, Any]) -> None:
     assert mounted == set(compose["volumes"])
 
 
-def test_the_clusters_parts_find_each_other() -> None:
+def test_cluster_host_names_match() -> None:
     services = CLUSTER["services"]
     one, other = (services[name]["environment"] for name in REPLICAS)
     assert one == other
@@ -178,7 +178,7 @@ def test_the_clusters_parts_find_each_other() -> None:
     assert services["standby"]["environment"]["PRIMARY_HOST"] == "postgres"
 
 
-def test_the_clusters_settings_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_settings_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in CLUSTER["services"]["nomemory-1"]["environment"].items():
         monkeypatch.setenv(name, VARIABLE_OF_COMPOSE.sub("of-a-test-and-no-more", value))
     settings = Settings.from_environment()
@@ -186,7 +186,7 @@ def test_the_clusters_settings_are_valid(monkeypatch: pytest.MonkeyPatch) -> Non
     assert settings.server.database_url is not None
 
 
-def test_everything_in_the_cluster_is_waited_for_until_it_is_well() -> None:
+def test_cluster_services_wait_for_health_checks() -> None:
     for name, service in CLUSTER["services"].items():
         of_the_image = service["image"].startswith("nomemory:")
         assert of_the_image or service["healthcheck"]["test"][0] == "CMD", name
@@ -195,14 +195,14 @@ def test_everything_in_the_cluster_is_waited_for_until_it_is_well() -> None:
             assert how["condition"] == ("service_completed_successfully" if ends else "service_healthy")
 
 
-def test_no_secret_of_the_cluster_has_a_value_of_its_own() -> None:
+def test_cluster_secrets_have_no_default() -> None:
     for service in CLUSTER["services"].values():
         for name, value in service.get("environment", {}).items():
             if re.search("PASSWORD|TOKEN|API_KEY$", name):
                 assert VARIABLE_OF_COMPOSE.fullmatch(value), name
 
 
-def test_prometheus_scrapes_the_server_with_its_token_and_knows_the_alerts() -> None:
+def test_prometheus_scrapes_with_token_and_loads_alerts() -> None:
     configuration = loaded(DEPLOY / "prometheus" / "prometheus.yaml")
     [job] = configuration["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"nomemory:{METRICS}"]}]
@@ -213,7 +213,7 @@ def test_prometheus_scrapes_the_server_with_its_token_and_knows_the_alerts() -> 
         assert (DEPLOY / "prometheus" / file).exists()
 
 
-def test_grafana_finds_prometheus_and_the_dashboard() -> None:
+def test_grafana_has_data_source_and_dashboard() -> None:
     folder = DEPLOY / "grafana" / "provisioning"
     [source] = loaded(folder / "datasources" / "prometheus.yaml")["datasources"]
     assert source["url"] == "http://prometheus:9090"
@@ -225,7 +225,7 @@ def test_grafana_finds_prometheus_and_the_dashboard() -> None:
     assert str(Path(home).parent) == provider["options"]["path"]
 
 
-def test_the_unit_keeps_to_its_own_directories() -> None:
+def test_unit_uses_its_own_directories() -> None:
     said = unit(SERVICE)
     variables = environment(SERVICE)
     assert variables["NOMEMORY_DATA"] == f"%S/{said['StateDirectory'][0]}"
@@ -241,13 +241,13 @@ def test_the_unit_keeps_to_its_own_directories() -> None:
     assert parse_listen_address(variables["NOMEMORY_LISTEN"]).is_loopback()
 
 
-def test_the_unit_may_take_as_long_to_end_as_the_server() -> None:
+def test_unit_stop_timeout_covers_drain_timeout() -> None:
     [patience] = unit(SERVICE)["TimeoutStopSec"]
     assert int(patience) >= 2 * Settings.from_environment().timing.drain_timeout_s
     assert VALUES["terminationGracePeriodSeconds"] >= 2 * Settings.from_environment().timing.drain_timeout_s
 
 
-def test_the_drop_in_hands_over_what_it_names() -> None:
+def test_drop_in_loads_its_credentials() -> None:
     handed = {item.split(":")[0] for item in unit(OPEN)["LoadCredential"]}
     named = {item.removeprefix("%d/") for item in environment(OPEN).values() if item.startswith("%d/")}
     assert handed == named
@@ -255,12 +255,12 @@ def test_the_drop_in_hands_over_what_it_names() -> None:
 
 
 @pytest.mark.parametrize("file", ["values.yaml", *sorted(f"ci/{path.name}" for path in (CHART / "ci").iterdir())])
-def test_values_fit_their_schema(file: str) -> None:
+def test_values_match_the_schema(file: str) -> None:
     Draft7Validator.check_schema(SCHEMA)
     Draft7Validator(SCHEMA).validate(VALUES | loaded(CHART / file))
 
 
-def test_the_values_of_the_page_fit_the_schema() -> None:
+def test_documented_values_match_the_schema() -> None:
     for block in of_page("docs/deployment.md", "yaml"):
         Draft7Validator(SCHEMA).validate(VALUES | yaml.safe_load(block.text))
 
@@ -280,12 +280,12 @@ def test_the_values_of_the_page_fit_the_schema() -> None:
         {"persistence": {"size": "much"}},
     ],
 )
-def test_values_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_values_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Draft7Validator(SCHEMA).validate(VALUES | wrong)
 
 
-def test_the_schema_knows_every_value() -> None:
+def test_schema_describes_every_value() -> None:
     def names(of: dict[str, Any], schema: dict[str, Any], path: str = "") -> None:
         for name, value in of.items():
             known = schema["properties"][name]
@@ -304,7 +304,7 @@ def rendered(values: str, *more: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
 @pytest.mark.parametrize("values", sorted(path.name for path in (CHART / "ci").iterdir()))
-def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
+def test_chart_has_minimal_privileges(values: str) -> None:
     made = rendered(values)
     pod = made["StatefulSet"]["spec"]["template"]["spec"]
     [container] = pod["containers"]
@@ -338,7 +338,7 @@ def test_the_chart_makes_a_server_that_may_do_little(values: str) -> None:
 
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
-def test_health_is_asked_by_the_kubelet_in_the_clear_and_by_a_program_over_tls() -> None:
+def test_health_check_uses_grpc_probe_or_program_with_tls() -> None:
     for values, way, alive in (
         ("mesh-values.yaml", "grpc", "grpc"),
         ("tls-values.yaml", "exec", "exec"),
@@ -350,7 +350,7 @@ def test_health_is_asked_by_the_kubelet_in_the_clear_and_by_a_program_over_tls()
 
 
 @pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
-def test_the_servers_of_a_cluster_have_one_log_and_one_key_and_keep_nothing() -> None:
+def test_cluster_servers_share_database_and_key() -> None:
     made = rendered("cluster-values.yaml")
     spec = made["StatefulSet"]["spec"]
     pod = spec["template"]["spec"]
@@ -374,6 +374,6 @@ def test_the_servers_of_a_cluster_have_one_log_and_one_key_and_keep_nothing() ->
 @pytest.mark.parametrize(
     "wrong", ["settings.NOMEMORY_DATABASE_URL=x", "settings.NOMEMORY_QDRANT_URL=x", "serverKey.existingSecret="]
 )
-def test_a_cluster_that_is_half_described_is_refused(wrong: str) -> None:
+def test_incomplete_cluster_values_are_rejected(wrong: str) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         rendered("cluster-values.yaml", "--set", wrong)

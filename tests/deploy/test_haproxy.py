@@ -1,4 +1,4 @@
-"""A real HAProxy with the configuration of `deploy/`, between strangers and a real server."""
+"""HAProxy with the configuration in `deploy/`, in front of a real server with hostile clients."""
 
 from __future__ import annotations
 
@@ -120,11 +120,11 @@ def strangers(hold: ExitStack, port: int, count: int, words: bytes) -> list[sock
     return held
 
 
-def test_the_configuration_is_valid() -> None:
+def test_configuration_is_valid() -> None:
     subprocess.run(["haproxy", "-c", "-f", str(CONFIGURATION)], check=True, capture_output=True)  # noqa: S607 - the system's
 
 
-def test_strangers_that_were_refused_and_stay_keep_nobody_out(front: Front) -> None:
+def test_lingering_rejected_connections_block_nobody(front: Front) -> None:
     request = b"GET /v1/users/lin/messages HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
     with ExitStack() as hold:
         held = strangers(hold, front.http, ATTEMPTS, request)
@@ -132,14 +132,14 @@ def test_strangers_that_were_refused_and_stay_keep_nobody_out(front: Front) -> N
         front.lists()
 
 
-def test_connections_of_grpc_that_say_nothing_keep_nobody_out(front: Front) -> None:
+def test_idle_grpc_connections_block_nobody(front: Front) -> None:
     with ExitStack() as hold:
         held = strangers(hold, front.grpc, ATTEMPTS, GREETING)
         assert 0 < len(held) <= MOST_OF_AN_ADDRESS
         front.lists()
 
 
-def test_half_a_head_is_given_up(front: Front) -> None:
+def test_incomplete_request_headers_time_out(front: Front) -> None:
     with socket.create_connection(("127.0.0.1", front.http), 30, ("127.0.0.3", 0)) as connection:
         connection.sendall(b"GET /v1/users/lin/messages HTTP/1.1\r\nhost: a")
         answer = connection.recv(65_536)

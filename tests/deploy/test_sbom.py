@@ -1,4 +1,4 @@
-"""The list of what NoMemory runs on is whole, and has nothing of the tools."""
+"""The SBOM lists all runtime dependencies and no development tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {item["name"]: item["version"] for item in document["components"]}
 
 
-def test_every_dependency_is_listed_and_no_tool(listed: dict[str, str]) -> None:
+def test_sbom_lists_dependencies_but_no_tools(listed: dict[str, str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     needed = [Requirement(item) for item in project["project"]["dependencies"]]
     here = {canonicalize_name(item.name) for item in needed if item.marker is None or item.marker.evaluate()}
@@ -34,7 +34,7 @@ def test_every_dependency_is_listed_and_no_tool(listed: dict[str, str]) -> None:
     assert not {"pytest", "ruff", "mypy", "pip-audit", "hypothesis", "openai"} & listed.keys()
 
 
-def test_every_version_is_the_pinned_one(listed: dict[str, str]) -> None:
+def test_sbom_versions_are_pinned_versions(listed: dict[str, str]) -> None:
     pinned = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE))
     known = {canonicalize_name(name): version for name, version in pinned.items()}
     assert {name: version for name, version in listed.items() if name != "nomemory-client"}.items() <= known.items()

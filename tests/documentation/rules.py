@@ -27,7 +27,7 @@ CALLED = "tests/test_first_steps.py::test_the_grpcurl_lines_of_other_pages_work"
 TYPED = "tests/test_first_steps.py::test_the_commands_of_other_pages_work"
 PROGRAM = "tests/test_first_steps.py::test_the_python_of_other_pages_works"
 LISTED = "tests/documentation/test_every_block.py::test_every_block_has_a_rule"
-UNFOLDS = "tests/inspector/test_demo.py::test_a_recall_unfolds_after_the_demo"
+UNFOLDS = "tests/inspector/test_demo.py::test_demo_opens_a_recall_in_the_inspector"
 PARSED = "tests/documentation/test_data.py::test_json_is_json"
 
 
@@ -80,8 +80,8 @@ RULES = (
         OF_CLUSTERS,
     ),
     Rule("docs/deployment.md", "sh", COMMANDS, "sudo", "it changes the system; scripts/check_deploy verifies the unit"),
-    Rule("docs/deployment.md", "sh", "tests/deploy/test_sbom.py::test_every_dependency_is_listed_and_no_tool"),
-    Rule("docs/deployment.md", "yaml", "tests/deploy/test_files.py::test_the_values_of_the_page_fit_the_schema"),
+    Rule("docs/deployment.md", "sh", "tests/deploy/test_sbom.py::test_sbom_lists_dependencies_but_no_tools"),
+    Rule("docs/deployment.md", "yaml", "tests/deploy/test_files.py::test_documented_values_match_the_schema"),
     Rule("docs/embedders.md", "sh", COMMANDS, why="it needs a model's files, or an endpoint"),
     Rule("docs/extending.md", "sh", SHOWN, "pip install"),
     Rule(

@@ -1,4 +1,4 @@
-"""A server with the inspector and the sample, and a browser that looks at it."""
+"""Fixtures: a server with the inspector and the sample messages, and a browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from served import started
 
 @pytest.fixture(scope="session")
 def inspected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inspected]:
-    """A server without credentials, which has the sample and searches by words."""
+    """A server without credentials and without an embedder, with the sample messages."""
     with started(settings_of(tmp_path_factory.mktemp("inspector"), inspector=True)) as server:
         write_sample(server)
         yield Inspected(server)
@@ -23,7 +23,7 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inspected]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A browser; where there is none, the test is skipped and says so."""
+    """A browser. Without one, the test is skipped."""
     if not PROGRAM:
         pytest.skip(MISSING)
     with driven() as running:

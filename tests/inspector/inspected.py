@@ -1,4 +1,4 @@
-"""A server with the inspector and the sample, and what is done on its page."""
+"""A server with the inspector and the sample messages, and helpers for its page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = "[...document.querySelectorAll('#line [role=option]:not([hidden]):not(.ab
 _TRIES, _TRY_S = 3, 10.0
 
 ASKED = "!document.querySelector('.keep').hidden"
-"""A recall is over."""
+"""JavaScript condition: the recall has ended."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Inspected:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """URL of the page."""
         return f"{self.server.http}/inspect/"
 
     def page(self, browser: Browser, user: str = "", question: str = "", *, width: int = 1280) -> Page:
@@ -47,13 +47,13 @@ class Inspected:
         return page
 
     def address(self, user: str = "", question: str = "") -> str:
-        """Return where the page begins with a user and a question."""
+        """Return the URL of the page with a user and a question."""
         asked = {name: value for name, value in (("user", user), ("question", question)) if value}
         return f"{self.url}#{urlencode(asked)}" if asked else self.url
 
 
 def write_sample(server: Server, key: str | None = None) -> str:
-    """Write the sample, and wait until its words are found; return the write token."""
+    """Write the sample messages, wait until they are searchable, and return the write token."""
     messages = [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()]
     for message in messages:
         message["ts"] = datetime.fromisoformat(message["ts"])
@@ -64,7 +64,7 @@ def write_sample(server: Server, key: str | None = None) -> str:
 
 
 def recalled(page: Page) -> Page:
-    """Ask the question that stands there, and wait for the end."""
+    """Run the recall of the question field and wait for its end."""
     for _ in range(_TRIES):
         page.click("#question")
         page.press("Enter")

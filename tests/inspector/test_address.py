@@ -1,4 +1,4 @@
-"""The page's address says whose talk is looked at, and the page does as it says."""
+"""The URL of the page determines the user."""
 
 from __future__ import annotations
 
@@ -16,22 +16,20 @@ pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeo
 
 
 def looks_at(page: Page, user: str) -> None:
-    """Wait until address, head and talk are of one user."""
+    """Wait until the URL, the header and the messages are those of a user."""
     page.until(f"location.hash === '#user={user}' && document.querySelector('#user').textContent === '{user}'")
     page.until(f"{ROWS}.length && {ROWS}[0].innerText")
 
 
 def asked_about(page: Page, question: str = KOCHI) -> set[str]:
-    """Ask; return whose messages the evidence has."""
+    """Run a recall and return the users of the evidence."""
     page.write("#question", question)
     recalled(page)
     found = page.value("[...document.querySelectorAll('li[data-message]')].map(one => one.dataset.message)")
     return {message_id.split("-")[0] for message_id in found}
 
 
-def test_an_address_that_is_changed_by_hand_changes_whom_a_recall_asks_about(
-    inspected: Inspected, browser: Browser
-) -> None:
+def test_user_in_url_determines_user_of_recall(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", KOCHI)
     assert asked_about(page) == {"sam"}
     page.value("location.hash = '#user=lin'")
@@ -41,7 +39,7 @@ def test_an_address_that_is_changed_by_hand_changes_whom_a_recall_asks_about(
     assert page.complaints() == []
 
 
-def test_back_leads_to_the_user_before(inspected: Inspected, browser: Browser) -> None:
+def test_back_button_returns_to_previous_user(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam")
     page.click("#user")
     page.write("#user-search", "lin")
@@ -55,7 +53,7 @@ def test_back_leads_to_the_user_before(inspected: Inspected, browser: Browser) -
     looks_at(page, "lin")
 
 
-def test_an_address_without_a_user_shows_nobody_and_lets_one_be_chosen(inspected: Inspected, browser: Browser) -> None:
+def test_url_without_user_opens_user_dialog(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam")
     page.value("location.hash = ''")
     page.until("document.querySelector('dialog.choose').open && !document.querySelector('.extent').textContent")
@@ -65,7 +63,7 @@ def test_an_address_without_a_user_shows_nobody_and_lets_one_be_chosen(inspected
     assert not page.value("document.querySelector('dialog.choose').open")
 
 
-def test_it_keeps_no_question_and_takes_a_new_token(inspected: Inspected, browser: Browser) -> None:
+def test_url_drops_question_and_accepts_new_token(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam")
     page.value("location.hash = '#user=lin&question=secret'")
     looks_at(page, "lin")

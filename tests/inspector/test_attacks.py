@@ -1,4 +1,4 @@
-"""Attacks on whoever looks: markup in everything that others write, pages of others, another user's messages."""
+"""Attacks on the inspector: markup in stored data, pages of other origins, and access to other users."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def unharmed(page: Page) -> None:
     assert [text for text in page.complaints() if not text.startswith("Failed to load resource")] == []
 
 
-def test_markup_in_every_field_is_text_everywhere(attacked: Inspected, browser: Browser) -> None:
+def test_markup_in_messages_is_shown_as_text(attacked: Inspected, browser: Browser) -> None:
     page = attacked.page(browser)
     page.until(f"document.querySelector('#users').innerText.includes({json.dumps(attack('user'))})")
     page.write("#user-search", '"')
@@ -84,7 +84,7 @@ def test_markup_in_every_field_is_text_everywhere(attacked: Inspected, browser: 
     unharmed(page)
 
 
-def test_markup_in_the_name_of_a_skill_and_in_an_address_is_text(attacked: Inspected, browser: Browser) -> None:
+def test_markup_in_skill_name_and_url_is_shown_as_text(attacked: Inspected, browser: Browser) -> None:
     page = browser.page(f"{attacked.url}#user={quote(attack('hash'))}&question={quote(attack('asked'))}")
     page.until("document.querySelector('.extent').textContent === 'No messages'")
     assert page.text("#user").startswith(attack("hash"))
@@ -99,7 +99,7 @@ def test_markup_in_the_name_of_a_skill_and_in_an_address_is_text(attacked: Inspe
     unharmed(page)
 
 
-def test_scripts_that_are_smuggled_in_do_not_run(inspected: Inspected, browser: Browser) -> None:
+def test_injected_scripts_do_not_run(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser)
     for way in (
         "document.body.innerHTML = '<img src=x onerror=window.ran=1>'",
@@ -112,7 +112,7 @@ def test_scripts_that_are_smuggled_in_do_not_run(inspected: Inspected, browser: 
     assert (sent, page.value("window.ran ?? null")) == ("TypeError", None)
 
 
-def test_it_is_in_nobodys_frame_and_nobody_holds_its_window(
+def test_page_cannot_be_framed_or_controlled_by_its_opener(
     inspected: Inspected, browser: Browser, tmp_path: Path
 ) -> None:
     frame = tmp_path / "frame.html"
@@ -128,7 +128,7 @@ def test_it_is_in_nobodys_frame_and_nobody_holds_its_window(
         page.until("window.opened.closed")  # a window of a group of its own looks like one that is closed
 
 
-def test_a_page_of_another_origin_cannot_call(inspected: Inspected, browser: Browser, tmp_path: Path) -> None:
+def test_page_of_another_origin_cannot_call_the_api(inspected: Inspected, browser: Browser, tmp_path: Path) -> None:
     blank = tmp_path / "blank.html"
     blank.write_text("<title>evil</title>", encoding="utf-8")
     with serving_page(blank) as pages:
@@ -162,7 +162,7 @@ def entered(guarded: Inspected, browser: Browser, credential: str) -> Page:
     return page
 
 
-def test_a_key_is_asked_for_and_kept_nowhere(guarded: tuple[Inspected, str], browser: Browser) -> None:
+def test_api_key_is_requested_and_not_stored(guarded: tuple[Inspected, str], browser: Browser) -> None:
     inspected, key = guarded
     page = entered(inspected, browser, key)
     page.until("document.querySelector('#users').innerText.includes('ann')")
@@ -171,13 +171,13 @@ def test_a_key_is_asked_for_and_kept_nowhere(guarded: tuple[Inspected, str], bro
     page.until("document.querySelector('dialog.key').open")
 
 
-def test_a_wrong_key_opens_nothing(guarded: tuple[Inspected, str], browser: Browser) -> None:
+def test_invalid_api_key_shows_no_messages(guarded: tuple[Inspected, str], browser: Browser) -> None:
     page = entered(guarded[0], browser, "nmk_wrong")
     page.until("document.querySelector('dialog.key').open && document.querySelector('#credential').value === ''")
     assert page.value(f"{ROWS}.length") == 0
 
 
-def test_a_users_token_shows_that_user_alone(guarded: tuple[Inspected, str], browser: Browser) -> None:
+def test_user_token_shows_only_its_user(guarded: tuple[Inspected, str], browser: Browser) -> None:
     inspected, _ = guarded
     page = entered(inspected, browser, token("ann"))
     page.until(f"{ROWS}.length === 1")
@@ -199,7 +199,7 @@ def test_a_users_token_shows_that_user_alone(guarded: tuple[Inspected, str], bro
     assert "Zephyrquill" not in page.value("document.body.innerText")
 
 
-def test_the_files_need_no_key_and_the_calls_do(guarded: tuple[Inspected, str]) -> None:
+def test_files_are_public_and_calls_require_a_key(guarded: tuple[Inspected, str]) -> None:
     inspected, _ = guarded
     assert httpx.get(inspected.url).status_code == 200
     assert httpx.get(f"{inspected.server.http}/v1/users").status_code == 401

@@ -49,7 +49,7 @@ def demonstrating() -> Iterator[str]:
         script.wait(60)
 
 
-def test_a_recall_unfolds_after_the_demo(browser: Browser, tmp_path: Path) -> None:
+def test_demo_opens_a_recall_in_the_inspector(browser: Browser, tmp_path: Path) -> None:
     with demonstrating() as address:
         page = browser.page(address)
         page.until(f"{ROWS}.length")
@@ -74,7 +74,7 @@ def colours(browser: Browser, picture: bytes, places: list[list[object]]) -> lis
     return found
 
 
-def test_the_demo_knows_no_other_way() -> None:
+def test_demo_rejects_unknown_arguments() -> None:
     done = subprocess.run([ROOT / "scripts" / "demo", "--other"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "usage: scripts/demo [--inspect]" in done.stderr

@@ -1,4 +1,4 @@
-"""Everybody can use it: by eye, by ear, by keyboard, on a small screen, in both languages and both themes."""
+"""Accessibility: screen readers, keyboard, small screens, both languages and both themes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(240)]
 RULES = {"light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "dark": ["wcag2aa", "wcag21aa"]}
-"""Of the dark only the colours are looked at: the rest is the same."""
+"""The dark theme differs only in its colors."""
 STILL = """document.getAnimations().every(
   one => one.playState !== 'running' || one.effect.getComputedTiming().endTime === Infinity)"""
-"""Whether nothing fades or moves, except what always does: colours on their way are not those that are shown."""
+"""JavaScript condition: no finite animation is running, so colors are final."""
 VIOLATIONS = """(rules => axe.run(document, {runOnly: rules}).then(found => found.violations.map(
   one => one.id + ': ' + one.nodes.map(node => node.html.slice(0, 160) + ' ' + node.any.map(any => any.message)))))"""
 WIDE = """[...document.querySelectorAll('body *')].filter(one => one.checkVisibility() && !one.closest('.unseen, h1')
@@ -27,7 +27,7 @@ WIDE = """[...document.querySelectorAll('body *')].filter(one => one.checkVisibi
 SMALL = """[...document.querySelectorAll('button, summary, select, textarea, a, input:not([type=checkbox]), '
   + '[role=option], label:has([type=checkbox])')].filter(one => one.checkVisibility() && !one.matches('.skip, p a')
   && one.getBoundingClientRect().height < 44).map(one => one.outerHTML.slice(0, 120))"""
-"""What is seen, and lower than a finger needs; links in a sentence may be."""
+"""Visible controls that are too low for touch. Links in a sentence are exempt."""
 FOCUSED = """(one => ({id: one.id || one.className || one.tagName, outline: getComputedStyle(one).outlineStyle,
   seen: one.checkVisibility()}))(document.activeElement)"""
 
@@ -52,7 +52,7 @@ def sam(inspected: Inspected, browser: Browser) -> Page:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_is_against_the_rules_of_accessibility(sam: Page, scheme: str) -> None:
+def test_panes_have_no_accessibility_violations(sam: Page, scheme: str) -> None:
     sam.prefer(color_scheme=scheme)
     sam.command("Runtime.evaluate", expression=axe())
     found: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def test_nothing_is_against_the_rules_of_accessibility(sam: Page, scheme: str) -
     assert {pane: item for pane, item in found.items() if item} == {}
 
 
-def test_it_fits_a_narrow_screen(inspected: Inspected, browser: Browser) -> None:
+def test_page_fits_a_narrow_screen(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", KOCHI, width=360)
     recalled(page)
     for pane in ("messages", "recall", "compare", "state"):
@@ -97,9 +97,7 @@ def test_it_fits_a_narrow_screen(inspected: Inspected, browser: Browser) -> None
     assert left >= edge
 
 
-def test_what_a_finger_meets_on_a_phone_is_44_pixels_high_and_so_is_the_head(
-    inspected: Inspected, browser: Browser
-) -> None:
+def test_touch_targets_and_header_are_44_pixels_high(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", KOCHI, width=390)
     page.until(f"{SMALL}.length === 0 && document.querySelector('.empty').checkVisibility()")
     recalled(page)
@@ -119,7 +117,7 @@ def test_what_a_finger_meets_on_a_phone_is_44_pixels_high_and_so_is_the_head(
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_that_tries_the_calls_is_as_easy(inspected: Inspected, browser: Browser, width: int) -> None:
+def test_api_explorer_is_accessible(inspected: Inspected, browser: Browser, width: int) -> None:
     page = browser.page(f"{inspected.server.http}/", width=width)
     page.click("details summary")
     page.until("document.querySelector('details input')")
@@ -136,7 +134,7 @@ def test_the_page_that_tries_the_calls_is_as_easy(inspected: Inspected, browser:
     assert page.complaints() == []
 
 
-def test_everything_is_reached_by_the_tab_key_and_is_seen_there(sam: Page) -> None:
+def test_tab_key_reaches_all_controls_with_visible_focus(sam: Page) -> None:
     sam.reload()
     sam.until("document.querySelectorAll('#line .row').length")
     reached = []
@@ -149,7 +147,7 @@ def test_everything_is_reached_by_the_tab_key_and_is_seen_there(sam: Page) -> No
     assert all(item["seen"] and item["outline"] != "none" for item in reached), reached
 
 
-def test_the_skip_link_leads_to_the_question(sam: Page) -> None:
+def test_skip_link_focuses_the_question(sam: Page) -> None:
     sam.reload()
     sam.press("Tab")
     sam.press("Enter")
@@ -169,7 +167,7 @@ def test_arrow_keys_move_through_the_tabs(sam: Page) -> None:
         sam.until(f"document.querySelector('#{pane}').checkVisibility() && document.activeElement.id === 'tab-{pane}'")
 
 
-def test_nothing_moves_for_who_wants_no_motion(inspected: Inspected, browser: Browser) -> None:
+def test_reduced_motion_disables_animations(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", KOCHI)
     page.prefer(reduced_motion="reduce")
     recalled(page)

@@ -1,4 +1,4 @@
-"""The inspector's files: off by default, all from this server, with a policy that lets nothing else in."""
+"""The files of the inspector: disabled by default, served with a strict content security policy."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def text(name: str) -> str:
     return ((THEME if (THEME / name).exists() else FOLDER) / name).read_text("utf-8")
 
 
-def test_it_is_off_by_default() -> None:
+def test_inspector_is_disabled_by_default() -> None:
     assert not Settings.from_environment().http.inspector
 
 
-def test_it_brings_http_with_it_on_this_machine() -> None:
+def test_inspector_enables_http_on_loopback() -> None:
     assert http_address(Settings.from_environment()) == ""
     assert http_address(Settings.from_environment(inspector=True)) == "127.0.0.1:7701"
     assert http_address(Settings.from_environment(inspector=True, http_listen="127.0.0.1:0")) == "127.0.0.1:0"
 
 
-def test_every_file_is_served_with_the_policy(inspected: Inspected) -> None:
+def test_files_are_served_with_security_headers(inspected: Inspected) -> None:
     for name in ["", *FILES]:
         answer = httpx.get(inspected.url + name)
         assert answer.status_code == 200, name
@@ -60,7 +60,7 @@ def test_every_file_is_served_with_the_policy(inspected: Inspected) -> None:
         assert "set-cookie" not in answer.headers
 
 
-def test_inspector_site_and_the_page_that_tries_the_calls_have_one_look(inspected: Inspected) -> None:
+def test_inspector_explorer_and_site_share_the_theme(inspected: Inspected) -> None:
     for name in ("tokens.css", "elements.css", "mark.svg"):
         assert httpx.get(inspected.url + name).content == httpx.get(f"{inspected.server.http}/{name}").content
         for page in (inspected.url, f"{inspected.server.http}/"):
@@ -74,7 +74,7 @@ def test_inspector_site_and_the_page_that_tries_the_calls_have_one_look(inspecte
     ]  # colours are in one file
 
 
-def test_nothing_else_of_the_machine_is_served(inspected: Inspected) -> None:
+def test_other_files_are_not_served(inspected: Inspected) -> None:
     for path in (
         "/inspect/../site.py",
         "/inspect/%2e%2e/site.py",
@@ -86,37 +86,37 @@ def test_nothing_else_of_the_machine_is_served(inspected: Inspected) -> None:
         assert said.startswith(b"HTTP/1.1 404 "), path
 
 
-def test_the_address_without_its_slash_leads_there(inspected: Inspected) -> None:
+def test_url_without_trailing_slash_redirects(inspected: Inspected) -> None:
     answer = httpx.get(inspected.url.rstrip("/"))
     assert (answer.status_code, answer.headers["location"]) == (308, "/inspect/")
 
 
-def test_another_name_of_the_machine_or_another_origin_gets_nothing(inspected: Inspected) -> None:
+def test_other_host_names_and_origins_are_rejected(inspected: Inspected) -> None:
     for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
         assert httpx.get(inspected.url, headers=headers).status_code == 403
 
 
-def test_a_server_without_credentials_shows_it_to_this_machine_only(tmp_path: Path) -> None:
+def test_server_without_credentials_requires_loopback_for_inspector(tmp_path: Path) -> None:
     with pytest.raises(ListenAddressError), started(settings_of(tmp_path, http_listen="0.0.0.0:0", inspector=True)):
         pass
 
 
-def test_the_page_has_no_script_and_no_style_in_it() -> None:
+def test_page_has_no_inline_script_or_style() -> None:
     assert not re.search(r"\son\w+=|\sstyle=|<style|<script(?![^>]* src=)", text("index.html"))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_what_is_shown_goes_in_as_text(name: str) -> None:
+def test_scripts_do_not_insert_html(name: str) -> None:
     ways = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|srcdoc|setHTML"
     assert not re.search(rf"{ways}|\beval\(|new Function|javascript:", text(name))
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_nothing_comes_from_elsewhere(name: str) -> None:
+def test_files_have_no_external_urls(name: str) -> None:
     assert not re.search(r"(https?:)?//[a-z]", text(name).replace("http://www.w3.org/2000/svg", "")), name
 
 
-def test_it_calls_what_reads_and_nothing_else() -> None:
+def test_only_read_methods_are_called() -> None:
     called = set(re.findall(r'(get|send\("POST"|post)(?:\(|, )"(v1/[^"]+)"', text("contract.js")))
     rules = [http_rule(method) for method in methods_at(READ_METHODS)]
     reading = {("get" if rule.verb == "GET" else "post", rule.template.replace("user_id", "userId")) for rule in rules}
@@ -129,7 +129,7 @@ def words(language: str) -> set[str]:
     return set(re.findall(r'^  "?([\w.]+)"?: ["{]', text(f"strings/{language}.js"), re.MULTILINE))
 
 
-def test_both_languages_have_the_same_words_and_every_word_is_there() -> None:
+def test_both_languages_have_all_strings() -> None:
     english = words("en")
     assert english == words("zh")
     used = {word for name in [*SCRIPTS, "index.html"] for word in re.findall(r'word: "([\w.]+)"', text(name))}

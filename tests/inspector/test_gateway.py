@@ -1,4 +1,4 @@
-"""`nomemory inspect`: the page for a server elsewhere. It reads with the command's credentials, for nobody else."""
+"""`nomemory inspect`: the inspector for a remote server, with the credentials of the command."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
             yield opened
 
 
-def test_the_page_reads_over_it(opened: Opened) -> None:
+def test_gateway_serves_read_calls(opened: Opened) -> None:
     listed = opened.client.get(LIST, params={"pageSize": 2})
     assert [item["userId"] for item in listed.json()["users"]] == ["lin", "mei"]
     assert listed.headers["cache-control"] == "no-store"
@@ -86,14 +86,14 @@ def test_the_page_reads_over_it(opened: Opened) -> None:
     assert opened.client.get("/").headers["location"] == "/inspect/"
 
 
-def test_errors_come_through_as_they_are(opened: Opened) -> None:
+def test_gateway_returns_errors_unchanged(opened: Opened) -> None:
     refused = opened.client.get("/v1/users/lin/messages", params={"pageSize": -1})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "INVALID_ARGUMENT")
     assert refused.json()["error"]["details"][0]["reason"] == "ERROR_REASON_INVALID_FIELD"
     assert opened.client.get("/v1/users/lin/messages", params={"colour": "red"}).status_code == 400
 
 
-def test_it_calls_what_reads_and_nothing_else(opened: Opened) -> None:
+def test_only_read_methods_are_called(opened: Opened) -> None:
     for verb, path in WRITING:
         assert opened.client.request(verb, path).status_code == 404
     for path in ("/metrics", "/openapi.json", "/healthz", "/inspect/../guard.py"):
@@ -101,19 +101,19 @@ def test_it_calls_what_reads_and_nothing_else(opened: Opened) -> None:
     assert opened.client.post(LIST, json={}).status_code == 405
 
 
-def test_every_method_that_it_calls_is_of_the_contract() -> None:
+def test_read_methods_exist_in_the_contract() -> None:
     services = {path.split("/")[1] for path in READ_METHODS}
     assert services == {f"nomemory.v1.{name}Service" for name in ("Query", "Recall", "Server", "Ingest")}
     assert {method.name for method in methods_at(READ_METHODS)} == {path.split("/")[2] for path in READ_METHODS}
 
 
-def test_nobody_calls_without_the_token(opened: Opened) -> None:
+def test_calls_without_the_token_are_rejected(opened: Opened) -> None:
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {opened.token}"}):
         refused = httpx.get(opened.url + LIST, headers=headers)
         assert refused.status_code == 401, headers
 
 
-def test_a_name_that_leads_here_is_not_let_in(opened: Opened) -> None:
+def test_other_host_names_are_rejected(opened: Opened) -> None:
     port = opened.url.rpartition(":")[2]
     for host in (f"evil.example:{port}", "evil.example", "127.0.0.1", "localhost:1", f"127.0.0.1.evil.example:{port}"):
         raw = request("GET /inspect/").replace(b"host: localhost", f"host: {host}".encode())
@@ -121,7 +121,7 @@ def test_a_name_that_leads_here_is_not_let_in(opened: Opened) -> None:
     assert opened.client.get("/inspect/", headers={"host": f"localhost:{port}"}).status_code == 200
 
 
-def test_pages_of_others_are_not_let_in_whatever_they_know(opened: Opened) -> None:
+def test_pages_of_other_origins_are_rejected(opened: Opened) -> None:
     for headers in (
         {"origin": "https://evil.example"},
         {"origin": "null"},
@@ -134,24 +134,24 @@ def test_pages_of_others_are_not_let_in_whatever_they_know(opened: Opened) -> No
     assert "access-control-allow-origin" not in opened.client.options(LIST, headers=asked).headers
 
 
-def test_a_requests_credentials_do_not_reach_the_server(opened: Opened) -> None:
+def test_credentials_of_requests_are_not_forwarded(opened: Opened) -> None:
     assert opened.client.get(LIST, headers={"x-api-key": "nm_of_somebody"}).status_code == 200
 
 
-def test_it_serves_this_machine_only(opened: Opened) -> None:
+def test_gateway_listens_on_loopback_only(opened: Opened) -> None:
     done = CliRunner().invoke(nomemory, ["inspect", "--listen", "0.0.0.0:0", "--target", "127.0.0.1:1"])
     assert done.exit_code == 2
     assert "must be a loopback address" in done.output
     assert opened.url.startswith("http://127.0.0.1:")
 
 
-def test_it_says_at_once_that_nobody_answers() -> None:
+def test_unreachable_server_is_reported_at_startup() -> None:
     done = CliRunner().invoke(nomemory, ["inspect", "--target", "127.0.0.1:1"])
     assert done.exit_code == 1
     assert "No server is running at 127.0.0.1:1" in done.output
 
 
-def test_a_server_that_goes_away_is_told(tmp_path: Path) -> None:
+def test_lost_server_is_reported(tmp_path: Path) -> None:
     with started(settings_of(tmp_path, http_listen="")) as server:
         leaving = inspecting(server.target)
         opened = leaving.__enter__()
@@ -164,7 +164,7 @@ def test_a_server_that_goes_away_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not PROGRAM, reason=MISSING)
 @pytest.mark.timeout(180)
-def test_a_recall_is_watched_through_it(opened: Opened, browser: Browser) -> None:
+def test_recall_is_streamed_through_gateway(opened: Opened, browser: Browser) -> None:
     page = browser.page(f"{opened.url}/inspect/#token={opened.token}&user=sam&question={KOCHI}")
     page.until(f"{ROWS}.length")
     assert opened.token not in page.value("location.href")

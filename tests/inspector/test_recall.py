@@ -1,4 +1,4 @@
-"""A recall in the browser: its steps, the scores, the memory view, the evidence in its place; two skills; an export."""
+"""A recall in the browser: steps, scores, memory view, evidence, comparison of skills, and export."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sam(inspected: Inspected, browser: Browser) -> Page:
     return recalled(inspected.page(browser, "sam", KOCHI))
 
 
-def test_each_step_is_shown_as_it_comes_and_told_to_who_hears_the_page(inspected: Inspected, browser: Browser) -> None:
+def test_steps_are_shown_and_announced_as_they_happen(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", KOCHI)
     page.value(
         """window.told = []; new MutationObserver(() => told.push(document.querySelector('#live').textContent))
@@ -49,7 +49,7 @@ def test_each_step_is_shown_as_it_comes_and_told_to_who_hears_the_page(inspected
     assert page.complaints() == []
 
 
-def test_each_score_is_a_bar_of_its_components(sam: Page) -> None:
+def test_score_bars_show_their_components(sam: Page) -> None:
     assert sam.value(f"{BARS}.length") == sam.value(
         "document.querySelectorAll('.found-messages li[data-message]').length"
     )
@@ -64,7 +64,7 @@ def test_each_score_is_a_bar_of_its_components(sam: Page) -> None:
     assert sum(pieces) / max(widths) == pytest.approx(1, abs=0.1)
 
 
-def test_its_colours_have_names_where_they_stand_and_are_explained(sam: Page) -> None:
+def test_components_are_named_and_explained(sam: Page) -> None:
     names = sam.value(
         """[...document.querySelectorAll('.bar-of-score')[0].querySelectorAll('i')].filter(one => one.clientWidth > 90)
         .map(one => [one.innerText, one.className, one.title])"""
@@ -79,7 +79,7 @@ def test_its_colours_have_names_where_they_stand_and_are_explained(sam: Page) ->
     sam.click(".legend summary")
 
 
-def test_how_likely_it_is_stands_there_once_as_a_meter_with_its_threshold(sam: Page) -> None:
+def test_sufficiency_is_shown_once_with_its_threshold(sam: Page) -> None:
     shown = sam.text("#recall .verdict")
     likely = sam.value("document.querySelector('.gauge').getAttribute('aria-valuenow')")
     assert re.findall(r"(\d+)%", shown) == [likely, "50"]
@@ -92,7 +92,7 @@ def test_how_likely_it_is_stands_there_once_as_a_meter_with_its_threshold(sam: P
     assert (tick - whole["x"]) / whole["width"] == pytest.approx(0.5, abs=0.02)
 
 
-def test_a_line_parts_what_is_quoted_from_what_is_only_near(sam: Page) -> None:
+def test_line_separates_cited_from_other_evidence(sam: Page) -> None:
     quoted, near = sam.value(
         """[...document.querySelectorAll('.found-messages > section > .evidence-list')].map(
         list => [...list.children].map(one => one.dataset.message))"""
@@ -110,18 +110,18 @@ def test_a_line_parts_what_is_quoted_from_what_is_only_near(sam: Page) -> None:
     assert ranks == list(range(1, len(ranks) + 1))
 
 
-def test_its_figures_can_be_read(sam: Page) -> None:
+def test_score_values_are_shown(sam: Page) -> None:
     sam.click(".score summary")
     sam.until("document.querySelector('.figures')?.innerText.includes('score of the hybrid search')")
     sam.click(".score summary")
 
 
-def test_the_evidence_is_marked_in_its_place(sam: Page) -> None:
+def test_evidence_is_marked_in_the_timeline(sam: Page) -> None:
     many = sam.value("document.querySelectorAll('.found-messages > section > .evidence-list > li').length")
     sam.until(f"document.querySelectorAll('.ticks i').length === {many}")
 
 
-def test_a_quote_leads_to_its_message_among_the_others(sam: Page) -> None:
+def test_citation_opens_its_message(sam: Page) -> None:
     sam.click(".statement .place")
     sam.until("document.querySelector('.card .whole mark')")
     quote = sam.value("document.querySelector('.statement .text').textContent")
@@ -132,7 +132,7 @@ def test_a_quote_leads_to_its_message_among_the_others(sam: Page) -> None:
     assert 0 < box["top"] < 800
 
 
-def test_what_is_superseded_stands_beside_what_takes_its_place(sam: Page) -> None:
+def test_superseded_statement_is_next_to_the_newer_one(sam: Page) -> None:
     answer = r.RecallResponse()
     new = answer.memory_view.profile.add(text="It is off.")
     new.citations.add(message_id="new", quote="It is off.").ts.FromSeconds(1_700_000_000)
@@ -142,7 +142,7 @@ def test_what_is_superseded_stands_beside_what_takes_its_place(sam: Page) -> Non
     assert shown["superseded"] == [["Current", "It is off."], ["Superseded", "It is on."]]
 
 
-def test_what_contradicts_stands_side_by_side(sam: Page) -> None:
+def test_contradictions_are_side_by_side(sam: Page) -> None:
     answer = r.RecallResponse(verdict=r.VERDICT_CONFLICTING)
     conflict = answer.conflicts.add(possible=True)
     conflict.earlier.citations.add(message_id="a", quote="never").ts.FromSeconds(1_600_000_000)
@@ -152,7 +152,7 @@ def test_what_contradicts_stands_side_by_side(sam: Page) -> None:
 
 
 @pytest.mark.parametrize("code", [code for code in r.NoteCode.keys() if code != "NOTE_CODE_UNSPECIFIED"])  # noqa: SIM118
-def test_what_the_server_notes_is_said_in_the_pages_language(inspected: Inspected, browser: Browser, code: str) -> None:
+def test_notes_are_translated(inspected: Inspected, browser: Browser, code: str) -> None:
     limits = r.RecallLimits(sufficiency=0.5, sufficiency_threshold=0.2)
     limits.notes.add(code=r.NoteCode.Value(code), count=2, text="In English.")
     answer = MessageToJson(r.RecallResponse(verdict=r.VERDICT_SUPPORTED, limits=limits))
@@ -165,7 +165,7 @@ def test_what_the_server_notes_is_said_in_the_pages_language(inspected: Inspecte
     assert re.findall(r"[A-Za-z_.]{3,}", said) == (["English."] if code == "NOTE_CODE_SKILL_IGNORED" else [])
 
 
-def test_faults_are_said_in_the_pages_language(inspected: Inspected, browser: Browser) -> None:
+def test_faults_are_translated(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam")
     page.click("#language")
     kinds = [kind for kind in i.FaultKind.keys() if kind != "FAULT_KIND_UNSPECIFIED"]  # noqa: SIM118 - not a mapping
@@ -197,7 +197,7 @@ def drawn(page: Page, answer: r.RecallResponse) -> dict[str, list[list[str]]]:
     )
 
 
-def test_what_cannot_be_asked_is_said(inspected: Inspected, browser: Browser) -> None:
+def test_rejected_recall_shows_the_error(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam", "Anything?")
     page.click("#recall .ask summary")
     page.value("document.querySelector('#recall select option').value = 'no-such-skill'")
@@ -207,7 +207,7 @@ def test_what_cannot_be_asked_is_said(inspected: Inspected, browser: Browser) ->
     assert "ERROR_REASON_SKILL_NOT_FOUND" in page.text(".verdict.failed")
 
 
-def test_a_sample_question_is_asked_with_a_click(inspected: Inspected, browser: Browser) -> None:
+def test_sample_question_runs_a_recall(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam")
     assert page.value("document.querySelectorAll('.samples .sample').length") == 3
     question = page.text(".samples .sample")
@@ -218,9 +218,7 @@ def test_a_sample_question_is_asked_with_a_click(inspected: Inspected, browser: 
     assert not page.value("document.querySelector('.empty').checkVisibility()")
 
 
-def test_skills_are_chosen_from_those_that_the_server_names(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_skills_of_the_server_are_offered(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("skills")
     (folder / "tea").mkdir()
     (folder / "tea" / "SKILL.md").write_text("---\nname: tea\ndescription: Finds tea.\n---\nFinds tea.\n", "utf-8")
@@ -254,7 +252,7 @@ def test_two_skills_are_compared(inspected: Inspected, browser: Browser) -> None
     assert page.complaints() == []
 
 
-def test_the_state_of_the_server_is_shown(inspected: Inspected, browser: Browser) -> None:
+def test_server_status_is_shown(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam")
     page.click("#tab-state")
     page.until("document.querySelectorAll('.state-card').length === 4")
@@ -266,7 +264,7 @@ def test_the_state_of_the_server_is_shown(inspected: Inspected, browser: Browser
 
 
 @pytest.mark.parametrize("include_content", [True, False])
-def test_a_recall_is_exported(sam: Page, tmp_path: Path, *, include_content: bool) -> None:
+def test_recall_is_exported(sam: Page, tmp_path: Path, *, include_content: bool) -> None:
     sam.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
     sam.until(ASKED)
     sam.value(f"document.querySelector('#include-content').checked = {str(include_content).lower()}")

@@ -1,4 +1,4 @@
-"""The steps of a recall are looked at again: chosen, gone through with keys, and played."""
+"""The steps of a recall: selection, keyboard navigation, and replay."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sam(inspected: Inspected, browser: Browser) -> Page:
     return recalled(inspected.page(browser, "sam", KOCHI))
 
 
-def test_a_chosen_step_shows_what_was_asked_and_what_it_brought(sam: Page) -> None:
+def test_selected_step_shows_arguments_and_results(sam: Page) -> None:
     sam.click(".step")
     many = int(sam.text(".step .why").split()[0])
     sam.until(f"{BROUGHT}.length === {many} && {TICKS} === {many}")
@@ -35,7 +35,7 @@ def test_a_chosen_step_shows_what_was_asked_and_what_it_brought(sam: Page) -> No
     assert sam.complaints() == []
 
 
-def test_what_an_earlier_step_brought_is_not_new(sam: Page) -> None:
+def test_results_of_earlier_steps_are_not_new(sam: Page) -> None:
     sam.click(".steps li:nth-child(3) .step")
     sam.until(f"{BROUGHT}.length")
     known = sam.value(f"{BROUGHT}.filter(one => one.className === 'known').length")
@@ -44,7 +44,7 @@ def test_what_an_earlier_step_brought_is_not_new(sam: Page) -> None:
     assert known + fresh == sam.value(f"{BROUGHT}.length")
 
 
-def test_keys_and_buttons_go_from_step_to_step(sam: Page) -> None:
+def test_keys_and_buttons_select_steps(sam: Page) -> None:
     last = sam.value("document.querySelectorAll('.step').length") - 1
     assert last >= 2
     evidence = sam.value(TICKS)
@@ -62,7 +62,7 @@ def test_keys_and_buttons_go_from_step_to_step(sam: Page) -> None:
     sam.until(f"{CHOSEN} === -1 && {TICKS} === {evidence}")
 
 
-def test_they_are_played_from_the_first_to_the_last(sam: Page) -> None:
+def test_player_shows_all_steps_in_order(sam: Page) -> None:
     sam.value(
         """window.seen = []; new MutationObserver(() => seen.push(document.querySelector('.player output').textContent))
         .observe(document.querySelector('.player output'), {childList: true})"""
@@ -73,7 +73,7 @@ def test_they_are_played_from_the_first_to_the_last(sam: Page) -> None:
     assert sam.value("seen") == [f"Step {n} of {last}" for n in range(1, last + 1)]
 
 
-def test_a_neighbourhood_is_named_by_the_first_words_of_its_middle(sam: Page) -> None:
+def test_neighbors_step_shows_first_words_of_anchor(sam: Page) -> None:
     around = "document.querySelector('.t-neighbors').closest('.step').querySelector('q').textContent"
     sam.until(f"{around}.startsWith('Exciting admin: visa')")
     assert "sam-0" not in sam.text(".steps")

@@ -1,4 +1,4 @@
-"""A user's talk in the browser: who is looked at, the time line, search as one types."""
+"""The messages of a user in the browser: user dialog, timeline, and search."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def sam(inspected: Inspected, browser: Browser) -> Page:
     return inspected.page(browser, "sam")
 
 
-def test_a_user_is_found_by_the_beginning_of_an_id_and_taken_with_the_keyboard(
-    inspected: Inspected, browser: Browser
-) -> None:
+def test_user_is_selected_by_id_prefix_with_the_keyboard(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser)
     page.until(f"['lin', 'mei', 'sam'].every(one => {LISTED}.includes(one))")
     page.write("#user-search", "sa")
@@ -39,21 +37,21 @@ def test_a_user_is_found_by_the_beginning_of_an_id_and_taken_with_the_keyboard(
     assert page.complaints() == []
 
 
-def test_a_whole_id_is_taken_that_is_in_no_list(inspected: Inspected, browser: Browser) -> None:
+def test_unlisted_user_id_can_be_entered(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser)
     page.write("#user-search", "nobody")
     page.click("dialog .link")
     page.until("document.querySelector('.extent').textContent === 'No messages'")
 
 
-def test_it_begins_with_the_newest(sam: Page) -> None:
+def test_timeline_starts_at_newest_message(sam: Page) -> None:
     sam.reload()
     assert sam.value("document.querySelectorAll('#line [role=option]').length") < 40
     last = "document.querySelector('#line-145')"
     sam.until(f"{last}?.getBoundingClientRect().bottom <= innerHeight + 1")
 
 
-def test_arrow_keys_move_and_enter_shows_a_message_whole(sam: Page) -> None:
+def test_arrow_keys_select_and_enter_opens_a_message(sam: Page) -> None:
     sam.value("document.querySelector('#line').focus()")
     for key, at in (("Home", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("PageDown", None), ("Home", 0)):
         sam.press(key)
@@ -66,7 +64,7 @@ def test_arrow_keys_move_and_enter_shows_a_message_whole(sam: Page) -> None:
     sam.until("document.querySelector('.card').hidden && document.activeElement.id === 'line'")
 
 
-def test_words_are_searched_while_they_are_typed_and_marked(sam: Page) -> None:
+def test_search_as_you_type_highlights_matches(sam: Page) -> None:
     for text, many in (("Bisc", None), ("Biscuit", 2), ("Biscuit Ngozi", None), ("Kochi", 2)):
         sam.write("#words", text)
         if many:
@@ -83,7 +81,7 @@ def test_words_are_searched_while_they_are_typed_and_marked(sam: Page) -> None:
     assert sam.complaints() == []
 
 
-def test_what_was_taken_back_is_struck_through_and_leads_to_what_did_it(
+def test_retracted_message_is_struck_through_and_links_to_retraction(
     inspected: Inspected, browser: Browser, user: str
 ) -> None:
     wrong, right = said(user, "wrong", "I live in Lyon.", 1), said(user, "right", "Not so.", 2, retracts=["wrong"])
@@ -100,7 +98,7 @@ def test_what_was_taken_back_is_struck_through_and_leads_to_what_did_it(
     assert page.complaints() == []
 
 
-def test_chinese_is_marked_to_the_character(inspected: Inspected, browser: Browser) -> None:
+def test_chinese_matches_are_highlighted(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "lin")
     page.write("#words", '"不吃辣"')
     page.until("[...document.querySelectorAll('#hits mark')].some(one => one.textContent === '不吃辣')")
@@ -112,7 +110,7 @@ def test_spans_count_code_points(sam: Page) -> None:
     assert sam.value(script) == "😀👨‍👩‍👧|<mark>é辣</mark>|<mark>!</mark>"
 
 
-def test_a_language_is_chosen_and_kept(sam: Page) -> None:
+def test_language_choice_is_stored(sam: Page) -> None:
     sam.click("#language")
     sam.until("document.querySelector('#messages h2').textContent === '消息'")
     assert sam.value("document.documentElement.lang") == "zh-CN"
@@ -123,7 +121,7 @@ def test_a_language_is_chosen_and_kept(sam: Page) -> None:
     sam.until("document.querySelector('#messages h2').textContent === 'Messages'")
 
 
-def test_a_theme_is_chosen_and_kept(sam: Page) -> None:
+def test_theme_choice_is_stored(sam: Page) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     sam.prefer(color_scheme="light")
     light = sam.value(ground)
@@ -136,7 +134,7 @@ def test_a_theme_is_chosen_and_kept(sam: Page) -> None:
     sam.until(f"{ground} === '{light}'")
 
 
-def test_what_goes_wrong_is_shown(inspected: Inspected, browser: Browser) -> None:
+def test_errors_are_shown(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "sam")
     page.command("Network.setBlockedURLs", urls=["*lexical_search*", "*index_status*"])
     page.write("#words", "Kochi")
@@ -146,7 +144,7 @@ def test_what_goes_wrong_is_shown(inspected: Inspected, browser: Browser) -> Non
     page.until("document.querySelector('#state .verdict.failed')?.innerText.includes('does not respond')")
 
 
-def test_one_is_one_and_more_are_many(sam: Page) -> None:
+def test_plural_forms_of_strings(sam: Page) -> None:
     said = """(async () => { const {setLanguage, word} = await import('/inspect/i18n.js'); const found = [];
       for (const language of ['en', 'zh']) {
         setLanguage(language);

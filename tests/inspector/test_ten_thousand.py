@@ -1,4 +1,4 @@
-"""A user with 10,000 messages: the time line scrolls and is searched without a long task."""
+"""A user with 10,000 messages: scrolling and searching cause no long tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_MS = 50
 DAY_S = 86_400
 SETTLED = """(async line => { const at = line.scrollTop; await new Promise(done => setTimeout(done, 250));
   return at === line.scrollTop })(document.querySelector('#line'))"""
-"""Whether the wheel has run out: a browser goes on for a while."""
+"""JavaScript condition: scrolling has stopped."""
 TOPICS = "harbour violin garden ferry bakery orchard kettle lantern 今天的茶很好喝 我们去看海".split()  # noqa: SIM905
 
 
@@ -42,9 +42,7 @@ def message(number: int) -> Any:  # noqa: ANN401 - of generated code
     return said("much", f"n{number:05}", f"Message {number}: about the {topic}, {'and so on, ' * (number % 9)}.", ts)
 
 
-def test_any_place_is_reached_and_shows_what_was_said_there(
-    inspected: Inspected, browser: Browser, talkative: str
-) -> None:
+def test_any_position_shows_its_message(inspected: Inspected, browser: Browser, talkative: str) -> None:
     page = inspected.page(browser, talkative)
     for place in (9999, 0, 5003, 5350, 5699, 5700, 2500, 7777, 7650, 9100):
         page.value(f"document.querySelector('#line').scrollTop = {place} * 76 - 200")
@@ -53,7 +51,7 @@ def test_any_place_is_reached_and_shows_what_was_said_there(
     assert page.complaints() == []
 
 
-def test_it_scrolls_and_is_searched_without_a_long_task(inspected: Inspected, browser: Browser, talkative: str) -> None:
+def test_scrolling_and_searching_have_no_long_tasks(inspected: Inspected, browser: Browser, talkative: str) -> None:
     page = inspected.page(browser, talkative)
     page.until("document.querySelector('#line-9999')")
     page.command("Tracing.start", categories="toplevel", transferMode="ReportEvents")
