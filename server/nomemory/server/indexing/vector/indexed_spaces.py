@@ -48,7 +48,7 @@ class IndexedSpaces:
         migration_notice: a message for the operator about the migration, until it is over.
 
     Attributes:
-        former: the previous active space, until it is closed.
+        previous: the previous active space, until it is closed.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class IndexedSpaces:
     ) -> None:
         self.active = active
         self.next = next_
-        self.former: IndexedSpace | None = None
+        self.previous: IndexedSpace | None = None
         self._notice = notice
         self.migration_notice = migration_notice
 
@@ -67,7 +67,7 @@ class IndexedSpaces:
 
     def all(self) -> list[IndexedSpace]:
         """Return all spaces."""
-        return [space for space in (self.active, self.next, self.former) if space is not None]
+        return [space for space in (self.active, self.next, self.previous) if space is not None]
 
     async def check_collection_owner(self) -> None:
         """Raise if an index belongs to another message log. Unavailable engines are skipped.
@@ -85,5 +85,5 @@ class IndexedSpaces:
 
     def promote(self, space: IndexedSpace, notice: str) -> None:
         """Make the next space the active one."""
-        self.active, self.next, self.former = space, None, self.active
+        self.active, self.next, self.previous = space, None, self.active
         self._notice, self.migration_notice = "", notice

@@ -22,8 +22,8 @@ _USELESS: Final = (
     "the model {next} cannot embed many messages, so semantic search continues with {model}. Check the model and its "
     "settings"
 )
-_FORMER_FAILS: Final = (
-    "the model {former} is unavailable, so semantic search uses {model}, with the messages that it has indexed so far"
+_PREVIOUS_FAILS: Final = (
+    "the model {previous} is unavailable, so semantic search uses {model}, with the messages that it has indexed so far"
 )
 
 
@@ -56,7 +56,7 @@ class ModelMigration:
         if self.spaces.next is not None:
             await self._switch(self.spaces.next, await self._wait_for(self.spaces.next))
         self.spaces.active.record()
-        await self._close_former()
+        await self._close_previous()
         while not await self._is_complete(self.spaces.active):  # noqa: ASYNC110 - a state on disk
             await asyncio.sleep(_POLL_S)
         while not await self._has_few_failures(self.spaces.active):  # noqa: ASYNC110 - as above
@@ -66,16 +66,16 @@ class ModelMigration:
 
     async def _wait_for(self, space: IndexedSpace) -> str:
         """Wait until a space is ready. Return a message for the operator, or an empty string."""
-        model, former = space.space.embedder.model, self.spaces.active.space.embedder.model
+        model, previous = space.space.embedder.model, self.spaces.active.space.embedder.model
         self._dead_letters_before = (await self.spaces.active.indexer.status()).dead_letters
         while True:
             is_complete = await self._is_complete(space)
             if is_complete and await self._has_few_failures(space) and await self._has_points(space):
                 return ""
             if self.spaces.active.failing_s() >= self.max_failing_s and await self._has_points(space):
-                return _FORMER_FAILS.format(former=former, model=model)
+                return _PREVIOUS_FAILS.format(previous=previous, model=model)
             if is_complete:
-                self.spaces.migration_notice = _USELESS.format(next=model, model=former)
+                self.spaces.migration_notice = _USELESS.format(next=model, model=previous)
             await asyncio.sleep(_POLL_FAILING_S if is_complete else _POLL_S)
 
     async def _has_few_failures(self, space: IndexedSpace) -> bool:
@@ -94,15 +94,15 @@ class ModelMigration:
 
     async def _switch(self, space: IndexedSpace, notice: str) -> None:
         space.record()
-        former = self.spaces.active
+        previous = self.spaces.active
         self.spaces.promote(space, notice)
         log = _log.warning if notice else _log.info
-        log("semantic search switched to another model", former=former.space.name, now=space.space.name)
+        log("semantic search switched to another model", previous=previous.space.name, now=space.space.name)
         await self.serving.replace(space.space, self.max_read_s)
 
-    async def _close_former(self) -> None:
+    async def _close_previous(self) -> None:
         """Close the previous space after its last read."""
-        former = self.spaces.former
-        if former is not None:
-            await former.close()
-            self.spaces.former = None
+        previous = self.spaces.previous
+        if previous is not None:
+            await previous.close()
+            self.spaces.previous = None

@@ -24,11 +24,11 @@ from nomemory.server.search.semantic.collection_state import discard_foreign_vec
 from nomemory.server.store.position import LogPosition
 
 _LOST: Final = (
-    "the previous model ({former}) is unavailable: {cause}. Semantic searches use the incomplete index of {model} "
+    "the previous model ({previous}) is unavailable: {cause}. Semantic searches use the incomplete index of {model} "
     "until all messages are indexed"
 )
 _REPLACED: Final = (
-    "the previous model ({former}) was replaced before indexing was complete. Semantic searches use the incomplete "
+    "the previous model ({previous}) was replaced before indexing was complete. Semantic searches use the incomplete "
     "index of {model} until all messages are indexed"
 )
 _UNRECORDED: Final = ModelRecord(
@@ -73,14 +73,14 @@ def previous_model(
         return None
     collection = collection_named(settings, directory.vectors, collection_name(current.model, current.dimension))
     record = read_model_record(directory.model) or _UNRECORDED
-    former = collection_named(settings, directory.vectors, record.collection)
-    if former != collection and not discard_foreign_vectors(former, log) and has_points(former.backlog):
+    previous = collection_named(settings, directory.vectors, record.collection)
+    if previous != collection and not discard_foreign_vectors(previous, log) and has_points(previous.backlog):
         try:
             return _restore(settings, record, faults, meters or Meters())
         except (StartupError, ValidationError, PreviousModelUnavailableError) as error:
             cause = str(error).partition("\n")[0]
             raise PreviousModelUnavailableError(
-                _LOST.format(former=former.name, cause=cause, model=current.model)
+                _LOST.format(previous=previous.name, cause=cause, model=current.model)
             ) from None
     if not has_points(collection.backlog):
         _check_for_unavailable_models(_LOST, directory.vectors, collection, current.model)
@@ -115,4 +115,4 @@ def _check_for_unavailable_models(message: str, vectors: Path, collection: Colle
     unknown = [other.name for other in others if not other.name.startswith((collection.name, without_embedder))]
     if unknown:
         cause = "its settings were not recorded"
-        raise PreviousModelUnavailableError(message.format(former=", ".join(unknown), cause=cause, model=model))
+        raise PreviousModelUnavailableError(message.format(previous=", ".join(unknown), cause=cause, model=model))

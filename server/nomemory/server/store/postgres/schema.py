@@ -218,7 +218,7 @@ async def upgrade_schema(database: Database) -> bool:
 
 
 async def begin_epoch(database: Database) -> None:
-    """Start a new epoch durably. Followers of the former epoch have to start over.
+    """Start a new epoch durably. Followers of the previous epoch have to start over.
 
     Raises:
         LogUnusableError: the database is unavailable.

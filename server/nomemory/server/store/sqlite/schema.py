@@ -178,7 +178,7 @@ def position_at(path: Path) -> LogPosition | None:
 
 
 def begin_epoch(connection: sqlite3.Connection) -> LogPosition:
-    """Start a new epoch durably. Followers of the former epoch have to start over."""
+    """Start a new epoch durably. Followers of the previous epoch have to start over."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, lower(hex(randomblob(8))))", (EPOCH,))
     return position(connection)
 
