@@ -16,10 +16,10 @@ from nomemory.mcp.tools import TOOLS
 from nomemory.recall.tools.argument_parsing import unknown_arguments
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO
-from proofs.conformance.expectation import disagreements, faults
+from proofs.conformance.expectation import disagreements, outcome_differences
 from proofs.conformance.mcp_requests import TOOLS as CALLED_BY
 from proofs.conformance.mcp_requests import NoToolError, ToolCall, tool_call
-from proofs.conformance.mcp_view import reply, shown_of_outcome, shown_of_step
+from proofs.conformance.mcp_view import reply, visible_outcome, visible_step
 
 ROOT = Path(__file__).parents[2]
 STEPS: list[dict[str, Any]] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]
@@ -82,9 +82,9 @@ def test_what_no_tool_can_say_is_not_left_out_in_silence() -> None:
 
 def test_what_a_tool_does_not_show_is_not_expected_of_it() -> None:
     step = {"call": "LexicalSearch", "reply": {"items": [{"messageId": "a", "userId": "u"}], "highlights": "*"}}
-    assert shown_of_step(step)["reply"] == {"items": [{"messageId": "a"}]}
+    assert visible_step(step)["reply"] == {"items": [{"messageId": "a"}]}
     got = {"replies": [{"items": [{"messageId": "a", "userId": "u", "content": "x"}], "highlights": []}]}
-    assert shown_of_outcome(step, got) == {"replies": [{"items": [{"messageId": "a", "content": "x"}]}]}
+    assert visible_outcome(step, got) == {"replies": [{"items": [{"messageId": "a", "content": "x"}]}]}
 
 
 def test_what_a_tool_answers_is_compared_in_the_form_of_the_contract() -> None:
@@ -111,7 +111,7 @@ REFUSED = {"refused": {"code": "NOT_FOUND", "reason": "R", "message": "no", "vio
     ],
 )
 def test_what_is_expected_has_no_faults(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
-    assert not list(faults(expected, outcome))
+    assert not list(outcome_differences(expected, outcome))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_is_expected_has_no_faults(expected: dict[str, Any], outcome: dict[
     ],
 )
 def test_what_differs_is_a_fault(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
-    assert list(faults(expected, outcome))
+    assert list(outcome_differences(expected, outcome))
 
 
 def test_clients_agree_where_only_the_run_differs() -> None:

@@ -37,7 +37,7 @@ def test_each_log_keeps_to_the_contract_whichever_replica_is_called(
     code = main(["--target", *(vector_server.replicas or (vector_server.target,))])
     printed = capsys.readouterr().out
     assert code == 0, printed
-    assert printed.endswith("everything holds\n")
+    assert printed.endswith("all checks passed\n")
     users = vector_server.query.ListUsers(q.ListUsersRequest(page_size=500)).users
     assert not [user for user in users if user.user_id.startswith("conformance-")]  # they are erased
 
@@ -52,7 +52,7 @@ def test_a_server_with_keys_and_tls_keeps_to_the_contract(capsys: pytest.Capture
         reached = json.loads(told.read_text())
         given = ["--target", reached["target"], "--tls-ca", reached["authorities"]]
         assert main([*given, "--token", reached["bearers"]["service"], "--only", "a batch is written"]) == 0
-        assert "holds     scenario: a batch is written" in capsys.readouterr().out
+        assert "passed    scenario: a batch is written" in capsys.readouterr().out
         assert main(given) == 1
         assert "UNAUTHENTICATED" in capsys.readouterr().out
 
@@ -120,11 +120,21 @@ def _delete_something_else(request: i.DeleteMessagesRequest) -> None:
 @pytest.mark.parametrize(
     ("method", "asked", "answered", "promise"),
     [
-        ("ListMessages", _as_it_is, _changed(q.ListMessagesResponse, _drop_the_last), "brute force gives"),
-        ("ListMessages", _as_it_is, _changed(q.ListMessagesResponse, _add_a_stranger), "another user's messages"),
+        ("ListMessages", _as_it_is, _changed(q.ListMessagesResponse, _drop_the_last), "in both orders"),
+        (
+            "ListMessages",
+            _as_it_is,
+            _changed(q.ListMessagesResponse, _add_a_stranger),
+            "limited to the user's messages",
+        ),
         ("CountMessages", _as_it_is, _changed(q.CountMessagesResponse, _count_one_more), "counts, lists"),
-        ("LexicalSearch", _as_it_is, _changed(q.LexicalSearchResponse, _repeat_the_first), "what brute force finds"),
-        ("SemanticSearch", _as_it_is, _changed(q.SemanticSearchResponse, _drop_the_last_hit), "by nearness"),
+        ("LexicalSearch", _as_it_is, _changed(q.LexicalSearchResponse, _repeat_the_first), "combinations in Chinese"),
+        (
+            "SemanticSearch",
+            _as_it_is,
+            _changed(q.SemanticSearchResponse, _drop_the_last_hit),
+            "returns all messages by score",
+        ),
         (
             "DeleteMessages",
             _changed(i.DeleteMessagesRequest, _delete_something_else),

@@ -1,4 +1,4 @@
-"""A server that runs already: the scenario by one caller, and every read against brute force over what was written."""
+"""Conformance checks of a running server: the scenario with one caller, and reads compared with brute force."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import grpc
 
 from proofs.conformance import isolation, reads, writes
-from proofs.conformance.callers import Reached
+from proofs.conformance.callers import ServerConnection
 from proofs.conformance.scenario import Scenario
 from proofs.conformance.world import Check, LeftOutError, World
 
@@ -17,41 +17,41 @@ _SHOWN = 5
 
 
 def checks(only: str) -> Iterator[Check]:
-    """Yield all checks, or those with a word in their names."""
-    everything: Iterable[Check] = (
+    """Yield the checks whose name contains `only`."""
+    all_checks: Iterable[Check] = (
         *Scenario().checks(),
         *writes.CHECKS,
         *reads.CHECKS,
         *isolation.CHECKS,
     )
-    return (check for check in everything if only in check.name)
+    return (check for check in all_checks if only in check.name)
 
 
-def play(reached: Reached, only: str, seed: int) -> int:
-    """Try every check whose name has a word in it, and say what holds; return 0 if everything does."""
-    draw = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    with reached.channel() as channel:
+def play(connection: ServerConnection, only: str, seed: int) -> int:
+    """Run the checks whose name contains `only` and print the results; return 0 if all pass."""
+    generator = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    with connection.channel() as channel:
         try:
-            world = World(reached, channel, draw)
+            world = World(connection, channel, generator)
         except grpc.RpcError as error:
-            print(f"the server does not answer: {error.code().name}: {error.details()}")
+            print(f"the server is unavailable: {error.code().name}: {error.details()}")
             return 1
         try:
-            failed = sum(_is_broken(check, world) for check in checks(only))
+            failed = sum(_fails(check, world) for check in checks(only))
         finally:
             world.erase()
-    print(f"{failed} checks failed" if failed else "everything holds")
+    print(f"{failed} checks failed" if failed else "all checks passed")
     return 1 if failed else 0
 
 
-def _is_broken(check: Check, world: World) -> bool:
+def _fails(check: Check, world: World) -> bool:
     began = time.monotonic()
     try:
         faults = check.faults(world)
-    except LeftOutError as why:
-        print(f"left out  {check.name}: {why}")
+    except LeftOutError as reason:
+        print(f"skipped   {check.name}: {reason}")
         return False
-    print(f"{'FAILED' if faults else 'holds':8}  {check.name} ({time.monotonic() - began:.1f} s)", flush=True)
+    print(f"{'FAILED' if faults else 'passed':8}  {check.name} ({time.monotonic() - began:.1f} s)", flush=True)
     for fault in faults[:_SHOWN]:
         print(f"          {fault}")
     return bool(faults)

@@ -1,4 +1,4 @@
-"""How a server is reached: one address or several, to which the calls go by turns, with or without a key."""
+"""Connections to a server with one or several addresses, with or without credentials."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_le
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """Where a server is, and what it is shown.
+class ServerConnection:
+    """Addresses and credentials of a server.
 
     Attributes:
-        targets: each of its replicas: HOST:PORT for gRPC, http://HOST:PORT or https://HOST:PORT for HTTP.
-        token: a key or a token; empty: none.
-        authority: certificates (PEM) to trust; None: the calls are in the clear.
+        targets: addresses of the replicas: HOST:PORT for gRPC, http://HOST:PORT or https://HOST:PORT for HTTP.
+        token: API key or token; empty: none.
+        authority: file of trusted CA certificates (PEM); None: no TLS.
     """
 
     targets: Sequence[str]
@@ -33,17 +33,17 @@ class Reached:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What each call is sent with."""
+        """Metadata of each call."""
         return (("authorization", f"Bearer {self.token}"),) if self.token else ()
 
     def channel(self) -> grpc.Channel:
-        """Open connections to all replicas as one channel, which goes from one to the next with each call."""
+        """Return a channel that rotates over all replicas."""
         return RoundRobinChannel([self._to(target) for target in self.targets])
 
     def _to(self, target: str) -> grpc.Channel:
         if is_http(target):
             return HttpChannel(target, self.authority, self.metadata, _TIMEOUT_S)
-        return grpc.intercept_channel(self._over_grpc(target), _Stamp(self.metadata))
+        return grpc.intercept_channel(self._over_grpc(target), _CredentialsInterceptor(self.metadata))
 
     def _over_grpc(self, target: str) -> grpc.Channel:
         if self.authority is None:
@@ -53,12 +53,12 @@ class Reached:
 
 
 def is_http(target: str) -> bool:
-    """Return whether a target is a URL."""
+    """Return whether a target is an HTTP URL."""
     return target.startswith(("http://", "https://"))
 
 
 class _Details(NamedTuple):
-    """A call, as gRPC's interceptors have it."""
+    """The call details of a gRPC interceptor."""
 
     method: str
     timeout: float | None
@@ -68,50 +68,59 @@ class _Details(NamedTuple):
     compression: grpc.Compression | None
 
 
-class _Stamp(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
-    """Gives each call the token, and an end."""
+class _CredentialsInterceptor(
+    grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor
+):
+    """An interceptor that adds credentials and a deadline to each call."""
 
     def __init__(self, metadata: tuple[tuple[str, str], ...]) -> None:
         self._metadata = metadata
 
     def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:  # noqa: ANN401 - gRPC's
-        return continuation(self._stamped(details), request)
+        return continuation(self._with_credentials(details), request)
 
     def intercept_unary_stream(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:  # noqa: ANN401 - gRPC's
-        return continuation(self._stamped(details), request)
+        return continuation(self._with_credentials(details), request)
 
     def intercept_stream_unary(self, continuation: Callable[..., Any], details: Any, requests: Any) -> Any:  # noqa: ANN401 - gRPC's
-        return continuation(self._stamped(details), requests)
+        return continuation(self._with_credentials(details), requests)
 
-    def _stamped(self, given: Any) -> _Details:  # noqa: ANN401 - gRPC's
-        metadata = (*(given.metadata or ()), *self._metadata)
-        return _Details(given.method, given.timeout or _TIMEOUT_S, metadata, given.credentials, True, given.compression)  # noqa: FBT003 - named above
+    def _with_credentials(self, details: Any) -> _Details:  # noqa: ANN401 - gRPC's
+        metadata = (*(details.metadata or ()), *self._metadata)
+        return _Details(
+            method=details.method,
+            timeout=details.timeout or _TIMEOUT_S,
+            metadata=metadata,
+            credentials=details.credentials,
+            wait_for_ready=True,
+            compression=details.compression,
+        )
 
 
-class HttpRefusalError(grpc.RpcError):
-    """A call over HTTP was refused."""
+class HttpCallError(grpc.RpcError):
+    """Raised for an error response of an HTTP call."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.details)
         self._outcome = outcome
 
     def code(self) -> grpc.StatusCode:
-        """Return the code that the answer names."""
+        """Return the status code of the response."""
         return self._outcome.code
 
     def details(self) -> str:
-        """Return the sentence of the answer."""
+        """Return the error message of the response."""
         return self._outcome.details
 
 
 class HttpChannel(grpc.Channel):
-    """Carries calls to one server.
+    """A gRPC channel interface over HTTP calls to one server.
 
     Args:
-        target: its URL.
-        authority: certificates (PEM) to trust; None: the calls are in the clear.
-        metadata: sent with each call.
-        timeout_s: how long a call may take.
+        target: URL of the server.
+        authority: file of trusted CA certificates (PEM); None: no TLS.
+        metadata: metadata of each call.
+        timeout_s: timeout of each call.
     """
 
     def __init__(self, target: str, authority: Path | None, metadata: Metadata, timeout_s: float) -> None:
@@ -119,29 +128,29 @@ class HttpChannel(grpc.Channel):
         self._metadata = metadata
         self._timeout_s = timeout_s
 
-    def unary_unary(self, method: str, *_: Any, **given: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
-        """Give a method of one request and one reply."""
-        sent, read = _formats(given)
-        return lambda request: read(*self._replies(method, sent(request)))
+    def unary_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
+        """Return a unary-unary callable."""
+        serialize, parse = _serializers(options)
+        return lambda request: parse(*self._replies(method, serialize(request)))
 
-    def unary_stream(self, method: str, *_: Any, **given: Any) -> Any:  # noqa: ANN401 - the same
-        """Give a method of one request and several replies."""
-        sent, read = _formats(given)
-        return lambda request: map(read, self._replies(method, sent(request)))
+    def unary_stream(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
+        """Return a unary-stream callable."""
+        serialize, parse = _serializers(options)
+        return lambda request: map(parse, self._replies(method, serialize(request)))
 
-    def stream_unary(self, method: str, *_: Any, **given: Any) -> Any:  # noqa: ANN401 - the same
-        """Give a method of several requests and one reply. They are sent as one, which has what all of them have."""
-        sent, read = _formats(given)
-        return lambda requests: read(*self._replies(method, b"".join(map(sent, requests))))
+    def stream_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
+        """Return a stream-unary callable, which merges all requests into one."""
+        serialize, parse = _serializers(options)
+        return lambda requests: parse(*self._replies(method, b"".join(map(serialize, requests))))
 
     def stream_stream(self, *_: Any, **__: Any) -> Any:  # noqa: ANN401 - the same
-        """Give nothing: the contract has no such method."""
+        """Return None: the API has no such method."""
 
     def subscribe(self, callback: Callable[[grpc.ChannelConnectivity], None], try_to_connect: bool = False) -> None:  # noqa: FBT001, FBT002 - gRPC's signature
-        """Do nothing: whether it is connected shows with the next call."""
+        """Ignore the callback: HTTP has no connectivity state."""
 
     def unsubscribe(self, callback: Callable[[grpc.ChannelConnectivity], None]) -> None:
-        """Do nothing."""
+        """Ignore the callback."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -157,10 +166,10 @@ class HttpChannel(grpc.Channel):
         method = METHODS[path.rpartition("/")[2]]
         outcome = self._transport.call(method, request, self._metadata, self._timeout_s)
         if outcome.code is not grpc.StatusCode.OK:
-            raise HttpRefusalError(outcome)
+            raise HttpCallError(outcome)
         return iter(outcome.replies)
 
 
-def _formats(given: Mapping[str, Any]) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-    """Return what makes bytes of a request, and a reply of bytes."""
-    return given["request_serializer"], given["response_deserializer"]
+def _serializers(options: Mapping[str, Any]) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    """Return the request serializer and the response parser."""
+    return options["request_serializer"], options["response_deserializer"]

@@ -1,4 +1,4 @@
-"""The programs that play the golden scenario, one for each client."""
+"""Programs that run the golden scenario, one per client."""
 
 from __future__ import annotations
 
@@ -20,15 +20,20 @@ _PLAYING_MAX_S: Final = 300.0
 
 
 class PlayError(Exception):
-    """A client could not play the scenario to its end. It has said why on standard error."""
+    """Raised if a client cannot run the whole scenario; its standard error has the reason."""
 
 
 @dataclass(frozen=True)
 class ClientRunner:
-    """A client: the programs that it takes, what makes it ready, and what plays.
+    """A client that can run the scenario.
 
-    `play` is called with three files: the scenario, what tells how to reach the server, and where to write a line of
-    JSON for each step.
+    Attributes:
+        name: name of the client.
+        folder: working directory, relative to the repository.
+        needs: required programs.
+        prepare: commands that build the client.
+        play: command that runs the scenario; called with three file names: the scenario, the connection file of
+            `golden_server`, and the output file, to which it writes a line of JSON per step.
     """
 
     name: str
@@ -37,36 +42,36 @@ class ClientRunner:
     prepare: Sequence[Sequence[str]]
     play: Sequence[str]
     by_tools: bool = False
-    """Whether it calls tools: then it leaves out the steps that no tool can take, and sees what tools show."""
+    """Whether the client calls MCP tools, which support only some of the steps and return fewer fields."""
 
     def expected(self, step: Step) -> Step:
-        """Return a step that expects what this client can see."""
-        return mcp_view.shown_of_step(step) if self.by_tools else step
+        """Return a step with the expectations that this client can check."""
+        return mcp_view.visible_step(step) if self.by_tools else step
 
-    def seen(self, step: Step, outcome: Outcome) -> Outcome:
-        """Return what this client would have seen of what another one got."""
-        return mcp_view.shown_of_outcome(step, outcome) if self.by_tools else outcome
+    def visible(self, step: Step, outcome: Outcome) -> Outcome:
+        """Return the part of another client's outcome that this client can see."""
+        return mcp_view.visible_outcome(step, outcome) if self.by_tools else outcome
 
     def missing(self) -> Sequence[str]:
-        """Return the programs that this machine lacks."""
+        """Return the required programs that are not installed."""
         return [program for program in self.needs if shutil.which(program) is None]
 
-    def played(self, work: Path) -> Sequence[Outcome]:
-        """Play against a fresh server; return the outcome of each step.
+    def run(self, work: Path) -> Sequence[Outcome]:
+        """Run the scenario against a new server; return the outcome of each step.
 
         Raises:
-            PlayError: see there.
+            PlayError: the client failed.
         """
-        written = work / f"{self.name}.jsonl"
+        output = work / f"{self.name}.jsonl"
         for command in self.prepare:
-            self._run(*command, timeout_s=None)  # it may download for minutes
-        with golden_server() as told:
-            self._run(*self.play, str(SCENARIO), str(told), str(written), timeout_s=_PLAYING_MAX_S)
-        return outcomes(written)
+            self._execute(*command, timeout_s=None)  # downloads can take minutes
+        with golden_server() as connection_file:
+            self._execute(*self.play, str(SCENARIO), str(connection_file), str(output), timeout_s=_PLAYING_MAX_S)
+        return outcomes(output)
 
-    def _run(self, *command: str, timeout_s: float | None) -> None:
+    def _execute(self, *command: str, timeout_s: float | None) -> None:
         try:
-            subprocess.run(command, cwd=ROOT / self.folder, check=True, timeout=timeout_s)  # noqa: S603 - ours
+            subprocess.run(command, cwd=ROOT / self.folder, check=True, timeout=timeout_s)  # noqa: S603 - trusted commands
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             raise PlayError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""Random messages, and brute force over them: what each read has to find."""
+"""Random messages, and the brute-force results that reads must return."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from nomemory.v1 import message_pb2
 ENGLISH = ("ferry", "lantern", "walnut", "harbour", "cello")
 CHINESE = ("火锅", "花生", "雨伞", "渡轮", "灯笼")
 WORDS = (*ENGLISH, *CHINESE)
-"""No two of them share a stem or a character."""
+"""Words that share no stem and no Chinese character."""
 ROLES = (message_pb2.ROLE_USER, message_pb2.ROLE_ASSISTANT, message_pb2.ROLE_SYSTEM, message_pb2.ROLE_TOOL)
 _BEGIN_S = 1_750_000_000
 _AT_ONE_TIME = 3
-"""Messages that share a time."""
+"""Number of messages with equal timestamps."""
 
 Message = message_pb2.ChatMessage
-Admits = Callable[[Message], bool]
+Predicate = Callable[[Message], bool]
 
 
 @dataclass(slots=True)
 class Dataset:
-    """The messages of one user, in the contract's order.
+    """The messages of one user, ordered by time and id.
 
     Args:
-        of: the numbers of the messages.
-        dimension: of the vector that each of them brings.
+        user_id: id of the user.
+        random: source of random choices.
+        dimension: dimension of the embeddings.
     """
 
     user_id: str
@@ -37,63 +38,63 @@ class Dataset:
     dimension: int
     messages: list[Message] = field(default_factory=list)
 
-    def say(self, numbers: Iterable[int]) -> list[Message]:
-        """Make messages; they belong to the dataset from now on."""
-        said = [self._message(number) for number in numbers]
-        self.messages = sorted([*self.messages, *said], key=_place)
-        return said
+    def create(self, numbers: Iterable[int]) -> list[Message]:
+        """Create messages and add them to the dataset."""
+        created = [self._message(number) for number in numbers]
+        self.messages = sorted([*self.messages, *created], key=_sort_key)
+        return created
 
-    def forget(self, is_gone: Admits) -> list[Message]:
-        """Take messages out; return them."""
-        gone = [message for message in self.messages if is_gone(message)]
-        self.messages = [message for message in self.messages if not is_gone(message)]
-        return gone
+    def remove(self, matches: Predicate) -> list[Message]:
+        """Remove the matching messages and return them."""
+        removed = [message for message in self.messages if matches(message)]
+        self.messages = [message for message in self.messages if not matches(message)]
+        return removed
 
-    def newest_first(self, admits: Admits = lambda _: True) -> list[Message]:
-        """Return what is admitted, the newest first."""
-        return [message for message in reversed(self.messages) if admits(message)]
+    def newest_first(self, matches: Predicate = lambda _: True) -> list[Message]:
+        """Return the matching messages, newest first."""
+        return [message for message in reversed(self.messages) if matches(message)]
 
-    def oldest_first(self, admits: Admits = lambda _: True) -> list[Message]:
-        """Return what is admitted, the oldest first."""
-        return [message for message in self.messages if admits(message)]
+    def oldest_first(self, matches: Predicate = lambda _: True) -> list[Message]:
+        """Return the matching messages, oldest first."""
+        return [message for message in self.messages if matches(message)]
 
     def _message(self, number: int) -> Message:
-        draw = self.random
-        words = draw.choices(WORDS, k=draw.randint(1, 6))
+        generator = self.random
+        words = generator.choices(WORDS, k=generator.randint(1, 6))
         message = Message(
             user_id=self.user_id,
-            message_id=f"m{draw.getrandbits(32):08x}-{number}",
-            role=draw.choice(ROLES),
+            message_id=f"m{generator.getrandbits(32):08x}-{number}",
+            role=generator.choice(ROLES),
             content=" ".join([*words, f"no{number}"]),
-            conversation_id=draw.choice(("", "c", "d")),
-            metadata=draw.choice(({}, {"app": "a"}, {"app": "b"}, {"app": "a", "kind": "é"})),
-            embedding=vector(draw, self.dimension),
+            conversation_id=generator.choice(("", "c", "d")),
+            metadata=generator.choice(({}, {"app": "a"}, {"app": "b"}, {"app": "a", "kind": "é"})),
+            embedding=vector(generator, self.dimension),
         )
         message.ts.FromMicroseconds((_BEGIN_S + number // _AT_ONE_TIME) * 1_000_000 + 123_456)
         return message
 
 
-def vector(draw: random.Random, dimension: int) -> list[float]:
-    """Draw a vector of length 1."""
-    drawn = [draw.gauss(0, 1) for _ in range(dimension)]
-    length = math.hypot(*drawn)
-    return [item / length for item in drawn]
+def vector(generator: random.Random, dimension: int) -> list[float]:
+    """Return a random unit vector."""
+    values = [generator.gauss(0, 1) for _ in range(dimension)]
+    length = math.hypot(*values)
+    return [item / length for item in values]
 
 
-def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return how near two vectors are."""
-    dot = sum(a * b for a, b in zip(one, other, strict=True))
-    return dot / math.hypot(*one) / math.hypot(*other)
+def cosine(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the cosine similarity of two vectors."""
+    dot = sum(a * b for a, b in zip(first, second, strict=True))
+    return dot / math.hypot(*first) / math.hypot(*second)
 
 
-def has(*words: str) -> Admits:
-    """Admit what has all these words."""
+def has(*words: str) -> Predicate:
+    """Return a predicate that matches messages with all the words."""
     return lambda item: set(words) <= set(item.content.split())
 
 
-def has_phrase(first: str, then: str) -> Admits:
-    """Admit what has two words, one right after the other."""
-    return lambda item: (first, then) in pairwise(item.content.split())
+def has_phrase(first: str, second: str) -> Predicate:
+    """Return a predicate that matches messages in which the second word directly follows the first."""
+    return lambda item: (first, second) in pairwise(item.content.split())
 
 
 def ids(messages: Iterable[Message]) -> list[str]:
@@ -101,18 +102,21 @@ def ids(messages: Iterable[Message]) -> list[str]:
     return [message.message_id for message in messages]
 
 
-def differing(what: str, got: Sequence[object], wanted: Sequence[object]) -> Iterator[str]:
-    """Say how two lists differ, in a line; nothing: they do not."""
-    if list(got) == list(wanted):
+def differences(label: str, actual: Sequence[object], expected: Sequence[object]) -> Iterator[str]:
+    """Yield a line that describes the difference of two lists; nothing if they are equal."""
+    if list(actual) == list(expected):
         return
-    missing, surplus = [item for item in wanted if item not in got], [item for item in got if item not in wanted]
+    missing, surplus = (
+        [item for item in expected if item not in actual],
+        [item for item in actual if item not in expected],
+    )
     if missing or surplus:
-        yield f"{what}: {len(missing)} missing {missing[:3]}, {len(surplus)} too many {surplus[:3]}"
-    elif len(got) != len(wanted):
-        yield f"{what}: {len(got)} in place of {len(wanted)}: something comes twice"
+        yield f"{label}: {len(missing)} missing {missing[:3]}, {len(surplus)} unexpected {surplus[:3]}"
+    elif len(actual) != len(expected):
+        yield f"{label}: {len(actual)} items with duplicates, expected {len(expected)}"
     else:
-        yield f"{what}: in another order"
+        yield f"{label}: wrong order"
 
 
-def _place(message: Message) -> tuple[int, str]:
+def _sort_key(message: Message) -> tuple[int, str]:
     return message.ts.ToMicroseconds(), message.message_id

@@ -1,4 +1,4 @@
-"""What a step of the scenario expects, and whether what a client got is that, and what other clients got."""
+"""Comparison of step outcomes with the expectations of the scenario and with other clients."""
 
 from __future__ import annotations
 
@@ -12,102 +12,102 @@ ANYTHING: Final = "*"
 
 Step = Mapping[str, Any]
 Outcome = Mapping[str, Any]
-"""What a client wrote down of a step: `replies`, or `refused` with `code`, `reason`, `message` and `violations`.
+"""The outcome of a step: `replies`, or `refused` with `code`, `reason`, `message` and `violations`.
 
-One that calls tools writes down `no_tool`, and what is missing, where no tool can take a step.
+Clients that call tools return `no_tool`, with the reason, for steps that no tool supports.
 """
 NO_TOOL: Final = "no_tool"
 
 
-def faults(step: Step, outcome: Outcome) -> Iterator[str]:
-    """Yield what differs; nothing: the step went as expected."""
+def outcome_differences(step: Step, outcome: Outcome) -> Iterator[str]:
+    """Yield the differences between an outcome and the expectation of its step."""
     if "refused" in step:
-        yield from _refusal_faults(step["refused"], outcome)
+        yield from _error_differences(step["refused"], outcome)
     elif "refused" in outcome:
-        yield f"was refused: {outcome['refused']}"
+        yield f"unexpected error: {outcome['refused']}"
     else:
-        yield from _reply_faults(step, outcome["replies"])
+        yield from _reply_differences(step, outcome["replies"])
 
 
-def _refusal_faults(expected: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
-    got = outcome.get("refused")
-    if got is None:
-        yield f"was not refused: {outcome['replies']}"
+def _error_differences(expected: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
+    error = outcome.get("refused")
+    if error is None:
+        yield f"expected an error, got {outcome['replies']}"
         return
     for key in ("code", "reason"):
-        if got[key] != expected[key]:
-            yield f"{key} is {got[key]}, not {expected[key]}"
-    if "violations" in expected and sorted(got["violations"]) != sorted(expected["violations"]):
-        yield f"the violations are {got['violations']}, not {expected['violations']}"
+        if error[key] != expected[key]:
+            yield f"{key}: expected {expected[key]}, got {error[key]}"
+    if "violations" in expected and sorted(error["violations"]) != sorted(expected["violations"]):
+        yield f"violations: expected {expected['violations']}, got {error['violations']}"
 
 
-def _reply_faults(step: Step, replies: Sequence[object]) -> Iterator[str]:
+def _reply_differences(step: Step, replies: Sequence[object]) -> Iterator[str]:
     if "replies" in step:
         yield from differences(step["replies"], replies, "replies")
-    for key, place in (("reply", 0), ("first", 0), ("last", -1)):
+    for key, index in (("reply", 0), ("first", 0), ("last", -1)):
         if key in step:
-            yield from differences(step[key], replies[place] if replies else None, key)
+            yield from differences(step[key], replies[index] if replies else None, key)
 
 
-def differences(expected: object, got: object, path: str) -> Iterator[str]:
-    """Yield where a value lacks what is expected of it.
+def differences(expected: object, actual: object, path: str) -> Iterator[str]:
+    """Yield the paths at which a value differs from the expected one.
 
-    Of an object only the named fields count, and null means that a field is absent. A list has to be as long as the
-    expected one. `*` stands for anything that is there.
+    In objects, only the expected fields are compared, and null expects that a field is absent. Lists must have equal
+    lengths. `*` matches any value that is present.
     """
     if expected is None or expected == ANYTHING:
-        if (expected is None) != (got is None):
-            yield f"{path} is {got!r}, expected {expected!r}"
-    elif isinstance(expected, dict) and isinstance(got, dict):
+        if (expected is None) != (actual is None):
+            yield f"{path}: expected {expected!r}, got {actual!r}"
+    elif isinstance(expected, dict) and isinstance(actual, dict):
         for key, value in expected.items():
-            yield from differences(value, got.get(key), f"{path}.{key}")
-    elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
-        for place, value in enumerate(expected):
-            yield from differences(value, got[place], f"{path}[{place}]")
-    elif expected != got:
-        yield f"{path} is {got!r}, expected {expected!r}"
+            yield from differences(value, actual.get(key), f"{path}.{key}")
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for index, value in enumerate(expected):
+            yield from differences(value, actual[index], f"{path}[{index}]")
+    elif expected != actual:
+        yield f"{path}: expected {expected!r}, got {actual!r}"
 
 
 _GENERATED_ID: Final = re.compile(r"m_[0-9A-Z]{26}")
-_OF_THE_RUN: Final = frozenset(
+_RUN_DEPENDENT: Final = frozenset(
     {
         *("writeToken", "nextCursor", "elapsed", "eraseTs", "expireTs", "purgeTs", "checkTs"),
         *("checkpoint", "pending", "reads"),
     }
 )
-"""Fields that differ from server to server, and from moment to moment."""
-_OF_THE_CLOCK: Final = frozenset({"until"})
-"""Fields of a recall that differ with the time at which it is made."""
+"""Fields whose values differ between servers and runs."""
+_TIME_DEPENDENT: Final = frozenset({"until"})
+"""Fields of a recall that depend on the current time."""
 _DIGITS: Final = 6
-"""What every language prints alike of a 32-bit float."""
+"""Significant digits of a 32-bit float that all clients print identically."""
 
 
 def outcomes(file: Path) -> Sequence[Outcome]:
-    """Read what a client wrote down: a line of JSON for each step."""
+    """Read the outcomes that a client wrote, one line of JSON per step."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def disagreements(
-    steps: Sequence[Step], ours: Sequence[Outcome], theirs: Sequence[Outcome]
+    steps: Sequence[Step], first: Sequence[Outcome], second: Sequence[Outcome]
 ) -> Iterator[tuple[str, Outcome, Outcome]]:
-    """Yield the steps at which two clients got something else, with what each got."""
-    for step, item, other in zip(steps, ours, theirs, strict=True):
-        ignored = _OF_THE_RUN if _says_when(step) else _OF_THE_RUN | _OF_THE_CLOCK
+    """Yield the name and both outcomes of each step at which two clients differ."""
+    for step, item, other in zip(steps, first, second, strict=True):
+        ignored = _RUN_DEPENDENT if _has_fixed_time(step) else _RUN_DEPENDENT | _TIME_DEPENDENT
         if _comparable(item, ignored) != _comparable(other, ignored):
             yield step["name"], item, other
 
 
-def _says_when(step: Step) -> bool:
-    """Return whether a step says what time it is. Else the server's clock does."""
+def _has_fixed_time(step: Step) -> bool:
+    """Return whether a step sets `now`; otherwise the server uses its clock."""
     request = step.get("request", {})
     return "now" in request.get("context", {})
 
 
 def _comparable(value: object, ignored: frozenset[str]) -> object:
     if isinstance(value, Mapping):
-        return {key: _comparable(each, ignored) for key, each in value.items() if key not in ignored}
+        return {key: _comparable(item, ignored) for key, item in value.items() if key not in ignored}
     if isinstance(value, list):
-        return [_comparable(each, ignored) for each in value]
+        return [_comparable(item, ignored) for item in value]
     if isinstance(value, str):
         return _GENERATED_ID.sub("m_…", value)
     return _number(value)

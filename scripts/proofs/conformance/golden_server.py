@@ -1,4 +1,4 @@
-"""The server that a golden scenario is played against: TLS, keys, users' tokens, no embedder, and nothing in it yet."""
+"""Server of the golden scenario: empty, with TLS, API keys and user tokens, without an embedder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from evaluation.temporary_server import temporary_server
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for 127.0.0.1 that is good for a day; return its file and that of its key."""
+    """Create a self-signed certificate for 127.0.0.1, valid for one day; return the certificate and key files."""
     key = ec.generate_private_key(ec.SECP256R1())
     certificate, private = folder / "certificate.pem", folder / "key.pem"
     certificate.write_bytes(_signed(key).public_bytes(Encoding.PEM))
@@ -45,24 +45,24 @@ def _signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     return builder.sign(key, SHA256())
 
 
-SECRET: Final = "the secret of the golden scenario, which guards nothing"  # noqa: S105 - as it says
+SECRET: Final = "the secret of the golden scenario, which guards nothing"  # noqa: S105 - test secret
 ISSUER: Final = "https://issuer.example"
 AUDIENCE: Final = "nomemory"
 KEYS: Final = {
     "service": ("query", "ingest", "recall", "act-as", "admin"),
     "reader": ("query",),
 }
-"""The services of the scenario, and the scopes of their keys."""
+"""API keys of the scenario, with their scopes."""
 USERS: Final = ("lin", "sam")
-"""Who has a token."""
+"""Users with a token."""
 
 
 @contextmanager
 def golden_server() -> Iterator[Path]:
-    """Run a server for the time of a `with`; yield the file that tells a client how to reach it and who calls.
+    """Run a server; yield the path of its connection file.
 
-    The file is JSON: `target` (HOST:PORT), `http` (a URL), `authorities` (a PEM file to trust), and `bearers`: by name,
-    what stands behind "Bearer " in the `authorization` of a call; empty: the call has none.
+    The file is JSON with `target` (HOST:PORT), `http` (URL), `authorities` (file of trusted certificates) and
+    `bearers`, the bearer tokens by caller name; an empty token stands for a call without credentials.
     """
     with tempfile.TemporaryDirectory(prefix="nomemory-golden-") as name:
         folder = Path(name)
@@ -72,15 +72,15 @@ def golden_server() -> Iterator[Path]:
         bearers |= {caller: _key(keys, caller, scopes) for caller, scopes in KEYS.items()}
         bearers |= {user: _token(user, SECRET) for user in USERS}
         with temporary_server(_settings(keys, certificate, private)) as server:
-            told = folder / "server.json"
-            reached = {
+            connection_file = folder / "server.json"
+            connection = {
                 "target": server.target,
                 "http": server.http,
                 "authorities": str(certificate),
                 "bearers": bearers,
             }
-            told.write_text(json.dumps(reached), encoding="utf-8")
-            yield told
+            connection_file.write_text(json.dumps(connection), encoding="utf-8")
+            yield connection_file
 
 
 def _settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]:
@@ -99,13 +99,13 @@ def _settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]
 
 
 def _key(keys: Path, name: str, scopes: tuple[str, ...]) -> str:
-    """Make an API key as an operator does."""
-    asked = [word for scope in scopes for word in ("--scope", scope)]
-    command = [str(Path(sys.executable).with_name("nomemory")), "keys", "create", "--name", name, *asked]
-    made = subprocess.run(  # noqa: S603 - our own command
+    """Create an API key with the command line."""
+    scope_options = [word for scope in scopes for word in ("--scope", scope)]
+    command = [str(Path(sys.executable).with_name("nomemory")), "keys", "create", "--name", name, *scope_options]
+    created = subprocess.run(  # noqa: S603 - fixed program
         [*command, "--file", str(keys)], check=True, capture_output=True, text=True
     )
-    (key,) = (word for word in made.stdout.split() if word.startswith("nm_"))
+    (key,) = (word for word in created.stdout.split() if word.startswith("nm_"))
     return key
 
 

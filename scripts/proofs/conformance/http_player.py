@@ -1,6 +1,6 @@
-"""Plays the golden scenario over HTTP, as a program without stubs makes the calls from the annotations.
+"""Player of the golden scenario over HTTP, which builds requests from the annotations without client stubs.
 
-`python -m proofs.conformance.http_player SCENARIO SERVER WRITTEN`.
+`python -m proofs.conformance.http_player SCENARIO CONNECTION OUTPUT`.
 """
 
 from __future__ import annotations
@@ -18,42 +18,44 @@ from proofs.conformance.play import CallRefusedError, Json, Play, play
 from proofs.contract import METHODS
 from proofs.http_requests import http_request
 
-_LISTED: Final = {
+_ITEM_FIELDS: Final = {
     "ListMessages": "items",
     "LexicalSearch": "items",
     "ListConversations": "conversations",
     "ListUsers": "users",
 }
-"""What the pages of a listing have."""
+"""Name of the item field in the pages of each listing."""
 
 
 def replies(client: httpx.Client, step: Json, request: Json) -> Iterator[object]:
-    """Make a step's call; yield its replies: one, those of a stream, or everything that a listing has.
+    """Make the call of a step; yield its reply, the replies of a stream, or all items of a listing.
 
     Raises:
-        CallRefusedError: it is refused.
+        CallRefusedError: the server returned an error.
     """
     method = METHODS[step["call"]].descriptor
     headers = {"x-user-id-bin": _binary(step["for"])} if "for" in step else {}
     if step.get("all"):
-        yield from _listed(client, method, request, headers)
+        yield from _all_items(client, method, request, headers)
         return
-    answer = _send(client, method, request, headers)
+    response = _send(client, method, request, headers)
     if method.server_streaming:
-        yield from _events(answer.text)
+        yield from _events(response.text)
     else:
-        yield answer.json()
+        yield response.json()
 
 
 def _binary(user_id: str) -> str:
     return base64.b64encode(user_id.encode()).decode()
 
 
-def _listed(client: httpx.Client, method: MethodDescriptor, request: Json, headers: Mapping[str, str]) -> Iterator[Any]:
+def _all_items(
+    client: httpx.Client, method: MethodDescriptor, request: Json, headers: Mapping[str, str]
+) -> Iterator[Any]:
     cursor = ""
     while True:
         page = _send(client, method, {**request, "cursor": cursor} if cursor else request, headers).json()
-        yield from page.get(_LISTED[method.name], ())
+        yield from page.get(_ITEM_FIELDS[method.name], ())
         cursor = page.get("nextCursor", "")
         if not cursor:
             return
@@ -61,14 +63,14 @@ def _listed(client: httpx.Client, method: MethodDescriptor, request: Json, heade
 
 def _send(client: httpx.Client, method: MethodDescriptor, request: Json, headers: Mapping[str, str]) -> httpx.Response:
     encoded = http_request(method, request)
-    sent = {**{name: value.decode() for name, value in encoded.headers}, **headers}
-    return _checked(client.request(encoded.verb, encoded.path, content=encoded.body, headers=sent))
+    headers_sent = {**{name: value.decode() for name, value in encoded.headers}, **headers}
+    return _raise_for_error(client.request(encoded.verb, encoded.path, content=encoded.body, headers=headers_sent))
 
 
-def _checked(answer: httpx.Response) -> httpx.Response:
-    if answer.is_error:
-        raise CallRefusedError(_refusal(answer.json()["error"]))
-    return answer
+def _raise_for_error(response: httpx.Response) -> httpx.Response:
+    if response.is_error:
+        raise CallRefusedError(_refusal(response.json()["error"]))
+    return response
 
 
 def _refusal(error: Json) -> Json:
@@ -79,10 +81,10 @@ def _refusal(error: Json) -> Json:
 
 
 def _events(text: str) -> Iterator[object]:
-    """Yield the messages of a stream that ended well.
+    """Yield the messages of an event stream.
 
     Raises:
-        CallRefusedError: it ended with an error.
+        CallRefusedError: the stream ended with an error.
     """
     for block in text.split("\n\n"):
         lines = dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(":"))
@@ -93,24 +95,24 @@ def _events(text: str) -> Iterator[object]:
 
 
 class HttpPlay(Play):
-    """Makes the calls of steps over HTTP, each as its caller."""
+    """Player that makes the calls over HTTP with the credentials of each caller."""
 
-    def __init__(self, reached: Json) -> None:
-        """Take how to reach the server, as `golden_server` tells it."""
+    def __init__(self, connection: Json) -> None:
+        """Create a client for each caller of a connection file."""
         super().__init__()
-        trusted = ssl.create_default_context(cafile=reached["authorities"])
+        trusted = ssl.create_default_context(cafile=connection["authorities"])
         self._clients = {
             caller: httpx.Client(
-                base_url=reached["http"],
+                base_url=connection["http"],
                 verify=trusted,
                 headers={"authorization": f"Bearer {bearer}"} if bearer else {},
                 timeout=60,
             )
-            for caller, bearer in reached["bearers"].items()
+            for caller, bearer in connection["bearers"].items()
         }
 
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
-        """Make a step's call."""
+        """Return the replies of the call of a step."""
         return list(replies(self._clients[step["as"]], step, request))
 
 

@@ -1,15 +1,14 @@
-"""Is the contract kept? One scenario, played by every client, or at a server that runs already.
+"""Conformance test of the clients and of running servers.
 
-`scripts/golden [CLIENT ...]` starts a server for each client, lets the client play the steps of `scenario.json`, and
-compares what it got with what the steps expect and with what the other clients got.
+`scripts/golden [CLIENT ...]` runs the steps of `scenario.json` with each client against a new server, and compares the
+results with the expectations of the steps and with those of the other clients.
 
-`scripts/conformance --target HOST:PORT ...` plays the same steps at a running server, and holds every read against
-brute force over what it has written. It needs nothing but the address, and a key where the server wants one: with the
-scopes `ingest`, `query` and `recall`, with `act-as` for recalls, with `admin` to list users. Several addresses are
-replicas of one server: the calls go to them by turns, so what is written at one is read at another. All users are its
-own, with random names, and are erased at the end.
+`scripts/conformance --target HOST:PORT ...` runs the same steps against a running server and compares the reads with
+brute-force results. If the server requires authentication, the key needs the scopes `ingest`, `query` and `recall`,
+`act-as` for recalls, and `admin` to list users. Calls rotate over several addresses, which must be replicas of one
+server. The test creates users with random ids and erases them at the end.
 
-Exits 1 if anything does not hold, and says what.
+Exits with 1 and prints the differences if a check fails.
 """
 
 from __future__ import annotations
@@ -22,45 +21,45 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from proofs.conformance import any_server, every_client
-from proofs.conformance.callers import Reached
+from proofs.conformance.callers import ServerConnection
 from proofs.conformance.client_runners import CLIENT_RUNNERS
 
-_TOKEN = "NOMEMORY_API_KEY"  # noqa: S105 - the name of a variable
+_TOKEN = "NOMEMORY_API_KEY"  # noqa: S105 - name of an environment variable
 _CLIENTS = [runner.name for runner in CLIENT_RUNNERS]
 
 
-def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="scripts/golden", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("client", nargs="*", help=f"only these clients: {', '.join(_CLIENTS)}")
+    parser.add_argument("client", nargs="*", help=f"clients to run (default: all): {', '.join(_CLIENTS)}")
     parser.add_argument(
         "--target",
         nargs="+",
-        help="HOST:PORT of a server that runs, or of each replica; http://HOST:PORT: there over HTTP",
+        help="addresses of a running server and its replicas: HOST:PORT, or http(s)://HOST:PORT for HTTP",
     )
-    parser.add_argument("--token", default=os.environ.get(_TOKEN, ""), help=f"a key (default: that of {_TOKEN})")
-    parser.add_argument("--tls-ca", type=Path, help="reach it over TLS, trusting these certificates (PEM)")
-    parser.add_argument("--only", default="", help="there, only checks whose names have this in them")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of what is said there")
-    arguments = parser.parse_args(given)
+    parser.add_argument("--token", default=os.environ.get(_TOKEN, ""), help=f"API key or token (default: {_TOKEN})")
+    parser.add_argument("--tls-ca", type=Path, help="connect over TLS with these CA certificates (PEM)")
+    parser.add_argument("--only", default="", help="with --target: only checks whose name contains this text")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the random messages")
+    arguments = parser.parse_args(argv)
     if unknown := set(arguments.client) - set(_CLIENTS):
-        parser.error(f"there is no client {', '.join(sorted(unknown))}")
+        parser.error(f"unknown client: {', '.join(sorted(unknown))}; valid: {', '.join(_CLIENTS)}")
     if arguments.client and arguments.target:
-        parser.error("clients play at servers of their own: leave out --target")
+        parser.error("--target cannot be combined with clients, which use new servers")
     if not arguments.tls_ca and any(target.startswith("https:") for target in arguments.target or ()):
-        parser.error("https needs --tls-ca, the certificates to trust")
+        parser.error("https requires --tls-ca")
     return arguments
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Play; return 0 if everything holds."""
-    arguments = arguments_of(given)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the test; return 0 if all checks pass."""
+    arguments = parse_arguments(argv)
     if arguments.target is None:
         return every_client.play(arguments.client or _CLIENTS)
-    reached = Reached(arguments.target, arguments.token, arguments.tls_ca)
-    return any_server.play(reached, arguments.only, arguments.seed)
+    connection = ServerConnection(arguments.target, arguments.token, arguments.tls_ca)
+    return any_server.play(connection, arguments.only, arguments.seed)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The calls of the scenario as calls of an MCP server's tools, where these can say what is asked."""
+"""Conversion of the scenario's calls to MCP tool calls, if a tool supports them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOOLS: Final[Mapping[str, str]] = {
     "GetNeighbors": "neighbors",
     "WriteMessages": "remember",
 }
-"""The tool that makes a call."""
+"""Tool name of each RPC method."""
 _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "Recall": {
         "question": "question",
@@ -60,19 +60,19 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "retracts": "retracts",
     },
 }
-"""Where what stands in a request stands in the arguments of its tool."""
-_ONLY_SHOWN: Final = frozenset({"highlight", "explain", "includeTrace"})
-"""Fields that change only what a reply has beside what a tool answers."""
+"""Tool argument of each request field, by RPC method."""
+_IGNORED_FIELDS: Final = frozenset({"highlight", "explain", "includeTrace"})
+"""Request fields that affect only reply fields which tools do not return."""
 AT_LEAST: Final = "atLeast"
 
 
 class NoToolError(Exception):
-    """No tool can say what a step asks. The text says what is missing."""
+    """Raised if no tool supports a step; the text states the reason."""
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool's call, and the user whom the connection names."""
+    """A tool call, and the user id of the connection."""
 
     user_id: str
     tool: str
@@ -80,53 +80,53 @@ class ToolCall:
 
 
 def tool_call(step: Json, request: Json) -> ToolCall:
-    """Return the call that does what a step asks; what is waited for (`atLeast`) is left out.
+    """Return the tool call for a step, without `atLeast`.
 
     Raises:
-        NoToolError: there is none.
+        NoToolError: no tool supports the step.
     """
     call = step["call"]
     if call not in TOOLS:
         raise NoToolError(f"no tool for {call}")
-    fields = dict(_one_message(request) if call == "WriteMessages" else request)
+    fields = dict(_single_message(request) if call == "WriteMessages" else request)
     user_id = step.get("for", "") if call == "Recall" else fields.pop("userId", "")
     if not user_id and (call != "Recall" or step["as"] == "service"):
-        raise NoToolError("a connection names its user")
+        raise NoToolError("an MCP connection requires a user")
     if not str(step["request"].get(AT_LEAST, "$")).startswith("$"):
         raise NoToolError(f"{call}: no argument for {AT_LEAST}")
     return ToolCall(user_id, TOOLS[call], _arguments(call, fields))
 
 
-def _one_message(request: Json) -> Json:
+def _single_message(request: Json) -> Json:
     if len(request["messages"]) != 1:
-        raise NoToolError("WriteMessages: the tool takes one message")
+        raise NoToolError("WriteMessages: the tool writes one message per call")
     return {**request["messages"][0], **{name: value for name, value in request.items() if name != "messages"}}
 
 
 def _arguments(call: str, fields: Json) -> Json:
     arguments: dict[str, Any] = {}
     for path, value in _leaves(fields):
-        if path.partition(".")[0] in _ONLY_SHOWN | {AT_LEAST}:
+        if path.partition(".")[0] in _IGNORED_FIELDS | {AT_LEAST}:
             continue
         if path not in _ARGUMENTS[call]:
             raise NoToolError(f"{call}: no argument for {path}")
-        _put(arguments, _ARGUMENTS[call][path].split("."), _plain(value))
+        _set_path(arguments, _ARGUMENTS[call][path].split("."), _plain(value))
     return arguments
 
 
-def _leaves(fields: Json, above: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(fields: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in fields.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{name}.")
+            yield from _leaves(value, f"{prefix}{name}.")
         else:
-            yield above + name, value
+            yield prefix + name, value
 
 
-def _put(into: dict[str, Any], path: list[str], value: object) -> None:
+def _set_path(target: dict[str, Any], path: list[str], value: object) -> None:
     *folders, name = path
     for folder in folders:
-        into = into.setdefault(folder, {})
-    into[name] = value
+        target = target.setdefault(folder, {})
+    target[name] = value
 
 
 def _plain(value: object) -> object:

@@ -1,4 +1,4 @@
-"""What a tool answers in the form of the contract, and what of a reply of the contract a tool shows."""
+"""Conversion of tool results to API replies, and the reply fields that tools return."""
 
 from __future__ import annotations
 
@@ -8,68 +8,68 @@ from typing import Any, Final
 from proofs.conformance.expectation import Outcome, Step
 from proofs.conformance.play import Json
 
-_SHOWN: Final = None
-"""Stands for a value that is shown as it is."""
+_LEAF: Final = None
+"""Marks a field that tools return unchanged."""
 _MESSAGE: Final = dict.fromkeys(
-    ("messageId", "ts", "role", "name", "conversationId", "content", "retracts", "retractedBy"), _SHOWN
+    ("messageId", "ts", "role", "name", "conversationId", "content", "retracts", "retractedBy"), _LEAF
 )
-_SCORED: Final = {"items": {"message": _MESSAGE, "score": _SHOWN}, "indexLagging": _SHOWN}
-_CITATIONS: Final = {"messageId": _SHOWN, "quote": _SHOWN, "ts": _SHOWN}
-_STATEMENT: Final = {"text": _SHOWN, "citations": _CITATIONS, "supersededBy": _SHOWN, "attribution": _SHOWN}
+_SCORED: Final = {"items": {"message": _MESSAGE, "score": _LEAF}, "indexLagging": _LEAF}
+_CITATIONS: Final = {"messageId": _LEAF, "quote": _LEAF, "ts": _LEAF}
+_STATEMENT: Final = {"text": _LEAF, "citations": _CITATIONS, "supersededBy": _LEAF, "attribution": _LEAF}
 _SHAPES: Final[Mapping[str, Any]] = {
     "Recall": {
-        "verdict": _SHOWN,
+        "verdict": _LEAF,
         "memoryView": {"preferences": _STATEMENT, "profile": _STATEMENT, "constraints": _STATEMENT},
-        "conflicts": {"earlier": _STATEMENT, "later": _STATEMENT, "possible": _SHOWN},
-        "evidence": {"message": _MESSAGE, "score": _SHOWN},
+        "conflicts": {"earlier": _STATEMENT, "later": _STATEMENT, "possible": _LEAF},
+        "evidence": {"message": _MESSAGE, "score": _LEAF},
     },
     "HybridSearch": _SCORED,
     "SemanticSearch": _SCORED,
     "LexicalSearch": {
         "items": _MESSAGE,
-        "scores": {"messageId": _SHOWN, "score": _SHOWN},
-        "nextCursor": _SHOWN,
-        "indexLagging": _SHOWN,
+        "scores": {"messageId": _LEAF, "score": _LEAF},
+        "nextCursor": _LEAF,
+        "indexLagging": _LEAF,
     },
-    "ListMessages": {"items": _MESSAGE, "nextCursor": _SHOWN},
+    "ListMessages": {"items": _MESSAGE, "nextCursor": _LEAF},
     "GetNeighbors": {"items": _MESSAGE},
-    "WriteMessages": {"results": {"messageId": _SHOWN, "outcome": _SHOWN}},
+    "WriteMessages": {"results": {"messageId": _LEAF, "outcome": _LEAF}},
 }
-"""The fields of a reply that a tool shows. A list has the shape of what is in it."""
+"""The reply fields that tools return, by RPC method; a list has the shape of its items."""
 
 
-def shown_of_step(step: Step) -> Step:
-    """Return a step that expects only what a tool shows."""
+def visible_step(step: Step) -> Step:
+    """Return a step that expects only the fields that tools return."""
     shape = _shape(step)
-    expected = {key: _shown(shape, step[key]) for key in ("reply", "replies", "first", "last") if key in step}
+    expected = {key: _select(shape, step[key]) for key in ("reply", "replies", "first", "last") if key in step}
     return {**step, **expected}
 
 
-def shown_of_outcome(step: Step, outcome: Outcome) -> Outcome:
-    """Return what a tool shows of what a client got."""
-    return {"replies": _shown(_shape(step), outcome["replies"])} if "replies" in outcome else outcome
+def visible_outcome(step: Step, outcome: Outcome) -> Outcome:
+    """Return the part of an outcome that tools return."""
+    return {"replies": _select(_shape(step), outcome["replies"])} if "replies" in outcome else outcome
 
 
 def _shape(step: Step) -> Any:  # noqa: ANN401 - nested
     return _MESSAGE if step.get("all") else _SHAPES[step["call"]]
 
 
-def _shown(shape: Any, value: Any) -> Any:  # noqa: ANN401 - JSON
+def _select(shape: Any, value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, list):
-        return [_shown(shape, item) for item in value]
-    if shape is _SHOWN or not isinstance(value, dict):
+        return [_select(shape, item) for item in value]
+    if shape is _LEAF or not isinstance(value, dict):
         return value
-    return {name: _shown(shape[name], item) for name, item in value.items() if name in shape}
+    return {name: _select(shape[name], item) for name, item in value.items() if name in shape}
 
 
-def reply(call: str, answered: Json) -> Json:
-    """Return what a tool answered as the reply of a call, without what is empty."""
+def reply(call: str, result: Json) -> Json:
+    """Convert a tool result to the reply of an RPC method, without empty fields."""
     if call == "Recall":
-        return _recalled(answered)
+        return _recall_reply(result)
     if call == "WriteMessages":
-        outcome = f"WRITE_OUTCOME_{answered['outcome'].upper()}"
-        return {"results": [{"messageId": answered["message_id"], "outcome": outcome}]}
-    messages = answered["messages"]
+        outcome = f"WRITE_OUTCOME_{result['outcome'].upper()}"
+        return {"results": [{"messageId": result["message_id"], "outcome": outcome}]}
+    messages = result["messages"]
     items = (
         [_scored(message) for message in messages]
         if _SHAPES[call] is _SCORED
@@ -80,32 +80,32 @@ def reply(call: str, answered: Json) -> Json:
         for message in messages
         if call == "LexicalSearch"
     ]
-    return _some(
-        items=items, scores=scores, nextCursor=answered["next_cursor"], indexLagging=answered["index_lagging"] or None
+    return _non_empty(
+        items=items, scores=scores, nextCursor=result["next_cursor"], indexLagging=result["index_lagging"] or None
     )
 
 
-def _recalled(answered: Json) -> Json:
-    view = {part: [_statement(item) for item in answered[part]] for part in ("preferences", "profile", "constraints")}
-    return _some(
-        verdict=f"VERDICT_{answered['verdict'].upper()}",
-        memoryView=_some(**view),
+def _recall_reply(result: Json) -> Json:
+    view = {name: [_statement(item) for item in result[name]] for name in ("preferences", "profile", "constraints")}
+    return _non_empty(
+        verdict=f"VERDICT_{result['verdict'].upper()}",
+        memoryView=_non_empty(**view),
         conflicts=[
-            _some(
+            _non_empty(
                 earlier=_statement(item["earlier"]), later=_statement(item["later"]), possible=item["possible"] or None
             )
-            for item in answered["conflicts"]
+            for item in result["conflicts"]
         ],
-        evidence=[_scored(item) for item in answered["evidence"]],
+        evidence=[_scored(item) for item in result["evidence"]],
     )
 
 
 def _scored(message: Json) -> Json:
-    return _some(message=_message(message), score=message["score"])
+    return _non_empty(message=_message(message), score=message["score"])
 
 
 def _message(message: Json) -> Json:
-    return _some(
+    return _non_empty(
         messageId=message["message_id"],
         ts=message["said_at"],
         role=f"ROLE_{message['role'].upper()}",
@@ -122,7 +122,7 @@ def _statement(statement: Json) -> Json:
         {"messageId": item["message_id"], "quote": item["quote"], "ts": item["said_at"]}
         for item in statement["citations"]
     ]
-    return _some(
+    return _non_empty(
         text=statement["text"],
         citations=citations,
         supersededBy=statement["superseded_by"],
@@ -130,5 +130,5 @@ def _statement(statement: Json) -> Json:
     )
 
 
-def _some(**fields: object) -> dict[str, Any]:
+def _non_empty(**fields: object) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "", [])}

@@ -1,4 +1,4 @@
-"""Plays the steps of a scenario in Python, whatever makes the calls."""
+"""Base class of the scenario players in Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 
 
 class CallRefusedError(Exception):
-    """A call was refused; `refusal` has its `code`, `reason`, `message` and `violations`."""
+    """Raised if a call fails; `refusal` has its `code`, `reason`, `message` and `violations`."""
 
     def __init__(self, refusal: Json) -> None:
         super().__init__(refusal["message"])
@@ -21,52 +21,52 @@ class CallRefusedError(Exception):
 
 
 class Play(ABC):
-    """Makes the calls of steps, and keeps what later steps need."""
+    """A player, which executes steps and stores the values that later steps refer to."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Any] = {}
 
     @abstractmethod
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
-        """Make a step's call; return its replies as JSON: one, those of a stream, or everything that a listing has.
+        """Return the replies of a step as JSON: one reply, the replies of a stream, or all items of a listing.
 
         Raises:
-            CallRefusedError: it is refused.
+            CallRefusedError: the server returned an error.
         """
 
     def outcome(self, step: Json) -> Json:
-        """Take a step; return what came of it."""
+        """Execute a step and return its outcome."""
         try:
-            got = self.replies(step, self._filled(step["request"]))
+            replies = self.replies(step, self._substitute(step["request"]))
         except CallRefusedError as error:
             return {"refused": error.refusal}
-        self.keep(step, got)
-        return {"replies": got}
+        self.keep(step, replies)
+        return {"replies": replies}
 
-    def keep(self, step: Json, got: list[object]) -> None:
-        """Keep of a step's replies what later steps need."""
+    def keep(self, step: Json, replies: list[object]) -> None:
+        """Store the reply values that later steps refer to."""
         for name, path in step.get("keep", {}).items():
-            self._kept[name] = _at(got[0], path)
+            self._kept[name] = _at(replies[0], path)
 
-    def _filled(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """Put what was kept in the place of each `$name`."""
+    def _substitute(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """Replace each `$name` with the stored value."""
         if isinstance(value, dict):
-            return {key: self._filled(each) for key, each in value.items()}
+            return {key: self._substitute(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._filled(each) for each in value]
+            return [self._substitute(item) for item in value]
         return self._kept[value[1:]] if isinstance(value, str) and value.startswith("$") else value
 
 
 def _at(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
-    for part in path.split("."):
-        value = value[int(part) if isinstance(value, list) else part]
+    for key in path.split("."):
+        value = value[int(key) if isinstance(value, list) else key]
     return value
 
 
 def play(make: Callable[[Json], Play]) -> None:
-    """Play from the first step to the last, and write down what came of each. The arguments are those of a runner."""
-    scenario, reached, written = map(Path, sys.argv[1:])
-    playing = make(json.loads(reached.read_text(encoding="utf-8")))
-    with written.open("w", encoding="utf-8") as lines:
+    """Execute all steps of a scenario and write their outcomes; file names come from the command line."""
+    scenario, connection, output = map(Path, sys.argv[1:])
+    player = make(json.loads(connection.read_text(encoding="utf-8")))
+    with output.open("w", encoding="utf-8") as lines:
         for step in json.loads(scenario.read_text(encoding="utf-8"))["steps"]:
-            lines.write(json.dumps(playing.outcome(step), ensure_ascii=False) + "\n")
+            lines.write(json.dumps(player.outcome(step), ensure_ascii=False) + "\n")

@@ -1,6 +1,6 @@
-"""Plays the golden scenario with the Python client.
+"""Player of the golden scenario with the Python client.
 
-`python -m proofs.conformance.python_player SCENARIO SERVER WRITTEN`.
+`python -m proofs.conformance.python_player SCENARIO CONNECTION OUTPUT`.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from nomemory.v1 import message_pb2
 from proofs.conformance.play import CallRefusedError, Json, Play, play
 
 _FLATTENED = ("filter", "timeRange", "context", "highlight")
-"""Messages within a request whose fields are options of their own."""
+"""Nested messages whose fields are separate keyword arguments of the client."""
 _RENAMED = {"queryEmbedding": "embedding", "preferredRole": "role"}
 
 
 def arguments(request: Json) -> dict[str, Any]:
     """Return the keyword arguments of a request."""
-    given: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     for name, value in request.items():
         if name in _FLATTENED:
-            given |= arguments(value)
+            keywords |= arguments(value)
         else:
-            given[_snake_case(_RENAMED.get(name, name))] = _plain(value)
-    if given.pop("order", None) == "LIST_ORDER_OLDEST_FIRST":
-        given["oldest_first"] = True
-    if "return_fields" in given:
-        given["return_fields"] = given["return_fields"].split(",")
-    return given
+            keywords[_snake_case(_RENAMED.get(name, name))] = _plain(value)
+    if keywords.pop("order", None) == "LIST_ORDER_OLDEST_FIRST":
+        keywords["oldest_first"] = True
+    if "return_fields" in keywords:
+        keywords["return_fields"] = keywords["return_fields"].split(",")
+    return keywords
 
 
 def messages(request: Json) -> Sequence[message_pb2.ChatMessage]:
@@ -51,25 +51,25 @@ def _snake_case(name: str) -> str:
     return re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
 
 
-Given = dict[str, Any]
-"""A call's keyword arguments."""
+Keywords = dict[str, Any]
+"""Keyword arguments of a call."""
 
 
 def replies(client: Client, step: Json, request: Json) -> Iterable[object]:
-    """Make a step's call; yield its replies: one, those of a stream, or everything that a listing has.
+    """Make the call of a step; return its reply, the replies of a stream, or all items of a listing.
 
     Raises:
-        NoMemoryError: it is refused.
+        NoMemoryError: the call failed.
     """
     call = step["call"]
     if call in _WRITES:
         return [_WRITES[call](client, request)]
-    given = arguments(request)
+    keywords = arguments(request)
     if "for" in step:
-        given["user_id"] = step["for"]
+        keywords["user_id"] = step["for"]
     if call in _STREAMS:
-        return _STREAMS[call](client, given)
-    return _LISTINGS[call](client, given) if step.get("all") else [_READS[call](client, given)]
+        return _STREAMS[call](client, keywords)
+    return _LISTINGS[call](client, keywords) if step.get("all") else [_READS[call](client, keywords)]
 
 
 def _delete(client: Client, request: Json) -> object:
@@ -83,15 +83,17 @@ def _write(client: Client, request: Json) -> object:
     return client.write(messages(request), replace=request.get("replace", False), request_id=request_id)
 
 
-def _searched(method: Callable[..., Any]) -> Callable[[Given], Any]:
-    def call(given: Given) -> Any:  # noqa: ANN401 - whatever the method returns
-        return method(given.pop("user_id", ""), given.pop("query_text", None) or given.pop("embedding"), **given)
+def _search(method: Callable[..., Any]) -> Callable[[Keywords], Any]:
+    def call(keywords: Keywords) -> Any:  # noqa: ANN401 - whatever the method returns
+        return method(
+            keywords.pop("user_id", ""), keywords.pop("query_text", None) or keywords.pop("embedding"), **keywords
+        )
 
     return call
 
 
-def _listed(method: Callable[..., Any], given: Given) -> Any:  # noqa: ANN401 - whatever the method returns
-    return method(given.pop("user_id", ""), **given)
+def _list(method: Callable[..., Any], keywords: Keywords) -> Any:  # noqa: ANN401 - whatever the method returns
+    return method(keywords.pop("user_id", ""), **keywords)
 
 
 _WRITES: Final[Mapping[str, Callable[[Client, Json], object]]] = {
@@ -100,52 +102,54 @@ _WRITES: Final[Mapping[str, Callable[[Client, Json], object]]] = {
     "DeleteMessages": _delete,
     "EraseUser": lambda client, request: client.erase_user(request["userId"]),
 }
-_READS: Final[Mapping[str, Callable[[Client, Given], object]]] = {
+_READS: Final[Mapping[str, Callable[[Client, Keywords], object]]] = {
     "GetServerInfo": lambda client, _: client.server_info(),
-    "GetIndexStatus": lambda client, given: client.status(**given),
-    "ListMessages": lambda client, given: _listed(client.list_messages, given),
-    "BatchGetMessages": lambda client, given: client.batch_get(**given),
-    "CountMessages": lambda client, given: {"count": str(count)} if (count := client.count_messages(**given)) else {},
-    "LexicalSearch": lambda client, given: _searched(client.lexical_search)(given),
-    "SemanticSearch": lambda client, given: _searched(client.semantic_search)(given),
-    "HybridSearch": lambda client, given: _searched(client.hybrid_search)(given),
-    "GetNeighbors": lambda client, given: client.neighbors(**given),
-    "Recall": lambda client, given: client.recall(**given),
+    "GetIndexStatus": lambda client, keywords: client.status(**keywords),
+    "ListMessages": lambda client, keywords: _list(client.list_messages, keywords),
+    "BatchGetMessages": lambda client, keywords: client.batch_get(**keywords),
+    "CountMessages": lambda client, keywords: (
+        {"count": str(count)} if (count := client.count_messages(**keywords)) else {}
+    ),
+    "LexicalSearch": lambda client, keywords: _search(client.lexical_search)(keywords),
+    "SemanticSearch": lambda client, keywords: _search(client.semantic_search)(keywords),
+    "HybridSearch": lambda client, keywords: _search(client.hybrid_search)(keywords),
+    "GetNeighbors": lambda client, keywords: client.neighbors(**keywords),
+    "Recall": lambda client, keywords: client.recall(**keywords),
 }
-_LISTINGS: Final[Mapping[str, Callable[[Client, Given], Iterable[object]]]] = {
-    "ListMessages": lambda client, given: client.iter_messages(**given),
-    "LexicalSearch": lambda client, given: (hit.message for hit in _searched(client.iter_lexical)(given)),
-    "ListConversations": lambda client, given: client.iter_conversations(**given),
-    "ListUsers": lambda client, given: client.iter_users(**given),
+_LISTINGS: Final[Mapping[str, Callable[[Client, Keywords], Iterable[object]]]] = {
+    "ListMessages": lambda client, keywords: client.iter_messages(**keywords),
+    "LexicalSearch": lambda client, keywords: (hit.message for hit in _search(client.iter_lexical)(keywords)),
+    "ListConversations": lambda client, keywords: client.iter_conversations(**keywords),
+    "ListUsers": lambda client, keywords: client.iter_users(**keywords),
 }
-_STREAMS: Final[Mapping[str, Callable[[Client, Given], Iterable[object]]]] = {
-    "ExportMessages": lambda client, given: client.export_messages(**given),
-    "StreamRecall": lambda client, given: client.stream_recall(**given),
+_STREAMS: Final[Mapping[str, Callable[[Client, Keywords], Iterable[object]]]] = {
+    "ExportMessages": lambda client, keywords: client.export_messages(**keywords),
+    "StreamRecall": lambda client, keywords: client.stream_recall(**keywords),
 }
 
 
 class PythonPlay(Play):
-    """Makes the calls of steps with the client, each as its caller."""
+    """Player that makes the calls with the Python client of each caller."""
 
-    def __init__(self, reached: Json) -> None:
-        """Take how to reach the server, as `golden_server` tells it."""
+    def __init__(self, connection: Json) -> None:
+        """Create a client for each caller of a connection file."""
         super().__init__()
-        target, authorities = reached["target"], reached["authorities"]
+        target, authorities = connection["target"], connection["authorities"]
         self._clients = {
             caller: Client(target, token=bearer or None, tls_ca=authorities)
-            for caller, bearer in reached["bearers"].items()
+            for caller, bearer in connection["bearers"].items()
         }
 
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
-        """Make a step's call."""
+        """Return the replies of the call of a step."""
         return replies_of(self._clients[step["as"]], step, request)
 
 
 def replies_of(client: Client, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
-    """Make a step's call with a client; return its replies as JSON.
+    """Make the call of a step with a client; return its replies as JSON.
 
     Raises:
-        CallRefusedError: it is refused.
+        CallRefusedError: the call failed.
     """
     try:
         return [_as_json(reply) for reply in replies(client, step, request)]

@@ -1,7 +1,7 @@
-"""The scenario that all clients play (`scripts/golden`), as far as one caller can play it at any server.
+"""The golden scenario (`scripts/golden`), adapted to a running server and one caller.
 
-Its users get names of their own, and its vectors the server's dimension. Left out is what needs several callers, a
-server without others, or one without an embedder where this one has one.
+Users get random ids, and embeddings are padded to the dimension of the server. Skips steps that require several
+callers, an otherwise empty server, or a server without an embedder.
 """
 
 from __future__ import annotations
@@ -15,81 +15,81 @@ from typing import Any, Final
 import httpx
 
 from nomemory.client import Client
-from proofs.conformance.callers import Reached, is_http
+from proofs.conformance.callers import ServerConnection, is_http
 from proofs.conformance.client_runners import SCENARIO
-from proofs.conformance.expectation import faults
+from proofs.conformance.expectation import outcome_differences
 from proofs.conformance.http_player import replies as replies_over_http
 from proofs.conformance.play import Play
 from proofs.conformance.python_player import replies_of
 from proofs.conformance.world import Check, LeftOutError, World
 
 _SERVICE: Final = "service"
-_OF_CALLERS: Final = ("OTHER_USER", "SCOPE_MISSING", "CREDENTIALS_MISSING", "CREDENTIALS_INVALID", "USER_NOT_BOUND")
-_OF_THE_WHOLE_SERVER: Final = ("GetServerInfo", "ListUsers", "GetIndexStatus")
-_BY_MEANING: Final = ("SemanticSearch", "HybridSearch", "Recall", "StreamRecall")
+_CALLER_ERRORS: Final = ("OTHER_USER", "SCOPE_MISSING", "CREDENTIALS_MISSING", "CREDENTIALS_INVALID", "USER_NOT_BOUND")
+_SERVER_WIDE_CALLS: Final = ("GetServerInfo", "ListUsers", "GetIndexStatus")
+_SEMANTIC_CALLS: Final = ("SemanticSearch", "HybridSearch", "Recall", "StreamRecall")
 _DIMENSION: Final = 4
-"""Of the scenario's vectors."""
+"""Dimension of the embeddings in the scenario."""
 
 Json = Mapping[str, Any]
 
 
-class _AnyPlay(Play):
-    """Plays with the Python client or over HTTP, a step at each address by turns."""
+class _RoundRobinPlayer(Play):
+    """A player that rotates over all addresses, with the Python client or over HTTP."""
 
-    def __init__(self, reached: Reached) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         super().__init__()
-        self._turns = cycle([_caller(reached, target) for target in reached.targets])
+        self._turns = cycle([_caller(connection, target) for target in connection.targets])
 
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         return next(self._turns)(step, request)
 
 
-def _caller(reached: Reached, target: str) -> Callable[[Json, Any], list[object]]:
+def _caller(connection: ServerConnection, target: str) -> Callable[[Json, Any], list[object]]:
     if is_http(target):
-        trusted = ssl.create_default_context(cafile=reached.authority)
-        http = httpx.Client(base_url=target, verify=trusted, headers=dict(reached.metadata), timeout=60)
+        trusted = ssl.create_default_context(cafile=connection.authority)
+        http = httpx.Client(base_url=target, verify=trusted, headers=dict(connection.metadata), timeout=60)
         return lambda step, request: list(replies_over_http(http, step, request))
-    client = Client(target, token=reached.token or None, tls_ca=reached.authority)
+    client = Client(target, token=connection.token or None, tls_ca=connection.authority)
     return lambda step, request: replies_of(client, step, request)
 
 
 class Scenario:
-    """The steps at one server, in their order: later ones need what earlier ones have written."""
+    """The steps of the scenario in order; later steps depend on earlier ones."""
 
     def __init__(self) -> None:
-        self._play: _AnyPlay | None = None
+        self._play: _RoundRobinPlayer | None = None
         self._names: dict[str, str] = {}
 
     def checks(self) -> Iterator[Check]:
         """Yield a check for each step."""
         for step in json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]:
-            yield Check(f"scenario: {step['name']}", lambda world, step=step: self._tried(world, step))  # type: ignore[misc]
+            yield Check(f"scenario: {step['name']}", lambda world, step=step: self._check_step(world, step))  # type: ignore[misc]
 
-    def _tried(self, world: World, step: Json) -> Iterator[str]:
-        if why := _why_not(world, step):
-            raise LeftOutError(why)
-        self._play = self._play or _AnyPlay(world.reached)
-        adapted = self._adapted(world, step)
-        yield from faults(adapted, self._play.outcome(adapted))
+    def _check_step(self, world: World, step: Json) -> Iterator[str]:
+        if reason := _skip_reason(world, step):
+            raise LeftOutError(reason)
+        self._play = self._play or _RoundRobinPlayer(world.connection)
+        adapted = self._adapt(world, step)
+        yield from outcome_differences(adapted, self._play.outcome(adapted))
 
-    def _adapted(self, world: World, step: Json) -> Json:
-        """Let the service take the step for whoever would, for users of this run, with vectors of the server's size."""
-        adapted: dict[str, Any] = {key: self._renamed(world, value) for key, value in step.items()}
+    def _adapt(self, world: World, step: Json) -> Json:
+        """Adapt a step to the service caller, to the users of this run, and to the dimension of the server."""
+        adapted: dict[str, Any] = {key: self._rename(world, value) for key, value in step.items()}
         if step["as"] not in (_SERVICE, "reader"):
             adapted["for"] = step["as"]
         if "for" in adapted:
             adapted["for"] = self._name(world, adapted["for"])
         return adapted
 
-    def _renamed(self, world: World, value: Any) -> Any:  # noqa: ANN401 - JSON
+    def _rename(self, world: World, value: Any) -> Any:  # noqa: ANN401 - JSON
         if isinstance(value, list):
             is_vector = len(value) == _DIMENSION and all(isinstance(item, int | float) for item in value)
             padding = [0] * (world.info.embedding_dimension - _DIMENSION) if is_vector else []
-            return [*(self._renamed(world, item) for item in value), *padding]
+            return [*(self._rename(world, item) for item in value), *padding]
         if not isinstance(value, dict):
             return value
         return {
-            key: self._name(world, item) if key == "userId" and item else self._renamed(world, item)
+            key: self._name(world, item) if key == "userId" and item else self._rename(world, item)
             for key, item in value.items()
         }
 
@@ -99,13 +99,13 @@ class Scenario:
         return self._names[name]
 
 
-def _why_not(world: World, step: Json) -> str:
-    """Return why a step cannot be taken; empty: it can."""
+def _skip_reason(world: World, step: Json) -> str:
+    """Return the reason why a step is skipped; empty if it is not."""
     reason = step.get("refused", {}).get("reason", "").removeprefix("ERROR_REASON_")
-    if step["call"] in _OF_THE_WHOLE_SERVER:
-        return "it tells of the whole server"
-    if reason in _OF_CALLERS:
-        return "it needs several callers"
-    if step["call"] in _BY_MEANING and world.info.embedding_model and reason != "SKILL_NOT_FOUND":
-        return "it is for a server without an embedder"
+    if step["call"] in _SERVER_WIDE_CALLS:
+        return "its reply depends on other users of the server"
+    if reason in _CALLER_ERRORS:
+        return "it requires several callers"
+    if step["call"] in _SEMANTIC_CALLS and world.info.embedding_model and reason != "SKILL_NOT_FOUND":
+        return "it requires a server without an embedder"
     return ""

@@ -1,4 +1,4 @@
-"""Where the checks happen: stubs for the server, and users of this run who are erased at its end."""
+"""Context of the conformance checks: the server, and the users that the run creates and erases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nomemory.v1 import server_service_pb2
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
-from proofs.conformance.callers import Reached
+from proofs.conformance.callers import ServerConnection
 from proofs.conformance.dataset import Dataset, Message
 
 
@@ -25,10 +25,16 @@ class World:
     """One run against one server.
 
     Attributes:
-        users: all that were made; whoever needs another one asks `new_user`.
+        connection: addresses and credentials of the server.
+        channel: channel to the server.
+        random: source of random choices.
+        users: ids of the users that `new_user` created.
+        query: stub of QueryService.
+        ingest: stub of IngestService.
+        info: reply of GetServerInfo.
     """
 
-    reached: Reached
+    connection: ServerConnection
     channel: grpc.Channel
     random: random.Random
     users: list[str] = field(default_factory=list)
@@ -41,15 +47,15 @@ class World:
         self.info = ServerServiceStub(self.channel).GetServerInfo(server_service_pb2.GetServerInfoRequest())
 
     def new_user(self, name: str) -> str:
-        """Make up a user whom nobody else has."""
+        """Return a random user id, which is erased at the end of the run."""
         user_id = f"conformance-{secrets.token_hex(6)}-{name}"
         self.users.append(user_id)
         return user_id
 
     def dataset(self, name: str, count: int) -> tuple[Dataset, str]:
-        """Have a new user say so much; return it, and the write token."""
+        """Write a dataset of `count` messages for a new user; return it and the write token."""
         dataset = Dataset(self.new_user(name), self.random, self.info.embedding_dimension)
-        return dataset, self.write(dataset.say(range(count))).write_token
+        return dataset, self.write(dataset.create(range(count))).write_token
 
     def write(
         self, messages: Iterable[Message], *, replace: bool = False, request_id: str = ""
@@ -59,22 +65,24 @@ class World:
             i.WriteMessagesRequest(messages=messages, replace=replace, request_id=request_id)
         )
 
-    def delete(self, user_id: str, **which: object) -> i.DeleteMessagesResponse:
-        """Delete messages by ids or by a filter."""
-        return self.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user_id, **which))  # type: ignore[arg-type]
+    def delete(self, user_id: str, **selector: object) -> i.DeleteMessagesResponse:
+        """Delete messages by ids or by filter."""
+        return self.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user_id, **selector))  # type: ignore[arg-type]
 
-    def listed(self, user_id: str, page_size: int = 50, **how: object) -> Iterator[Message]:
-        """List, page by page."""
+    def list_all(self, user_id: str, page_size: int = 50, **options: object) -> Iterator[Message]:
+        """Yield the messages of all pages."""
         cursor = ""
         while True:
-            request = q.ListMessagesRequest(user_id=user_id, page_size=page_size, cursor=cursor, **how)  # type: ignore[arg-type]
+            request = q.ListMessagesRequest(user_id=user_id, page_size=page_size, cursor=cursor, **options)  # type: ignore[arg-type]
             page = self.query.ListMessages(request)
             yield from page.items
             if not (cursor := page.next_cursor):
                 return
 
-    def found(self, user_id: str, text: str, page_size: int = 50, **how: object) -> Iterator[tuple[Message, float]]:
-        """Search by words, page by page, with the scores."""
+    def lexical_search(
+        self, user_id: str, text: str, page_size: int = 50, **options: object
+    ) -> Iterator[tuple[Message, float]]:
+        """Yield the messages and scores of all pages of a lexical search."""
         cursor = ""
         while True:
             request = q.LexicalSearchRequest(
@@ -82,7 +90,7 @@ class World:
                 query_text=text,
                 page_size=page_size,
                 cursor=cursor,
-                **how,  # type: ignore[arg-type]
+                **options,  # type: ignore[arg-type]
             )
             page = self.query.LexicalSearch(request)
             scores = {score.message_id: score.score for score in page.scores}
@@ -90,27 +98,27 @@ class World:
             if not (cursor := page.next_cursor):
                 return
 
-    def near(self, user_id: str, values: Iterable[float], **how: object) -> list[tuple[Message, float]]:
-        """Search by meaning: everything that the user has, with its score."""
+    def semantic_search(self, user_id: str, values: Iterable[float], **options: object) -> list[tuple[Message, float]]:
+        """Return the messages and scores of a semantic search with the maximum top_k."""
         request = q.SemanticSearchRequest(
             user_id=user_id,
             query_embedding=q.Embedding(values=values),
             top_k=self.info.limits.max_top_k,
-            **how,  # type: ignore[arg-type]
+            **options,  # type: ignore[arg-type]
         )
         return [(item.message, item.score) for item in self.query.SemanticSearch(request).items]
 
-    def exported(self, user_id: str, **how: object) -> list[Message]:
-        """Export."""
-        stream = self.query.ExportMessages(q.ExportMessagesRequest(user_id=user_id, **how))  # type: ignore[arg-type]
+    def export(self, user_id: str, **options: object) -> list[Message]:
+        """Return all exported messages."""
+        stream = self.query.ExportMessages(q.ExportMessagesRequest(user_id=user_id, **options))  # type: ignore[arg-type]
         return [message for batch in stream for message in batch.messages]
 
-    def counted(self, user_id: str, **how: object) -> int:
-        """Count."""
-        return self.query.CountMessages(q.CountMessagesRequest(user_id=user_id, **how)).count  # type: ignore[arg-type]
+    def count(self, user_id: str, **options: object) -> int:
+        """Return the message count."""
+        return self.query.CountMessages(q.CountMessagesRequest(user_id=user_id, **options)).count  # type: ignore[arg-type]
 
     def erase(self) -> None:
-        """Erase all users of this run; try for a while, should the server be away."""
+        """Erase all users of this run, with retries."""
         for user_id in self.users:
             self._erase(user_id)
 
@@ -127,37 +135,42 @@ class World:
 
 
 class LeftOutError(Exception):
-    """A check cannot be made against this server. The text says why."""
+    """Raised if a check is not possible on this server; the text states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A promise in words, and what yields a line for each thing that does not hold."""
+    """A check of a guarantee.
+
+    Attributes:
+        name: the guarantee.
+        run: yields a line for each violation.
+    """
 
     name: str
-    tried: Callable[[World], Iterator[str]]
+    run: Callable[[World], Iterator[str]]
 
     def faults(self, world: World) -> list[str]:
-        """Try it; return what does not hold.
+        """Run the check; return its violations.
 
         Raises:
-            LeftOutError: see there.
+            LeftOutError: the check is not possible on this server.
         """
-        found: list[str] = []
+        violations: list[str] = []
         try:
-            found += self.tried(world)
+            violations += self.run(world)
         except grpc.RpcError as error:
-            found.append(f"a call failed: {error.code().name}: {error.details()}")
-        return found
+            violations.append(f"a call failed: {error.code().name}: {error.details()}")
+        return violations
 
 
-def refused(call: Callable[[], object], *codes: grpc.StatusCode) -> Iterator[str]:
-    """Say so if a call is not refused with one of these codes."""
-    wanted = " or ".join(code.name for code in codes)
+def expect_error(call: Callable[[], object], *codes: grpc.StatusCode) -> Iterator[str]:
+    """Yield a line if a call does not fail with one of the codes."""
+    expected = " or ".join(code.name for code in codes)
     try:
         call()
     except grpc.RpcError as error:
         if error.code() not in codes:
-            yield f"refused with {error.code().name} in place of {wanted}: {error.details()}"
+            yield f"expected {expected}, got {error.code().name}: {error.details()}"
     else:
-        yield f"not refused; {wanted} is due"
+        yield f"expected {expected}, got no error"
