@@ -56,17 +56,17 @@ def explained(command: Sequence[str], checkout: Path) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_says_what_it_is_for_and_does_nothing(command: str, checkout: Path) -> None:
+def test_help_of_a_command_has_no_side_effects(command: str, checkout: Path) -> None:
     said = explained([str(checkout / command)], checkout)
     assert said.startswith("usage: ")
     assert len(said.splitlines()) > 2
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_says_what_it_is_for_and_does_nothing(program: str, checkout: Path) -> None:
+def test_help_of_a_program_has_no_side_effects(program: str, checkout: Path) -> None:
     assert explained([sys.executable, program], checkout).lower().startswith("usage: ")
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_the_options_of_a_command_are_told(module: str, checkout: Path) -> None:
+def test_module_prints_its_options(module: str, checkout: Path) -> None:
     assert explained([sys.executable, "-m", module], checkout).lower().startswith("usage: ")

@@ -71,7 +71,7 @@ def test_a_backup_takes_the_place_of_a_log_only_when_told_to(
 
 
 @pytest.mark.parametrize("name", ["log.db", "backup.json"])
-def test_a_damaged_backup_is_not_put_back(run: Run, backup: Path, name: str) -> None:
+def test_damaged_backup_is_not_restored(run: Run, backup: Path, name: str) -> None:
     content = bytearray((backup / name).read_bytes())
     content[len(content) // 2] ^= 0x40
     (backup / name).write_bytes(content)

@@ -62,7 +62,7 @@ def test_a_server_without_an_embedder_has_no_index_of_meaning(run: Run, vector_s
     assert "Vector index" not in checks
 
 
-def test_all_is_well_beside_a_server_that_only_recalls(
+def test_doctor_passes_for_a_recall_only_server(
     run: Run, start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, vector_server: Server
 ) -> None:
     with start(own_settings.with_changes(recall_upstream=vector_server.target)) as server:
@@ -165,7 +165,7 @@ def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:
     assert "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR" in told.advice
 
 
-def test_what_the_doctor_shows(
+def test_doctor_output_matches_the_golden_file(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "72")

@@ -89,7 +89,7 @@ def test_a_bad_setting_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
     assert "max_page_size: Input should be a valid integer" in result.stderr
 
 
-def test_a_reader_that_goes_away_is_no_error(script: Scripted) -> None:
+def test_closed_output_pipe_is_not_an_error(script: Scripted) -> None:
     page = query_service_pb2.ListMessagesResponse(next_cursor="c")
     for _ in range(500):
         page.items.add(user_id="ann", message_id="m", content="x" * 100, role=1).ts.seconds = 1

@@ -170,7 +170,7 @@ def test_however_deep_a_value_is_nested_it_is_stored_or_a_reject(
     assert summary["sent"] + summary["rejected"] == 1
 
 
-def test_what_the_server_refuses_is_found_by_its_line_over_many_streams(
+def test_rejected_messages_keep_their_line_numbers_over_several_streams(
     import_: Import, server: Server, user: str
 ) -> None:
     lines = [line(number, user) for number in range(2_500)]
@@ -213,7 +213,7 @@ def test_standard_input_is_a_file_like_others(import_: Import, server: Server, u
     assert rejects("stdin.rejects.jsonl")[0]["line"] == 2
 
 
-def test_what_list_writes_can_be_imported_again(import_: Import, run: Run, server: Server, user: str) -> None:
+def test_list_output_can_be_imported(import_: Import, run: Run, server: Server, user: str) -> None:
     import_(copied("openai.json"), "--user", user, "--start", "2024-05-01")
     written = run("list", "--user", user, "--json", "--limit", "0", "--target", server.target).stdout
     assert counts(import_("-", "--json", stdin=written)) == {"unchanged": 6}
@@ -338,7 +338,9 @@ def test_rejects_never_take_the_place_of_a_source(import_: Import, user: str) ->
 
 
 @pytest.mark.parametrize("form", ["txt", "jsonl"])
-def test_what_an_import_shows(form: str, run: Run, script: Scripted, golden: Callable[[str, str], None]) -> None:
+def test_import_output_matches_the_golden_file(
+    form: str, run: Run, script: Scripted, golden: Callable[[str, str], None]
+) -> None:
     reply = ingest_service_pb2.ImportMessagesResponse(created=1, unchanged=1, replaced=1, rejected=1, write_token="t_1")  # noqa: S106 - not a secret
     reply.rejections.add(index=3, reason="ERROR_REASON_INVALID_FIELD", violations=["messages[3].name: is too long"])
     script.will("ImportMessages", reply)

@@ -18,7 +18,7 @@ def _run(*arguments: str, url: str) -> Result:
     "arguments",
     [("backup", "--out", "{data}/copy"), ("restore", "{data}"), ("doctor", "--repair"), ("doctor", "--delete-damaged")],
 )
-def test_what_works_on_a_file_says_that_there_is_none(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_file_command_rejects_a_postgresql_log(arguments: tuple[str, ...], tmp_path: Path) -> None:
     given = [argument.format(data=tmp_path) for argument in arguments]
     done = _run(*given, "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
     assert done.exit_code == 1

@@ -55,7 +55,7 @@ ANSWER = pb.RecallResponse(
 
 
 @pytest.mark.parametrize("explain", [False, True])
-def test_what_people_see(explain: bool, golden: Golden) -> None:  # noqa: FBT001 - pytest gives it by name
+def test_text_output_matches_the_golden_file(explain: bool, golden: Golden) -> None:  # noqa: FBT001 - pytest gives it by name
     shown, beside = io.StringIO(), io.StringIO()
     human = TextOutput(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
     if explain:
@@ -65,7 +65,7 @@ def test_what_people_see(explain: bool, golden: Golden) -> None:  # noqa: FBT001
     assert "\x1b" not in shown.getvalue()
 
 
-def test_what_programs_see(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_the_documented_structure(capsys: pytest.CaptureFixture[str]) -> None:
     traced = pb.RecallResponse(trace=[STEP])
     traced.MergeFrom(ANSWER)
     JsonLines().step(STEP)

@@ -230,7 +230,9 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("form", ["txt", "jsonl"])
-def test_what_a_command_shows(name: str, form: str, run: Run, script: Scripted, golden: Golden) -> None:
+def test_command_output_matches_the_golden_file(
+    name: str, form: str, run: Run, script: Scripted, golden: Golden
+) -> None:
     arguments, rpc, reply = COMMANDS[name]
     script.will(rpc, reply)
     result = run(*arguments, "--target", script.target, *(["--json"] if form == "jsonl" else []))
@@ -239,7 +241,7 @@ def test_what_a_command_shows(name: str, form: str, run: Run, script: Scripted, 
 
 
 @pytest.mark.parametrize("name", ["search", "neighbors"])
-def test_what_a_terminal_shows_in_colour(name: str, run: Run, script: Scripted, golden: Golden) -> None:
+def test_terminal_output_is_colored(name: str, run: Run, script: Scripted, golden: Golden) -> None:
     arguments, rpc, reply = COMMANDS[name]
     script.will(rpc, reply)
     result = run(*arguments, "--target", script.target, colour=True)

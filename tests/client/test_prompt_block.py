@@ -74,7 +74,7 @@ def test_what_is_superseded_contradictory_or_passed_on_is_marked_and_explained()
     assert "cut: " not in block
 
 
-def test_what_was_taken_back_is_marked_with_what_took_it_back_alone() -> None:
+def test_retracted_message_names_only_its_retraction() -> None:
     wrong = replace(message("m1", "a"), retracted_by="m2")
     block = Block([wrong, message("m2", "b", 1)], Annotations({"m1": "m3"})).text()
     first, second = shown(block)
@@ -115,7 +115,7 @@ def test_what_does_not_fit_even_so_is_left_out_and_counted_the_likeliest_last() 
 FILLER = "The weather was mild and the talk went on about other things. "
 
 
-def test_of_a_long_message_the_passages_are_shown_that_were_quoted() -> None:
+def test_long_message_is_cut_to_quoted_passages() -> None:
     content = f"{FILLER * 200}My locker at the pool is number 27. {FILLER * 200}"
     said = Annotations(quotes={"m1": ("number 27",)})
     (only,) = shown(Block([message("m1", content)], said).text())
@@ -131,9 +131,7 @@ def test_of_a_long_message_the_passages_are_shown_that_were_quoted() -> None:
         ("我的车停在哪里？", "车停在地下二层。", "今天大家聊得很开心，天气也不错。"),
     ],
 )
-def test_of_a_long_message_the_passages_are_shown_that_the_questions_words_are_in(
-    question: str, told: str, around: str
-) -> None:
+def test_long_message_is_cut_to_passages_with_words_of_the_question(question: str, told: str, around: str) -> None:
     found = [message("m1", f"{around * 60}{told}{around * 60}"), *(message(f"n{n}", around * 90) for n in range(9))]
     (of_it,) = (item for item in shown(Block(found, question=question).text()) if item[0] == "m1")
     assert told in str(of_it[3])

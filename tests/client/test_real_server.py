@@ -25,7 +25,7 @@ def said(user: str, number: int) -> NewMessage:
     }
 
 
-def test_what_is_written_is_read(vector_server: Server, user: str) -> None:
+def test_written_message_is_read(vector_server: Server, user: str) -> None:
     with Client(vector_server.target) as client:
         written = client.write([said(user, number) for number in range(7)])
         assert [message.message_id for message in client.iter_messages(user, page_size=3)] == [
@@ -41,7 +41,7 @@ def test_what_is_written_is_read(vector_server: Server, user: str) -> None:
         assert client.status(user).log.messages == 6
 
 
-def test_what_there_is_can_be_counted_listed_and_exported(vector_server: Server, user: str) -> None:
+def test_stored_messages_can_be_counted_listed_and_exported(vector_server: Server, user: str) -> None:
     with Client(vector_server.target) as client:
         client.write([{**said(user, number), "conversation_id": f"c{number % 2}"} for number in range(7)])
         assert client.count_messages(user) == 7

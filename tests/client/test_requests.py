@@ -86,7 +86,7 @@ def test_what_is_added_has_the_form_of_chat_apis() -> None:
         ({"role": "user", "content": "hi", "user_id": "bob"}, "user_id"),
     ],
 )
-def test_what_cannot_be_added_is_named(message: dict[str, Any], why: str) -> None:
+def test_messages_that_cannot_be_added_are_reported(message: dict[str, Any], why: str) -> None:
     with pytest.raises((TypeError, ValueError), match=why):
         requests.add("ann", [message])
 

@@ -110,7 +110,7 @@ REFUSED = {"refused": {"code": "NOT_FOUND", "reason": "R", "message": "no", "vio
         ({"refused": {"code": "NOT_FOUND", "reason": "R", "violations": ["b", "a"]}}, REFUSED),
     ],
 )
-def test_what_is_expected_has_no_faults(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
+def test_expected_outcome_has_no_differences(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
     assert not list(outcome_differences(expected, outcome))
 
 
@@ -130,7 +130,7 @@ def test_what_is_expected_has_no_faults(expected: dict[str, Any], outcome: dict[
         ({"refused": {"code": "NOT_FOUND", "reason": "R", "violations": ["a"]}}, REFUSED),
     ],
 )
-def test_what_differs_is_a_fault(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
+def test_difference_from_the_expectation_is_reported(expected: dict[str, Any], outcome: dict[str, Any]) -> None:
     assert list(outcome_differences(expected, outcome))
 
 

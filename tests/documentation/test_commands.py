@@ -83,7 +83,7 @@ def test_every_command_is_one(page: str) -> None:
 @pytest.mark.parametrize(
     "line", ["nomemory lst", "nomemory list --no-such", "NOMEMORY_NO_SUCH=1 curl", "scripts/no_such", "no-such"]
 )
-def test_what_does_not_exist_is_seen(line: str) -> None:
+def test_invalid_command_is_detected(line: str) -> None:
     (command,) = Block("page.md", "sh", line).commands()
     with pytest.raises((AssertionError, KeyError, OSError, click.UsageError)):
         check(command)

@@ -80,7 +80,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(bench_recall, arguments)
 
 
-def test_every_set_is_measured_with_every_method_that_the_server_offers(data: Path, tmp_path: Path) -> None:
+def test_every_set_is_measured_with_every_supported_method(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     arguments = ("--data", data, "--json", out, "--charts", tmp_path)
     done = run_script(*arguments, NOMEMORY_EMBEDDER="none", NOMEMORY_API_KEYS="elsewhere")

@@ -39,7 +39,7 @@ def test_the_sample_is_a_set_that_is_named_after_its_folder() -> None:
     assert sum(item.is_answerable for item in sample.questions) == 46
 
 
-def test_what_makes_a_question_unanswerable(tmp_path: Path) -> None:
+def test_unanswerable_questions_are_recognized(tmp_path: Path) -> None:
     path = lines(
         tmp_path / "q.jsonl",
         ASKED,
@@ -95,7 +95,7 @@ def test_a_user_of_two_sets_becomes_two_users(tmp_path: Path) -> None:
         ([SAID], [], "x.questions.jsonl", "no questions"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(
+def test_errors_name_the_line(
     tmp_path: Path, said: list[object], asked: list[object], place: str, complaint: str
 ) -> None:
     a_set(tmp_path, "x", said, asked)

@@ -43,7 +43,7 @@ def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script
     assert not request.filter.time_range.HasField("since")
 
 
-def test_a_question_with_too_many_words_is_shortened_until_it_is_taken(script: Scripted) -> None:
+def test_too_complex_question_is_shortened_until_it_is_accepted(script: Scripted) -> None:
     too_complex = field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", "has more than 128 terms"))
     script.will("LexicalSearch", too_complex, too_complex, pb.LexicalSearchResponse())
     question = Question("q", "ann", "词" * 3000, "food", frozenset(), None)
@@ -52,7 +52,7 @@ def test_a_question_with_too_many_words_is_shortened_until_it_is_taken(script: S
     assert lengths == [2000, 1800, 1620]
 
 
-def test_a_method_that_is_not_offered_is_told_from_one_that_fails(script: Scripted) -> None:
+def test_unsupported_method_is_distinguished_from_a_failed_call(script: Scripted) -> None:
     disabled = Fault(Reason.ERROR_REASON_EMBEDDER_DISABLED, "there is no embedder")
     for answer in (disabled, grpc.StatusCode.UNIMPLEMENTED):
         script.will("SemanticSearch", answer)

@@ -40,7 +40,7 @@ def test_a_model_recalls_the_set_right_with_recorded_answers(tmp_path: Path) -> 
     assert 1_000 < figures["prompt_tokens_p50"] <= figures["prompt_tokens_p95"] < 4_000
 
 
-def test_what_has_no_answer_waits_and_an_answer_leads_on(tmp_path: Path) -> None:
+def test_unanswered_prompts_are_reported_until_they_have_answers(tmp_path: Path) -> None:
     first = run(tmp_path, "--users", "wenqi", "--json", str(tmp_path / "figures.json"))
     asked = hashes(tmp_path)
     assert first.exit_code == 3, first.stderr

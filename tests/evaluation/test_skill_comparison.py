@@ -67,7 +67,7 @@ ANSWERS = {
 }
 
 
-def test_what_people_see() -> None:
+def test_text_output_matches_the_golden_file() -> None:
     console = Console(file=io.StringIO(), width=88, markup=False)
     for part in report(ANSWERS):
         console.print(part)
@@ -126,7 +126,7 @@ def test_a_running_server_is_asked_about_the_questions_users(server: Server, use
     assert "no-such" in unknown.stderr
 
 
-def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+def test_file_errors_name_the_line(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"question_id": "q1", "user_id": "lin", "question": "?", "category": "c", "evidence": ["x"]}\n')
     result = run("--skill", DEFAULT, "--questions", path, "--messages", SAMPLE / "messages.jsonl")

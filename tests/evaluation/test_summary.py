@@ -65,7 +65,7 @@ def test_verdicts_are_held_against_the_other_side_of_the_whole_set() -> None:
     assert adversarial["refused"] == 0.5
 
 
-def test_what_cannot_be_known_is_left_out() -> None:
+def test_undefined_metrics_are_omitted() -> None:
     plain = summarise([answer("easy", {"a"}, MethodResult(("a",)), cpu_ms=None)])["all"]
     assert set(plain) == RANKING | COUNTS - {"cpu_p50_ms"} | {"ci"}
     one_sided = summarise([answer("easy", {"a"}, MethodResult(("a",), 0.5, verdict="SUPPORTED"))])["all"]
@@ -96,7 +96,7 @@ def test_the_curve_of_refusals_goes_from_all_answered_to_few() -> None:
     assert [answered for answered, _ in curve] == sorted((answered for answered, _ in curve), reverse=True)
 
 
-def test_what_waits_for_a_model_counts_for_nothing_else() -> None:
+def test_unanswered_prompts_count_only_as_waiting() -> None:
     asked = MethodResult(("a",), verdict="SUPPORTED", prompts=("中文", "x" * 300))
     answers = [answer("easy", {"a"}, asked), answer("hard", {"a"}, MethodResult((), prompts=("x",), is_waiting=True))]
     everything = summarise(answers)["all"]

@@ -49,7 +49,7 @@ def test_an_item_is_where_its_namespace_says(client: Client, ann: str) -> None:
     assert store.get(ROOT, "b0") is None  # another user's
 
 
-def test_what_was_put_is_found(noting: Noting, user: str) -> None:
+def test_stored_entry_is_found(noting: Noting, user: str) -> None:
     store = MemoryStore(noting, user)
     store.put(ROOT, "m1", {"content": "I moved to Basel."})
     assert [item.key for item in store.search(ROOT, query="Where did I move to?")] == ["m1"]
@@ -91,7 +91,7 @@ def test_what_takes_a_messages_place_keeps_what_a_value_does_not_show(client: Cl
     assert changed == said
 
 
-def test_what_is_not_a_message_is_refused(client: Client, ann: str) -> None:
+def test_record_that_is_not_a_message_is_rejected(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann)
     for value in ({"food": "pizza"}, {"content": {"food": "pizza"}}, {"content": "x", "food": "pizza"}):
         with pytest.raises(UnsupportedOperationError, match="unsupported value"):

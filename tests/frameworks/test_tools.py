@@ -50,7 +50,7 @@ def test_they_are_what_openai_takes_and_name_no_user(client: Client) -> None:
     )
 
 
-def test_who_may_not_write_is_not_offered_it(client: Client, user: str) -> None:
+def test_caller_without_ingest_scope_is_not_offered_remember(client: Client, user: str) -> None:
     tools = MemoryTools(client, user)
     assert [function["name"] for function in tools.functions] == READS
     assert "unknown tool" in tools.call("remember", {"content": "I moved."})
@@ -115,7 +115,7 @@ def test_remembering_stores_what_was_said(client: Client, user: str) -> None:
         ("messages_list", {}),
     ],
 )
-def test_what_was_remembered_is_found(noting: Noting, user: str, name: str, asked: dict[str, object]) -> None:
+def test_remembered_message_is_found(noting: Noting, user: str, name: str, asked: dict[str, object]) -> None:
     tools = MemoryTools(noting, user, may_write=True)
     tools.run("remember", {"content": "I moved to Basel."})
     assert "I moved to Basel." in tools.run(name, asked)
@@ -136,7 +136,7 @@ def test_a_search_that_would_wait_in_vain_finds_what_there_is() -> None:
     assert [getattr(item, "at_least", None) for item in script.asked] == [None, "w_1", "", ""]
 
 
-def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it_has(client: Client, ann: str) -> None:
+def test_unknown_tool_argument_error_lists_valid_arguments(client: Client, ann: str) -> None:
     refused = MemoryTools(client, ann).call("search", {"query_text": "tea", "limit": 3, "x" * 99: 1})
     unknown = f'unknown argument "limit", "{"x" * 40}"'
     assert refused == f"not called: {unknown}; supported: query_text, filter, top_k"
@@ -174,7 +174,7 @@ def test_no_argument_names_another_user(client: Client, ann: str, name: str) -> 
         ("no_such_tool", "{}", "unknown tool"),
     ],
 )
-def test_what_is_refused_is_told_to_the_model(client: Client, user: str, name: str, arguments: Any, why: str) -> None:  # noqa: ANN401 - whatever a model says
+def test_rejection_reason_is_sent_to_the_model(client: Client, user: str, name: str, arguments: Any, why: str) -> None:  # noqa: ANN401 - whatever a model says
     tools = MemoryTools(client, user)
     assert why in tools.call(name, arguments)
     with pytest.raises(ToolCallError):

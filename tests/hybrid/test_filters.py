@@ -51,9 +51,7 @@ def admits(narrowed: m.Filter, message: m.ChatMessage) -> bool:
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_what_a_filter_admits_and_matches_is_found_and_nothing_else(
-    vector_server: Server, user: str, name: str
-) -> None:
+def test_search_returns_exactly_the_matches_that_pass_the_filter(vector_server: Server, user: str, name: str) -> None:
     rng = random.Random(name)  # noqa: S311 - any texts will do
     messages = [
         said(
@@ -99,7 +97,7 @@ def everything(server: Server, user: str, narrowed: m.Filter, token: str = "") -
     return answers
 
 
-def test_what_is_said_later_changes_nothing_about_earlier_answers(vector_server: Server, user: str) -> None:
+def test_later_messages_do_not_change_answers_for_an_earlier_time(vector_server: Server, user: str) -> None:
     talk = chat(user, 40, name="Ann", conversation_id="c")
     for n, item in enumerate(talk[::3]):
         item.embedding.extend((1.0, n / 10, 0.0, 0.0))
@@ -152,7 +150,7 @@ def test_what_only_stands_beside_a_match_is_never_found(vector_server: Server, u
 
 
 @pytest.mark.parametrize("name", ["Ann", "小明", "A", "  ", "🙂", "Ann (work)", "a.b*c["])
-def test_who_speaks_ranks_but_does_not_match(vector_server: Server, user: str, name: str) -> None:
+def test_sender_affects_ranking_but_does_not_match(vector_server: Server, user: str, name: str) -> None:
     messages = [
         said(user, "hers", "I was at the harbour", 5, name=name),
         said(user, "his", "I was at the harbour", 9 * DAY, name="Bob"),

@@ -76,7 +76,7 @@ def test_a_ranking_is_finite_adds_up_and_has_one_as_its_best(made: tuple[Timelin
 
 
 @given(ranked())
-def test_what_is_shared_is_between_nothing_and_one(made: tuple[Timeline, Ranking, Weights]) -> None:
+def test_feedback_scores_are_between_zero_and_one(made: tuple[Timeline, Ranking, Weights]) -> None:
     line, ranking, _ = made
     followed = select_feedback(line, ranking.scores, {"ann"})
     assert sum(leader.weight for leader in followed) <= 1 + 1e-9
@@ -311,7 +311,7 @@ async def test_kept_timelines_are_the_latest_and_bounded() -> None:
 
 @given(messages)
 @settings(max_examples=30)
-def test_what_was_read_is_not_read_again(some: list[LoggedMessage]) -> None:
+def test_features_of_known_messages_are_reused(some: list[LoggedMessage]) -> None:
     known = build_timeline(some)
     again = build_timeline([*some[1:], logged(99, "new")], known)
     assert len(again) == len(some)

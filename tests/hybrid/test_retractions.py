@@ -61,7 +61,7 @@ def test_it_comes_back_when_what_took_it_back_is_deleted(vector_server: Server, 
     assert after.items[0].message.retracted_by == ""
 
 
-def test_what_was_taken_back_does_not_make_an_answer_likely(vector_server: Server, user: str) -> None:
+def test_retracted_message_does_not_raise_the_sufficiency(vector_server: Server, user: str) -> None:
     likely = ask(vector_server, user, ASKED, write(vector_server, talk(user))).sufficiency
     retracted = talk(user, "wrong")[-1]
     unlikely = ask(vector_server, user, ASKED, write(vector_server, [retracted], replace=True)).sufficiency

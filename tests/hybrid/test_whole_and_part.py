@@ -82,7 +82,7 @@ def test_a_filter_narrows_the_whole_and_the_part_alike(both: Both, narrowed: m.F
         assert bool(of_part.items) == bool(of_whole.items)
 
 
-def test_what_is_said_later_changes_nothing_in_part(both: Both) -> None:
+def test_later_messages_do_not_change_partial_results(both: Both) -> None:
     asked = ["What did Bob buy in Naxos?", "bicycle", "mushrooms 周末"]
     for owner in ("first", "second"):
         write(both.part, log(owner))

@@ -120,7 +120,7 @@ def test_the_format_is_found_out(name: str, expected: str) -> None:
     assert list(again) == items
 
 
-def test_what_is_like_no_format_is_told_what_is_missing() -> None:
+def test_unrecognized_format_error_names_the_missing_fields() -> None:
     chosen, _ = detect(iter([Record(SourceLocation("line", 1), {"text": "hi"}, "")]), ImportDefaults())
     assert chosen.name == "jsonl"
     (refused,) = chosen.parse(Record(SourceLocation("line", 1), {"text": "hi"}, ""))
@@ -307,7 +307,7 @@ def test_any_value_is_taken_or_refused(name: str, value: object, user: str, star
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.datetimes(timezones=st.just(UTC)))
-def test_what_list_writes_is_what_import_reads(content: str, ts: datetime) -> None:
+def test_import_reads_the_output_of_list(content: str, ts: datetime) -> None:
     message = chat_message(user_id="ann", message_id="m", ts=ts, role="assistant", content=content, metadata={"k": "v"})
     line = json.loads(json.dumps(message_record(message)))
     (item,) = FORMATS["jsonl"](ImportDefaults()).parse(Record(SourceLocation("line", 1), line, ""))

@@ -158,7 +158,7 @@ def test_what_somebody_wrote_into_a_chat_does_not_hold_up_the_import(tmp_path: P
     assert second["content"] == "bye"
 
 
-def test_what_is_not_utf_8_is_a_reject_and_nothing_is_altered(tmp_path: Path) -> None:
+def test_invalid_utf_8_is_rejected_and_not_altered(tmp_path: Path) -> None:
     chat = tmp_path / "chat.txt"
     lines = ["24/12/2023, 8:05 pm - Ann: caf\u00e9", "25/12/2023, 8:05 pm - Ann: \u200ea\u00a0b"]
     chat.write_bytes(lines[0].encode("latin-1") + b"\n" + f"{lines[1]}\n26/12/2023, 1:00 am - Ann: a\u00a0b".encode())

@@ -105,7 +105,7 @@ def test_a_bad_first_line_does_not_take_the_others_with_it(path: Path) -> None:
         (b'[{"a": 1}, ' + b"[" * 100_000, "is not JSON: nested too deeply"),
     ],
 )
-def test_what_is_wrong_with_an_item_is_said_once(path: Path, content: bytes, reason: str) -> None:
+def test_item_error_is_reported_once(path: Path, content: bytes, reason: str) -> None:
     first, last = read(path, content)
     assert isinstance(first, Record)
     assert isinstance(last, Rejected)

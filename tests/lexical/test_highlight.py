@@ -105,7 +105,7 @@ def test_a_snippet_is_a_stretch_of_the_content_no_longer_than_asked(content: str
         assert any(found.snippet.start <= span.start and span.end <= found.snippet.end for span in found.spans)
 
 
-def test_of_many_matches_the_first_are_given() -> None:
+def test_only_the_first_spans_are_returned() -> None:
     found = highlight("b " * 500, query("b"), 10, HighlightLimits(chars=20_000, spans=3))
     assert [span.start for span in found.spans] == [0, 2, 4]
     assert found.truncated

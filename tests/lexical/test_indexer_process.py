@@ -126,7 +126,7 @@ def test_reads_and_acknowledgements_go_before_the_indexer(apart: Apart) -> None:
     assert os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(os.PRIO_PROCESS, 0)
 
 
-def test_what_the_indexer_raises_is_raised_here(tmp_path: Path) -> None:
+def test_indexer_error_is_raised_in_the_parent(tmp_path: Path) -> None:
     apart = Apart(tmp_path)
     with TantivyLexicalWriter(tmp_path / DIRECTORY, HEAP_BYTES), pytest.raises(ValueError):  # noqa: PT011 - by its kind
         asyncio.run(apart.process.run())

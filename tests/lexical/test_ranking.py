@@ -44,7 +44,7 @@ def talk(engine: Engine, tmp_path: Path) -> Iterator[Shelf]:
     shelf.close()
 
 
-def test_who_speaks_ranks_and_never_matches(talk: Shelf) -> None:
+def test_sender_affects_ranking_but_never_matches(talk: Shelf) -> None:
     assert talk.find("u", "Caroline") == ["a hike with Caroline"]
     assert talk.find("u", "Caroline zebra yak") == ["a hike with Caroline"]
     assert talk.find("u", "hike") == ["that hike, remember", "a hike with Caroline", "the hike was long"]

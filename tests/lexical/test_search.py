@@ -108,7 +108,7 @@ def test_or_not_is_a_union(shelf: Shelf) -> None:
     assert set(shelf.find("u", "从小 OR NOT 吃")) == {t for t in TEXTS if "从小" in t or "吃" not in t}
 
 
-def test_nobody_sees_anothers_messages(engine: Engine, tmp_path: Path) -> None:
+def test_messages_of_another_user_are_not_visible(engine: Engine, tmp_path: Path) -> None:
     with shelved(engine, tmp_path, ["火锅"], user="u") as shelf:
         shelf.put_texts("U", "火锅 U")
         shelf.put_texts("u ", "火锅 u")

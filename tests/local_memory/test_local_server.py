@@ -33,7 +33,7 @@ async def test_the_tools_are_listed_before_a_server_is_there(at: LocalHome) -> N
             assert not at.servers()
 
 
-async def test_what_was_remembered_is_recalled(at: LocalHome) -> None:
+async def test_remembered_message_is_recalled(at: LocalHome) -> None:
     async with agent(at) as client:
         remembered = await client.call_tool("remember", {"content": PORT})
         assert remembered.structured_content["outcome"] == "created"

@@ -81,7 +81,7 @@ async def test_the_embedder_is_counted_beneath_its_cache() -> None:
     assert scrape.value("nomemory_embedder_call_duration_seconds_count", purpose="query") == 3
 
 
-def test_a_server_that_only_recalls_has_metrics_too(
+def test_recall_only_server_exports_metrics(
     own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]], vector_server: Server
 ) -> None:
     changed = own_settings.with_changes(recall_upstream=vector_server.target, metrics_listen="127.0.0.1:0")

@@ -45,7 +45,7 @@ def test_a_large_head_is_refused(hasty: str) -> None:
     assert is_answered(hasty)
 
 
-def test_a_port_that_is_taken_is_told(guarded: Guarded, hasty: str) -> None:
+def test_port_in_use_is_reported(guarded: Guarded, hasty: str) -> None:
     taken = hasty.removesuffix("/mcp").removeprefix("http://")
     environment = {"NOMEMORY_TARGET": guarded.server.target, "PATH": os.environ["PATH"]}
     with pytest.raises(IndexError), command(environment, "--http", taken):

@@ -24,7 +24,7 @@ def said(result: CallToolResult) -> str:
     return result.content[0].text  # type: ignore[union-attr]  # this server answers in texts
 
 
-async def test_who_may_write_is_offered_remember(guarded: Guarded, connect: Connect) -> None:
+async def test_caller_with_ingest_scope_is_offered_remember(guarded: Guarded, connect: Connect) -> None:
     for credential, offered in ((guarded.service, [*READS, "remember"]), (guarded.reader, READS)):
         async with connect(credential, "ann") as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == offered
@@ -111,9 +111,7 @@ async def test_remembering_is_once_for_an_id_and_searchable(guarded: Guarded, co
     assert listed.structured_content["messages"][0]["said_at"] == "2024-05-01T08:00:00Z"
 
 
-async def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it_has(
-    guarded: Guarded, connect: Connect
-) -> None:
+async def test_unknown_tool_argument_error_lists_valid_arguments(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, "ann") as client:
         refused = await client.call_tool("messages_list", {"limit": 3})
         within = await client.call_tool("search", {"query_text": "tea", "filter": {"user": "bob"}})
@@ -121,7 +119,7 @@ async def test_an_argument_that_a_tool_does_not_have_is_named_with_those_that_it
     assert said(within).startswith('not called: unknown argument "filter.user"; supported: query_text, filter, top_k')
 
 
-async def test_what_is_remembered_is_found_at_once(guarded: Guarded, connect: Connect) -> None:
+async def test_remembered_message_is_searchable_immediately(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "dora") as client:
         for number in range(20):
             said_now = f"Dora put the number {number} on door {number}"

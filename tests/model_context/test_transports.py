@@ -71,7 +71,7 @@ def bearing(credential: str, user: str | None = None, **more: str) -> dict[str, 
     return {"authorization": f"Bearer {credential}", **({"x-user-id": user} if user else {}), **more}
 
 
-def test_nobody_is_let_in_without_credentials(guarded: Guarded, url: str) -> None:
+def test_call_without_credentials_is_rejected(guarded: Guarded, url: str) -> None:
     without, wrong = post(url, {}), post(url, bearing("nm_not_a_key", "ann"))
     assert (without.status_code, wrong.status_code) == (401, 401)
     assert without.headers["www-authenticate"] == "Bearer"

@@ -27,7 +27,7 @@ with temporary_server({"NOMEMORY_EMBEDDER": "local"}) as server:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_server_and_its_children_end_with_the_script(number: signal.Signals, tmp_path: Path) -> None:
+def test_server_processes_exit_with_the_script(number: signal.Signals, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(SCRIPTS), "TMPDIR": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, text=True) as script:
         assert script.stdout

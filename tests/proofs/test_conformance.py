@@ -31,9 +31,7 @@ Result = TypeVar("Result")
 
 
 @pytest.mark.both_logs
-def test_each_log_keeps_to_the_contract_whichever_replica_is_called(
-    vector_server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_replicas_conform_on_each_message_log(vector_server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--target", *(vector_server.replicas or (vector_server.target,))])
     printed = capsys.readouterr().out
     assert code == 0, printed
@@ -42,12 +40,12 @@ def test_each_log_keeps_to_the_contract_whichever_replica_is_called(
     assert not [user for user in users if user.user_id.startswith("conformance-")]  # they are erased
 
 
-def test_a_server_with_an_embedder_keeps_to_the_contract(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_server_with_an_embedder_conforms(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--target", server.target])
     assert code == 0, capsys.readouterr().out
 
 
-def test_a_server_with_keys_and_tls_keeps_to_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+def test_server_with_keys_and_tls_conforms(capsys: pytest.CaptureFixture[str]) -> None:
     with golden_server() as told:
         reached = json.loads(told.read_text())
         given = ["--target", reached["target"], "--tls-ca", reached["authorities"]]
@@ -57,7 +55,7 @@ def test_a_server_with_keys_and_tls_keeps_to_the_contract(capsys: pytest.Capture
         assert "UNAUTHENTICATED" in capsys.readouterr().out
 
 
-def test_a_server_keeps_to_the_contract_over_http(
+def test_server_conforms_over_http(
     own_settings: Settings,
     start: Callable[[Settings], AbstractContextManager[Server]],
     capsys: pytest.CaptureFixture[str],
@@ -143,7 +141,7 @@ def _delete_something_else(request: i.DeleteMessagesRequest) -> None:
         ),
     ],
 )
-def test_a_server_that_breaks_the_contract_is_found_out(
+def test_contract_violation_is_detected(
     vector_server: Server,
     method: str,
     asked: Change,

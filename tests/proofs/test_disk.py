@@ -43,7 +43,7 @@ def test_a_process_that_runs_can_write_no_further_until_the_limit_is_lifted(tmp_
         process.stdin.close()
 
 
-def test_a_disk_that_others_need_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proofs.torture.disk._LARGEST", 0)
     with pytest.raises(ValueError, match="use a small dedicated file system"), SmallDisk(tmp_path).full():
         pass

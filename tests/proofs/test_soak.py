@@ -16,7 +16,7 @@ def samples(*values: float) -> list[Sample]:
     return [Sample(float(minute), {"memory, MB": value}) for minute, value in enumerate(values)]
 
 
-def test_what_settles_is_flat_and_what_goes_on_growing_is_not() -> None:
+def test_only_curves_that_keep_growing_are_not_flat() -> None:
     (settled,) = curves(samples(100, 180, 250, 300, *[300, 302, 299, 301] * 3))
     assert settled.is_flat
     (growing,) = curves(samples(*range(300, 600, 20)))
@@ -31,7 +31,7 @@ def test_too_few_samples_are_no_proof() -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_short_run_looks_at_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_soak_run_samples_all_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "soak.json"
     code = main(["--minutes", "0.05", "--warm-up", "50", "--calibrate", "0.3", "--every", "0.5", "--json", str(out)])
     assert code in (0, 1)

@@ -34,9 +34,7 @@ def test_a_short_run_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.timeout(300)
-def test_two_replicas_lose_nothing_whatever_becomes_of_them_and_of_postgresql(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_replicas_lose_nothing_under_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if programs() is None:
         pytest.skip(NOT_INSTALLED)
     short = ["--rounds", "2", "--round-seconds", "0.5", "--seed", "4", "--writers", "2"]
@@ -67,7 +65,7 @@ def kinds(server: Server, ledger: Ledger) -> list[str]:
     return sorted({finding.kind for finding in verification.findings})
 
 
-def test_what_is_missing_or_too_much_in_a_server_is_found(
+def test_missing_and_unexpected_messages_are_detected(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     contents = {f"m{n}": f"tortured m{n}" for n in range(5)}

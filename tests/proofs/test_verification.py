@@ -29,13 +29,13 @@ def acknowledged(**states: Version | None) -> Ledger:
         ([("a", ONE), ("b", OTHER), ("new", Version("tortured new", 3, "c"))], ["invented"]),
     ],
 )
-def test_what_was_acknowledged_is_stored_once(stored: list[tuple[str, Version]], kinds: list[str]) -> None:
+def test_differences_between_log_and_ledger_are_detected(stored: list[tuple[str, Version]], kinds: list[str]) -> None:
     ledger = acknowledged(a=ONE, b=OTHER, gone=None)
     assert [finding.kind for finding in against_ledger("u", stored, ledger.allowed("u"), set())] == kinds
 
 
 @pytest.mark.parametrize("stored", [[], [("a", ONE)]])
-def test_what_was_not_acknowledged_may_be_there_or_not(stored: list[tuple[str, Version]]) -> None:
+def test_unacknowledged_messages_may_be_stored_or_not(stored: list[tuple[str, Version]]) -> None:
     ledger = Ledger(users=["u"])
     ledger.attempt({("u", "a"): ONE})
     assert not list(against_ledger("u", stored, ledger.allowed("u"), set()))
@@ -43,7 +43,7 @@ def test_what_was_not_acknowledged_may_be_there_or_not(stored: list[tuple[str, V
     assert ledger.certain("u") == {"a": dict(stored).get("a")}
 
 
-def test_what_was_refused_must_not_be_there() -> None:
+def test_rejected_changes_keep_the_previous_state() -> None:
     ledger = acknowledged(a=ONE)
     ledger.reject(ledger.attempt({("u", "a"): OTHER, ("u", "b"): OTHER}))
     assert ledger.certain("u") == {"a": ONE, "b": None}
@@ -62,7 +62,7 @@ def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
     assert not list(partial_batches(ledger, {"u": stored}))
 
 
-def test_a_batch_without_ids_is_there_once_and_as_a_whole() -> None:
+def test_partially_stored_batch_without_ids_is_detected() -> None:
     ledger = Ledger(users=["u"])
     batch = BatchWithoutIds("u", "request", (ONE, OTHER))
     ledger.without_ids[batch.request_id] = batch
@@ -83,5 +83,7 @@ def test_a_batch_without_ids_is_there_once_and_as_a_whole() -> None:
         ([("a", ONE), ("b", ONE)], ["altered"]),
     ],
 )
-def test_every_read_finds_what_is_stored(found: list[tuple[str, Version]], kinds: list[str]) -> None:
+def test_differences_between_a_read_and_the_log_are_detected(
+    found: list[tuple[str, Version]], kinds: list[str]
+) -> None:
     assert [finding.kind for finding in against_log("read", found, [("a", ONE), ("b", OTHER)])] == kinds

@@ -101,9 +101,7 @@ def test_a_message_is_gone_from_every_read_at_its_moment_before_anything_deletes
         assert list(missing.missing_message_ids) == ["b"]
 
 
-def test_what_has_expired_is_deleted_soon_after_and_the_indexes_follow(
-    start: Start, own_settings: Settings, user: str
-) -> None:
+def test_expired_messages_are_deleted_from_log_and_indexes(start: Start, own_settings: Settings, user: str) -> None:
     with start(own_settings.with_changes(retention_sweep_interval_s=0.05, retention_sweep_batch_size=7)) as server:
         at_s = time.time() + 0.5
         write(server, tea(user, "a", 1), *(expiring(tea(user, f"x{n}", 2), at_s) for n in range(50)))

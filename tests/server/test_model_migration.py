@@ -270,7 +270,7 @@ def test_a_while_without_a_model_keeps_the_index(data: Path, endpoint: Models) -
     assert endpoint.embedded[FORMER][embedded:] == [TEXTS[2]]
 
 
-def test_who_goes_back_to_the_former_model_loses_nothing(data: Path, endpoint: Models) -> None:
+def test_return_to_the_previous_model_loses_nothing(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
     soon = {"NOMEMORY_EMBEDDING_TIMEOUT_S": "2"}  # a held call ends, so the server can stop
     with here(data, endpoint, NEW, **soon) as channel:

@@ -109,7 +109,7 @@ def test_sigterm_lets_calls_in_flight_finish_and_loses_nothing(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:7700", "[::]:7700", "example.org:7700", "192.0.2.1:0"])
-def test_it_refuses_to_listen_where_others_could_reach_it(tmp_path: Path, listen: str) -> None:
+def test_non_loopback_address_is_rejected(tmp_path: Path, listen: str) -> None:
     done = subprocess.run(
         command("--listen", listen), env=environment(tmp_path), capture_output=True, text=True, timeout=30, check=False
     )

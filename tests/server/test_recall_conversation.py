@@ -51,7 +51,7 @@ def conversations(vector_server: Server) -> Iterator[RecallServiceStub]:
 
 @given(question=st.sampled_from(QUESTIONS), conversation=st.sampled_from(["c0", "c1", "c2", "c-absent"]))
 @settings(max_examples=20)
-def test_nothing_of_another_conversation_is_brought(
+def test_messages_of_another_conversation_are_not_returned(
     conversations: RecallServiceStub, question: str, conversation: str
 ) -> None:
     context = r.RecallContext(conversation_id=conversation)
@@ -98,7 +98,7 @@ def test_invalid_conversation_id_is_rejected(conversations: RecallServiceStub) -
     excluded=st.lists(st.sampled_from(["c0", "c1", "c2", "c-absent"]), max_size=3),
 )
 @settings(max_examples=20)
-def test_nothing_of_an_excluded_conversation_is_brought(
+def test_excluded_conversation_is_not_returned(
     conversations: RecallServiceStub, question: str, excluded: list[str]
 ) -> None:
     context = r.RecallContext(exclude_conversation_ids=excluded)

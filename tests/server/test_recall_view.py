@@ -108,7 +108,7 @@ def test_the_same_holds_in_chinese(asking: Asking) -> None:
     assert (found["old"], found["new"]) == ("new", "")
 
 
-def test_where_nothing_answers_the_view_is_empty_and_the_nearest_messages_are_evidence(asking: Asking) -> None:
+def test_unanswered_question_has_an_empty_view_and_the_nearest_messages_as_evidence(asking: Asking) -> None:
     asking.write(chatter(asking.user))
     reply = asking.recall("Which anthem did the mayor sing?")
     assert reply.verdict == r.VERDICT_INSUFFICIENT

@@ -194,7 +194,7 @@ def test_a_good_answer_is_the_models_with_its_verdict_and_conflict(script: ChatS
     assert [statement.text for statement in statements(reply)] == ["loves spicy hotpot", "eats nothing spicy"]
 
 
-def test_where_a_model_finds_no_answer_the_nearest_messages_are_attached(script: ChatScript, client: Client) -> None:
+def test_nearest_messages_are_attached_if_the_model_finds_no_answer(script: ChatScript, client: Client) -> None:
     script.answers = [view(verdict="insufficient")]
     reply = client.recall(QUESTION, user_id="sam")
     assert reply.verdict == pb.VERDICT_INSUFFICIENT

@@ -143,7 +143,7 @@ async def test_call_in_flight_continues() -> None:
     await asyncio.wait_for(server.stop(0.0), WAIT_S)
 
 
-async def test_who_ended_a_server_is_closed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_peer_that_stopped_the_server_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nomemory.server.api.grpc.restarting_server._GRACE_S", 0.1)
     server = RestartingServer(bound_server)
     with peer_that_ends_it(str(await server.start(ListenAddress("127.0.0.1", 0)))) as connection:

@@ -94,7 +94,7 @@ def test_it_holds_again_when_what_took_it_back_is_deleted_or_says_so_no_more(vec
 
 
 @pytest.mark.both_logs
-def test_nobody_takes_back_what_somebody_else_said(vector_server: Server, user: str) -> None:
+def test_messages_of_another_user_cannot_be_retracted(vector_server: Server, user: str) -> None:
     write(vector_server, tea(user, "a"), tea(f"{user}-other", "b", "a", ts=2), tea(f"{user}-other", "c", ts=3))
     assert listed(vector_server, user) == {"a": ""}
     write(vector_server, tea(f"{user}-other", "a"))
@@ -102,7 +102,7 @@ def test_nobody_takes_back_what_somebody_else_said(vector_server: Server, user: 
     assert listed(vector_server, f"{user}-other") == {"c": "", "b": "", "a": "b"}
 
 
-def test_whoever_begins_anew_after_an_erasure_finds_no_old_retraction(vector_server: Server, user: str) -> None:
+def test_erased_user_has_no_old_retractions_after_new_writes(vector_server: Server, user: str) -> None:
     write(vector_server, tea(user, "a"), tea(user, "b", "a", ts=2))
     vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
     write(vector_server, tea(user, "a"))

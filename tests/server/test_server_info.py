@@ -159,7 +159,7 @@ def keyring(tmp_path: Path) -> Keyring:
     return ring
 
 
-def test_whoever_is_let_in_may_ask_and_nobody_else(start: Start, own_settings: Settings, keyring: Keyring) -> None:
+def test_only_authenticated_callers_may_call(start: Start, own_settings: Settings, keyring: Keyring) -> None:
     guarded = own_settings.with_changes(api_keys=keyring.path, **TRUSTED)
     with start(guarded) as server, grpc.insecure_channel(server.target) as channel:
         ask = ServerServiceStub(channel).GetServerInfo

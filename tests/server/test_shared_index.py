@@ -74,7 +74,7 @@ def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_pat
         yield Two(one, stack.enter_context(start(theirs)), qdrant)
 
 
-def test_what_one_server_is_told_the_other_finds_by_meaning(two: Two) -> None:
+def test_message_written_to_one_server_is_found_semantically_by_the_other(two: Two) -> None:
     users = [f"user-{number}" for number in range(12)]
     for number, user in enumerate(users):
         told, asked = (two.one, two.other) if number % 2 else (two.other, two.one)
@@ -95,7 +95,7 @@ def test_what_one_server_is_told_the_other_finds_by_meaning(two: Two) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_what_a_killed_server_had_not_indexed_another_one_does(postgres: PrivatePostgres, tmp_path: Path) -> None:
+def test_backlog_of_a_killed_server_is_indexed_by_another(postgres: PrivatePostgres, tmp_path: Path) -> None:
     with fake_qdrant() as qdrant:
         start = partial(
             fleet,

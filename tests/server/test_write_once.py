@@ -74,7 +74,7 @@ def undated(user: str, message_id: str, content: str, **fields: object) -> m.Cha
     return message
 
 
-def test_a_message_without_a_time_was_said_when_it_came(vector_server: Server, user: str) -> None:
+def test_message_without_a_time_gets_the_receipt_time(vector_server: Server, user: str) -> None:
     before = time.time()
     write(vector_server, undated(user, "z", "one"), undated(user, "", "two"), said(user, "a", "old", ts=7))
     write(vector_server, undated(user, "a2", "three"))

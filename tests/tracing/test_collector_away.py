@@ -57,7 +57,7 @@ def test_a_server_ends_soon_though_the_collector_hangs(
     assert time.monotonic() - began < ENDS_S
 
 
-def test_spans_go_on_after_a_collector_has_refused_some(
+def test_span_export_continues_after_a_rejected_batch(
     start: Start, traced_settings: Settings, collector: Collector
 ) -> None:
     collector.refuse = True

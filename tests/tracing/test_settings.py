@@ -55,7 +55,7 @@ def test_without_an_endpoint_there_are_no_traces(own_settings: Settings) -> None
     assert not own_settings.tracing.is_on
 
 
-async def test_where_callers_do_not_decide_the_share_does(own_settings: Settings) -> None:
+async def test_sampling_ratio_decides_if_callers_do_not(own_settings: Settings) -> None:
     parent = [("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
     for parent_sampling in (True, False):
         changed = own_settings.with_changes(

@@ -111,7 +111,7 @@ def lines_of(running: Fleet, request_id: str) -> list[dict[str, object]]:
     return [line for line in running.lines() if line.get("request_id") == request_id]
 
 
-def test_what_the_caller_does_not_record_is_not_recorded(channel: grpc.Channel, shared_collector: Collector) -> None:
+def test_unsampled_trace_is_not_recorded(channel: grpc.Channel, shared_collector: Collector) -> None:
     quiet, heard = fresh_trace(), fresh_trace()
     for trace, sampled in ((quiet, False), (heard, True)):
         QueryServiceStub(channel).ListMessages(

@@ -67,7 +67,7 @@ def test_a_date_or_a_period_is_exactly_that_interval(text: str, since: str, unti
         ("in the past 3 days", 3),
     ],
 )
-def test_vague_words_reach_back_so_many_days(text: str, days: int) -> None:
+def test_vague_time_expressions_cover_a_number_of_days(text: str, days: int) -> None:
     signal = time_signal(text, NOW)
     assert signal is not None
     assert signal.window.since == NOW - timedelta(days=days)

@@ -170,7 +170,7 @@ def test_a_text_that_breaks_a_rule_has_a_finding(tmp_path: Path, rule: str, body
         ("text", b"x" * (64 * 1024 + 1)),
     ],
 )
-def test_how_a_skill_has_to_begin(tmp_path: Path, rule: str, skill: str | bytes) -> None:
+def test_skill_without_valid_front_matter_is_rejected(tmp_path: Path, rule: str, skill: str | bytes) -> None:
     assert rules(check(written(tmp_path, SKILL_md=skill))) == [rule]
 
 

@@ -89,7 +89,7 @@ def test_what_was_said_anew_is_marked_and_stays() -> None:
     assert marks == {"old": "new", "new": "", "other": ""}
 
 
-def test_what_was_taken_back_is_marked_and_does_not_answer_alone() -> None:
+def test_retracted_message_is_marked_and_does_not_answer_alone() -> None:
     wrong = replace(WORKSHOP, retracted_by="new")
     both, alone = findings(ranking(MOVED, wrong)), findings(ranking(wrong))
     view = conclude(asked("Where is my workshop?"), quoting(wrong, MOVED), both).view
@@ -104,7 +104,7 @@ def test_what_was_taken_back_is_marked_and_does_not_answer_alone() -> None:
         assert conclude(asked("Where is my workshop?"), drafts, both).verdict is Verdict.SUPPORTED
 
 
-def test_what_was_taken_back_contradicts_nothing() -> None:
+def test_retracted_message_does_not_contradict_others() -> None:
     never, now = told("never", "I have never kept bees.", 30), told("now", "The bees I keep swarmed.", 3)
     related = [Relation("never", "now", 3.0, 0.9)]
     verdicts = []

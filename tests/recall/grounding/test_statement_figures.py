@@ -73,7 +73,7 @@ def test_what_stands_in_the_quotes_in_any_notation_passes(text: str, quote: str)
         ("Two children", "my three children"),
     ],
 )
-def test_what_does_not_stand_in_the_quotes_is_replaced_by_them(text: str, quote: str) -> None:
+def test_text_without_support_in_the_quotes_is_replaced_by_the_quotes(text: str, quote: str) -> None:
     assert shown(text, quote) == quote
 
 

@@ -58,7 +58,7 @@ def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
         "{" * 5_000,
     ],
 )
-def test_what_is_no_such_object_is_refused(text: str) -> None:
+def test_text_without_a_matching_object_is_rejected(text: str) -> None:
     with pytest.raises(BadAnswerError):
         extract_object(text, WANTED)
 

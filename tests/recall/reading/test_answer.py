@@ -65,7 +65,7 @@ OF_TYPE: dict[str, Callable[[dict[str, Any]], st.SearchStrategy[Any]]] = {
 
 
 @given(of_schema(dict(answer_schema())))
-def test_what_the_schema_allows_is_accepted(value: dict[str, Any]) -> None:
+def test_values_allowed_by_the_schema_are_accepted(value: dict[str, Any]) -> None:
     answer = read(value)
     assert bool(answer.calls) == (not value["stop"] and bool(value["look_up"]))
     assert [call.tool for call in answer.calls] == [item["tool"] for item in value["look_up"] if answer.calls]
@@ -150,7 +150,7 @@ ODD: list[object] = [
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_what_is_no_statement_is_left_out(odd: object) -> None:
+def test_invalid_statement_is_omitted(odd: object) -> None:
     statements = read({"preferences": [odd, "不吃辣"], "profile": odd}).draft.statements
     assert [statement.text for statement in statements] == ["不吃辣"]
 
@@ -160,13 +160,13 @@ def test_what_is_no_statement_is_left_out(odd: object) -> None:
     [None, 7, "", {}, [], {"message_id": 7}, {"message_id": "m1", "quote": 7}, {"message_id": "m" * 300}],
     ids=repr,
 )
-def test_what_is_no_citation_is_left_out(odd: object) -> None:
+def test_invalid_citation_is_omitted(odd: object) -> None:
     (statement,) = read({"preferences": [entry("x", odd, {"message_id": "m1", "quote": "不吃辣"})]}).draft.statements
     assert statement.citations == (DraftCitation("id-m1", "不吃辣"),)
 
 
 @pytest.mark.parametrize("odd", [None, 7, "m1", [], ["m1"], {}, {"earlier": "m1"}, ["m1", 7], [[], []]], ids=repr)
-def test_what_is_no_pair_is_left_out(odd: object) -> None:
+def test_invalid_conflict_is_omitted(odd: object) -> None:
     assert read({"profile": [], "conflicts": [odd, [entry("a", "m1"), "m2"]]}).draft.conflicts == (
         DraftConflict(DraftCitation("id-m1"), DraftCitation("id-m2")),
     )
@@ -218,6 +218,6 @@ def test_a_request_that_cannot_be_followed_is_refused_in_words(value: object, wh
 
 
 @pytest.mark.parametrize("text", ["I would search for spicy food.", "", '{"stop": false, "look_', '{"summary": 1}'])
-def test_what_is_no_answer_is_refused(text: str) -> None:
+def test_invalid_answer_is_rejected(text: str) -> None:
     with pytest.raises(BadAnswerError, match="no JSON object"):
         parse_answer(text, str, UTC)

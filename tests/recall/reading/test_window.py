@@ -44,7 +44,7 @@ def test_messages_stand_oldest_first_with_weekday_and_speaker_in_the_askers_zone
     assert [shown.message_id(label) for label in ("m1", " m2 ", "m3", "id-1")] == ["id-2", "id-1", "m3", "id-1"]
 
 
-def test_what_was_taken_back_names_what_took_it_back_by_its_label() -> None:
+def test_retracted_message_names_its_retraction_by_label() -> None:
     wrong, right = replace(said(1, "The key is with Ana."), retracted_by="id-2"), said(2, "I mixed that up.")
     lines = window().rank([right, wrong], NONE)
     assert [line.get("taken_back_by") for line in lines] == ["m1", None]
@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_left_out_the_likeliest_last() -> None:
     assert sum(tokens(json.dumps(line)) for line in few) <= 100
 
 
-def test_of_many_long_messages_less_is_shown_so_that_all_fit() -> None:
+def test_many_long_messages_are_shortened_to_fit() -> None:
     many = [said(number, f"Key {number}. " + "Some words about the weather. " * 60) for number in range(30)]
     lines = window().rank(many, NONE)
     assert len(lines) == 30
@@ -159,7 +159,7 @@ def test_what_was_shown_stays_and_is_not_shown_again() -> None:
     assert len(shown.add([[said(number, "more") for number in range(10, 30)]])) == 4
 
 
-def test_of_a_long_message_the_passages_that_matter_are_shown() -> None:
+def test_long_message_is_cut_to_relevant_passages() -> None:
     long = "Some words about the weather. " * 60 + "The spare key hangs behind the boiler. " + "And so on. " * 900
     (line,) = window().rank([said(1, long)], NONE)
     parts = line["parts"]

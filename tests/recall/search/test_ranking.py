@@ -101,7 +101,7 @@ def test_where_a_question_asks_how_things_stand_now_the_later_gains(text: str, f
     assert order(ranking)[-1] == "off"
 
 
-def test_where_nothing_asserts_nothing_moves() -> None:
+def test_ranking_is_unchanged_without_assertions() -> None:
     ranking = ranked()
     ranking.add_result(
         "hybrid_search",

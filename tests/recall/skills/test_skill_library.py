@@ -195,7 +195,7 @@ def test_the_skills_folder_may_be_a_link_itself(library: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["SKILL.md", "references/a.md"])
-def test_what_is_no_file_is_refused(library: Path, name: str) -> None:
+def test_path_that_is_not_a_file_is_rejected(library: Path, name: str) -> None:
     file = written(library) / name
     file.unlink(missing_ok=True)
     file.parent.mkdir(exist_ok=True)

@@ -132,7 +132,7 @@ def test_the_longest_duration_is_accepted() -> None:
         ("- frobnicate: 3", "unknown default"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
+def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> None:
     steering = read("Some prose.", line)
     (one,) = steering.invalid_entries
     assert (one.file, one.line) == ("SKILL.md", 3)

@@ -47,7 +47,7 @@ def test_a_lexicon_may_stand_in_a_file_of_its_own_as_well() -> None:
         ("- 客户: " + "x" * 41, "at most 40 characters"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
+def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> None:
     steering = read(line)
     assert [item.line for item in steering.invalid_entries] == [2]
     assert why in steering.invalid_entries[0].why

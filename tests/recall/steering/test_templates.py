@@ -68,7 +68,7 @@ def test_templates_are_read_however_they_are_written(lines: tuple[str, ...]) -> 
         ("- frist: lexical_search", "unknown key"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_line(line: str, why: str) -> None:
+def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> None:
     steering = read("### profile", line)
     assert [(item.file, item.line) for item in steering.invalid_entries] == [("SKILL.md", 3)]
     assert why in steering.invalid_entries[0].why

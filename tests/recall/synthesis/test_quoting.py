@@ -18,7 +18,7 @@ def test_a_message_is_quoted_whole() -> None:
     assert quote(content, QuestionReading("Which ones?")) == content.strip()
 
 
-def test_of_a_very_long_message_the_sentences_around_the_best_one_are_quoted() -> None:
+def test_very_long_message_is_quoted_around_its_best_sentence() -> None:
     before = [f"On day {number} we crossed another valley and camped." for number in range(40)]
     after = [f"On night {number} it rained on the tents again." for number in range(40)]
     content = " ".join([*before, "The blue stove broke at the pass.", *after])
