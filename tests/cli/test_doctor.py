@@ -56,7 +56,7 @@ def test_all_is_well_beside_a_running_server(run: Run, server: Server, monkeypat
     assert checks["Lexical index"]["state"] == "ok"
 
 
-def test_a_server_without_an_embedder_has_no_index_of_meaning(run: Run, vector_server: Server) -> None:
+def test_server_without_an_embedder_has_no_vector_index(run: Run, vector_server: Server) -> None:
     checks = found(run("doctor", "--target", vector_server.target, "--json"))
     assert checks["Lexical index"]["state"] == "ok"
     assert "Vector index" not in checks

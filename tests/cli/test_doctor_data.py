@@ -131,7 +131,7 @@ def test_vectors_that_are_gone_are_told(start: Start, own_settings: Settings, ru
     assert (vectors()["state"], "3 of 3 messages" in vectors()["finding"]) == ("fail", True)
 
 
-def test_damaged_messages_are_named_and_deleted_only_when_told_to(
+def test_damaged_messages_are_deleted_only_on_request(
     doctor: Callable[..., Result], data: Path, start: Start, own_settings: Settings
 ) -> None:
     flip(data / "log.db", b"about pears")

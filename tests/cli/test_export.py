@@ -75,7 +75,7 @@ def test_a_server_is_copied_by_export_and_import(
         assert [b.messages for user in ("ann", "ben ", "安娜") for b in client.export_messages(user)] == everything
 
 
-def test_an_export_is_of_one_user_and_of_what_a_filter_admits(vector_server: Server, run: Run, user: str) -> None:
+def test_export_returns_matching_messages_of_one_user(vector_server: Server, run: Run, user: str) -> None:
     with Client(vector_server.target) as client:
         client.write(
             chat_message(user_id=name, message_id=f"m{n}", ts=f"2024-05-0{n}T00:00:00Z", role="user", content="x")

@@ -199,14 +199,14 @@ def test_a_changed_message_is_refused_unless_it_may_be_replaced(import_: Import,
     assert not Path("new.jsonl.rejects.jsonl").exists()
 
 
-def test_an_id_that_comes_twice_in_a_file_is_kept_once(import_: Import, server: Server, user: str) -> None:
+def test_duplicate_id_in_a_file_is_imported_once(import_: Import, server: Server, user: str) -> None:
     Path("twice.jsonl").write_text(line(1, user) + line(1, user) + line(1, user, "anders"), encoding="utf-8")
     assert counts(import_("twice.jsonl", "--json")) == {"created": 1, "unchanged": 1, "rejected": 1}
     assert rejects("twice.jsonl.rejects.jsonl")[0]["line"] == 3
     assert stored(server, user) == ["m1"]
 
 
-def test_standard_input_is_a_file_like_others(import_: Import, server: Server, user: str) -> None:
+def test_standard_input_is_read_like_a_file(import_: Import, server: Server, user: str) -> None:
     result = import_("-", stdin=line(1, user) + "broken\n")
     assert result.exit_code == 1
     assert stored(server, user) == ["m1"]
@@ -297,7 +297,7 @@ def test_who_waits_long_looks_seldom_and_says_so_now_and_then(monkeypatch: pytes
     assert 3 < told.getvalue().count("Indexing: 4 to go\n") < 7
 
 
-def test_waiting_gives_up_after_its_time(run: Run, script: Scripted) -> None:
+def test_waiting_ends_at_its_timeout(run: Run, script: Scripted) -> None:
     script.will("ImportMessages", ingest_service_pb2.ImportMessagesResponse(created=1))
     script.will("GetIndexStatus", behind(4))
     result = run("import", "-", "--wait", "--timeout", "0s", "--target", script.target, stdin=line(1, "ann"))
@@ -317,7 +317,7 @@ def test_waiting_goes_on_while_an_index_has_not_heard_of_all_messages_yet(run: R
     assert (late.exit_code, "Indexing did not finish before the timeout" in late.stderr) == (1, True)
 
 
-def test_an_import_that_breaks_off_says_how_to_go_on(run: Run, script: Scripted) -> None:
+def test_interrupted_import_reports_how_to_resume(run: Run, script: Scripted) -> None:
     full = Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the message log cannot be written")
     script.will("ImportMessages", ingest_service_pb2.ImportMessagesResponse(created=1_000), full)
     text = "".join(line(number, "ann") for number in range(1_500))

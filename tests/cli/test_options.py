@@ -64,7 +64,7 @@ def test_a_span_is_a_number_and_a_unit(text: str, expected: timedelta) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "5 m", "-5m"])
-def test_other_texts_are_refused_as_a_span(text: str) -> None:
+def test_invalid_durations_are_rejected(text: str) -> None:
     with pytest.raises(click.BadParameter, match="not a duration"):
         parse_duration(text)
 

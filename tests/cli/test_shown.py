@@ -293,7 +293,7 @@ def test_any_locale_will_do(locale: dict[str, str], script: Scripted) -> None:
     assert [json.loads(line)["content"] for line in done.stdout.splitlines()] == [message.content for message in CHAT]
 
 
-def test_an_argument_that_the_locale_cannot_read_is_a_line(script: Scripted) -> None:
+def test_undecodable_argument_is_a_one_line_error(script: Scripted) -> None:
     command = [*NOMEMORY, "recall", "辣吗？", "--user", "ann", "--target", script.target]
     done = subprocess.run(command, env=os.environ | UNUSUAL, capture_output=True, check=False)
     assert done.returncode == 2

@@ -271,7 +271,7 @@ def test_only_unavailable_is_sent_again(call: Call, script: Scripted) -> None:
     assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_an_error_carries_everything_that_the_server_said(call: Call, script: Scripted) -> None:
+def test_error_has_all_details_of_the_server(call: Call, script: Scripted) -> None:
     bad = (BadField("page_size", "must be at most 500"), BadField("user_id", "is required"))
     script.will("ListMessages", field_fault(Reason.ERROR_REASON_INVALID_FIELD, *bad))
     with pytest.raises(NoMemoryError) as caught:

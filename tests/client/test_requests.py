@@ -231,7 +231,7 @@ def test_a_write_without_ids_can_be_sent_again_and_one_with_ids_needs_nothing() 
     assert requests.write([said("m1")], request_id="mine").request_id == "mine"
 
 
-def test_an_import_is_cut_by_number_and_by_size() -> None:
+def test_import_batches_are_limited_by_count_and_size() -> None:
     short = list(requests.import_batches(said(f"m{n}") for n in range(2_500)))
     assert [len(batch.messages) for batch in short] == [1_000, 1_000, 500]
     long = list(requests.import_batches(said(f"m{n}", "长" * 80_000) for n in range(40)))

@@ -40,7 +40,7 @@ def test_the_map_of_the_tree_is_true() -> None:
     assert [place for place in places if not (ROOT / place).exists()] == []
 
 
-def test_maven_finds_what_the_pom_says() -> None:
+def test_maven_coordinates_on_the_page_match_the_pom() -> None:
     (block,) = of_page("clients/java/README.md", "xml")
     named = re.findall(r"<(groupId|artifactId|version)>(.+?)<", block.text)
     pom = (ROOT / "clients" / "java" / "pom.xml").read_text(encoding="utf-8")

@@ -72,7 +72,7 @@ def test_openai_needs_a_model_and_its_dimension() -> None:
     assert (chosen.kind, chosen.model, chosen.dimension) == ("openai", "bge", 8)
 
 
-async def test_none_refuses_every_text() -> None:
+async def test_none_embedder_rejects_every_text() -> None:
     embedder = NoEmbedder(8)
     for call in (embedder.embed_query("tea"), embedder.embed_documents(["tea"])):
         with pytest.raises(Fault) as refused:

@@ -209,7 +209,7 @@ async def test_a_wrong_dimension_is_said_clearly(endpoint: Endpoint, embedder: O
     )
 
 
-async def test_an_endpoint_that_is_silent_or_away_is_a_fault(endpoint: Endpoint) -> None:
+async def test_unresponsive_endpoint_is_reported(endpoint: Endpoint) -> None:
     released = threading.Event()
 
     def stay_silent(body: dict[str, Any]) -> Reply:

@@ -71,7 +71,7 @@ def test_search_returns_exactly_the_matches_that_pass_the_filter(vector_server: 
     assert set(found(by_both)) == {item.message_id for item in admitted if "tea" in item.content or item.embedding}
 
 
-def test_an_end_after_all_messages_changes_nothing(vector_server: Server, user: str) -> None:
+def test_until_after_the_last_message_has_no_effect(vector_server: Server, user: str) -> None:
     """The latest message tells whether there is anything behind the end: it is excluded, so one at it counts."""
     messages = [said(user, f"m{n}", f"tea {n}", ts=n * 60, embedding=(1.0, n / 10, 0.0, 0.0)) for n in range(6)]
     token = write(vector_server, messages)

@@ -122,7 +122,7 @@ def test_without_an_answer_of_the_embedder_the_words_decide(
         assert refusal(error.value).reason == "INDEX_LAGGING"
 
 
-def test_an_embedder_that_hangs_costs_half_of_the_time_and_not_the_answer(
+def test_hanging_embedder_uses_at_most_half_of_the_deadline(
     start: Callable[[Settings], AbstractContextManager[Server]], stuck: Settings, silent_endpoint: str
 ) -> None:
     with start(stuck.with_changes(openai_base_url=silent_endpoint, embedding_timeout_s=2.0)) as server:

@@ -86,7 +86,7 @@ def test_an_export_in_several_files_is_read_in_their_order(tmp_path: Path) -> No
     assert refusals(found)[-1][2] == ("is neither an object nor an array",)
 
 
-def test_an_archive_without_talk_or_too_large_is_refused(tmp_path: Path) -> None:
+def test_archive_without_messages_or_over_the_size_limit_is_rejected(tmp_path: Path) -> None:
     bomb = archived(tmp_path / "bomb.zip", **{"conversations.json": "[" + " " * (1 << 24) + "]"})
     harmless = archived(tmp_path / "other.zip", **{"notes.txt": "hi"})
     damaged = Path(archived(tmp_path / "damaged.zip", **{"conversations.json": json.dumps(["x" * 999])}))

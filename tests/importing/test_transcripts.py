@@ -133,7 +133,7 @@ def test_what_is_given_as_a_secret_is_left_out_and_its_name_stays(text: str, sec
         "api_key=os.environ['KEY']",
     ],
 )
-def test_what_only_looks_like_one_stays(text: str) -> None:
+def test_text_that_resembles_a_secret_is_unchanged(text: str) -> None:
     assert redact_secrets(text) == text
 
 

@@ -82,7 +82,7 @@ def test_what_a_killed_server_left_is_in_nobodys_way(at: LocalHome) -> None:
             assert at.server() not in {killed, None}
 
 
-def test_an_agent_that_is_killed_while_it_starts_the_server_keeps_nobody_waiting(at: LocalHome) -> None:
+def test_agent_killed_during_server_start_does_not_block_others(at: LocalHome) -> None:
     starter = subprocess.Popen([NOMEMORY, "mcp", "--local"], env=at.environment, stdin=subprocess.PIPE)
     assert until((at.home.root / "starting").exists)
     starter.kill()

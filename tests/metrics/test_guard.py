@@ -74,7 +74,7 @@ def test_the_token_scrapes_and_does_nothing_else(guarded: Guarded) -> None:
     )
 
 
-def test_a_key_needs_the_right_to_see_the_whole_server(guarded: Guarded) -> None:
+def test_metrics_require_the_admin_scope(guarded: Guarded) -> None:
     for http in guarded.ports:
         assert status(http, guarded.keyring.key("admin")) == 200
         assert status(http, guarded.keyring.key("query", "ingest", "recall", "act-as")) == 403

@@ -204,7 +204,7 @@ def test_too_complex_query_has_its_own_reason(vector_server: Server) -> None:
     assert refusal(error.value).reason == "QUERY_TOO_COMPLEX"
 
 
-def test_without_an_embedder_the_meaning_of_a_text_cannot_be_searched(vector_server: Server) -> None:
+def test_semantic_search_for_text_requires_an_embedder(vector_server: Server) -> None:
     with pytest.raises(grpc.RpcError) as error:
         vector_server.query.SemanticSearch(q.SemanticSearchRequest(user_id="u", query_text="hello"))
     refused = refusal(error.value)

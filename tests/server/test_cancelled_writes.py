@@ -26,7 +26,7 @@ def erased_users(log: str) -> set[str]:
     return {user for line in lines if line["action"] == "erase" for user in line["users"]}
 
 
-def test_an_erasure_whose_caller_has_gone_is_in_the_audit(
+def test_erasure_of_a_disconnected_caller_is_audited(
     start: Start, own_settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
     users = [f"u{n}" for n in range(20)]

@@ -57,7 +57,7 @@ class FailsOnce:
             raise ConnectionError
 
 
-async def test_an_erasure_that_fails_is_due_until_it_is_done(tmp_path: Path) -> None:
+async def test_failed_erasure_is_retried_until_it_succeeds(tmp_path: Path) -> None:
     indexes, log = FailsOnce(), Log()
     settings = Settings.from_environment(data=tmp_path, erase_within_s=1e6)
     erasure = Erasure(cast("Any", log), cast("Indexes", indexes), settings)

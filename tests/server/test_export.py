@@ -61,7 +61,7 @@ def anything_said(draw: st.DrawFn) -> m.ChatMessage:
 
 @given(messages=st.lists(anything_said(), max_size=14, unique_by=lambda item: item.message_id))
 @HERE
-def test_an_export_is_what_was_written_and_resumes_after_any_batch(
+def test_export_returns_written_messages_and_resumes_after_any_batch(
     small_batches: Server, messages: list[m.ChatMessage]
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
@@ -78,15 +78,13 @@ def test_an_export_is_what_was_written_and_resumes_after_any_batch(
     assert [not batch.next_cursor for batch in batches] == [False] * (len(batches) - 1) + [True]
 
 
-def test_an_export_of_nobody_says_that_it_ended(vector_server: Server, user: str) -> None:
+def test_export_of_an_unknown_user_ends_normally(vector_server: Server, user: str) -> None:
     assert export(vector_server, user) == [q.ExportMessagesResponse()]
 
 
 @given(conversation=conversations, narrowed=wanted)
 @HERE
-def test_an_export_is_narrowed_by_its_filter(
-    small_batches: Server, conversation: list[Said], narrowed: dict[str, Any]
-) -> None:
+def test_export_applies_its_filter(small_batches: Server, conversation: list[Said], narrowed: dict[str, Any]) -> None:
     user = f"user-{uuid.uuid4().hex}"
     stored(small_batches, user, conversation[:3])
     stored(small_batches, user, conversation[3:6])
@@ -136,7 +134,7 @@ def test_an_export_has_the_deadline_of_an_import_if_its_client_sets_none(
         assert export(server, "u") == [q.ExportMessagesResponse()]
 
 
-def test_an_export_stops_when_its_client_goes_away_and_others_have_their_turn(
+def test_export_stops_when_its_client_disconnects(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings) as server:

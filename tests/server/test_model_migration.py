@@ -305,7 +305,7 @@ def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endp
         assert collections(data) == [f"former-{DIMENSION}", f"new-{DIMENSION}"]
 
 
-def test_an_erasure_that_waits_for_the_coming_index_is_said(data: Path, endpoint: Models) -> None:
+def test_erasure_that_waits_for_a_new_index_is_reported(data: Path, endpoint: Models) -> None:
     endpoint.hold(NEW, after=4)
     soon = {
         "NOMEMORY_ERASE_WITHIN_S": "6",

@@ -144,7 +144,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_or_the_database
 
 
 @pytest.mark.timeout(240)
-def test_while_the_database_is_away_calls_are_unavailable_and_afterwards_they_are_answered(
+def test_calls_are_unavailable_only_while_the_database_is_down(
     own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]]
 ) -> None:
     if programs() is None:

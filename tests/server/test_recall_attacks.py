@@ -167,7 +167,7 @@ def test_no_turn_reaches_another_user_or_the_log(attacked: Process, question: st
         assert not re.search(r"user", json.dumps([list(step.arguments) for step in reply.trace]))
 
 
-def test_turns_that_are_refused_are_not_quoted(attacked: Process) -> None:
+def test_rejection_does_not_quote_the_turns(attacked: Process) -> None:
     bad = r.RecallRequest(context=r.RecallContext(turns=[r.Turn(text="Brambleworth\0" * 1_000)]))
     with pytest.raises(grpc.RpcError) as error:
         attacked.recall.Recall(bad, metadata=(("x-user-id", ALICE),))

@@ -119,7 +119,7 @@ def behind(own_settings: Settings, start: Start) -> Iterator[tuple[Server, Recal
         yield server, stub, token
 
 
-def test_while_an_index_is_behind_nothing_is_denied(behind: tuple[Server, RecallServiceStub, str]) -> None:
+def test_answers_are_not_denied_while_an_index_lags(behind: tuple[Server, RecallServiceStub, str]) -> None:
     _, stub, _ = behind
     for question in ("Where did the zebra sleep?", "斑马睡在哪里？"):
         pending = stub.Recall(r.RecallRequest(question=question), metadata=as_user("u"), timeout=20)

@@ -155,7 +155,7 @@ def test_every_violation_is_reported(vector_server: Server, user: str) -> None:
     ]
 
 
-def test_an_import_refuses_such_a_message_and_stores_the_others(vector_server: Server, user: str) -> None:
+def test_import_rejects_the_message_and_stores_the_others(vector_server: Server, user: str) -> None:
     batch = i.ImportMessagesRequest(messages=[tea(user, "b", "b"), tea(user, "c", "a", ts=2), tea(user, "a")])
     reply = vector_server.ingest.ImportMessages(iter([batch]))
     assert [list(rejection.violations) for rejection in reply.rejections] == [

@@ -94,7 +94,7 @@ def test_work_within_work_is_a_tree() -> None:
     assert dict(inner.attributes or {}) == {"rows": 3}
 
 
-def test_an_error_is_told_by_its_kind_alone() -> None:
+def test_span_of_an_error_contains_only_the_error_type() -> None:
     kept = Kept()
     kept.tracer.begin("call", ())
     with pytest.raises(ValueError, match="Lin likes tea"), span("work"):

@@ -214,7 +214,7 @@ async def test_a_ranking_with_meaning_has_no_such_note() -> None:
     assert not [note for note in result.limits.notes if "meaning" in note.text]
 
 
-async def test_an_embedder_that_hangs_leaves_the_words_time_to_answer() -> None:
+async def test_hanging_embedder_leaves_time_for_lexical_search() -> None:
     stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)], hangs="SemanticSearch")
     planner = Scripted(Plan((MEANT, lexical("不吃辣"))))
     async with asyncio.timeout(10):

@@ -72,7 +72,7 @@ def test_a_turn_prints_without_its_text() -> None:
     assert "secret" not in repr(asked("", (USER, "secret")).turns)
 
 
-async def test_talk_is_ranked_by_meaning_alone() -> None:
+async def test_chat_turn_without_a_question_is_ranked_semantically() -> None:
     stub = ScriptedQuery([said("lin", f"m{n}", f"word number {n}", n) for n in range(1, 5)])
     result = await recall(stub, "lin", asked("", (USER, "I am so hungry.")), budget=Budget(anchors=0))
     assert stub.methods()[:2] == ["SemanticSearch", "HybridSearch"]

@@ -89,9 +89,7 @@ async def test_what_passes_is_asked_again_once(script: ChatScript, endpoint: Cha
     assert len(script.bodies) == 4
 
 
-async def test_an_endpoint_is_not_waited_for_longer_than_there_is_time(
-    script: ChatScript, endpoint: ChatEndpoint
-) -> None:
+async def test_endpoint_call_ends_at_the_deadline(script: ChatScript, endpoint: ChatEndpoint) -> None:
     script.answers = [status(429, retry_after="11")]
     with pytest.raises(ChatFailedError, match="in time"):
         await endpoint.ask(PROMPT, within_s=0.2)
@@ -141,7 +139,7 @@ async def test_an_empty_answer_of_a_model_is_an_empty_text(
 
 
 @pytest.mark.parametrize("code", [400, 401, 404, 418, 429, 500])
-async def test_an_error_holds_no_words_but_ours(script: ChatScript, endpoint: ChatEndpoint, code: int) -> None:
+async def test_error_message_contains_no_user_text(script: ChatScript, endpoint: ChatEndpoint, code: int) -> None:
     script.answers = [status(code, SECRET)]
     with pytest.raises(ChatFailedError) as caught:
         await endpoint.ask(PROMPT)

@@ -210,7 +210,7 @@ async def test_rules_compose_the_view_where_the_model_does_not(
     assert any("rules composed the view" in note.text for note in result.limits.notes)
 
 
-async def test_an_answer_that_cannot_be_used_is_asked_for_again(script: ChatScript, recaller: Recaller) -> None:
+async def test_unusable_answer_is_requested_again(script: ChatScript, recaller: Recaller) -> None:
     script.answers = [look_up({"tool": "lexical_search", "args": {"query_text": "x"}}), view(("m1", "spicy"))]
     result = await recaller.ask()
     assert "lexical_search: filter: Field required" in script.prompts[1]
