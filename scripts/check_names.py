@@ -18,9 +18,6 @@ from nomemory.server.runtime.settings.settings import groups
 ROOT: Final = Path(__file__).parent.parent
 FOLDERS: Final = ("server", "recall", "clients/python", "scripts")
 GENERATED: Final = ("clients/python/nomemory/v1",)
-NOT_YET_RENAMED: Final = ("scripts/proofs",)
-"""Folders that still have such names. Remove a folder once its variables are renamed."""
-
 BANNED_NAMES: Final = frozenset(
     [
         "one",
@@ -71,8 +68,8 @@ def banned_settings(variables: Iterable[str]) -> list[str]:
 
 
 def source_files(root: Path) -> Iterator[Path]:
-    """Yield the Python files to check."""
-    skipped = [root / folder for folder in (*GENERATED, *NOT_YET_RENAMED)]
+    """Yield the Python files to check, which exclude generated code."""
+    skipped = [root / folder for folder in GENERATED]
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             if not any(path.is_relative_to(parent) for parent in skipped):
