@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nomemory.agents.hook_server import MIN_SUFFICIENCY
+from nomemory.agents.project_memory import MIN_SUFFICIENCY, ProjectMemory
+from nomemory.agents.transcript_sync import Event, parse_event
+from nomemory.client.aio import AsyncClient
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
 from served import Server
@@ -23,7 +27,7 @@ def rows(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (SAMPLE / "coding" / name).read_text("utf-8").splitlines()]
 
 
-MESSAGES, QUESTIONS = rows("messages.jsonl"), rows("questions.jsonl")
+MESSAGES, QUESTIONS, PROMPTS = rows("messages.jsonl"), rows("questions.jsonl"), rows("prompts.jsonl")
 ANSWERABLE = [question for question in QUESTIONS if question["evidence"]]
 
 
@@ -37,11 +41,43 @@ def talk(server: Server) -> Iterator[Client]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def shown(talk: Client, server: Server) -> dict[str, set[str]]:
+    """The ids of the messages that the hooks add, by the id of the prompt."""
+    assert talk.count_messages("kai") == len(MESSAGES)
+
+    async def measure() -> dict[str, set[str]]:
+        async with AsyncClient(server.target) as client:
+            memory = ProjectMemory(client)
+            blocks = {
+                row["prompt_id"]: await (
+                    memory.rules(new_session(row))
+                    if row["kind"] == "session"
+                    else memory.related_messages(row["prompt"], new_session(row))
+                )
+                for row in PROMPTS
+            }
+        return {
+            prompt_id: set(re.findall(r'^\["(kai-\d+)"', block or "", re.MULTILINE))
+            for prompt_id, block in blocks.items()
+        }
+
+    return asyncio.run(measure())
+
+
+def new_session(row: dict[str, Any]) -> Event:
+    """Return an event of a session that is not in the sample."""
+    fields = json.dumps({"session_id": "new", "cwd": f"/work/{row['project']}"})
+    event = parse_event(f"claude-code\n{row['user_id']}\n{fields}".encode(), datetime.now(UTC))
+    assert event
+    return event
+
+
 def test_the_form_is_that_of_the_readme() -> None:
     ids = [row["message_id"] for row in MESSAGES]
     page = (SAMPLE / "README.md").read_text("utf-8")
-    assert len(set(ids)) == len(ids) == 90
-    assert len({row["conversation_id"] for row in MESSAGES}) == 8
+    assert len(set(ids)) == len(ids) == 135
+    assert len({row["conversation_id"] for row in MESSAGES}) == 11
     assert len(QUESTIONS) == 18
     assert f"{len(ids)} turns" in page
     assert f"Each of the {len(QUESTIONS)} questions" in page
@@ -67,3 +103,31 @@ def test_most_questions_are_told_apart_from_prompts_that_ask_nothing(talk: Clien
     assert sum(likelihood(text) >= MIN_SUFFICIENCY for text in asked) >= len(asked) - 1
     for idle in ("continue", "thanks", "commit this with a good message", "how do I center a div"):
         assert likelihood(idle) < MIN_SUFFICIENCY
+
+
+@pytest.mark.parametrize(("split", "recall", "silence"), [("tuning", 0.6, 0.85), ("held_out", 0.7, 0.8)])
+def test_orders_get_the_messages_that_bear_on_them_and_other_prompts_nothing(
+    shown: dict[str, set[str]], split: str, recall: float, silence: float
+) -> None:
+    prompts = [row for row in PROMPTS if row["split"] == split]
+    labelled = [(row["prompt_id"], item) for row in prompts if row["kind"] == "order" for item in row["evidence"]]
+    assert sum(item in shown[prompt_id] for prompt_id, item in labelled) >= recall * len(labelled)
+    unrelated = [row["prompt_id"] for row in prompts if not row["evidence"]]
+    assert sum(not shown[prompt_id] for prompt_id in unrelated) >= silence * len(unrelated)
+
+
+def test_orders_get_few_messages_all_of_them_by_the_user(shown: dict[str, set[str]]) -> None:
+    roles = {row["message_id"]: row["role"] for row in MESSAGES}
+    for row in PROMPTS:
+        if row["kind"] == "order" and not row["prompt"].endswith(("?", "？")):
+            assert len(shown[row["prompt_id"]]) <= 5
+            assert {roles[item] for item in shown[row["prompt_id"]]} <= {"user"}
+
+
+def test_a_new_session_gets_rules_of_its_project_in_both_languages(shown: dict[str, set[str]]) -> None:
+    sessions = {row["project"]: row for row in PROMPTS if row["kind"] == "session"}
+    added = {project: shown[row["prompt_id"]] for project, row in sessions.items()}
+    correct = {project: added[project] & set(row["evidence"]) for project, row in sessions.items()}
+    assert sum(map(len, correct.values())) >= 0.75 * sum(map(len, added.values()))
+    assert sum(map(len, correct.values())) >= 13
+    assert {"kai-0093", "kai-0096", "kai-0103", "kai-0110", "kai-0116"} <= added["kiosk"]

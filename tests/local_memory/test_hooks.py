@@ -26,6 +26,27 @@ SAID = [
 ]
 
 
+RULES = (
+    ("user", "Use pnpm, never npm, in this repo."),
+    ("assistant", "Understood, I removed the lock file."),
+    ("user", "Always run make fmt before every commit."),
+    ("user", "What does the printer speak, ESC/POS?"),
+    ("user", "界面上的文字都放在 locales 目录里，不要写死在组件里。"),
+)
+
+
+def remember(at: LocalHome, *turns: tuple[str, str], session: str = "s1", project: str = "harbour") -> list[str]:
+    """Store messages of a session, wait until they are indexed, and return their ids."""
+    messages = [
+        {"role": role, "content": text, "conversation_id": session, "metadata": {"project": project}}
+        for role, text in turns
+    ]
+    with at.calls() as client:
+        written = client.add("ann", messages)
+        client.hybrid_search("ann", "rule", at_least=written.write_token)
+        return [result.message_id for result in written.results]
+
+
 @pytest.fixture
 def served(at: LocalHome) -> Iterator[LocalHome]:
     """A home whose server is there."""
@@ -140,6 +161,56 @@ def test_what_bears_on_a_prompt_is_put_before_the_model_with_its_ids(served: Loc
     assert "9000" not in said["additionalContext"]  # of another project
     assert asked("Which port is the gateway on?", "s1") == ""  # the model has read its own session
     assert asked("Translate this poem about glaciers into Welsh, please.") == ""
+
+
+def test_an_order_gets_the_users_messages_that_bear_on_it(served: LocalHome, transcript: Path) -> None:
+    remember(served, *RULES, ("tool", "Done in 1.2s"), ("assistant", "Done."))
+
+    def asked(prompt: str, session: str = "s3", agent: str = "claude-code") -> str:
+        return served.hook(agent, event("UserPromptSubmit", transcript, session, prompt=prompt))
+
+    for agent in ("claude-code", "codex"):
+        context = json.loads(asked("install left-pad with npm", agent=agent))["hookSpecificOutput"]["additionalContext"]
+        assert "Use pnpm, never npm" in context
+        assert "Done" not in context
+    assert "make fmt" in asked("commit these changes")
+    assert asked("commit these changes", "s1") == ""  # the current session
+    for prompt in ("ok", "thanks", "what is 2+2", "write a haiku"):
+        assert asked(prompt) == ""
+
+
+def test_a_new_session_gets_the_rules_that_are_in_force(served: LocalHome, transcript: Path) -> None:
+    ids = remember(served, *RULES, ("user", "Use tabs in every file, never spaces."), ("user", "Use Bun, never Deno."))
+    remember(served, ("user", "Use spaces in every file, never tabs."), session="s2")
+    remember(served, ("user", "Use Java, never Kotlin."), project="lighthouse")
+    with served.calls() as client:
+        token = client.add("ann", [{"role": "user", "content": "Forget it.", "retracts": [ids[-1]]}]).write_token
+        client.hybrid_search("ann", "Bun", at_least=token)
+    for agent in ("claude-code", "codex"):
+        output = json.loads(served.hook(agent, event("SessionStart", transcript, "s3", source="startup")))
+        assert output["hookSpecificOutput"]["hookEventName"] == "SessionStart"
+        context = output["hookSpecificOutput"]["additionalContext"]
+        for rule in ("Use pnpm, never npm", "make fmt", "不要写死", "Use spaces in every file"):
+            assert rule in context
+        for other in ("ESC/POS", "Use tabs in every file", "Bun", "Java"):
+            assert other not in context
+    start = {"hook_event_name": "sessionStart", "conversation_id": "k1", "workspace_roots": ["/work/harbour"]}
+    assert "Use pnpm, never npm" in json.loads(served.hook("cursor", start))["additional_context"]
+    assert served.hook("claude-code", event("SessionStart", transcript, "s3", cwd="/work/elsewhere")) == ""
+
+
+def test_a_session_that_starts_without_a_server_gets_the_rules_with_its_first_prompt(
+    at: LocalHome, transcript: Path
+) -> None:
+    with at.served():
+        remember(at, *RULES)
+    at.stop()
+    assert at.hook("claude-code", event("SessionStart", transcript, "s3")) == ""
+    assert until(lambda: at.server() is not None)
+    assert until(lambda: not list(at.home.waiting.iterdir()))
+    prompt = event("UserPromptSubmit", transcript, "s3", prompt="ok")
+    assert until(lambda: "Use pnpm, never npm" in at.hook("claude-code", prompt))
+    assert at.hook("claude-code", prompt) == ""
 
 
 def test_one_users_hooks_show_nothing_of_another(served: LocalHome, transcript: Path) -> None:

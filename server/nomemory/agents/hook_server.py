@@ -11,29 +11,25 @@ from datetime import UTC, datetime
 from typing import Final
 
 from nomemory.agents.local_data_dir import LocalDataDir
+from nomemory.agents.project_memory import ProjectMemory
 from nomemory.agents.transcript_sync import Event, TranscriptSync, parse_event
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.messages import role_name
-from nomemory.client.prompt_block import Block, RecalledMessage
 from nomemory.client.sync import Client
-from nomemory.importing.transcripts import turn_metadata
 from nomemory.server.runtime.processes.supervisor import Supervisor
 from nomemory.server.runtime.structured_logs import get_logger
 
 _RECEIVE_TIMEOUT_S: Final = 2.0
 _SEARCH_TIMEOUT_S: Final = 1.5
-"""Timeout of the search for a prompt."""
+"""Timeout of a search for the agent."""
 _SECOND_READ_DELAY_S: Final = 0.5
 """Delay before a second read, because agents may write the last line after the event."""
 _INCOMPLETE_FILE_MAX_AGE_S: Final = 60.0
 """Age after which an incomplete event file is deleted."""
-_MAX_QUESTION_CHARS: Final = 32_000
-_TOP_K: Final = 20
-MIN_SUFFICIENCY: Final = 0.5
-"""Minimum sufficiency for adding messages to a prompt."""
-_BLOCK_TOKENS: Final = 1_200
+_MAX_PROMPT_CHARS: Final = 32_000
 _PROMPT: Final = "UserPromptSubmit"
+_CURSOR_SESSION_START: Final = "sessionStart"
+_SESSION_STARTS: Final = ("SessionStart", _CURSOR_SESSION_START)
 
 _log = get_logger("agents")
 
@@ -51,12 +47,14 @@ class HookServer:
     def __init__(self, home: LocalDataDir) -> None:
         self._home = home
         self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._sessions_without_rules: set[str] = set()
         self.last_used = time.monotonic()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Process pending events and serve until the context exits."""
-        async with AsyncClient(self._home.target, timeout=_SEARCH_TIMEOUT_S) as self._client:
+        async with AsyncClient(self._home.target, timeout=_SEARCH_TIMEOUT_S) as client:
+            self._memory = ProjectMemory(client)
             storing = Supervisor().start_task("agents", self._store_all)
             async with await asyncio.start_unix_server(self._serve, self._home.hooks):
                 self._read_queued_events()
@@ -65,7 +63,7 @@ class HookServer:
             storing.cancel()
 
     def _read_queued_events(self) -> None:
-        """Queue the events that were written to files, in order."""
+        """Queue the events that were written to files, in order. Their sessions get the rules with the next prompt."""
         for file in sorted(self._home.waiting.iterdir()):
             written_s = file.stat().st_mtime
             if file.suffix == ".new" and time.time() - written_s < _INCOMPLETE_FILE_MAX_AGE_S:
@@ -73,6 +71,8 @@ class HookServer:
             event = parse_event(file.read_bytes(), datetime.fromtimestamp(written_s, UTC))
             if event and not file.suffix:
                 self._events.put_nowait(event)
+                if event.name in _SESSION_STARTS:
+                    self._sessions_without_rules.add(event.session)
             file.unlink()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -91,37 +91,37 @@ class HookServer:
             writer.close()
 
     async def _answer(self, event: Event) -> str:
-        """Return the hook output: related messages for a prompt, otherwise empty."""
-        question = event.fields.text("prompt")[:_MAX_QUESTION_CHARS]
-        if event.name != _PROMPT or not question.strip():
-            return ""
+        """Return the hook output: rules for a new session, related messages for a prompt, otherwise empty."""
         try:
-            block = await self._related_messages(question, event)
+            context = await self._context(event)
         except (NoMemoryError, UnicodeEncodeError) as error:
-            _log.warning("search for a prompt failed", kind=type(error).__name__)
+            _log.warning("search for an agent failed", kind=type(error).__name__)
             return ""
-        output = {"hookSpecificOutput": {"hookEventName": _PROMPT, "additionalContext": block}}
-        return json.dumps(output) if block else ""
+        if not context:
+            return ""
+        if event.name == _CURSOR_SESSION_START:
+            return json.dumps({"additional_context": context})
+        return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": context}})
 
-    async def _related_messages(self, question: str, event: Event) -> str:
-        """Return related messages of other sessions of the project, as a prompt block."""
-        project = turn_metadata(event.agent, event.directory).get("project")
-        result = await self._client.hybrid_search(
-            event.user, question, top_k=_TOP_K, metadata={"project": project} if project else None
-        )
-        messages = [item.message for item in result.items if item.message.conversation_id != event.session]
-        if not messages or result.sufficiency < MIN_SUFFICIENCY:
+    async def _context(self, event: Event) -> str:
+        """Return the messages to add to the agent's context; empty if there are none."""
+        if event.name in _SESSION_STARTS:
+            return await self._rules(event)
+        prompt = event.fields.text("prompt")[:_MAX_PROMPT_CHARS]
+        if event.name != _PROMPT or not prompt.strip():
             return ""
-        recalled = [
-            RecalledMessage(
-                message.message_id,
-                message.ts.ToDatetime(tzinfo=UTC),
-                message.name or role_name(message.role),
-                message.content,
-            )
-            for message in messages
-        ]
-        return Block(recalled, question=question, behind=result.index_lagging).text(_BLOCK_TOKENS)
+        searches = [self._memory.related_messages(prompt, event)]
+        if event.session in self._sessions_without_rules:
+            searches.append(self._rules(event))
+        return "\n".join(filter(None, await asyncio.gather(*searches)))
+
+    async def _rules(self, event: Event) -> str:
+        """Return the rules for a session. If the search fails, it is repeated with the next prompt."""
+        self._sessions_without_rules.add(event.session)
+        rules = await self._memory.rules(event)
+        if rules is not None:
+            self._sessions_without_rules.discard(event.session)
+        return rules or ""
 
     async def _store_all(self) -> None:
         with Client(self._home.target) as client:

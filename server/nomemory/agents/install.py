@@ -67,7 +67,7 @@ _TURNS: Final = ("SessionStart", "UserPromptSubmit", "Stop")
 AGENTS: Final[Mapping[str, Agent]] = {
     "claude-code": Agent("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "settings.json", (*_TURNS, "SessionEnd"), {}),
     "codex": Agent("Codex", "CODEX_HOME", ".codex", "hooks.json", _TURNS, {}),
-    "cursor": Agent("Cursor", "", ".cursor", "hooks.json", tuple(CURSOR_EVENTS), {"version": 1}),
+    "cursor": Agent("Cursor", "", ".cursor", "hooks.json", ("sessionStart", *CURSOR_EVENTS), {"version": 1}),
 }
 
 

@@ -104,13 +104,15 @@ def hybrid_search(
     *,
     top_k: int = 0,
     explain: bool = False,
+    include_relations: bool = False,
     embedding: Sequence[float] | None = None,
     **options: Unpack[ReadOptions],
 ) -> query_service_pb2.HybridSearchRequest:
     """Search for messages that answer a question, best match first.
 
     Combines lexical and semantic search, the speaker and neighboring messages. Returns at most `top_k` messages
-    (default 20); `explain` adds score components. `embedding` is a vector of the question, computed by the caller.
+    (default 20); `explain` adds score components, `include_relations` adds pairs of related messages. `embedding` is a
+    vector of the question, computed by the caller.
     """
     return query_service_pb2.HybridSearchRequest(
         user_id=user_id,
@@ -118,6 +120,7 @@ def hybrid_search(
         query_embedding=_embedding(embedding),
         top_k=top_k,
         explain=explain,
+        include_relations=include_relations,
         **_read_fields(**options),
     )
 

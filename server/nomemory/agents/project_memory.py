@@ -1,0 +1,181 @@
+"""Messages of a project's earlier sessions that bear on a prompt, or that state rules for a new session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import UTC
+from typing import Any, Final
+
+from nomemory.agents.transcript_sync import Event
+from nomemory.client.aio import AsyncClient
+from nomemory.client.messages import FilterOptions, RoleName, role_name
+from nomemory.client.prompt_block import Block, RecalledMessage
+from nomemory.client.prompt_passages import tokens
+from nomemory.importing.transcripts import turn_metadata
+from nomemory.server.search.hybrid.term_scores import idf
+
+_Message = Any
+"""A `ChatMessage` of the contract."""
+_Item = Any
+"""A `HybridItem` of the contract."""
+
+_TOP_K: Final = 20
+_PROMPT_TOKENS: Final = 1_200
+"""Maximum size of the block for a prompt, in tokens."""
+_MAX_FOR_ORDER: Final = 5
+"""Maximum number of messages for a prompt that asks no question."""
+MIN_MATCH: Final = 0.7
+"""Minimum lexical score of the best message of the user for a prompt. 1: a word that occurs in no other message.
+
+The lexical score distinguishes orders better than the cosine and the sufficiency: an order resembles every other order,
+so cosines are high even if no message bears on it (docs/coding-agents.md has the measurements)."""
+MIN_SUFFICIENCY: Final = 0.5
+"""Minimum sufficiency for a prompt that ends with a question mark, if the lexical score is too low."""
+_QUESTION_MARKS: Final = ("?", "？")
+_MIN_REPLY_TOKENS: Final = 10
+"""Minimum length of an agent's message. Shorter ones are status lines, such as "Done."."""
+
+_RULES_TOP_K: Final = 100
+_RULES_TOKENS: Final = 600
+"""Maximum size of the block of rules, in tokens, of which its introduction takes about 200."""
+_RULE_EXAMPLE: Final = "Use X, never Y. 一律用这个，不要用那个。"
+"""Sentences in the form of a rule. Embeddings of rules are closer to a rule than to a question about rules."""
+_OTHER_EXAMPLE: Final = "Ok. What is this? Now do this one. 好的。这是什么？现在做这个。"
+"""Sentences in the form of assent, a question and an order."""
+MIN_RULE_MARGIN: Final = 0.02
+"""Minimum difference of a rule's cosines to the two examples, for the local model. A cosine alone is no criterion:
+very short messages are similar to every text."""
+_RULES_HEADING: Final = (
+    "What the user said in earlier sessions about how to work on this project. It applies unless the user now says "
+    "otherwise."
+)
+MIN_SHARED_TERMS: Final = 0.4
+"""Minimum share of common words of two similar rules, of which the later one supersedes the earlier one."""
+
+
+class ProjectMemory:
+    """Searches a user's messages of one project, without those of the current session.
+
+    Args:
+        client: a client of the local server.
+    """
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def related_messages(self, prompt: str, event: Event) -> str:
+        """Return the messages that bear on a prompt, as a prompt block; empty if there are none.
+
+        A question also gets replies of the agent. Any other prompt gets only messages of the user.
+
+        Raises:
+            NoMemoryError: the search failed.
+        """
+        is_question = prompt.rstrip().endswith(_QUESTION_MARKS)
+        result, total = await asyncio.gather(
+            self._client.hybrid_search(
+                event.user,
+                prompt,
+                top_k=_TOP_K,
+                explain=True,
+                **_other_sessions(event, role=None if is_question else "user"),
+            ),
+            self._client.count_messages(event.user),
+        )
+        by_user = [item for item in result.items if _role(item.message) == "user" and not item.message.retracted_by]
+        match = max((item.explanation.lexical_score for item in by_user), default=0.0)
+        bears = match >= MIN_MATCH * idf(1, total) ** 2
+        if not bears and not (is_question and result.sufficiency >= MIN_SUFFICIENCY):
+            return ""
+        messages = [item.message for item in (result.items if is_question else by_user[:_MAX_FOR_ORDER])]
+        recalled = _recalled(message for message in messages if _is_informative(message))
+        block = Block(recalled, question=prompt, behind=result.index_lagging)
+        return block.text(_PROMPT_TOKENS) if recalled else ""
+
+    async def rules(self, event: Event) -> str | None:
+        """Return what the user stated as rules of the project, as a prompt block.
+
+        Rules are messages that are closer to an example of a rule than to examples of other messages.
+
+        Returns:
+            The block, empty if there are no rules; None if semantic search is unavailable.
+
+        Raises:
+            NoMemoryError: the search failed.
+        """
+        scope = _other_sessions(event, role="user")
+        if not scope["metadata"]:
+            return ""
+        result, others = await asyncio.gather(
+            self._client.hybrid_search(
+                event.user, _RULE_EXAMPLE, top_k=_RULES_TOP_K, explain=True, include_relations=True, **scope
+            ),
+            self._client.hybrid_search(
+                event.user,
+                _OTHER_EXAMPLE,
+                top_k=_RULES_TOP_K,
+                explain=True,
+                return_fields=["message_id"],
+                **scope,
+            ),
+        )
+        if result.semantic_unavailable or others.semantic_unavailable:
+            return None
+        margins = _margins(_cosines(result.items), _cosines(others.items))
+        rules = {
+            item.message.message_id: item.message
+            for item in result.items
+            if margins[item.message.message_id] >= MIN_RULE_MARGIN and not item.message.retracted_by
+        }
+        for relation in result.relations:
+            if relation.shared_terms >= MIN_SHARED_TERMS and relation.later_message_id in rules:
+                rules.pop(relation.earlier_message_id, None)
+        if not rules:
+            return ""
+        best_first = sorted(rules.values(), key=lambda message: -margins[message.message_id])
+        block = Block(_recalled(best_first), behind=result.index_lagging).text(_RULES_TOKENS)
+        return f"{_RULES_HEADING}\n{block}"
+
+
+def _other_sessions(event: Event, role: RoleName | None) -> FilterOptions:
+    """Return the filter for messages of the project that are not in the current session."""
+    project = turn_metadata(event.agent, event.directory).get("project")
+    return {
+        "role": role,
+        "metadata": {"project": project} if project else None,
+        "exclude_conversation_ids": [event.session] if event.session else None,
+    }
+
+
+def _cosines(items: Iterable[_Item]) -> dict[str, float]:
+    return {item.message.message_id: item.explanation.semantic_score for item in items}
+
+
+def _margins(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> dict[str, float]:
+    """Return the difference of the cosines. A message that the second search did not return has at most its minimum."""
+    minimum = min(to_others.values(), default=0.0)
+    return {message_id: cosine - to_others.get(message_id, minimum) for message_id, cosine in to_rules.items()}
+
+
+def _is_informative(message: _Message) -> bool:
+    """Return whether a message was written by the user, or is a reply of the agent that is not a status line."""
+    role = _role(message)
+    return role == "user" or (role == "assistant" and tokens(message.content) >= _MIN_REPLY_TOKENS)
+
+
+def _role(message: _Message) -> str:
+    return role_name(message.role)
+
+
+def _recalled(messages: Iterable[_Message]) -> list[RecalledMessage]:
+    return [
+        RecalledMessage(
+            message.message_id,
+            message.ts.ToDatetime(tzinfo=UTC),
+            message.name or role_name(message.role),
+            message.content,
+            retracted_by=message.retracted_by,
+        )
+        for message in messages
+    ]
