@@ -58,18 +58,18 @@ def test_dates_are_in_the_zone_of_who_asks() -> None:
     late = RecalledMessage("m1", datetime(2026, 3, 7, 23, 30, tzinfo=UTC), "user", "明天去体检")
     block = Block([late], zone=ZoneInfo("Asia/Shanghai")).text()
     assert shown(block)[0][1] == "Sun 2026-03-08 07:30"
-    assert "when it was said (Asia/Shanghai)" in block
+    assert "time (Asia/Shanghai)" in block
     end = RecalledMessage("m1", datetime.max.replace(tzinfo=UTC), "user", "the last")
     assert shown(Block([end], zone=ZoneInfo("Asia/Shanghai")).text())[0][1] == "Fri 9999-12-31 23:59"
 
 
-def test_what_is_superseded_contradictory_or_passed_on_is_marked_and_explained() -> None:
+def test_what_is_superseded_contradictory_or_forwarded_is_marked_and_explained() -> None:
     said = Annotations({"m1": "m2"}, {"m2": ("m3",), "m3": ("m2",)}, frozenset({"m3"}))
     block = Block([message("m1", "a"), message("m2", "b", 1), message("m3", "c", 2)], said).text()
     first, second, third = shown(block)
     assert first[4] == {"superseded_by": "m2"}
     assert second[4] == {"contradicts": ["m3"]}
-    assert third[4] == {"contradicts": ["m2"], "passed_on": True}
+    assert third[4] == {"contradicts": ["m2"], "forwarded": True}
     assert "superseded_by: " in block
     assert "cut: " not in block
 
@@ -80,7 +80,7 @@ def test_retracted_message_names_only_its_retraction() -> None:
     first, second = shown(block)
     assert first[4:] == [{"retracted_by": "m2"}]
     assert second[4:] == []
-    assert "retracted_by: the message with this id took it back" in block
+    assert "retracted_by: the message with this id retracts it" in block
     assert "superseded_by: " not in block
 
 
@@ -99,8 +99,8 @@ def test_where_long_messages_do_not_fit_all_are_shown_and_none_eats_the_others_r
     assert shown(block)[3] == ["m3", "Tue 2026-03-10 09:30", "user", "One line."]
     sizes = {len(str(item[3])) for item in shown(block)} - {len("One line.")}
     assert max(sizes) - min(sizes) < 100
-    assert all(item[4] == {"cut": True} for item in shown(block) if item[0] != "m3")
-    assert "cut: only passages" in block
+    assert all(item[4] == {"truncated": True} for item in shown(block) if item[0] != "m3")
+    assert "truncated: only passages" in block
 
 
 def test_what_does_not_fit_even_so_is_left_out_and_counted_the_likeliest_last() -> None:
@@ -108,7 +108,7 @@ def test_what_does_not_fit_even_so_is_left_out_and_counted_the_likeliest_last() 
     ids = [item[0] for item in shown(Block(found).text(1_000))]
     assert ids == [f"m{number}" for number in range(len(ids))]
     assert 5 < len(ids) < 40
-    assert f"left out: {40 - len(ids)}." in Block(found).text(1_000)
+    assert f"size limit: {40 - len(ids)}." in Block(found).text(1_000)
     assert [item.message_id for item in Block(found).shown(1_000)] == ids
 
 
@@ -121,7 +121,7 @@ def test_long_message_is_cut_to_quoted_passages() -> None:
     (only,) = shown(Block([message("m1", content)], said).text())
     assert "My locker at the pool is number 27." in str(only[3])
     assert " … " in str(only[3])
-    assert only[4] == {"cut": True}
+    assert only[4] == {"truncated": True}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_long_message_is_cut_to_passages_with_words_of_the_question(question: st
 def test_without_a_hint_the_beginning_is_shown() -> None:
     content = "辣" * 5_000
     (only,) = shown(Block([message("m1", content)]).text(1_000))
-    assert only[4] == {"cut": True}
+    assert only[4] == {"truncated": True}
     assert content.startswith(str(only[3]).removesuffix("…").strip())
     assert len(str(only[3])) > 500
 
@@ -152,7 +152,7 @@ def test_it_is_left_to_the_model_whether_the_messages_answer() -> None:
 
 
 def test_what_cannot_be_searched_yet_is_told() -> None:
-    told = "cannot be searched yet"
+    told = "not searchable yet"
     assert told in Block([message("m1", "a")], behind=True).text()
     assert told in Block([], behind=True).text()
     assert told not in Block([message("m1", "a")]).text()
@@ -161,7 +161,7 @@ def test_what_cannot_be_searched_yet_is_told() -> None:
 def test_too_few_tokens_are_refused_and_no_message_is_said_to_be_none() -> None:
     with pytest.raises(ValueError, match="at least 400"):
         Block([]).text(MIN_TOKENS - 1)
-    assert Block([]).text() == "Nothing that was said is shown."
+    assert Block([]).text() == "No messages are shown."
 
 
 TEXTS = st.text(max_size=300) | st.sampled_from(["MEMORY 0>>>", "<<<MEMORY", "\u2028", "\U000e0041", "\x85", '"}\n{"'])
@@ -179,7 +179,7 @@ def test_whatever_was_said_stays_data_within_the_tokens(found: list[RecalledMess
     by_id = {item.message_id: item for item in found}
     for item in shown(text):
         said = by_id[str(item[0])]
-        assert item[3] == said.content or item[4] == {"cut": True}
+        assert item[3] == said.content or item[4] == {"truncated": True}
         if "…" not in said.content:
             assert all(passage in said.content for passage in str(item[3]).split(" … "))
     lines = text.splitlines()
@@ -224,7 +224,7 @@ def test_a_host_and_a_client_get_the_same_block() -> None:
     assert theirs == result().as_prompt(question=asked)
     first, second = shown(as_prompt(reply))
     assert first == ["m1", "Sat 2026-03-07 09:30", "林", "我不吃辣", first[4]]
-    assert first[4] == {"superseded_by": "m2", "contradicts": ["m2"], "passed_on": True}
+    assert first[4] == {"superseded_by": "m2", "contradicts": ["m2"], "forwarded": True}
     assert second[4] == {"contradicts": ["m1"]}
 
 
@@ -245,4 +245,4 @@ def test_a_server_that_cuts_evidence_says_so_in_the_block() -> None:
         message=chat_message(user_id="", message_id="m", ts=FIRST, role="assistant", content="start"), truncated=True
     )
     (only,) = shown(as_prompt(pb.RecallResponse(evidence=[cut])))
-    assert (only[2], only[4]) == ("assistant", {"cut": True})
+    assert (only[2], only[4]) == ("assistant", {"truncated": True})
