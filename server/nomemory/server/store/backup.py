@@ -57,7 +57,7 @@ class Manifest:
 
 
 def back_up(directory: DataDirectory, target: Path) -> Manifest:
-    """Copy a consistent snapshot of the log, and the key. A server may be running meanwhile.
+    """Copy the key and a consistent snapshot of the log. A server may be running.
 
     Args:
         directory: the data directory.
@@ -105,7 +105,7 @@ def restore(backup: Path, directory: DataDirectory, *, replaces: bool) -> LogPos
         replaces: whether to replace an existing log.
 
     Raises:
-        BackupError: the backup is damaged, or a log exists.
+        BackupError: the backup is damaged, or a log exists and `replaces` is false.
         DataDirectoryBusyError: a server uses the directory.
         DataDirectoryUnusableError, LogUnusableError, LogVersionError, OSError: the directory cannot be written.
     """
@@ -124,7 +124,7 @@ def _install(backup: Path, directory: DataDirectory) -> LogPosition:
         _copy(backup / _LOG, new)
         with closing(open_for_writing(new)) as connection:
             log = begin_epoch(connection)
-        for suffix in _SIDE_FILES:  # of the old log: they would corrupt the new one
+        for suffix in _SIDE_FILES:  # side files of the old log would corrupt the new one
             directory.log.with_name(directory.log.name + suffix).unlink(missing_ok=True)
         new.rename(directory.log)
         rollback.pop_all()

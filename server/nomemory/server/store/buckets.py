@@ -21,4 +21,4 @@ IN_ANY_BUCKET: Final = f"bucket = ANY(ARRAY{list(range(BUCKETS))}::smallint[])"
 
 
 EACH_BUCKET: Final = f"generate_series(0, {BUCKETS - 1}) AS each(bucket)"
-"""The buckets as a table."""
+"""A table expression that lists the numbers of all buckets."""

@@ -40,12 +40,10 @@ class DeletedVersion(NamedTuple):
 class Change(NamedTuple):
     """An entry of the change feed.
 
-    Versions that were stored and removed before the feed is read are not in it.
+    The feed does not contain versions that were stored and removed before it is read.
 
     Attributes:
         sequence: the sequence of the change.
-        user_id: the user.
-        message_id: the message.
         stored: the current version, if the change stored one. None for a removal or a damaged message.
         removed_sequence: the sequence of the deleted or replaced version, if the change removed one.
     """
@@ -81,7 +79,7 @@ class ChangeFeed(Protocol):
         """Return the sequence of the latest change of each bucket."""
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the log has any message, or any message with a caller's vector."""
+        """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries with `sequence > after`, ordered by sequence."""
@@ -105,7 +103,7 @@ class ChangeFeed(Protocol):
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
 
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user with `sequence <= until`, without their contents, in any order.
+        """Return the messages of a user with `sequence <= until`, without their content, in any order.
 
         With `caller_vectors_only`, messages without a caller's vector are left out.
         """

@@ -24,7 +24,7 @@ from nomemory.server.store.tables import METADATA, REMOVALS, REQUESTS, USERS, VE
 from nomemory.server.store.versions import BucketState, StoredRequest, Version
 
 NUMBER_BYTES: Final = 16
-"""Size of a stored id number (big-endian)."""
+"""Size of a stored, big-endian id number."""
 
 CONFLICT: Final = "exists with other content or fields"
 
@@ -103,7 +103,7 @@ class CommitPlan:
 
         Args:
             states: the state of each bucket that the commit may change.
-            numbers: ascending sequence numbers, larger than all that were assigned before.
+            numbers: ascending sequence numbers, larger than all assigned ones.
         """
         self._initial_states = states
         self._sequences = {bucket: state.sequence for bucket, state in states.items()}
@@ -111,11 +111,11 @@ class CommitPlan:
         self._numbers = iter(numbers)
 
     def add_request(self, key: RequestKey, request: StoredRequest) -> None:
-        """Add a request that was processed before."""
+        """Add the record of a request that was processed before."""
         self._known_requests[key] = request
 
     def add_existing(self, existing: Mapping[Key, Version], expired: Mapping[Key, Version]) -> None:
-        """Add the messages that exist, and remove expired ones."""
+        """Add the existing messages, and remove the expired ones."""
         self._existing |= existing
         self.remove(expired)
 
@@ -136,8 +136,8 @@ class CommitPlan:
         """Store a batch.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content, or the request id.
-                Nothing of the batch is stored.
+            Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content, or the request id. No
+                message of the batch is stored then.
         """
         messages, new_requests = self._assign_ids(messages, request_id)
         batch = self._plan_batch(messages, on_conflict)
@@ -283,7 +283,7 @@ class CommitPlan:
                 self.dropped[key] = version
 
     def _count(self, user_id: str, messages: int) -> None:
-        """Add `messages` to the count of a user, as of the latest sequence."""
+        """Add `messages` to the message count of a user, and record that it changed at the latest sequence."""
         self._counts[user_id] += messages
         self._counted_at[user_id] = self._sequences[self._bucket(user_id)] = self.sequence
 
@@ -293,7 +293,7 @@ class CommitPlan:
 
 
 def _with_time(message: Message, ts_us: int) -> Message:
-    """Set the time of a message without one to that of the stored message with its id, so a retry changes nothing."""
+    """Give a message without a time the time of the stored version, so that a retry changes nothing."""
     return message._replace(ts_us=ts_us) if message.is_undated else message
 
 

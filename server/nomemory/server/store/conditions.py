@@ -34,12 +34,12 @@ class Dialect:
 
     Attributes:
         of_user: returns the condition that selects the messages of a user.
-        ts: the column of the time.
+        ts: the time column.
         order_columns: the columns that define the order of messages, as a row value.
-        unindexed_ts: the time column, in a form that does not make the planner choose its index.
+        unindexed_ts: an expression for the time column that keeps the planner from using its index.
         has_entry: the condition that selects messages with a metadata entry. Bind the hash of the entry.
-        expired: a statement that returns the keys of messages whose own expiry time has passed. Bind the time.
-        too_old: a statement that returns the keys of messages at or before a time. Bind the time.
+        expired: a statement that returns the keys of messages whose own expiry time has passed. Bind the current time.
+        too_old: a statement that returns the keys of messages at or before a cutoff time. Bind the cutoff.
         retracted_by: an expression that returns the id of the message that retracted a message. Bind the user id twice
             and the values of the condition `{live}`.
     """
@@ -115,7 +115,7 @@ class Expiry:
 
         Args:
             user_id: the user of all messages in the statement.
-            unexpired: the result of `unexpired`.
+            unexpired: the condition that `unexpired` returned.
         """
         user = self._dialect.of_user(user_id).values
         return Clause(self._retracted_by, (*user, *user, *unexpired.values))

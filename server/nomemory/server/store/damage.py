@@ -57,7 +57,7 @@ class LogDamage:
 
     @property
     def file(self) -> str:
-        """SQLite's description of the damage of the file; empty if none is known."""
+        """SQLite's description of the damage to the file; empty if none is known."""
         return self._file
 
     def messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
@@ -84,7 +84,7 @@ class LogDamage:
 
         Args:
             user_id: the user.
-            rows: encoded message, sequence, checksum and id of the retracting message or None.
+            rows: tuples of encoded message, sequence, checksum, and id of the retracting message or None.
 
         Raises:
             Fault: STORAGE_UNAVAILABLE, a message is damaged.
@@ -99,7 +99,7 @@ class LogDamage:
         raise next(iter([self.report(user_id, sequence) for sequence in damaged]))
 
     def verify_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
-        """Verify messages as `verify_encoded` does, in rows that begin with user, message id and time."""
+        """Verify messages as `verify_encoded` does. The rows begin with user id, message id and time."""
         wires = self.verify_encoded(user_id, [row[3:] for row in rows])
         return [
             LoggedMessage(user, message, ts_us, sequence, wire, retracted_by or "")
@@ -107,10 +107,10 @@ class LogDamage:
         ]
 
     def split_damaged(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[ChangeRef]]:
-        """Separate sound messages from damaged ones, and record the damage.
+        """Separate intact messages from damaged ones, and record the damage.
 
         Args:
-            rows: user, message id, time, encoded message, sequence and checksum, of any users.
+            rows: tuples of user id, message id, time, encoded message, sequence and checksum, for any users.
         """
         sound, damaged = list[LoggedMessage](), list[ChangeRef]()
         for user_id, message_id, ts_us, wire, sequence, crc in rows:

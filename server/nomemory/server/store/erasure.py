@@ -1,8 +1,8 @@
 """Erase deleted, replaced and expired messages from all files.
 
 The log's table of removals is the work list. Rows are deleted only after every index has erased the messages that they
-name, so an interrupted erasure is repeated. An index that cannot erase now does not delay the erasure of the other
-files; the rows stay and the erasure is retried.
+name, so an interrupted erasure is repeated. If an index is temporarily unable to erase, the other files are still
+erased; the rows stay and the erasure is retried.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from nomemory.server.store.protocol import ErasableLog
 from nomemory.server.store.results import Removals
 
 _REMOVALS_AT_ONCE: Final = 100_000
-"""Number of removed messages at which the erasure begins at once."""
+"""Number of removed messages at which the erasure begins immediately."""
 
 
 _POLLS_PER_DEADLINE = 40
-"""How often to look for removals within the time limit for erasure."""
+"""Number of polls for removals within the time limit for erasure."""
 
 _MAX_POLL_S, _MIN_POLL_S = 5.0, 0.05
 
@@ -67,7 +67,7 @@ class Indexes:
         await self.cleanup.delete()
 
     async def erase_vectors(self) -> str:
-        """Erase deleted messages from the vector indexes in use. Return the obstacle, or an empty string."""
+        """Erase deleted messages from the vector indexes in use. Return the error message, or an empty string."""
         try:
             for indexed in self.spaces.all():
                 await indexed.index.erase_deleted()
@@ -82,7 +82,7 @@ class Erasure:
     """A background task that erases removed messages.
 
     An erasure begins when removals have waited for half of the time limit, or when there are many of them. After a
-    server start it begins at once, because the waiting time is unknown.
+    server start it begins immediately, because the waiting time is unknown.
 
     Args:
         log: the message log.
@@ -104,7 +104,7 @@ class Erasure:
         self._waiting_since: float | None = -settings.erasure.within_s
 
     async def run(self) -> None:
-        """Run until cancelled. It can be run again after any error."""
+        """Run until cancelled. It can be called again after any error."""
         while True:
             removals = await self._log.pending_removals(_REMOVALS_AT_ONCE)
             if removals is None:
@@ -127,7 +127,7 @@ class Erasure:
         if lagging := await self._wait_for_indexes(until):
             await self._postpone(f"the index {lagging} is behind", are_vectors_due=True)
             return False
-        next_due = time.monotonic()  # later removals are erased the next time
+        next_due = time.monotonic()  # later removals are erased in the next run
         if obstacle := await self._indexes.erase_vectors():
             await self._postpone(f"the vectors cannot be erased now: {obstacle}")
             return False
@@ -155,7 +155,7 @@ class Erasure:
         await self._wipe_log()
 
     async def _wait_for_indexes(self, until: FeedPosition) -> str:
-        """Wait up to a quarter of the time limit for all indexes to apply the removals. Return a lagging index."""
+        """Wait up to a quarter of the time limit for all indexes to apply the removals. Return one that lags."""
         deadline = time.monotonic() + self._settings.erasure.within_s / 4
         while (lagging := await self._indexes.find_lagging(until)) and time.monotonic() < deadline:  # noqa: ASYNC110 - polled
             await asyncio.sleep(self._poll_s)
@@ -171,7 +171,7 @@ class Erasure:
 
 
 async def _repeat_with_pauses(run_batch: Callable[[], Awaitable[bool]]) -> None:
-    """Run batches until there are no more. Pause after each for as long as it took, to let writes proceed."""
+    """Run batches until there are no more. Pause after each batch for as long as it took, to let writes proceed."""
     has_more = True
     while has_more:
         began_at = time.monotonic()

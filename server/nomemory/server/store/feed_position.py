@@ -48,7 +48,7 @@ class FeedPosition:
         return FeedPosition(tuple(min(ours, theirs) for ours, theirs in self._pairs(other)))
 
     def only(self, buckets: Collection[int]) -> FeedPosition:
-        """Return the position in some buckets; 0 in all others."""
+        """Return this position for the given buckets, and 0 for all others."""
         return FeedPosition(tuple(self.of(bucket) if bucket in buckets else 0 for bucket in range(len(self.sequences))))
 
     def covered_sequence(self, end: FeedPosition) -> int:
@@ -62,7 +62,7 @@ class FeedPosition:
 
     @classmethod
     def decode(cls, stored: bytes | int) -> FeedPosition:
-        """Decode a position. An integer is the sequence of every bucket.
+        """Decode a position. An integer applies to every bucket.
 
         Raises:
             ValueError: the length is not a positive multiple of 8 bytes.

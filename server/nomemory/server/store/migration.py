@@ -59,7 +59,7 @@ _DIFFERENT: Final = """\
 table {table}: {read.rows:,} rows were read and {stored.rows:,} stored, and their digests differ. Nothing was \
 migrated; run this again"""
 
-# Every write begins with a row of one of these tables; reads go on.
+# Every write first changes a row of one of these tables. Reads are not blocked.
 _LOCK: Final = "LOCK TABLE log_state, followers, buckets IN EXCLUSIVE MODE"
 _IDENTITY: Final = "SELECT log_id, epoch FROM log_state"
 _IS_EMPTY: Final = """
@@ -77,7 +77,7 @@ class MigrationError(Exception):
 
 @dataclass(slots=True)
 class RowDigest:
-    """The number of rows, and an order-independent digest of them."""
+    """The number of rows of a table, and an order-independent digest of them."""
 
     rows: int = 0
     total: int = 0
@@ -108,7 +108,7 @@ def display_url(url: str) -> str:
     """Return a database URL without user name and password."""
     parts = urlsplit(url)
     if "@" in url and "@" not in parts.netloc:
-        return "the database"  # a malformed URL: its host may be part of the password
+        return "the database"  # malformed: the parsed host may be part of the password
     schemas = parse_qs(parts.query).get("search_path", [])
     return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}{''.join(f' ({name})' for name in schemas)}"
 
@@ -150,7 +150,7 @@ class _Migration:
 
     Attributes:
         directory: the locked data directory.
-        source: a connection to its log.
+        source: a connection to the SQLite log.
         target: a connection to the database, in the transaction.
         destination: the display URL of the database.
     """
@@ -225,7 +225,7 @@ class _Migration:
         return digest
 
     async def _copy_state(self, log: LogPosition) -> None:
-        """Copy the state of the log, and register the indexes of this server as a follower, which keeps removals."""
+        """Copy the state of the log, and register this server as a follower, so that removals are kept."""
         last_id = id_bytes(state_of(self.source).last_id)
         await self.target.execute("UPDATE log_state SET log_id = $1, epoch = $2", *log.identity)
         await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)

@@ -1,6 +1,6 @@
 """The interface of the message log.
 
-All reads are coroutines, because the storage engine may be across a network.
+All reads are coroutines, because the storage engine may be remote.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LogReader(Protocol):
         """Return the sequence of the latest change to a user's messages; 0 if there was none."""
 
     async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
-        """Count messages and users, and return the latest sequence among them.
+        """Count messages and users, and return the latest sequence of these users.
 
         Args:
             user_id: the user; None for all users whose ids begin with `prefix`.
@@ -113,12 +113,12 @@ class LogReader(Protocol):
         """Return messages by sequence. Versions that were removed or belong to another user are left out."""
 
     async def neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
-        """Return up to `before` and `after` adjacent messages of each anchor. All anchors belong to one user."""
+        """Return up to `before` messages before and up to `after` messages after each anchor, all of one user."""
 
     async def encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
-        """Return a message with up to `before` and `after` adjacent messages; None if the message does not exist."""
+        """Return a message and its neighbors, as `neighbors` does; None if the message does not exist."""
 
     async def close(self) -> None:
         """Close the connection."""
@@ -128,7 +128,7 @@ class LogWriter(Protocol):
     """Writes messages. A call returns after a durable commit. Concurrent calls share one commit."""
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch atomically. Messages without an id get one; generated ids of a user increase.
+        """Store a batch atomically. Messages without an id get a generated one; the generated ids of a user increase.
 
         Args:
             messages: the batch.
@@ -179,6 +179,6 @@ class ErasableLog(Protocol):
             limit: the maximum number of pages.
 
         Returns:
-            The last page that was wiped; None at the end of the file, when the write-ahead log is empty, too. The
-            value of `after` means that a reader blocked the operation and it has to be retried.
+            The last page that was wiped. None: the end of the file was reached, and the write-ahead log is empty.
+            `after`: a reader blocked the operation, and it has to be retried.
         """

@@ -1,4 +1,4 @@
-"""The tables that all engines have. Column names and row order may differ."""
+"""The tables that all engines have. Their column names and row order may differ between engines."""
 
 from __future__ import annotations
 

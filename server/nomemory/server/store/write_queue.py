@@ -150,7 +150,7 @@ def message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
 
 
 def group_jobs(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
-    """Yield consecutive planned jobs together and each other job alone, in order."""
+    """Yield groups of jobs in order: consecutive planned jobs together, and each statement job alone."""
     for is_planned, group in groupby(jobs, lambda job: isinstance(job, PlannedJob)):
         if is_planned:
             yield list(group)
@@ -219,7 +219,7 @@ class QueuedLogWriter:
 
 
 class MeteredLogWriter:
-    """A `LogWriter` that counts the committed changes of another one.
+    """A `LogWriter` that wraps another one and counts the committed changes.
 
     Args:
         writer: the other writer.

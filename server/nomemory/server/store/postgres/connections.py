@@ -54,9 +54,9 @@ class Database:
 
     Attributes:
         url: the connection URL. It may contain a password, so `repr` omits it.
-        pool_size: maximum number of connections of a pool.
-        connect_timeout_s: timeout of opening or acquiring a connection.
-        statement_timeout_s: timeout of a statement.
+        pool_size: maximum number of connections in a pool.
+        connect_timeout_s: timeout for opening or acquiring a connection.
+        statement_timeout_s: timeout for a statement.
     """
 
     url: str = field(repr=False)
@@ -73,7 +73,7 @@ class Database:
         connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(
             self.url,
             timeout=self.connect_timeout_s,
-            command_timeout=self.statement_timeout_s + self.connect_timeout_s,  # in case the database does not respond
+            command_timeout=self.statement_timeout_s + self.connect_timeout_s,  # if the database does not respond
             server_settings=self._session_settings(),
         )
         return connection
@@ -119,7 +119,7 @@ class Pool:
                 await pool.release(connection)
 
     async def close(self) -> None:
-        """Close all connections at once and abandon their statements."""
+        """Close all connections immediately and abandon their statements."""
         if self._pool is not None:
             self._pool.terminate()
 

@@ -1,7 +1,7 @@
 """Purge removals after the indexes of all servers have erased the messages, and vacuum the tables.
 
-Remains of removed rows in free space, in the write-ahead log and in its copies are under the control of the database
-and cannot be overwritten from here.
+The server cannot overwrite the remains of removed rows in free space, in the write-ahead log and in its copies. Only
+the database can.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _VACUUM: Final = "VACUUM (TRUNCATE false) messages, metadata_entries, embeddings
 
 
 class PostgresLogErasure:
-    """Implements `ErasableLog` for PostgreSQL, in transactions of its own.
+    """Implements `ErasableLog` for PostgreSQL, with its own transactions.
 
     Args:
         database: the database of the log.
@@ -107,7 +107,7 @@ class PostgresLogErasure:
                 return await connection.fetchval(number_placeholders(_NEXT_BUCKET), erased_by_all) is not None
 
     async def _record_wiped(self, connection: Connection, until: FeedPosition) -> FeedPosition:
-        """Record the erased position of this server, and return the position up to which all servers have erased."""
+        """Record the position up to which this server has erased, and return the one up to which all servers have."""
         erased_by_all = until
         for name, wiped in await connection.fetch(_SELECT_WIPED):
             position = FeedPosition(tuple(wiped))

@@ -134,7 +134,7 @@ _VERSIONS: Final = f"SELECT message_id, sequence, length(wire) FROM messages WHE
 
 
 _SHARE_MIN: Final = 16
-"""Minimum number of changes of a bucket to scan at once."""
+"""Minimum number of changes to scan per bucket and call."""
 
 
 class PostgresChangeFeed:
@@ -165,7 +165,7 @@ class PostgresChangeFeed:
         return FeedPosition(tuple(sequence for (sequence,) in self._connection.fetch(_REACHED)))
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the log has any message, or any message with a caller's vector."""
+        """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return bool(self._connection.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608 - ours
 
@@ -212,7 +212,7 @@ class PostgresChangeFeed:
         return [user_id for (user_id,) in self._connection.fetch(statement, after, limit)]
 
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user with `sequence <= until`, without their contents."""
+        """Return the messages of a user with `sequence <= until`, without their content."""
         vector_condition = _HAS_VECTOR if caller_vectors_only else "TRUE"
         statement = f"{_VERSIONS} AND {vector_condition}"
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, until)
@@ -245,7 +245,7 @@ class PostgresChangeFeed:
 def _reached(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
     """Return the last sequence that was scanned in each bucket.
 
-    This is the end of the range, unless the number of messages or removals reached the share of the bucket.
+    This is the position `until`, unless the bucket has as many messages or removals as its share allows.
     """
     reached = dict(until)
     for (bucket, _), group in groupby(sorted(rows, key=itemgetter(0, 1, 2)), key=itemgetter(0, 1)):

@@ -85,7 +85,7 @@ class PostgresLogReader:
     Args:
         database: the database of the log.
         retention: the retention policy. Expired messages are hidden.
-        damage: records damage.
+        damage: collects detected damage.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class PostgresLogReader:
         return {message.sequence: message for message in messages}
 
     async def neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
-        """Return up to `before` and `after` adjacent messages of each anchor."""
+        """Return up to `before` messages before and up to `after` messages after each anchor."""
         if not anchors:
             return []
         unexpired = self._expiry.unexpired()

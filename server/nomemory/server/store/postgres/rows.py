@@ -89,7 +89,7 @@ class PostgresRows:
     Args:
         pool: the connection pool.
         expiry: hides expired messages.
-        damage: records damage.
+        damage: collects detected damage.
     """
 
     def __init__(self, pool: Pool, expiry: Expiry, damage: LogDamage) -> None:
@@ -124,7 +124,7 @@ class PostgresRows:
     async def _read(
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *column_values: Value
     ) -> list[Row]:
-        """Return columns of the matching messages, followed by the ids of retracting messages."""
+        """Return columns of the matching messages, and the id of the message that retracts each, or None."""
         unexpired = self._expiry.unexpired()
         condition, values = all_of([*where, unexpired])
         retraction, retraction_values = self._expiry.retracted_by(user_id, unexpired)

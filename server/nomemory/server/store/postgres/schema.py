@@ -7,16 +7,17 @@ The tables correspond to those in `sqlite/schema`, with these differences:
   (`token_columns`).
 - `log_state` has a single row.
 - `followers` lists the servers whose indexes follow the log, and the position up to which each has erased removals. A
-  removal is deleted when all followers have erased it. A server without local indexes is not `is_lasting`: its row is
-  deleted when it has not been `seen` for a day.
+  removal is deleted when all followers have erased the message. A server without local indexes is not `is_lasting`: its
+  row is deleted when `seen`, the time of its last update, is more than a day ago.
 - `buckets` has the latest sequence and the latest generated id of each bucket. A writer locks the rows of the affected
   buckets in ascending order, then draws numbers from `log_sequence`, and holds the locks until the commit. Therefore
-  sequences are unique, and the changes of a bucket become visible in order. Changes of different buckets may not.
+  sequences are unique, and the changes of a bucket become visible in order. Changes in different buckets may become
+  visible out of order.
 - `index_collections` lists the vector indexes that several servers share on a Qdrant server, and the log that each
   follows. `index_buckets` has the checkpoint and the leader for each bucket, `index_members` the servers, `index_users`
   the users whose checkpoint is ahead of their bucket, and `index_aside` the dead letters.
 
-Texts have the collation "C", so they are ordered by their bytes.
+Text columns have the collation "C", so they are ordered by their bytes.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ LOCK: Final = 0x6E6F_6D65_6D6F_7279
 
 
 _OLDEST: Final = 140_000
-"""PostgreSQL 14."""
+"""The oldest supported version: PostgreSQL 14."""
 
 
 _UNUSABLE: Final = """\

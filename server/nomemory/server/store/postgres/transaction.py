@@ -32,7 +32,7 @@ ExtractTokens = Callable[[Message], tuple[Sequence[int], bytes]]
 """Returns the columns `keys` and `tokens` of a message."""
 
 _USERS_MAX: Final = 1_000
-"""Users to search for messages beyond the maximum age in one step."""
+"""Maximum number of users in one step of the search for messages beyond the maximum age."""
 
 
 class PostgresTransaction:
@@ -42,7 +42,7 @@ class PostgresTransaction:
     and SequenceBehindError, which a restart of the server repairs.
 
     Args:
-        connection: a connection that is not used otherwise meanwhile.
+        connection: a connection that nothing else uses during the transaction.
         retention: the retention policy.
         extract_tokens: returns the lexical columns of a message.
     """
@@ -66,7 +66,7 @@ class PostgresTransaction:
     async def plan(self, jobs: Sequence[AnyPlannedJob]) -> None:
         """Plan jobs after looking up the existing messages of all of them."""
         keys = [key for job in jobs for key in job.keys]
-        await self._lock((user_id for user_id, _ in keys), 2 * len(keys))  # for new and for replaced versions
+        await self._lock((user_id for user_id, _ in keys), 2 * len(keys))  # 2: the new and the replaced version
         if requests := request_keys(jobs):
             columns = _columns([(bucket_of(user), user, digest) for user, digest in sorted(requests)], 3)
             for user, digest, first, size in await self._fetch(statements.REQUESTS, *columns):
@@ -139,7 +139,7 @@ class PostgresTransaction:
 
         Args:
             user_ids: the users.
-            numbers: the maximum number of sequence numbers for the plan. Statements draw their own.
+            numbers: the number of sequence numbers to draw for the plan. Statements draw their own.
         """
         affected = sorted(set(map(bucket_of, user_ids)))
         if not affected:

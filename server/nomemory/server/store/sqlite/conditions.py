@@ -37,7 +37,7 @@ Unqualified columns are those of `metadata_entries`, so its index provides the o
 _INSERT: Final = "INSERT INTO metadata_entries VALUES (?, ?, ?, ?)"
 _COUNT: Final = "SELECT count(*) FROM (SELECT 1 FROM metadata_entries WHERE user_id=? AND mark=? LIMIT ?)"
 _MAX_COUNT: Final = 1024
-"""Entries of more messages than this are treated as equally common."""
+"""Entries that occur in more messages than this are treated as equally common."""
 _BATCH_ROWS: Final = 1024
 """Number of messages to read at once when filling the table."""
 

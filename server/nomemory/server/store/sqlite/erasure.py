@@ -16,12 +16,13 @@ from nomemory.server.store.sqlite.schema import FORGOTTEN, locked, put_meta
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 _CHECKPOINT_TIMEOUT_MS = 100
-"""How long a checkpoint waits for readers. Writes are blocked meanwhile."""
+"""How long a checkpoint waits for readers, during which writes are blocked."""
 
 _INCREMENTAL = 2
 
 _PAGES_MAX = 2**25
-"""Page number from which an overflow page, which begins with a page number, could be mistaken for a b-tree page."""
+"""Files with more pages are not wiped: an overflow page begins with a page number, and one that is larger looks
+like the header of a b-tree page."""
 
 _LAST_OF_BATCH = "SELECT max(seq) FROM (SELECT seq FROM removals WHERE seq <= ? ORDER BY seq LIMIT ?)"
 _OF_USERS = "user_id IN (SELECT value FROM json_each(?))"
@@ -34,8 +35,8 @@ _DELETE_REQUESTS = (
 class SqliteLogErasure:
     """Implements `ErasableLog` for SQLite. It works in the writer's thread, between commits.
 
-    It has its own file descriptor. Closing that releases the POSIX locks of all connections of this process, so call
-    `close` after closing them.
+    It has its own file descriptor. Closing the descriptor releases the POSIX locks of all connections of this process,
+    so close the connections before you call `close`.
 
     Args:
         writer: the writer of the log.
@@ -66,7 +67,7 @@ class SqliteLogErasure:
         return await self._writer.between_commits(partial(self._wipe, after=after, limit=limit))
 
     def close(self) -> None:
-        """Close the file descriptor. All connections of this process must be closed before."""
+        """Close the file descriptor. Close all connections of this process first."""
         os.close(self._file)
 
     def _release_free_pages(self, connection: sqlite3.Connection, limit: int) -> bool:
@@ -85,7 +86,7 @@ class SqliteLogErasure:
             if self._wal.stat().st_size:
                 return after
             last = self._wipe_pages(after, limit)
-        connection.execute("PRAGMA shrink_memory")  # the cached pages are not wiped_page
+        connection.execute("PRAGMA shrink_memory")  # cached pages still have the old bytes
         return last
 
     def _wipe_pages(self, after: int, limit: int) -> int | None:

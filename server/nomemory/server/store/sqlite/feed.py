@@ -52,7 +52,7 @@ class SqliteChangeFeed:
         return FeedPosition.at(self._rows.sequence())
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
-        """Return whether the log has any message, or any message with a caller's vector."""
+        """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return self._rows.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
@@ -78,7 +78,7 @@ class SqliteChangeFeed:
     def change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
-        """Return the next changes between two positions. Removals between the two queries are returned later."""
+        """Return the next changes between two positions. Removals between its queries are returned later."""
         stored = f"{_STORED} AND {_HAS_VECTOR}" if caller_vectors_only else _STORED
         first, last = after.latest, min(until.latest, after.latest + limit)
         rows = [
@@ -96,7 +96,7 @@ class SqliteChangeFeed:
         return [user_id for (user_id,) in self._rows.connection.execute(statement, (after, limit))]
 
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user with `sequence <= until`, without their contents."""
+        """Return the messages of a user with `sequence <= until`, without their content."""
         vector_condition = f"AND {_HAS_VECTOR}" if caller_vectors_only else ""
         statement = (
             f"SELECT message_id, seq, length(wire) FROM messages WHERE user_id = ? AND seq <= ? {vector_condition}"  # noqa: S608

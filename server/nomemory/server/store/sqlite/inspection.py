@@ -19,7 +19,7 @@ from nomemory.server.store.sqlite.schema import locked, open_for_reading
 _log = get_logger("log")
 
 _ROWS_MAX: Final = 256
-"""Messages to check in one statement, which takes about a millisecond."""
+"""Number of messages to check in one statement, which takes about a millisecond."""
 _MIN_INTERVAL_S: Final = 30.0
 """Minimum time between two inspections, even if reads keep detecting damage."""
 _NEXT: Final = """
@@ -31,7 +31,7 @@ _SOUND: Final = "ok"
 
 
 class Inspection(NamedTuple):
-    """The result of an inspection. `file` is SQLite's description of the damage of the file, or empty."""
+    """The result of an inspection. `file` is SQLite's description of the damage to the file, or empty."""
 
     messages: tuple[DamagedMessage, ...]
     file: str
@@ -66,7 +66,7 @@ def _check_messages(connection: sqlite3.Connection, damaged: list[DamagedMessage
 
 
 class LogInspector:
-    """Inspects the log periodically in a background thread, and at once after a read has detected damage.
+    """Inspects the log periodically in a background thread, and immediately after a read has detected damage.
 
     Args:
         path: the database file.

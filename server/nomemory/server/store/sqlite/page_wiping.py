@@ -1,7 +1,7 @@
 """Find and clear the unused bytes of a SQLite database page.
 
-SQLite overwrites deleted rows (`secure_delete`), but not the copies that remain when it moves rows between pages. These
-remain between the cell pointers and the first cell of a page, or in its free blocks.
+SQLite overwrites deleted rows (`secure_delete`), but not the copies that remain when it moves rows between pages. The
+copies are between the cell pointers and the first cell of a page, or in its free blocks.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PageLayout:
 
 
 def wiped_page(page: bytes, number: int, layout: PageLayout) -> bytes | None:
-    """Return a b-tree page with its unused bytes zeroed; None if nothing changes or it is no b-tree page."""
+    """Return a b-tree page with its unused bytes zeroed; None if nothing changes or it is not a b-tree page."""
     clean = bytearray(page)
     for start, end in _unused(page, _FILE_HEADER if number == 1 else 0, layout.usable):
         clean[start:end] = bytes(end - start)

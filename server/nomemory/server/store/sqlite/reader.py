@@ -54,7 +54,7 @@ FROM users LEFT JOIN (SELECT user_id, count(*) AS gone FROM ({expired}) GROUP BY
 WHERE user_id > ? AND messages > ifnull(gone, 0) AND {condition} ORDER BY user_id LIMIT ?
 """
 _SHORT_ROWS: Final = 100
-"""Maximum number of rows of a statement on the event loop. They take about half a millisecond."""
+"""Maximum number of rows of a statement on the event loop. Reading them takes about half a millisecond."""
 _Result = TypeVar("_Result")
 
 
@@ -63,7 +63,7 @@ class _Page:
     """SQL clauses for one page of a user's messages. `where` includes the order and the limit.
 
     Attributes:
-        is_long: whether to run it in a thread: the page is large, or no index serves the filter.
+        is_long: whether the query runs in a thread, because the page is large or no index serves the filter.
     """
 
     source: str
@@ -78,8 +78,8 @@ class SqliteLogReader:
     Args:
         path: the database file.
         retention: the retention policy. Expired messages are hidden.
-        damage: records damage, in the thread that detects it.
-        threads: the pool for long statements, which the caller closes before the reader. None to create a thread.
+        damage: collects detected damage.
+        threads: the pool for long statements. The caller closes it, before the reader. None to create a thread.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class SqliteLogReader:
         return {message.sequence: message for message in messages}
 
     async def neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
-        """Return up to `before` and `after` adjacent messages of each anchor."""
+        """Return up to `before` messages before and up to `after` messages after each anchor."""
         if not anchors:
             return []
         user_id = anchors[0].user_id

@@ -34,7 +34,7 @@ class SqliteRows:
     Args:
         path: the database file.
         expiry: hides expired messages; None to include them.
-        damage: records damage.
+        damage: collects detected damage.
 
     Attributes:
         connection: the connection, for statements that do not return messages.

@@ -104,7 +104,7 @@ _FROM_2 = """
 ALTER TABLE messages ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
 UPDATE messages SET crc = message_checksum(user_id, seq, wire);
 """
-"""Upgrades schema 2 to schema 3. Existing messages are assumed to be sound."""
+"""Upgrades schema 2 to schema 3. Existing messages are assumed to be intact."""
 
 _LATEST = """
 SELECT max(ifnull((SELECT max(seq) FROM messages), 0), ifnull((SELECT max(seq) FROM removals), 0),
@@ -122,7 +122,7 @@ _NAMES: Final = {
 """Column names that differ from those of `tables`."""
 
 _ROWS_MAX: Final = 512
-"""Rows in one statement. SQLite releases the GIL for each statement, and reacquiring it takes time."""
+"""Number of rows in one statement. SQLite releases the GIL for each statement, and reacquiring it takes time."""
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:

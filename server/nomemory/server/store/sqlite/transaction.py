@@ -47,7 +47,7 @@ _DELETE_MESSAGES = "DELETE FROM messages WHERE {condition}"
 _ADD_COUNTS = "ON CONFLICT DO UPDATE SET latest_seq = excluded.latest_seq, messages = messages + excluded.messages"
 
 _USERS_MAX: Final = 1_000
-"""Users to search for messages beyond the maximum age in one step, which takes a few milliseconds."""
+"""Maximum number of users in one step of the search for messages beyond the maximum age. A step takes milliseconds."""
 _EXPIRED = """
 SELECT user_id, message_id FROM messages INDEXED BY messages_by_expiry WHERE expire_us <= ? ORDER BY expire_us LIMIT ?
 """
@@ -67,7 +67,7 @@ class TransactionStep:
     Expired messages are treated as missing and may be removed.
 
     Args:
-        connection: a connection to the log, for writing.
+        connection: a writable connection to the log.
         initial: the state that the previous step returned.
         retention: the retention policy.
     """

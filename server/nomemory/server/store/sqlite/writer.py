@@ -23,7 +23,7 @@ _GROUP_MAX = 64
 
 
 class SqliteLogWriter(QueuedLogWriter):
-    """The writer of a SQLite log. A log must have only one.
+    """The writer of a SQLite log. A log must have only one writer.
 
     Args:
         path: the database file. It is created if it does not exist.
