@@ -27,9 +27,8 @@ class ConversationListing:
 
     A page summarizes the versions that existed at the first page and have not been deleted. Later writes therefore do
     not affect a listing. Later deletions can only move a conversation towards the end of the order, where it could be
-    returned a second time. The cursor contains digests of the returned conversations to which this can happen: those
-    whose first message is older than the position of the cursor. Conversations that do not overlap in time need no
-    digests.
+    returned a second time. Only conversations whose first message is older than the position of the cursor can move
+    past it, so the cursor contains the digests of those that were already returned.
     """
 
     def __init__(self, log: LogReader, cursors: Cursors) -> None:

@@ -20,7 +20,7 @@ _SEQUENCE_DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A listing, which its cursors are bound to: everything that determines the items and their order."""
+    """The parameters that determine the items of a listing and their order. A cursor is bound to its listing."""
 
     method: str
     user_id: str
@@ -87,7 +87,7 @@ class ConversationCursor:
         pinned: the sequence of the user at the first page; later writes are not listed.
         last_us: the newest timestamp of the last returned conversation.
         conversation_id: the id of that conversation.
-        delivered: digests of returned conversations that deletions could move behind the position, in Base64.
+        delivered: Base64 digests of the returned conversations that deletions could move behind the position.
     """
 
     pinned: int
@@ -121,7 +121,7 @@ class Cursors:
     def issue(self, listing: Listing, position: TimeCursor | RankedCursor | ConversationCursor | UserCursor) -> str:
         """Return the cursor that continues a listing after a position."""
         payload = [listing.user_digest(), listing.query_digest(), int(time.time()), astuple(position)]
-        # Without padding, the length of a cursor would reveal the magnitude of the sequence, and so the writes of
+        # Without padding, the length of a cursor would reveal the magnitude of the sequence, and thus the writes of
         # others.
         padding = b" " * (_SEQUENCE_DIGITS - len(str(getattr(position, "pinned", ""))))
         return self._cipher.encrypt(_PREFIX, orjson.dumps(payload) + padding)

@@ -102,7 +102,7 @@ def _tokens(text: str, delimiters: Sequence[_Delimiter]) -> Iterator[QueryToken]
 
 
 def _words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
-    """Split text without phrases and parentheses. If `touches_operand`, one of them follows without a space."""
+    """Split text that contains no phrases or parentheses. `touches_operand`: whether one follows without a space."""
     for chunk in _CHUNK.finditer(text):
         word = chunk[0]
         operator = _OPERATORS.get(unicodedata.normalize("NFKC", word))

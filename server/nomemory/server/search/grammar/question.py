@@ -1,4 +1,4 @@
-"""Ranking of queries that are natural-language questions: terms of the sentences that ask have a higher weight."""
+"""Ranking of queries that are natural-language questions: terms of question sentences have a higher weight."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _QUESTION_MAX_CHARS: Final = 4_000
 
 
 def rank_as_question(reading: QuestionReading, query: Query, phrases: Iterable[Leaf]) -> Query:
-    """Return the query with lower weights for terms outside the sentences that ask, except phrases, and with boosts.
+    """Return the query with speaker boosts, and with lower weights for terms outside question sentences.
 
-    The set of matches does not change. If no sentence asks, all terms keep their weights.
+    Phrases keep their weights. The set of matches does not change. If no sentence is a question, all terms keep their
+    weights.
     """
     text = reading.text
     if query.is_uniform or len(text) > _QUESTION_MAX_CHARS:
@@ -31,7 +32,7 @@ def rank_as_question(reading: QuestionReading, query: Query, phrases: Iterable[L
 
 
 def _outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
-    """Return the leaves that are not content words of a sentence that asks."""
+    """Return the leaves that are not content words of a question sentence."""
     in_question = {*phrases, *combine(map(ranking_terms, words)).strong}
     return (
         frozenset(leaf for leaf in leaves if leaf not in in_question)

@@ -75,7 +75,7 @@ def _pairs(run: Sequence[Token]) -> TermSets:
 
 
 def _word_terms(run: Sequence[Token]) -> TermSets:
-    """Return the terms of words and symbols without spaces: a word, a possessive, C++, an address, an emoji."""
+    """Return the terms of a run without spaces, such as a word, a possessive, C++, an address or an emoji."""
     core = _trim(run)
     if _is_weak(core):
         return TermSets(weak=(_literal(core),))

@@ -36,7 +36,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Matches if all required nodes match and no excluded node matches. Without required nodes, only excludes."""
+    """Matches if all required nodes match and no excluded node matches. There may be excluded nodes only."""
 
     required: tuple[Node, ...] = ()
     excluded: tuple[Node, ...] = ()
@@ -60,7 +60,7 @@ EVERYTHING = AllOf()
 
 @dataclass(frozen=True, slots=True)
 class SpeakerBoost:
-    """Raises the score of messages by authors with one of these terms in their name; without names, by the user.
+    """Raises the score of messages by authors whose name contains one of `names`; without `names`, by the user.
 
     A boost does not make a message match.
     """
@@ -74,7 +74,7 @@ class Query:
 
     Attributes:
         root: the condition on messages.
-        downweighted: leaves outside the sentences that ask, which have a lower weight.
+        downweighted: leaves outside question sentences, which have a lower weight.
         boosts: speaker boosts; only the first boost that applies to any message of the user counts.
         by_class: whether the score is multiplied by the weight of the message class. True for queries without
             operators.
@@ -91,7 +91,7 @@ class Query:
         return tuple(dict.fromkeys(_scoring_leaves(self.root)))
 
     def factor(self, leaf: Leaf) -> float:
-        """Return the factor of the IDF of a leaf."""
+        """Return the factor by which the IDF of a leaf is multiplied."""
         return _DOWNWEIGHT if leaf in self.downweighted else 1.0
 
     @property

@@ -115,7 +115,7 @@ class Timeline:
 
     @cached_property
     def name_terms(self) -> Mapping[str, Floats]:
-        """The terms of the authors' names; for each term, 1 at the messages of authors with this term in the name."""
+        """For each term of the authors' names, an array with 1 for the messages of authors whose name contains it."""
         terms = sorted({term for name in self.speakers for term in streams(name).terms})
         rows = {term: row for row, term in enumerate(terms)}
         has_term = np.zeros((len(terms), len(self.speakers) + 1))  # the last column: no author
@@ -125,12 +125,12 @@ class Timeline:
 
     @cached_property
     def roles(self) -> Ints:
-        """The roles of the authors, as numbers of `Role`."""
+        """The roles of the authors, as numbers of the enum `Role`."""
         return np.array([feature.role for feature in self.features], dtype=np.int64)
 
     @cached_property
     def lengths(self) -> Floats:
-        """The lengths of the contents in characters, plus 1."""
+        """The length of each message's content in characters, plus 1."""
         return np.array([feature.chars + 1 for feature in self.features], dtype=np.float64)
 
     @cached_property
@@ -140,14 +140,14 @@ class Timeline:
 
     @cached_property
     def ends_with_question(self) -> Flags:
-        """Whether a message ends with a question."""
+        """A mask of the messages that end with a question."""
         return np.array([feature.ends_with_question for feature in self.features], dtype=np.bool_)
 
     @cached_property
     def without_assertion(self) -> Flags:
-        """Whether a message asserts nothing; if authors have names, whether it ends with a question.
+        """A mask of the messages without an assertion; if authors have names, of those that end with a question.
 
-        Messages to an assistant often state facts and end with a question, so the ending does not decide there.
+        Messages to an assistant often state facts and then end with a question, so their ending is ignored.
         """
         if self.is_named:
             return self.ends_with_question
@@ -155,13 +155,13 @@ class Timeline:
 
     @cached_property
     def concrete(self) -> Flags:
-        """Whether a message contains a number, a title, or a name that is not an author's."""
+        """A mask of the messages that contain a number, a title, or a name that is not an author's."""
         authors = set(map(name_prefix, self.speakers))
         return np.array([not feature.names <= authors for feature in self.features], dtype=np.bool_)
 
     @cached_property
     def time_cues(self) -> Floats:
-        """How clearly a message states when something happened, 0 to 4/3."""
+        """How clearly each message states when something happened, 0 to 4/3."""
         return np.array([feature.time_cue for feature in self.features], dtype=np.float64)
 
     @cached_property
@@ -199,7 +199,7 @@ class Timeline:
 
     @cached_property
     def retracted(self) -> Flags:
-        """Whether a message is retracted, even if the retracting message is not in the timeline."""
+        """A mask of the retracted messages, including those whose retracting message is not in the timeline."""
         return np.array([bool(message.retracted_by) for message in self.logged], dtype=np.bool_)
 
     @cached_property
@@ -240,7 +240,7 @@ class Timeline:
         return mask
 
     def before(self, until_us: int | None) -> Timeline:
-        """Return the timeline of the messages before a time; the same object if these are all messages."""
+        """Return the timeline of the messages before a time; the same object if that includes all messages."""
         count = len(self) if until_us is None else int(np.searchsorted(self.ts_us, until_us))
         if count == len(self):
             return self
@@ -251,7 +251,7 @@ class Timeline:
         return prefix
 
     def locate(self, sequences: Ints) -> tuple[Ints, Flags]:
-        """Return the indexes of versions, and a mask of those in the timeline. Other indexes are meaningless."""
+        """Return the index of each version, and a mask of the valid indexes: those of versions in the timeline."""
         if not len(self):
             return np.zeros(len(sequences), dtype=np.int64), np.zeros(len(sequences), dtype=np.bool_)
         order, ordered = self._by_sequence
@@ -298,7 +298,7 @@ class Timeline:
 
     @cached_property
     def _number_by_conversation(self) -> Mapping[str, int]:
-        """The numbers of the conversations, in the order of their first messages."""
+        """The number of each conversation, counted from 0 in the order of their first messages."""
         conversation_ids = dict.fromkeys(feature.conversation_id for feature in self.features)
         return dict(zip(conversation_ids, range(len(conversation_ids)), strict=True))
 

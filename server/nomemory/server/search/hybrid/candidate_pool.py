@@ -54,12 +54,12 @@ class CandidatePool:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the timeline has all messages that pass the lexical filter."""
+        """Whether the timeline contains all messages that pass the lexical filter."""
         return len(self.timeline) == self.total
 
     @property
     def uses_messages(self) -> bool:
-        """Whether terms are searched in the messages, because that costs less than reading postings."""
+        """Whether to search the messages for terms, because that costs less than reading postings."""
         return self.is_complete and self.timeline.is_short
 
     def occurrences(

@@ -35,7 +35,7 @@ class Features(NamedTuple):
     """Ranking features of a message. A tuple, because a ranking creates many.
 
     Attributes:
-        role: the role of the author, a number of `Role`.
+        role: the role of the author, as a number of the enum `Role`.
         name: the name of the author; empty for tools and for authors without a name.
         conversation_id: the conversation; empty if none.
         metadata: the metadata entries.
@@ -68,7 +68,7 @@ class FeatureCache:
     The cache does not check whether a version exists or who owns it. Pass only messages that the log has just returned.
 
     Args:
-        max_bytes: the limit of the estimated memory; the cache is cleared when it would exceed the limit.
+        max_bytes: the maximum estimated memory; the cache is cleared before it would exceed this.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -114,7 +114,7 @@ def extract_features(logged: LoggedMessage) -> Features:
 
 
 def content_of(logged: LoggedMessage) -> str:
-    """Decode the content of a message. The result is not cached, because a ranking reads few contents."""
+    """Decode the content of a message. A ranking needs it for only a few messages, so it is not cached."""
     return message_pb2.ChatMessage.FromString(logged.wire).content
 
 

@@ -53,12 +53,12 @@ class ParsedQuestion:
 
     @property
     def asks_about_assistant(self) -> bool:
-        """Whether the answer is likely in the assistant's messages."""
+        """Whether the answer is likely to be in the assistant's messages."""
         return self.reading.asks_of_assistant
 
     @property
     def asks_about_user(self) -> bool:
-        """Whether the answer is likely in the user's messages, if the question names nobody."""
+        """Whether the answer is likely to be in the user's messages, if the question names nobody."""
         return not self.asks_about_assistant
 
     @property
@@ -77,7 +77,7 @@ def parse_question(reading: QuestionReading, speakers: Sequence[str]) -> ParsedQ
 
 
 def _search_texts(reading: QuestionReading) -> Sequence[str]:
-    """Return the texts to search for: the sentences that ask, or the parts of a whole turn."""
+    """Return the texts to search for: the question sentences, or the parts of a whole turn."""
     if reading.is_turn:
         return select_parts(reading.text)
     return [part for sentence in reading.sentences for part in select_parts(sentence)][:_MAX_PARTS]

@@ -120,7 +120,7 @@ def apply_retractions(timeline: Timeline, base: Ranking) -> Ranking:
 
 
 def sent_by_subject(timeline: Timeline, question: ParsedQuestion) -> Flags:
-    """Return a mask of the messages by the person that the question is about; no message if that is unknown."""
+    """Return a mask of the messages by the person whom the question is about; all False if unknown."""
     if question.persons:
         sent = np.isin(timeline.speaker_indexes, subject_indexes(question, timeline))
         by_user = timeline.has_role(Role.USER)

@@ -88,7 +88,7 @@ def _pairs(
 
 
 def _z_scores(vectors: Floats) -> Floats:
-    """Return the similarity of each message (column) to each other one (row), in standard deviations of the row."""
+    """Return the matrix of pairwise similarities, in standard deviations above the mean of each row."""
     cosines = vectors @ vectors.T
     off_diagonal = ~np.eye(len(cosines), dtype=np.bool_)
     background = cosines[off_diagonal].reshape(len(cosines), -1)

@@ -77,7 +77,7 @@ def feedback_scores(
     occurrences: Mapping[str, TermOccurrences],
     total: int,
 ) -> Floats:
-    """Return for each message the maximum of its IDF cosine with a feedback message, multiplied by that one's weight.
+    """Return for each message the maximum, over the feedback messages, of weight times IDF cosine.
 
     Args:
         timeline: the messages.
@@ -104,7 +104,7 @@ def _dot_products(
     occurrences: Mapping[str, TermOccurrences],
     squares: Mapping[str, float],
 ) -> Floats:
-    """Return for each feedback message (row) and message (column) the sum of the squared IDFs of their common terms."""
+    """Return the sums of the squared IDFs of common terms, as an array of shape (feedback messages, messages)."""
     rows = [(row * len(timeline), term) for row, terms in enumerate(rare_terms) for term in terms]
     if not rows:
         return np.zeros((len(rare_terms), len(timeline)))
@@ -117,7 +117,7 @@ def _dot_products(
 
 
 def _rarest(terms: Collection[str], occurrences: Mapping[str, TermOccurrences]) -> list[str]:
-    """Return the rarest terms that other messages contain, too."""
+    """Return the rarest terms that also occur in other messages."""
     rare = [
         (item.document_frequency, term)
         for term in terms

@@ -112,7 +112,7 @@ class HybridResult:
 
 @dataclass(frozen=True, slots=True)
 class _SentenceRanking:
-    """The ranking of a timeline for one sentence, the match scores without bonuses, and the scores they consist of."""
+    """The ranking of a timeline for one sentence, and the match scores, lexical and semantic scores it is based on."""
 
     ranking: Ranking
     match_scores: Floats
@@ -458,7 +458,7 @@ def _best(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints
 
 
 def _hits(timeline: Timeline, indexes: Ints, scores: Sequence[float], ranked: _SentenceRanking) -> list[HybridHit]:
-    """Return the messages at some indexes as hits of one sentence. Each array is converted to a list only once."""
+    """Return the messages at the given indexes as hits for one sentence."""
     zeros = np.zeros(len(timeline))
     cosines = zeros if ranked.semantic is None else ranked.semantic.cosines
     z_scores = zeros if ranked.semantic is None else ranked.semantic.z_scores

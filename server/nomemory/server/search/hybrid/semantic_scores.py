@@ -92,7 +92,7 @@ def semantic_scores(
 
 
 def _mean_and_deviation(scores: Floats, unlisted: float, missing: int) -> tuple[float, float]:
-    """Return mean and standard deviation of the scores and of `missing` messages with the score `unlisted`."""
+    """Return the mean and standard deviation of the scores, plus `missing` further scores equal to `unlisted`."""
     count = len(scores) + missing
     mean = (float(scores.sum()) + missing * unlisted) / count
     squares = float(((scores - mean) ** 2).sum()) + missing * (unlisted - mean) ** 2

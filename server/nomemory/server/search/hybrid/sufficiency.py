@@ -70,7 +70,7 @@ _QUESTION: Final = -0.15
 
 @dataclass(frozen=True, slots=True)
 class SufficiencyFeatures:
-    """Features of the messages that a search may return. All arrays are parallel. With several sentences: the maxima.
+    """Features of the messages that a search may return. All arrays are parallel. Values are maxima over the sentences.
 
     Attributes:
         match_scores: semantic and lexical match scores without bonuses, at most about 1.
@@ -112,21 +112,22 @@ class SufficiencyFeatures:
         )
 
 
-def sufficiency(features: SufficiencyFeatures, persons: Collection[int], speakers: int) -> float:
+def sufficiency(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
     """Return the estimated probability that the messages answer the question.
 
-    If the question names one of several authors, the person feature decides most. Otherwise the strongest feature is
-    the difference between the best cosine and the user's mean cosine, which requires cosines of the local model.
+    If the question names one of several authors, the person feature has the highest weight. Otherwise the strongest
+    feature is the difference between the best cosine and the user's mean cosine, which requires cosines of the local
+    model.
 
     Args:
         features: the features of the messages.
         persons: the indexes of the authors that the question names.
-        speakers: the number of authors with a name.
+        speaker_count: the number of authors with a name.
     """
     if not len(features.match_scores):
         return 0.0
-    topic = _topic_probability(features, persons, speakers)
-    if features.cosines is None or speaker_matched(persons, speakers):
+    topic = _topic_probability(features, persons, speaker_count)
+    if features.cosines is None or speaker_matched(persons, speaker_count):
         return topic
     asserted = features.cosines[features.asserting]
     best = float((asserted if len(asserted) else features.cosines).max())
@@ -148,24 +149,24 @@ def _mean_cosine(features: SufficiencyFeatures, best: float) -> float:
     return (total + _PRIOR_WEIGHT * _PRIOR_MEAN_COSINE) / (features.count - 1 + _PRIOR_WEIGHT)
 
 
-def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], speakers: int) -> float:
+def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
     """Return the estimate of the topic and person features. A missing feature does not affect the estimate."""
     best = features.best()
-    about = _aboutness(best, persons, speakers)
+    about = _aboutness(best, persons, speaker_count)
     log_odds = _INTERCEPT + _COSINE * (_max_about(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
     log_odds += _COVERAGE * _max_about(best.coverage, about, _TYPICAL_COVERAGE)
-    if speaker_matched(persons, speakers):
+    if speaker_matched(persons, speaker_count):
         log_odds += _PERSON * (_weighted_mean(best.match_scores, about) - _NEUTRAL_PERSON)
     return 1 / (1 + math.exp(-log_odds))
 
 
-def speaker_matched(persons: Collection[int], speakers: int) -> bool:
+def speaker_matched(persons: Collection[int], speaker_count: int) -> bool:
     """Return whether the question names exactly one of several authors, so that the person feature applies."""
-    return len(persons) == 1 and speakers > 1
+    return len(persons) == 1 and speaker_count > 1
 
 
 def subject_score(text: str, *, is_question: bool) -> float:
-    """Return the subject of a message: from 1 (about its author) to -1 (about the addressee)."""
+    """Return a score for the subject of a message, from 1 (about its author) to -1 (about the addressee)."""
     has_first_person, has_second_person = bool(FIRST_PERSON.search(text)), bool(SECOND_PERSON.search(text))
     if is_question:
         return _QUESTION_TO_ADDRESSEE if has_second_person else _QUESTION
@@ -174,15 +175,15 @@ def subject_score(text: str, *, is_question: bool) -> float:
     return _ABOUT_AUTHOR if has_first_person else _NO_PRONOUN
 
 
-def _aboutness(features: SufficiencyFeatures, persons: Collection[int], speakers: int) -> Floats:
-    """Return from 1 to -1 how much each message is about the persons; 1 for all if the question names nobody."""
+def _aboutness(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> Floats:
+    """Return how much each message is about the persons, from 1 to -1; all 1 if the question names nobody."""
     by_person = np.isin(features.speaker_indexes, list(persons))
-    if not speaker_matched(persons, speakers):
+    if not speaker_matched(persons, speaker_count):
         return np.where(by_person, 1.0, 0.0) if persons else np.ones(len(by_person))
     is_question = enumerate(features.ends_with_question.tolist())
     subjects = np.array([subject_score(features.text_of(at), is_question=asks) for at, asks in is_question])
     # Only with two authors is the addressee certainly the other one.
-    addressee_weight = 2 / (speakers - 1) - 1
+    addressee_weight = 2 / (speaker_count - 1) - 1
     by_others = np.where(subjects < 0, -subjects * addressee_weight, -subjects)
     return np.where(by_person, subjects, by_others)
 

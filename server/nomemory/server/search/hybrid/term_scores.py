@@ -114,7 +114,7 @@ def _sum_rows(timeline: Timeline, rows: Floats) -> Floats:
 
 
 def _content_matrix(timeline: Timeline, occurrences: Collection[TermOccurrences]) -> Floats:
-    """Return for each term (row) 1 at the messages (columns) that contain it."""
+    """Return an array of shape (terms, messages); 1 marks the messages that contain a term."""
     matrix = np.zeros((len(occurrences), len(timeline)))
     for row, item in enumerate(occurrences):
         matrix[row, item.indexes] = 1.0
@@ -122,7 +122,7 @@ def _content_matrix(timeline: Timeline, occurrences: Collection[TermOccurrences]
 
 
 def _name_matrix(timeline: Timeline, terms: Collection[str]) -> Floats:
-    """Return for each term (row) 1 at the messages (columns) whose author's name contains it."""
+    """Return an array of shape (terms, messages); 1 marks the messages whose author's name contains a term."""
     matrix = np.zeros((len(terms), len(timeline)))
     for row, term in enumerate(terms):
         if term in timeline.name_terms:
@@ -145,7 +145,7 @@ class _Neighbors:
         return cls(later, earlier, np.where(timeline.ends_with_question[earlier], _QUESTION_BOOST, 1.0))
 
     def add_to(self, in_content: Floats, neighbor_weight: float) -> Floats:
-        """Return term frequencies: the terms (rows) of each message (column) and, weighted, of its neighbors."""
+        """Return the term frequencies, including weighted ones of neighbors, as an array of shape (terms, messages)."""
         frequencies: Floats = in_content.copy()
         frequencies[:, self.later] += neighbor_weight * in_content[:, self.earlier] * self.weights
         frequencies[:, self.earlier] += neighbor_weight * in_content[:, self.later]
@@ -153,7 +153,7 @@ class _Neighbors:
 
 
 def _count_by_name_only(timeline: Timeline, term: str, in_name: Floats, in_content: Floats, total: int) -> int:
-    """Estimate, from the timeline, how many messages of the user have a term in the author's name only."""
+    """Estimate, from the timeline, how many of the user's messages contain a term only in the author's name."""
     if term not in timeline.name_terms:
         return 0
     return round(float((in_name * (1 - in_content)).sum()) * total / max(len(timeline), 1))

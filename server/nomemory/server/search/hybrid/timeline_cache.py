@@ -33,7 +33,7 @@ class TimelineCache:
     key therefore always identifies the same messages.
 
     Args:
-        max_bytes: the limit of the estimated memory. A timeline above the limit is not cached.
+        max_bytes: the maximum estimated memory. A larger timeline is not cached.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -23,7 +23,7 @@ class Weights:
         asks: penalty for messages without an assertion; if authors have names, for messages that end with a question.
         around: weight of the mean score of the adjacent messages in the conversation.
         conversation: weight of the mean score of the conversation's best messages.
-        shared: weight of the similarity to the best messages by rare common terms (relevance feedback).
+        shared: weight of the rare terms that a message shares with the best messages (relevance feedback).
     """
 
     meaning: float = 0.65

@@ -94,10 +94,11 @@ class HighlightLimits:
 
 
 def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightLimits) -> Highlight:
-    """Find the matches of the query's terms and phrases, without excluded ones. Offsets refer to the original text.
+    """Find the matches of the query's terms and phrases, except the excluded ones. Offsets refer to the original text.
 
-    The snippet has at most `snippet_chars` (at least 1) characters: the whole content if it is short, otherwise the
-    first part with the most spans, cut between tokens if possible. The run time is O(limits.chars * phrases).
+    The snippet has at most `snippet_chars` characters, which must be at least 1. It is the whole content if that fits,
+    otherwise the first part with the most spans, cut between tokens if possible. The run time is O(limits.chars *
+    phrases).
     """
     matches = _merge(sorted(_find_matches(content, query.leaves, limits.chars)))
     spans = matches[: limits.spans]

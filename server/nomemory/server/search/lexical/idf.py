@@ -28,7 +28,7 @@ def query_weights(
         query: the query.
         messages: the number of messages of the user.
         frequencies: the document frequency of each leaf within the user.
-        has_speaker: whether each speaker boost applies to any message. Only the first boost that does has a weight;
+        has_speaker: for each speaker boost, whether it applies to any message. Only the first such boost has a weight;
             later items are not evaluated.
     """
     if not query.leaves:

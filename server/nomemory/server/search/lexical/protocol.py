@@ -15,7 +15,7 @@ from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.window import RankingWindow
 
-if TYPE_CHECKING:  # the process that writes the index has no use for it
+if TYPE_CHECKING:  # the process that writes the index does not need numpy
     import numpy as np
     from numpy.typing import NDArray
 
@@ -46,7 +46,7 @@ class LexicalSearch:
     """A search for one page of hits.
 
     Attributes:
-        user_id: whose messages are searched.
+        user_id: the user whose messages are searched.
         query: the parsed query.
         ranking: the result of `LexicalIndex.freeze` at the first page. Versions after `ranking.applied` do not match.
         filter: an additional condition on the messages.
@@ -66,9 +66,8 @@ class LexicalHit(NamedTuple):
     """A matching version of a message.
 
     Attributes:
-        score: its score.
-        ts_us: its time.
-        sequence: its sequence in the log. The log may have deleted it.
+        ts_us: the timestamp of the message.
+        sequence: the sequence in the log, which may have deleted the version since.
         message: the message if the index is part of the log, otherwise None.
     """
 
@@ -168,4 +167,4 @@ class LexicalProgress(Protocol):
         """The sequence up to which all changes are committed."""
 
     async def erase_deleted(self) -> None:
-        """Remove all deleted content from the files of the index, as far as the deletions have been applied."""
+        """Erase the content of deleted messages from the files of the index, up to the last applied deletion."""

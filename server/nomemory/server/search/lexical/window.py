@@ -22,7 +22,7 @@ class RankingWindow(NamedTuple):
     """A condition: a message contains one of the terms with the highest weights, or is not older than a time.
 
     Attributes:
-        terms: the number of terms.
+        terms: the number of terms that select messages, highest weights first.
         since_us: the time, in microseconds since the epoch.
     """
 

@@ -55,17 +55,17 @@ def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Coll
 
 
 def collection_named(settings: Settings, vectors: Path, name: str) -> Collection:
-    """Return the collection with a name, in the engine that the settings select."""
+    """Return the collection with the given name, in the engine that the settings select."""
     return Collection(name, vectors / f"{name}{_suffix(settings)}")
 
 
 def qdrant_collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> str:
-    """Return the name on a Qdrant server of the collection for an embedder's vectors."""
+    """Return the name that the collection for an embedder's vectors has on a Qdrant server."""
     return QdrantSharding.of(settings).collection_name(collection_of(settings, vectors, embedder).name)
 
 
 def qdrant_collection_in(settings: Settings, directory: Path) -> str | None:
-    """Return the name of a directory's collection on the configured Qdrant server; None if it is not on that server."""
+    """Return the name that a directory's collection has on the configured Qdrant server; None if it is not there."""
     server = _server_suffix(settings)
     return directory.name.removesuffix(server) if server and directory.name.endswith(server) else None
 

@@ -123,7 +123,7 @@ class VectorIndex(VectorSearch, Protocol):
 
         Args:
             user_ids: the users.
-            with_vectors: whether to validate vectors, too.
+            with_vectors: whether to validate the vectors as well.
         """
 
     async def reset(self) -> None:

@@ -30,7 +30,7 @@ _REMOTE_QUERIES: Final = 64
 
 
 def query_limit(embedder: Embedder) -> RoundRobinLimit:
-    """Return the limit of concurrent queries of an embedder."""
+    """Return the concurrency limit for queries to an embedder."""
     return RoundRobinLimit(_LOCAL_QUERIES if embedder.kind == "local" else _REMOTE_QUERIES)
 
 
@@ -43,7 +43,7 @@ class VectorSpace:
         embedder: the model.
         vectors: searches the index. Users are served round robin.
         progress: the progress of the index.
-        queries: limits concurrent queries of the embedder. Users are served round robin.
+        queries: limits concurrent queries to the embedder. Users are served round robin.
     """
 
     name: str

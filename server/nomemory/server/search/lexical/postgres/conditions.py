@@ -67,7 +67,7 @@ class Conditions:
         self._values = values
 
     def lookup(self, node: Node) -> str:
-        """Return an indexed condition that all matches of a node meet. Others may, too. The node requires a leaf."""
+        """Return an indexed condition that includes all matches of a node, which must require a leaf."""
         match node:
             case Leaf():
                 return self._has_all(leaf_predicate(self._user_id, node).keys)
@@ -77,7 +77,7 @@ class Conditions:
                 return self.lookup_any(parts)
 
     def lookup_any(self, parts: Sequence[Node]) -> str:
-        """Return an indexed condition that all matches of any of the nodes meet. Each node requires a leaf."""
+        """Return an indexed condition that includes all matches of the nodes, each of which must require a leaf."""
         single_keys, lookups = list[int](), list[str]()
         for part in parts:
             keys = leaf_predicate(self._user_id, part).keys if isinstance(part, Leaf) else []

@@ -94,7 +94,7 @@ def _hash_of(user_id: str) -> blake2b:
 
 
 def _links(tokens: Sequence[str]) -> Iterator[str]:
-    """Yield the texts whose keys every message with this phrase has: pairs, and tokens that are in no pair."""
+    """Yield the texts whose keys are in every message with this phrase: pairs, and tokens that are in no pair."""
     paired = False
     for left, right in pairwise(tokens):
         if _is_unspaced(left) and _is_unspaced(right):

@@ -76,7 +76,7 @@ class TermLookup:
 
     def postings(self, terms: Sequence[str], max_sequences: int) -> dict[str, TimedPosting]:
         """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages."""
-        frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # of all users
+        frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # including other users
         rare = {term: frequency for term, frequency in frequencies.items() if frequency <= _RARE}
         common = [term for term in terms if term not in rare]
         passes = [self._rare(group, sum(map(rare.__getitem__, group))) for group in _groups(list(rare))]

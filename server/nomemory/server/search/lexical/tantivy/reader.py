@@ -181,7 +181,7 @@ class TantivyLexicalIndex:
 
     async def search(self, search: LexicalSearch) -> list[LexicalHit]:
         """Return the best hits from `search.start` in the current snapshot."""
-        if search.limit < 1:  # the engine panics
+        if search.limit < 1:  # the engine would panic
             return []
         with _translate_errors():
             state = self._state(search.user_id)

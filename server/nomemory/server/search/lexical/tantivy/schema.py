@@ -144,7 +144,8 @@ def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tanti
 def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint | None:
     """Return the checkpoint of the index; None if there is no readable index. No files are created.
 
-    The index can be checked for a given log name only. For any other log, the checkpoint has a placeholder name.
+    The index stores a term of the log's name, not the name itself. If the name is not that of `log`, the checkpoint
+    contains a placeholder.
     """
     if not (directory / "meta.json").exists():
         return None

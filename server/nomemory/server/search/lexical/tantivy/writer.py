@@ -28,7 +28,8 @@ from nomemory.text.names import name_terms
 class TantivyLexicalWriter:
     """Applies changes, and commits them together with a checkpoint. Use it from one thread, one writer per directory.
 
-    An unreadable index is deleted and starts again with `applied` 0. Indexes of previous schema versions are deleted.
+    An unreadable index is replaced with an empty one, whose `applied` is 0. Indexes of previous schema versions are
+    deleted.
 
     Args:
         directory: the directory of the index; created if it does not exist.

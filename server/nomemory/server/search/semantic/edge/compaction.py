@@ -24,7 +24,7 @@ class Compaction:
         dimension: the dimension of the vectors.
 
     Attributes:
-        target: the engine with the new files. The caller must apply writes to it, too.
+        target: the engine with the new files. The caller must also apply writes to it.
     """
 
     def __init__(self, source: qdrant.EdgeShard, directory: Path, dimension: int) -> None:

@@ -39,7 +39,7 @@ def attempt(root: Path) -> Iterator[None]:
         root: the directory of the shard. It need not exist, but its parent must.
     """
     corrupt = root.with_name(f"{root.name}.corrupt")
-    shutil.rmtree(corrupt, ignore_errors=True)  # a deletion that was interrupted
+    shutil.rmtree(corrupt, ignore_errors=True)  # left by an interrupted deletion
     attempts = _read(_counter(root))
     if attempts >= _MAX_ATTEMPTS and _is_disk_usable(root.parent):
         if root.exists():

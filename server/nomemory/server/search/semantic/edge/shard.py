@@ -115,7 +115,7 @@ class Shard:
         Args:
             user_id: the user.
             offset: the start of the page; None: the first page.
-            with_vectors: whether to validate vectors, too.
+            with_vectors: whether to validate the vectors as well.
         """
         page = qdrant.ScrollRequest(
             offset=None if offset is None else UUID(offset),

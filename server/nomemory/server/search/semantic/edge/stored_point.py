@@ -28,7 +28,7 @@ def unit_vector(record: qdrant.Record, dimension: int) -> list[float] | None:
     vector = record.vector  # the engine builds a list at each access
     if not isinstance(vector, list) or len(vector) != dimension:
         return None
-    numbers = cast("list[float]", vector)  # a vector of the right dimension has no other form
+    numbers = cast("list[float]", vector)  # the collection has no other kind of vector
     norm = math.hypot(*numbers)
     return numbers if abs(norm * norm - 1.0) < _MAX_NORM_ERROR else None
 

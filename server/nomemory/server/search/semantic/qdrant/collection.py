@@ -67,7 +67,7 @@ class QdrantCollection:
         return await response_of(self._client.collection_exists(self._name))
 
     async def incomplete_indexes(self) -> tuple[int, list[str]]:
-        """Return the number of points, and the payload indexes without some points, which searches would miss."""
+        """Return the number of points, and the payload indexes that lack some points, which searches would miss."""
         points = (await response_of(self._client.count(self._name, exact=True))).count
         schema = (await response_of(self._client.get_collection(self._name))).payload_schema
         return points, [field for field in _REQUIRED_FIELDS if field in schema and schema[field].points < points]

@@ -48,7 +48,7 @@ def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClien
 
     Args:
         url: `grpc://HOST:PORT` or `grpcs://…`: gRPC on this port. `http://…` or `https://…`: HTTP on this port; with
-            the default port or none, gRPC on its default port, too. `:memory:`: an in-memory index for tests.
+            the default port or no port, also gRPC on its default port. `:memory:`: an in-memory index for tests.
         api_key: the API key, or None.
         timeout_s: the timeout of a call, in seconds.
     """
