@@ -33,7 +33,7 @@ _AT_ONCE_MIN, _AT_ONCE_MAX = 2, 4
 _NO_HOME = Path("/nonexistent")
 """Conventional home directory of a user without one."""
 _ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",  # numpy needs no threads
+    "OMP_NUM_THREADS": "1",  # NumPy needs no threads
     "OPENBLAS_NUM_THREADS": "1",
     # Huge pages make queries 10 % faster. A single arena limits the memory retained after large batches.
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1",
@@ -54,9 +54,9 @@ def _home() -> Path:
 
 
 def document_concurrency() -> int:
-    """Return the number of document batches to compute in parallel: half of the cores, but 2 to 4 if available.
+    """Return the number of document batches to compute in parallel: half of the cores, but at least 2 and at most 4.
 
-    Document processes run at low priority.
+    There are never more batches than cores. Document processes run at low priority.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, max(_AT_ONCE_MIN, min(_AT_ONCE_MAX, cores // 2)))
@@ -150,7 +150,7 @@ class LocalEmbedder:
     async def _call(self, texts: Sequence[str]) -> list[Vector]:
         async with self._documents_lock:
             try:
-                await self._queries.start()  # first: it converts the model if necessary
+                await self._queries.start()  # started first, because it converts the model if necessary
                 vectors = await self._documents.call((texts, False))
             except (WorkerLostError, WorkerFailedError):
                 raise

@@ -43,8 +43,8 @@ class Capacity:
     Attributes:
         threads: the number of threads per batch.
         concurrent_batches: the number of batches to compute in parallel.
-        enable_mem_pattern: whether ONNX Runtime caches an allocation plan per input shape. It speeds up queries by some
-            percent, but takes 20 MB if text lengths vary.
+        enable_mem_pattern: whether ONNX Runtime caches an allocation plan per input shape. It speeds up queries by a
+            few percent, but takes 20 MB if text lengths vary.
     """
 
     threads: int = 1
@@ -80,7 +80,7 @@ def package_model(models: Path) -> LocalModel:
 
 
 def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling: str) -> LocalModel:
-    """Validate a custom model in a separate process (1 s).
+    """Validate a custom model in a separate process, which takes 1 s.
 
     Args:
         path: the directory of the model.

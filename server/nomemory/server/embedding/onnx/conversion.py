@@ -34,7 +34,7 @@ def weights_path() -> Path:
 
 
 def convert(folder: Path, *, signed: bool) -> None:
-    """Write the converted model to a folder (2 s).
+    """Convert the model and write it to a folder, which takes 2 s.
 
     Args:
         folder: the destination.

@@ -77,7 +77,7 @@ class DirectoryModel:
         return [np.asarray(vector, "<f4").tobytes() for vector in vectors]
 
     def embed_tokens(self, tokens: Sequence[Sequence[int]]) -> _Floats:
-        """Return the vectors of token sequences, texts × dimension."""
+        """Return the vectors of token sequences as an array of shape (texts, dimension)."""
         lengths = np.array([len(token_ids) for token_ids in tokens])
         padded = np.zeros((len(tokens), max(1, lengths.max())), np.int64)
         for row, token_ids in zip(padded, tokens, strict=True):

@@ -34,7 +34,7 @@ class Piece:
 
 
 def build_trie(pieces: Sequence[Piece]) -> bytes:
-    """Return the content of the trie file (1 s).
+    """Return the content of the trie file, which takes 1 s.
 
     Args:
         pieces: the pieces, with non-empty texts. The last piece with a given text is used.
@@ -59,13 +59,13 @@ def build_trie(pieces: Sequence[Piece]) -> bytes:
 
 
 def _characters(texts: Sequence[str], longest: int) -> npt.NDArray[np.uint32]:
-    """Return the code points of texts, texts × characters, padded with 0."""
+    """Return the code points of texts as an array of shape (texts, `longest`), padded with 0."""
     padded = "".join(text.ljust(longest, "\0") for text in texts)
     return np.frombuffer(padded.encode("utf-32-le"), "<u4").reshape(len(texts), longest)
 
 
 def _first_with_prefix(characters: npt.NDArray[np.uint32], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return a mask, prefix lengths × sorted texts, of the first text with each distinct prefix."""
+    """Return a mask of shape (prefix lengths, sorted texts); True marks the first text with each distinct prefix."""
     differs = np.ones(characters.shape, np.bool_)
     differs[1:] = np.logical_or.accumulate(characters[1:] != characters[:-1], axis=1)
     prefix_lengths = np.arange(characters.shape[1] + 1)[:, np.newaxis]

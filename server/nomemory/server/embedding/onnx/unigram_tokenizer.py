@@ -53,7 +53,8 @@ class UnigramTokenizer:
         """Return the segmentation with the highest total score."""
         code_points, unknown_id = list(map(ord, word)), self._unknown_id
         best_score = [0.0] + [float("-inf")] * len(word)
-        last_token: list[tuple[int, int]] = [(0, unknown_id)] * (len(word) + 1)  # its start and id, by its end
+        # The start and the id of the best token that ends at each offset.
+        last_token: list[tuple[int, int]] = [(0, unknown_id)] * (len(word) + 1)
         for start in range(len(word)):
             score_here = best_score[start]
             for end, token_id, score in self._pieces.prefixes(code_points, start):

@@ -122,7 +122,7 @@ class LexicalIndexer:
         return last > first
 
     def _erasure_steps(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
-        """Run one batch of a requested erasure for each iteration. Yield whether there was one."""
+        """Run one batch of a requested erasure for each iteration. Yield whether there was a batch to run."""
         while True:
             if self._erasure_requested.is_set():
                 self._erasure_requested.clear()

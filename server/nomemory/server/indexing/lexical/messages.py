@@ -18,8 +18,8 @@ from nomemory.server.store.change_feed import ChangeFeed
 class FollowLog:
     """Follow the log until an error occurs. This must be the first call.
 
-    It is a message and not a command line, because it may contain a password. After each commit, the process reports
-    the sequence up to which all changes are committed.
+    It is sent as a message, not as command line arguments, because it may contain a password. After each commit, the
+    process reports the sequence up to which all changes are committed.
 
     Attributes:
         open_feed: opens a change feed in the calling thread.

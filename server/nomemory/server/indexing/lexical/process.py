@@ -19,7 +19,7 @@ class IndexerLostError(Exception):
 
 
 class LexicalIndexerProcess:
-    """Runs a LexicalIndexer in a child process. All methods must be called from the event loop.
+    """Runs a `LexicalIndexer` in a child process. All methods must be called from the event loop.
 
     The child ends when its pipe is closed. If it dies, `run` raises; when `run` is called again, a new process resumes
     after the last commit.

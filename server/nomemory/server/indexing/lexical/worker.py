@@ -1,4 +1,4 @@
-"""The entry point of the process of the lexical indexer.
+"""The entry point of the lexical indexer's process.
 
 `python -m … DESCRIPTOR`
 """
@@ -25,7 +25,7 @@ _log = get_logger("lexical")
 
 
 def main(descriptor: int) -> None:
-    """Follow the log until the other end of the pipe is closed. The current batch is committed."""
+    """Follow the log until the other end of the pipe is closed, then commit the current batch."""
     os.nice(_NICENESS)
     configure_logs("error")
     pipe = WorkerPipe(descriptor)

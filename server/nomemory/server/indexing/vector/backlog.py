@@ -85,7 +85,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class BacklogCounts:
-    """The number of messages in the backlog, and of dead letters."""
+    """The number of messages in the backlog, and the number of dead letters."""
 
     pending: int
     dead_letters: int
@@ -101,7 +101,7 @@ class BacklogReader:
         self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
     def fed(self) -> FeedPosition:
-        """Return the position up to which changes are in the backlog."""
+        """Return the position up to which all changes have been added to the backlog."""
         return FeedPosition.decode(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
     def is_behind(self, user_id: str, sequence: int) -> bool:
@@ -120,7 +120,7 @@ class BacklogReader:
 
     def checkpoint(self) -> FeedPosition:
         """Return the position up to which all changes are applied or dead letters."""
-        fed = self.fed()  # first, so that changes that are fed meanwhile are left out
+        fed = self.fed()  # read first, so that changes fed in the meantime are left out
         buckets = orjson.dumps(list(range(len(fed.sequences))))
         oldest = dict(self._connection.execute(_OLDEST, (buckets,)).fetchall())
         return FeedPosition(
@@ -227,7 +227,7 @@ class Backlog(BacklogReader):
         self._settle(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
     def mark_dead(self, reasons: Mapping[Pending, str]) -> None:
-        """Make messages dead letters until they change. The argument maps each message to the reason."""
+        """Make messages dead letters until they change. `reasons` maps each message to its reason."""
         self._settle([(DEAD_LETTER, reason, i.user_id, i.message_id, i.latest) for i, reason in reasons.items()])
 
     def forget_applied(self) -> None:
@@ -295,7 +295,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _spans(changes: Iterable[ChangeRef]) -> list[tuple[str, str, int, int]]:
-    """Merge the changes of each message: user, message, latest and oldest sequence."""
+    """Merge the changes to each message into (user, message, latest sequence, oldest sequence)."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for change in changes:
         key = (change.user_id, change.message_id)

@@ -32,8 +32,8 @@ class BacklogFeed:
         log: the change feed. It belongs to the same thread and is closed with this object.
         backlog: the backlog.
         dimension: the dimension of the vectors in the index. Other caller vectors are ignored.
-        split: splits a content into the texts to embed. None without an embedder, so that only messages with a caller's
-            vector are indexed.
+        split: splits the content of a message into the texts to embed. None without an embedder, so that only messages
+            with a caller's vector are indexed.
         is_shared: whether several servers share the index. This server then fills it only between `start_leading` and
             `stop_leading`.
         log_name: the name of the log (`LogIdentity.name`).

@@ -18,7 +18,6 @@ class DocumentVectors:
     """An embedder with a cache, so that interrupted batches are not embedded again.
 
     Args:
-        embedder: the embedder.
         max_call_texts: maximum number of texts in one call of the embedder.
         max_texts: maximum number of texts in one call of `embed`. The cache holds at least twice as many.
 

@@ -50,8 +50,8 @@ class ExpectedPoints:
         tracked_ids: returns the given messages of a user that are in the backlog.
         dimension: the dimension of the vectors in the index.
         part_chars: messages up to this size in bytes have one part.
-        split: splits contents into texts. None without an embedder, so that only messages with a caller's vector have
-            points.
+        split: splits the content of a message into texts. None without an embedder, so that only messages with a
+            caller's vector have points.
     """
 
     log: ChangeFeed

@@ -66,12 +66,9 @@ class VectorIndexer:
 
     Args:
         open_feed: opens a change feed. It is called in the background thread of this job.
-        index: the vector index.
-        embedder: the embedder.
         vectors: the directory of all collections. The backlog is in the directory of its collection.
-        settings: the settings of the server.
         changed: set (on the event loop) when the log has changed. The log is also polled twice a second.
-        faults: records damage of the index.
+        faults: receives the fault if the index is damaged.
         shared: the state of a shared index; None if only this server uses it.
     """
 
@@ -150,7 +147,7 @@ class VectorIndexer:
             return await self._shared.status(user_id, prefix)
         fed = (
             self._progress.fed()
-        )  # first, so that a change that is fed meanwhile is counted twice instead of not at all
+        )  # read first, so that a change fed in the meantime is counted twice instead of not at all
         counts = self._progress.counts(user_id, prefix)
         dead_letter_ids = () if user_id is None else tuple(self._progress.dead_letter_ids(user_id))
         checkpoint = self._progress.checkpoint()

@@ -42,7 +42,7 @@ class IndexingLeader:
         hot_users: returns the users who were queried recently.
         on_query: called with users who are queried at another server.
         on_work: called when there may be pending messages.
-        terms: the number of times this server became the leader. Batches of an earlier term must not be written.
+        terms: counts how often this server became the leader. Batches of an earlier term must not be written.
     """
 
     lock: PostgresLeaderLock

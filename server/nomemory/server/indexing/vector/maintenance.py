@@ -47,7 +47,7 @@ class IndexMaintenance:
         in_store_thread: runs jobs in the thread of the backlog and the log.
         backlog: reads the progress of the backlog.
         expected: computes the expected points.
-        faults: records damage.
+        faults: receives the fault if the index is damaged.
         on_work: called when messages were added to the backlog.
     """
 

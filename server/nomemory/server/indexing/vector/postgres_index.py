@@ -149,7 +149,7 @@ class PostgresSharedIndex:
             async with self._pool.connection() as connection:
                 await connection.execute("SELECT pg_notify($1, $2)", QUERIED_CHANNEL, f"{self._collection}\n{user_id}")
         except ERRORS:
-            return  # the user only gets no priority
+            return  # then the user gets no priority
 
     async def _fetch(self, statement: str, *values: Value) -> list[Any]:
         with faults("read"):
