@@ -40,7 +40,6 @@ class MeteredEmbedder(EmbedderWrapper):
 
     Args:
         embedder: the wrapped embedder.
-        meters: the metrics.
     """
 
     def __init__(self, embedder: Embedder, meters: Meters) -> None:

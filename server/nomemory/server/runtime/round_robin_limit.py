@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 
 class RoundRobinLimit:
-    """Limit the number of tasks that run at the same time.
+    """Limits the number of tasks that run at the same time.
 
     Waiting tasks are queued by key, for example by user. A free slot goes to the first task of the next key in
     round-robin order. A key with many waiting tasks therefore delays the task of another key by at most one task.

@@ -27,7 +27,6 @@ class LexicalIndexerProcess:
     Args:
         work: the log to follow and the batch sizes.
         wake: set after each commit to the log.
-        policy: the watchdog policy.
     """
 
     def __init__(self, work: FollowLog, wake: asyncio.Event, policy: WatchPolicy | None = None) -> None:

@@ -71,7 +71,6 @@ class Pending:
     """A message to index.
 
     Attributes:
-        user_id: the user.
         message_id: the message.
         latest: the latest change when the row was read.
         is_single: whether the message has changed only once since it was indexed.

@@ -30,7 +30,6 @@ class BacklogFeed:
 
     Attributes:
         log: the change feed. It belongs to the same thread and is closed with this object.
-        backlog: the backlog.
         dimension: the dimension of the vectors in the index. Other caller vectors are ignored.
         split: splits the content of a message into the texts to embed. None without an embedder, so that only messages
             with a caller's vector are indexed.

@@ -19,7 +19,7 @@ from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 
 TEXT_REFUSED: Final = "TEXT_REFUSED"
 TEXT_BREAKS_EMBEDDER: Final = "TEXT_BREAKS_EMBEDDER"
-"""Reasons for dead letters."""
+"""The reasons for dead letters."""
 _MAX_BATCH_S: Final = 0.2
 
 

@@ -17,7 +17,7 @@ _MAX_DECODED: Final = 200
 """Number of messages to decode at once, to limit the memory use."""
 
 SplitText = Callable[[str], Sequence[str]]
-"""Splits a content into the texts to embed."""
+"""Splits the content of a message into the texts to embed."""
 
 
 class Orphan(NamedTuple):

@@ -66,7 +66,6 @@ class Watchdog:
 
     Args:
         part: the component name in faults.
-        process_id: the PID.
         pipe: the connection to the process.
         kill: kills the process.
         policy: limits and recorders.

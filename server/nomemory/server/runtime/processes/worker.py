@@ -29,7 +29,6 @@ class Worker:
         launch: the command of the process.
         timeout_s: the time limit of a call, in seconds. A worker that sends nothing during that time is killed.
         part: the component name in faults.
-        policy: the watchdog policy.
     """
 
     def __init__(self, launch: Launch, timeout_s: float, part: str, policy: WatchPolicy) -> None:

@@ -52,7 +52,7 @@ def open_index_in_log(store: LogStore, damage: LogDamage, stack: AsyncExitStack)
 
     Args:
         store: the message log.
-        damage: records damaged messages.
+        damage: receives the reports of damaged messages.
         stack: closes the index.
     """
     index = store.open_lexical_index(damage, stack)

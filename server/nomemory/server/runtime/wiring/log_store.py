@@ -65,7 +65,7 @@ class LogStore(Protocol):
         """Open the log for reads.
 
         Args:
-            damage: records damaged messages.
+            damage: receives the reports of damaged messages.
             stack: closes the log. Close `threads` first.
             threads: the thread pool for long SQLite statements; None uses a separate thread.
         """

@@ -37,7 +37,6 @@ class PostgresStore:
     """Implements `LogStore`. The schema is created or migrated on first use.
 
     Args:
-        settings: the configuration.
         directory: the data directory of this server, which contains its indexes.
         url: the URL of the database.
     """

@@ -30,7 +30,6 @@ class SqliteStore:
     """Implements `LogStore`.
 
     Args:
-        settings: the configuration.
         directory: the data directory with the log.
     """
 

@@ -16,7 +16,7 @@ VERSION = 2
 """Version of the parser. Increment it when a text gets different leaves or weights, to invalidate older cursors."""
 
 _DOWNWEIGHT = 1 / 8
-"""Weight factor of a leaf that occurs only outside the sentences that ask."""
+"""Weight factor of a leaf that occurs only outside question sentences."""
 
 
 class Stream(Enum):

@@ -75,7 +75,6 @@ class HybridQuery:
     """A question about a user's messages.
 
     Attributes:
-        user_id: the user.
         text: the question.
         vector: the caller's embedding of the whole question; None: the server embeds each sentence.
         filter: the filter of the results.

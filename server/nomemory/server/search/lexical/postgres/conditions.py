@@ -58,7 +58,6 @@ class Conditions:
     user with a collation that no index has.
 
     Args:
-        user_id: the user.
         values: collects the bound values.
     """
 

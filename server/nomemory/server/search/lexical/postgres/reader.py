@@ -45,7 +45,7 @@ class PostgresLexicalIndex:
     Args:
         pool: the connection pool. The index does not close it.
         retention: the retention policy; expired messages are not returned.
-        damage: records damaged messages.
+        damage: receives the reports of damaged messages.
     """
 
     lags: Final = False

@@ -21,7 +21,7 @@ _RARE: Final = 1000
 """Maximum document frequency over all users up to which reading all postings costs less than intersecting first."""
 
 _FEW: Final = 1024
-"""Maximum number of messages of a user for which common terms are looked up in one pass, too."""
+"""Maximum number of messages of a user for which common terms are also looked up in one pass."""
 
 _NONE: Final = np.array([], dtype=np.int64)
 

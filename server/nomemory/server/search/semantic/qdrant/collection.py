@@ -34,7 +34,6 @@ class QdrantCollection:
     """A collection on a Qdrant server.
 
     Args:
-        client: the client.
         name: the name of the collection.
         dimension: the dimension of the vectors.
         sharding: the distribution of a new collection.

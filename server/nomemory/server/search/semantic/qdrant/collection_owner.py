@@ -21,7 +21,6 @@ class CollectionOwner:
     Every method can raise the Fault INDEX_UNAVAILABLE if the server does not respond or rejects the request.
 
     Args:
-        client: the client.
         log_id: the log. Empty (in tests): ownership is neither checked nor claimed.
     """
 

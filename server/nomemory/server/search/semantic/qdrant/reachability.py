@@ -32,7 +32,6 @@ class Reachability:
     """Probes an index periodically.
 
     Attributes:
-        index: the index.
         probe_s: the interval between probes, in seconds.
         faults: records an outage.
     """
