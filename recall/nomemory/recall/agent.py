@@ -41,9 +41,9 @@ class RecallAgent:
 
     Args:
         tools: the tools, bound to one user.
-        planner: decides on calls after the ranking; None, or after a failure: the rules.
-        model: reads the messages and composes the view; None, or after a failure: the rules.
-        budget: the host's budget with the changes of the request.
+        planner: plans the calls after the ranking. The rules plan them if it is None or fails.
+        model: reads the messages and composes the view. The rules compose it if it is None or fails.
+        budget: the host's budget with the changes from the request.
         thresholds: the host's verdict thresholds for answers without a model.
     """
 
@@ -107,7 +107,7 @@ class RecallAgent:
         return StopReason.ITERATIONS
 
     async def _plan(self, search: SearchSession, iteration: int) -> Plan | None:
-        """Return the plan of the planner, or of the rules if it fails or times out; None if both do."""
+        """Return the plan of the planner, or of the rules if the planner fails or times out; None if both do."""
         situation = search.situation(iteration)
         spare_s = _RESERVED_FALLBACK_S if self._fallback_planner else 0.0
         try:

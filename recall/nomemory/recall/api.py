@@ -44,13 +44,13 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         user_id: the user whose messages are read. The caller must authorize access.
         question: the question and its time.
         skill: configures planners that support skills.
-        planner: continues after the ranking, for this recall only; None, or after a failure: the rules.
-        model: reads the messages, requests follow-up searches and composes the view; None, or after a failure: the
-            rules. `budget.read_messages` limits the messages it reads.
-        budget: resource limits of the recall.
+        planner: plans the calls after the ranking, for this recall only. The rules plan them if it is None or fails.
+        model: reads the messages, requests follow-up searches and composes the view. The rules compose it if it is None
+            or fails. `budget.read_messages` limits the messages it reads.
+        budget: the resource limits.
         thresholds: verdict thresholds for answers without a model.
         on_step: awaited after each step.
-        metadata: sent with every read.
+        metadata: gRPC metadata to send with every read.
         at_least: a write token. The recall waits, within its budget, until both indexes have reached it.
 
     Raises:

@@ -10,7 +10,7 @@ from nomemory.text.analysis import Kind, Token, pairs, tokenize
 from nomemory.text.stop_words import STOP_WORDS
 
 _PREFIX_CHARS: Final = 3
-"""Length of a name prefix. People shorten names at the end."""
+"""Number of characters in a name prefix. People shorten names at the end."""
 
 _PREFIX_SUFFIX: Final = "…"
 """Suffix of name-prefix terms. No other term contains the character."""
@@ -23,7 +23,7 @@ _SUBJECT: Final = re.compile(
 _NOT_NAMES: Final = frozenset(["I", "The", "My", "Our", "Your", "We", "You", "Mr", "Mrs", "Ms", "Dr"])
 
 _MAX_NAMING_TERMS: Final = 256
-"""Maximum query terms that are checked for names."""
+"""Maximum number of query terms that are checked for names."""
 
 
 def name_prefix(name: str) -> str:

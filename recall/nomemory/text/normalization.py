@@ -1,8 +1,8 @@
 """Normalize spelling: full-width forms, case, traditional Chinese, curly quotes.
 
-`normalize` serves the index and highlighting. The function maps character by character, including Latin accents, and
-preserves offsets. `plain` serves the comparison of whole texts. The function simplifies Chinese word by word and keeps
-accents and most quotation marks.
+`normalize` is for the index and for highlighting. It maps character by character, removes Latin accents, and preserves
+offsets. `plain` is for comparing whole texts. It simplifies Chinese word by word, and keeps accents and most quotation
+marks.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _mapped(character: str) -> str:
 class _Forms(dict[int, str | int]):
     """Cache of the normalized form of each code point, filled on first use.
 
-    Most processes see few characters. Filling the whole table would take a third of an indexer's startup time.
+    Most processes use only a few characters. Filling the whole table would take a third of an indexer's startup time.
     Unchanged characters are cached, too, because a miss costs more than a hit.
     """
 

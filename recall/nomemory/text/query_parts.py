@@ -8,12 +8,12 @@ from nomemory.text.sentences import sentence_texts
 from nomemory.text.terms import terms
 
 _PART_CHARS: Final = 1_000
-"""Maximum characters of a part, about the input limit of the local embedder."""
+"""Maximum number of characters in a part, about the input limit of the local embedder."""
 _MAX_PARTS: Final = 4
 
 
 def select_parts(text: str) -> list[str]:
-    """Return a short text unchanged, otherwise its first and last part and the two richest in terms between.
+    """Return a short text unchanged, otherwise its first and last part, and the two parts between with the most terms.
 
     Parts consist of whole sentences, in their original order. The first and last parts are always selected because
     people introduce a pasted text or add their question after it.

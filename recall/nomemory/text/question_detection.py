@@ -40,9 +40,9 @@ _ENDS_ASKING: Final = re.compile(rf"{_MARKED}|[吗呢][\s。]*$")
 _ENDS_MARKED: Final = re.compile(_MARKED)
 _SUPPOSES: Final = re.compile(rf"{_LEADING}(?:if|whether|unless)\b|^(?:如果|要是|假如|万一)", re.IGNORECASE)
 _MAX_QUESTION_CHARS: Final = {Language.CHINESE: 30, Language.ENGLISH: 90}
-"""Maximum characters of a question clause without a question mark."""
+"""Maximum number of characters in a question clause without a question mark."""
 _MIN_STATEMENT_SIZE: Final = {Language.CHINESE: 4, Language.ENGLISH: 3}
-"""Minimum characters (Chinese) or words (English) of a statement. Excludes "对了" and "hmm"."""
+"""Minimum number of characters (Chinese) or words (English) in a statement. Excludes "对了" and "hmm"."""
 _SPEAKER: Final = re.compile(r"\b(?:I|[Ww]e)\b|[我咱](?!们?的)")
 """The speaker as a subject. "My allergies" is a keyword query, "I am allergic" is a statement."""
 _REFERS_BACK: Final = re.compile(
@@ -104,7 +104,7 @@ def refers_back(text: str) -> bool:
 
 
 def only_asks(text: str) -> bool:
-    """Return whether a text only asks, with or without a question mark, and states nothing.
+    """Return whether a text contains only questions, with or without question marks, and no statement.
 
     "The 14th is near, what do I give her?" states a date.
     """

@@ -58,12 +58,12 @@ class QuestionReading:
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """The one to four sentences that ask; the whole text if none does."""
+        """The last one to four question sentences; the whole text if there are none."""
         return tuple(question_sentences(self.text))
 
     @cached_property
     def question_text(self) -> str:
-        """The sentences that ask, joined into one text."""
+        """The question sentences, joined into one text."""
         return " ".join(self.sentences)
 
     @cached_property
@@ -115,7 +115,7 @@ class QuestionReading:
 
     @cached_property
     def asks_of_self(self) -> bool:
-        """Whether the sentences that ask contain a first-person pronoun."""
+        """Whether the question sentences contain a first-person pronoun."""
         return any(map(FIRST_PERSON.search, self.sentences))
 
     @cached_property

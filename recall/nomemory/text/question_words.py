@@ -12,7 +12,7 @@ from nomemory.text.sentences import quotations, unquoted
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 _MAX_TERMS: Final = 100
-"""Maximum terms of a generated query, below the server's limit. A Chinese run has about one term per character."""
+"""Maximum number of terms in a generated query, below the server's limit. Chinese has about one term per character."""
 _ASKING_CHINESE_WORDS: Final = """
 请问 你还记不记得 还记不记得 你还记得 你记得 记不记得 还记得 记得 我是不是 是不是 有没有 能不能
 可不可以 是否 我们上次 上次 之前 以前 最近 现在 后来 到底 究竟 大概 一下 告诉我 帮我 想知道

@@ -26,7 +26,7 @@ HALVES = frozenset(["don", "won"])
 """First halves of contractions ("don't") that are also words."""
 
 CONTRACTED = STOP_WORDS | HALVES
-"""Words that form a contraction without content together with a clitic: don't, what's, I'll."""
+"""Words that form a contraction without content words when combined with a clitic: don't, what's, I'll."""
 
 _CONVERSATION_WORDS = """
 get got know known let like likes many much please recall remember said say says still talk talked tell thing things

@@ -121,7 +121,7 @@ def last_days(days: int, now: datetime) -> TimeRange:
 
 
 def _days(first: date, after: date | None, now: datetime) -> TimeRange | None:
-    """Return the range from `first` to `after`, exclusive, clipped to now; None for future days."""
+    """Return the range from `first` up to `after` (exclusive), clipped to now; None for future days."""
     since = _midnight(first, now.tzinfo)
     until = _midnight(after, now.tzinfo) if after else now
     return TimeRange(since, min(until, now)) if since < now else None

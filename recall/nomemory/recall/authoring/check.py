@@ -46,7 +46,7 @@ class Report:
 
 
 def check(folder: Path) -> Report:
-    """Check the skill in a folder. Folders without a skill produce findings, too. No file is executed or changed."""
+    """Check the skill in a folder. A folder without a skill produces findings, too. No file is executed or changed."""
     absolute = _absolute(folder)
     texts = _texts(absolute)
     findings = [*_check_loading(absolute, texts.get(SKILL_FILE, "")), *_check_structure(texts)]

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """Severity of a finding. Errors must be fixed, warnings are optional."""
+    """The severity of a finding. Errors must be fixed; fixing warnings is optional."""
 
     ERROR = "error"
     WARNING = "warning"

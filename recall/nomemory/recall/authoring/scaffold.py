@@ -1,4 +1,4 @@
-"""Create a recall skill from one sentence with a template, optionally with a lexicon from a chat model."""
+"""Create a recall skill from a one-sentence description and a template, optionally with a lexicon from a chat model."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def create(files: Mapping[str, str], name: str, library: Path) -> Report:
         library: the folder of skills; created if missing.
 
     Returns:
-        The report of the check, with warnings at most.
+        The report of the check. It has no errors, but may have warnings.
 
     Raises:
         NotCreatedError: the name is invalid, the folder exists, or the skill fails the check.

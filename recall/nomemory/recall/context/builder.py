@@ -31,15 +31,15 @@ from nomemory.recall.tools.query_stub import Binding, QueryStub
 from nomemory.recall.tools.result import Hit, ToolResult
 
 _BUDGET: Final = Budget(result_items=200, result_chars=10_000_000, evidence_chars=10_000_000)
-"""Limits of one read, high enough for the token limit to decide."""
+"""The limits of one read. They are so high that only the token limit has an effect."""
 _MESSAGE_TOKENS: Final = 25
-"""Tokens of a short message, for estimating the number of messages to read."""
+"""Assumed tokens of a short message, to estimate the number of messages to read."""
 _MIN_READ: Final = 20
 _MAX_READ: Final = 200
 _MAX_RANKED: Final = 100
 _RECENT_PARTS: Final = 2
 _RELATED_PARTS: Final = 4
-"""Number of equal shares of a section's tokens. A message gets at most one share."""
+"""Number of equal shares into which a section's tokens are divided. A message gets at most one share."""
 _MAX_REPLIES: Final = 8
 """Number of top short messages that are shown with their preceding message."""
 _REPLY_WITHIN: Final = timedelta(hours=1)
@@ -59,8 +59,8 @@ async def build_context(
         stub: a grpc.aio stub of QueryService, or a compatible object.
         user_id: the user whose messages are read. The caller must authorize access.
         request: turns, current conversation and token limit.
-        timeout_s: time limit for all reads together, in seconds.
-        metadata: sent with every read.
+        timeout_s: the time limit for all reads together, in seconds.
+        metadata: gRPC metadata to send with every read.
 
     Raises:
         QueryServiceUnavailableError: a read failed.

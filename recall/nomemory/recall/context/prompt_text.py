@@ -1,4 +1,4 @@
-"""Render the messages of a context for a prompt.
+"""Render the messages of a context as text for a prompt.
 
 Each message is a line of JSON between two fences, as in the block from `as_prompt`. Message content cannot end its
 line, section or block.

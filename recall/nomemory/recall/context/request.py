@@ -30,6 +30,6 @@ class ContextRequest:
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """All conversations excluded from related messages."""
+        """All conversations that are excluded from related messages."""
         running = (self.conversation_id,) if self.conversation_id else ()
         return tuple(dict.fromkeys((*running, *self.exclude_conversation_ids)))

@@ -14,7 +14,7 @@ class ContextMessage:
     Attributes:
         message: the message, truncated if necessary.
         truncated: whether the content is truncated.
-        score: score of the ranking; 0 for unranked messages.
+        score: the score in the ranking; 0 for unranked messages.
         superseded_by: id of a later message of the context that supersedes this one; empty if none is known.
     """
 

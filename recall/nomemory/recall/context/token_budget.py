@@ -13,11 +13,11 @@ from nomemory.recall.context.result import ContextMessage
 from nomemory.text.sentences import SENTENCE_END, masked
 
 _MIN_SHARE_TOKENS: Final = 60
-"""Minimum share of a message in tokens, also for small limits."""
+"""Minimum share of a message in tokens, even if the limit is small."""
 
 
 class TokenBudget:
-    """The selected messages with an upper bound of their tokens.
+    """The selected messages, with an upper bound on their tokens.
 
     Args:
         max_tokens: token limit of the text.

@@ -37,7 +37,7 @@ def have_sender_names(messages: Iterable[RetrievedMessage]) -> bool:
 
 
 def asserts(message: RetrievedMessage, question: Question, *, named: bool) -> bool:
-    """Return whether a message can answer the question: its sender may know the answer, and it does not only ask.
+    """Return whether a message can answer the question: it is more than a question, and its sender may know.
 
     Earlier repetitions of the same question are not assertions.
 
@@ -51,7 +51,7 @@ def asserts(message: RetrievedMessage, question: Question, *, named: bool) -> bo
 
 
 def states(message: RetrievedMessage, question: Question) -> bool:
-    """Return whether a message can be quoted as an answer: it has content and does not only ask.
+    """Return whether a message can be quoted as an answer: it has content and contains more than questions.
 
     In conversations between named people, questions may contain answers. Only messages without content and repetitions
     of the question are excluded there.
@@ -62,10 +62,10 @@ def states(message: RetrievedMessage, question: Question) -> bool:
 
 
 def has_content(content: str, question: Question) -> bool:
-    """Return whether a text has content of its own. "Perfect, thx" and emoji have none.
+    """Return whether a text has content without its context. "Perfect, thx" and emoji have none.
 
-    A text with one or two content words needs a word of the question, a number, or a first-person pronoun. Of 5,000
-    labeled messages in five datasets, four had fewer than three content words.
+    A text with one or two content words needs a word of the question, a number, or a first-person pronoun. Only four of
+    5,000 labeled messages in five datasets had fewer than three content words.
     """
     words = terms(content)
     if len(words) >= _MIN_CONTENT_WORDS:

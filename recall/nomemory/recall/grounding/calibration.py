@@ -1,10 +1,9 @@
-"""Calibrate sufficiency: at 0.5, half of the questions are answered by the message log.
+"""Calibrate sufficiency: a value of 0.5 means that the message log answers half of such questions.
 
 The calibration is logistic (Platt, 1999), with an offset and a slope for the log odds. The constants for conversations
-with an assistant were fitted on 511 questions: twelve people's own questions, the same questions asked about another
-person, and the questions of the sample. docs/quality.md has the Brier scores on held-out people. For other
-conversations, only the sufficiency that best separates answered from unanswered questions is known. This value is
-mapped to 0.5.
+with an assistant were fitted on 511 questions: questions of twelve people, the same questions about another person, and
+the questions of the sample. docs/quality.md has the Brier scores on held-out people. For other conversations, only the
+sufficiency that best separates answered from unanswered questions is known. This value is mapped to 0.5.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _UNNAMED: Final = _LogisticCalibration(-0.1, 0.46)
 _SPEAKER: Final = _LogisticCalibration(0.0, 1.0)
 """Questions that name one of several people; fitted on LoCoMo."""
 _NAMED: Final = _LogisticCalibration(0.2, 1.0)
-"""Conversations between named people, for questions without a name: 0.45 becomes 0.5."""
+"""Questions without a name in conversations between named people: 0.45 becomes 0.5."""
 _LEXICAL_ONLY: Final = _LogisticCalibration(-1.34, 1.22)
 """Lexical search only: 0.75 becomes 0.5, and 0.6, where almost no query words match, becomes 0.3."""
 

@@ -17,19 +17,19 @@ from nomemory.text.sentences import Clause, sentences
 from nomemory.text.terms import numbers, terms
 
 MAX_STATEMENTS = 50
-"""Maximum statements to check, best first."""
+"""Maximum number of statements to check, best first."""
 
 MAX_TEXT_CHARS = 1_000
-"""Maximum code points of a statement; longer texts are truncated."""
+"""Maximum number of code points in a statement; longer texts are truncated."""
 
 MAX_CITATIONS = 10
-"""Maximum citations to check per statement."""
+"""Maximum number of citations to check per statement."""
 
 MAX_QUOTE_CHARS = 1_000
-"""Maximum code points of a quote; longer exact quotes are truncated."""
+"""Maximum number of code points in a quote; longer exact quotes are truncated."""
 
 MAX_NAMED_IDS = 5
-"""Maximum message ids in a note."""
+"""Maximum number of message ids in a note."""
 
 MIN_CLAUSE_SHARE = 0.75
 """Minimum share of a statement's content words that a cited clause must contain."""
@@ -140,7 +140,7 @@ def _verified(draft: DraftCitation, text: str, retrieval: Retrieval, rejected: _
 def _quoted(message: RetrievedMessage, quote: str) -> Citation | None:
     """Cite the first occurrence of a quote; None if the message does not contain it or it has no content words.
 
-    A quote of the complete message is always accepted, such as a thumbs-up or “to be or not to be”.
+    A quote of a complete message, such as a thumbs-up or “to be or not to be”, is always accepted.
     """
     start = message.content.find(quote)
     if start < 0 or not (quote.strip() == message.content.strip() or terms(quote)):

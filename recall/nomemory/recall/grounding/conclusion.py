@@ -157,7 +157,7 @@ def _same_matter(question: Question, view: MemoryView, pairs: Iterable[Pair], fi
 
 
 def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> bool:
-    """Return whether a quoted message corrects the best match, which had half of the question's words."""
+    """Return whether a quoted message corrects the best match, which contains at least half of the question's words."""
     cited = {message_id for statement in view.statements() for message_id in sources(statement)}
     best = next((item.message for item in findings.evidence if not item.message.retracts), None)
     if best is None or best.retracted_by not in cited:

@@ -1,4 +1,4 @@
-"""Find contradictory assertions of one sender. The view shows both without deciding between them.
+"""Find contradictory assertions by one sender. The view shows both without deciding between them.
 
 A contradiction is either a denial of an assertion, or two different counts of the same thing. Semantic similarity
 decides whether two messages are about the same topic.
@@ -56,7 +56,7 @@ def contradictions(evidence: Sequence[Evidence], relations: Iterable[Relation], 
 
     Args:
         evidence: best first, assertions before other messages.
-        relations: similar messages of one sender.
+        relations: pairs of similar messages by the same sender.
         question: contradictions are reported only for yes/no and counting questions.
     """
     near = {

@@ -31,7 +31,7 @@ _UNIT_FACTORS: Final = frozenset(map(Decimal, (1, 2, 7, 10, 12, 24, 30, 52, 60, 
 _HALF_DAY: Final = 12
 _MINUTES: Final = 60
 _PREFIX: Final = 3
-"""Length of a name prefix. People shorten names at the end."""
+"""Number of characters in a name prefix. People shorten names at the end."""
 _LATIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _LIST_MARK: Final = re.compile(r"[,，、;；\n]|\band\b|和|\+|&")
 _ENDING: Final = re.compile(r"['’]s?$")
@@ -103,7 +103,7 @@ class _Support:
     """Values that the quotes of a statement support.
 
     Attributes:
-        numbers: all numbers in any reading.
+        numbers: all possible readings of all numbers.
         bare: numbers outside dates and times.
         dates: send dates, and dates in the text.
         times: times of day.
@@ -175,7 +175,7 @@ class _Support:
         return by_number or by_date or self._has_part(figure) or self._has_time(figure.times)
 
     def _has_part(self, figure: Figure) -> bool:
-        """Return whether a standalone day or year occurs in the quotes as a number."""
+        """Return whether a figure is a standalone day or year that occurs in the quotes as a number."""
         return any(
             day.month is None
             and (day.day is None or day.year is None)
@@ -188,7 +188,7 @@ class _Support:
         return bool(claimed & self.times) or any(Decimal(hour) in self.bare for hour in hours)
 
     def _supports(self, computation: Computation) -> bool:
-        """Return whether all operands are supported. Ones may count the list items in the quotes."""
+        """Return whether all operands are supported. A sum of ones may count the list items in the quotes."""
         ones = sum(operand.number == 1 for operand in computation.operands)
         return ones <= max(self.items, 1) and all(map(self._has_operand, computation.operands))
 

@@ -17,7 +17,7 @@ Ids = tuple[str, str]
 
 
 def by_relevance(statements: Sequence[Statement], same: Iterable[Ids]) -> tuple[Statement, ...]:
-    """Keep the order of topics, and sort each topic newest first.
+    """Keep the order of the topics, and sort the statements of each topic newest first.
 
     Args:
         statements: most relevant first.

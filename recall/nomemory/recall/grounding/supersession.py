@@ -1,4 +1,4 @@
-"""Find superseded statements: a later message of the same sender with similar meaning and common rare terms."""
+"""Find superseded statements: a later message by the same sender has a similar meaning and shares rare terms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIN_SIMILARITY: Final = 2.25
 
 
 MIN_SHARED_TERMS: Final = 0.25
-"""Minimum IDF-weighted share of common words. Lower values also mark statements that are still valid."""
+"""Minimum IDF-weighted share of words in both messages. Lower values also mark statements that are still valid."""
 
 
 def superseding_messages(relations: Iterable[Relation], cited: Collection[str]) -> dict[str, str]:
@@ -20,7 +20,7 @@ def superseding_messages(relations: Iterable[Relation], cited: Collection[str]) 
 
     Args:
         relations: ordered by the later message.
-        cited: ids of cited messages. Other messages supersede nothing.
+        cited: ids of cited messages. Only these supersede other messages.
     """
     alike = [
         relation

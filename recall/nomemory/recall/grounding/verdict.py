@@ -47,7 +47,7 @@ def decide(
 
     Args:
         estimate: the calibrated probability that the message log answers the question; None if unknown.
-        thresholds: the thresholds.
+        thresholds: the host's thresholds.
         cited: whether the view has a statement that was not retracted.
         contradictory: whether statements contradict each other.
         corrected: whether the view has a correction of an earlier answer to the question.

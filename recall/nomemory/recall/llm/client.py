@@ -20,7 +20,7 @@ _RETRY_SIMPLER = frozenset({400, 404, 415, 422})
 
 
 def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
-    """Create a client without sending a request. Transient errors are retried once, after the endpoint's delay."""
+    """Create a client without sending a request. It retries a transient error once, after the endpoint's delay."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=_RETRIES)
 
 
@@ -34,7 +34,7 @@ class ChatEndpoint:
         client: the connection.
         model: the model name at the endpoint.
         timeout_s: time limit per prompt in seconds, including retries.
-        max_tokens: maximum tokens of an answer.
+        max_tokens: maximum number of tokens in an answer.
     """
 
     def __init__(self, client: AsyncOpenAI, model: str, *, timeout_s: float = 20.0, max_tokens: int = 2_000) -> None:
@@ -103,7 +103,7 @@ def _text_of(reply: object) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return a reason in fixed words because the endpoint's message may quote the prompt."""
+    """Return the reason as a fixed text, because the endpoint's message may quote the prompt."""
     if isinstance(error, TimeoutError | openai.APITimeoutError):
         return "the chat endpoint did not answer in time"
     if isinstance(error, openai.APIConnectionError):

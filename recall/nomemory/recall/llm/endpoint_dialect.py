@@ -23,7 +23,7 @@ _LOOSER = {AnswerFormat.SCHEMA: AnswerFormat.OBJECT, AnswerFormat.OBJECT: Answer
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Request parameters besides the messages.
+    """The supported request parameters other than the messages.
 
     Attributes:
         answer_format: the JSON output format.
@@ -47,7 +47,7 @@ class Dialect:
     def response_format(
         self, name: str, schema: Mapping[str, object]
     ) -> ResponseFormatJSONSchema | ResponseFormatJSONObject | Omit:
-        """Return the `response_format` parameter for an object with a schema."""
+        """Return the `response_format` parameter for an object with the given schema."""
         if self.answer_format is AnswerFormat.SCHEMA:
             return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema)}}
         if self.answer_format is AnswerFormat.OBJECT:

@@ -26,7 +26,7 @@ def extract_object(text: str, keys: AbstractSet[str]) -> JsonObject:
     """Return the first JSON object with one of the keys, ignoring code fences, prose and reasoning around it.
 
     Raises:
-        BadAnswerError: no object among the first 64 candidates, or the text is longer than 64,000 characters.
+        BadAnswerError: none of the first 64 candidates is such an object, or the text exceeds 64,000 characters.
     """
     if len(text) > _MAX_CHARS:
         raise BadAnswerError("The answer is too long. Give one JSON object and nothing else.")

@@ -21,7 +21,7 @@ class Prompt:
         user: the question.
         answer_name: name of the schema.
         answer_schema: the schema.
-        exchange: later turns, alternating between the model's answers and the responses to them.
+        exchange: later turns: alternately the model's answers and the responses to them.
     """
 
     system: str
@@ -40,7 +40,7 @@ class Prompt:
 
 
 _TURNS_CHARS: Final = 4_000
-"""Maximum characters of all turns of the current conversation. The last turns are kept."""
+"""Maximum number of characters in all turns of the current conversation. The last turns are kept."""
 
 
 _NO_QUESTION = (
@@ -69,7 +69,7 @@ def question_text(question: Question) -> str:
 
 
 def _turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
-    """Return the last turns within the limit. The first of them may be shortened to its end."""
+    """Return the last turns within the limit. The first of them may be cut at its beginning."""
     shown: list[dict[str, JsonValue]] = []
     for turn in reversed(question.turns):
         if chars > 0:

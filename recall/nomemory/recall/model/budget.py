@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 MAX_EVIDENCE_MESSAGES: Final = 50
-"""Maximum evidence messages that a request may ask for."""
+"""Maximum number of evidence messages that a request may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,17 +15,17 @@ class Budget:
     """The host's limits for one recall.
 
     Attributes:
-        iterations: search rounds, each with one or more calls.
-        tool_calls: total calls, including the host's own calls for neighbors.
+        iterations: maximum number of search rounds, each with one or more calls.
+        tool_calls: maximum number of calls, including the host's calls for neighbors.
         evidence_messages: default number of evidence messages in the result.
         deadline_s: time limit for searching, in seconds.
         answer_s: time limit for the whole recall, in seconds, including a chat model's reading.
         model_s: time limit for one chat model response, in seconds.
-        read_messages: ranked messages that a chat model reads; 0 for no model.
+        read_messages: number of ranked messages that a chat model reads; 0 for no model.
         read_tokens: estimated token limit for those messages.
-        result_items: maximum messages per tool call. Rankings return up to the evidence limit instead.
-        result_chars: maximum characters of content per tool call for a planner; not applied to rankings.
-        evidence_chars: maximum characters per evidence message; longer messages are truncated and marked.
+        result_items: maximum number of messages per tool call. Rankings return up to the evidence limit instead.
+        result_chars: maximum number of characters per tool call for a planner; not applied to rankings.
+        evidence_chars: maximum number of characters per evidence message; longer messages are truncated and marked.
         neighbors_before, neighbors_after: number of messages to read before and after an anchor.
         anchors: number of anchors whose neighbors are read.
     """
@@ -59,7 +59,7 @@ class Budget:
         deadline_s: float = 0.0,
         answer_s: float = 0.0,
     ) -> Budget:
-        """Return a budget with lower limits from a request; 0 keeps a limit.
+        """Return this budget with the lower limits of a request; 0 keeps a limit.
 
         `evidence_messages` may also be raised, up to `MAX_EVIDENCE_MESSAGES`.
         """

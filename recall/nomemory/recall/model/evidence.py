@@ -12,7 +12,7 @@ from nomemory.recall.model.sufficiency import Sufficiency
 
 @dataclass(frozen=True, slots=True)
 class RetrievedMessage:
-    """A message with the ids of the messages that it retracts and that retract it."""
+    """A message, with the ids of the messages that it retracts and of those that retract it."""
 
     message_id: str
     ts: datetime
@@ -35,7 +35,7 @@ class Evidence:
 
     Attributes:
         message: the message.
-        score: relevance, comparable within one recall only; about 3 at most.
+        score: relevance, at most about 3; comparable only within one recall.
         deviations: semantic similarity to the question, in standard deviations above the mean of the user's messages; 0
             if unknown.
     """
@@ -47,13 +47,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Two related messages of one sender, by id.
+    """The ids of two related messages by the same sender.
 
     Attributes:
         earlier: id of the older message.
         later: id of the newer message.
         nearness: semantic similarity, in standard deviations above the mean of the hits.
-        shared: IDF-weighted share of common words, 0 to 1.
+        shared: IDF-weighted share of words that both messages contain, 0 to 1.
     """
 
     earlier: str

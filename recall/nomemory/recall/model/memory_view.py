@@ -20,8 +20,8 @@ class Section(Enum):
 class Verdict(Enum):
     """Whether the evidence answers the question.
 
-    POSSIBLE means that the evidence may answer it, but no model has read the messages. PENDING means that the evidence
-    does not answer it and some stored messages are not searchable yet.
+    POSSIBLE: the evidence may answer the question, but no model has read the messages.
+    PENDING: the evidence does not answer the question, and some stored messages are not searchable yet.
     """
 
     SUPPORTED = "supported"
@@ -58,7 +58,6 @@ class Statement:
     """A line of a memory view.
 
     Attributes:
-        text: the text of the statement.
         citations: quotes that support the statement; at least one.
         superseded_by: id of the message that supersedes this statement; empty if none is known.
         attribution: author of the quoted words.
@@ -118,7 +117,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two statements that cannot both be true at one time. `possible` marks an uncertain conflict."""
+    """Two statements that cannot be true at the same time. `possible` marks an uncertain conflict."""
 
     earlier: Statement
     later: Statement

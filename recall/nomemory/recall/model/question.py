@@ -15,7 +15,7 @@ from nomemory.text.question_reading import QuestionReading
 from nomemory.text.time_range import TimeRange
 
 _MAX_QUERY_CHARS: Final = 500
-"""Maximum characters of a user turn that are used as a query. Longer texts have several topics and embed slowly."""
+"""Maximum number of characters of a user turn in a query. Longer texts have several topics and are slow to embed."""
 
 
 class Role(Enum):

@@ -22,7 +22,7 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The number of chat model requests and of distinct messages shown to the model."""
+    """The number of chat model requests, and the number of distinct messages that the model was shown."""
 
     calls: int = 0
     messages: int = 0

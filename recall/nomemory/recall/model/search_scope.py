@@ -80,5 +80,5 @@ class Coverage:
 
 
 def _outermost(pick: _Pick, first: datetime | None, second: datetime | None) -> datetime | None:
-    """Return one of two bounds; None, meaning unbounded, always wins."""
+    """Return the bound that `pick` selects; None (unbounded) if one of the bounds is None."""
     return None if first is None or second is None else pick(first, second)

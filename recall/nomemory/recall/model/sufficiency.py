@@ -13,7 +13,7 @@ class Sufficiency:
     Attributes:
         probability: the uncalibrated estimate from HybridSearch.
         speaker_matched: whether the search identified which of several people the question is about.
-        by_words: whether the estimate uses lexical search only.
+        by_words: whether the estimate is based on lexical search only.
     """
 
     probability: float

@@ -18,7 +18,7 @@ from nomemory.recall.skills.loader import Skill
 class ToolCall:
     """A tool call from a planner. Its arguments are untrusted and validated by the bound tools.
 
-    Results of calls with a lower `weight` rank lower and add to other scores.
+    Results of a call with a lower `weight` rank lower, and their scores are added to the scores of other calls.
     """
 
     tool: str

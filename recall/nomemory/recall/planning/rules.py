@@ -26,7 +26,7 @@ _RECENT_DAYS: Final = 30
 """Initial window in days for questions about future events."""
 _PAGE: Final = 20
 _CONVERSATION_PAGE: Final = 50
-"""Page size for conversational input. A low rank in one merged ranking may be high in the other."""
+"""Page size for conversational input. A message may rank low in one of the merged rankings and high in the other."""
 _NEIGHBOR_ANCHORS: Final = 2
 """Number of top hits whose neighbors are read; the host reads others after the search."""
 _REWRITE_WEIGHT: Final = 0.5
@@ -62,7 +62,7 @@ class RulesPlanner:
 
     @property
     def name(self) -> str:
-        """`rules`."""
+        """The name `rules`."""
         return "rules"
 
     async def plan(self, situation: Situation) -> Plan:
@@ -108,10 +108,10 @@ class RulesPlanner:
         yield from self._search_question(question, _thought(question))
 
     def _search_question(self, question: Question, why: str) -> Iterator[ToolCall]:
-        """Search for the question and the skill's variants, in the skill's order.
+        """Search for the question and the skill's additional queries, in the skill's order.
 
-        The ranking includes a lexical search, and a second one would count words twice. Conversational input is
-        searched semantically and ranked. For questions with a pronoun, the preceding turn is searched as well.
+        The ranking includes a lexical search, so a second one would count words twice. Conversational input is searched
+        semantically and ranked. For questions with a pronoun, the preceding turn is searched as well.
         """
         ranked = self._ranking_call(question, why)
         if question.is_conversation:
@@ -206,7 +206,7 @@ class RulesPlanner:
 def _has_too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
     """Return whether a scope has fewer messages than needed, or none with words of the question.
 
-    An explicit scope of the caller is widened only for the first reason.
+    A scope that the caller set explicitly is widened only for the first reason.
     """
     hits = _hits_by_words(situation)
     in_scope = sum(1 for evidence in situation.ranked if scope.contains(evidence.message))

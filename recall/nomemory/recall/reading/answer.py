@@ -1,7 +1,7 @@
-"""Parse a chat model's answer: a memory view, or follow-up searches. The models define the schema and the validation.
+"""Parse a chat model's answer: a memory view, or follow-up searches. The classes define the schema and the validation.
 
-The schema is strict, but parsing is lenient: simple models may write a string for a statement or citation, or a single
-call instead of a list. Invalid entries are dropped. Valid entries are still verified later.
+The schema is strict, but parsing is lenient: simple chat models may write a string for a statement or citation, or a
+single call instead of a list. Invalid entries are dropped. Valid entries are still verified later.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _Entry = TypeVar("_Entry", bound=BaseModel)
 
 
 def lenient_list(model: type[_Entry], limit: int) -> Callable[[object], list[_Entry]]:
-    """Return a list parser that keeps the first valid entries of a model."""
+    """Return a parser that keeps the first `limit` entries of a list that are valid for a pydantic model."""
 
     def read(values: object) -> list[_Entry]:
         listed = values if isinstance(values, list) else []
@@ -87,7 +87,7 @@ def _verdict(value: object) -> Verdict | None:
 
 
 def _equations(value: object) -> list[str]:
-    """Return the equations of a statement. A single equation may come without a list; invalid entries are dropped."""
+    """Return the equations of a statement: the valid entries of a list, or a single equation."""
     listed = value if isinstance(value, list) else [value]
     return [item for item in listed[:MAX_EQUATIONS] if isinstance(item, str) and 0 < len(item) <= _MAX_EQUATION_CHARS]
 
@@ -137,7 +137,7 @@ class StatementPart(_Part):
 
 
 class ConflictPart(_Part):
-    """Two conflicting citations. A pair may be a list, and a side may be a statement."""
+    """Two conflicting citations. The model may write the pair as a list, and each side as a statement."""
 
     earlier: Annotated[CitationPart, BeforeValidator(_first_citation)]
     later: Annotated[CitationPart, BeforeValidator(_first_citation)]

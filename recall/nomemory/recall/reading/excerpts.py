@@ -14,25 +14,25 @@ from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, masked
 from nomemory.text.terms import terms
 
 _GAP_TOKENS: Final = 3
-"""Tokens between two excerpts in JSON."""
+"""Number of tokens that separate two excerpts in JSON."""
 _STRONG: Final = 0.5
 """Minimum share of the best weight for a sentence's neighbors to precede other sentences."""
 _LONGEST: Final = 200
-"""Maximum tokens of a sentence. Longer sentences are split at a clause end or space."""
+"""Maximum number of tokens in a sentence. Longer sentences are split at a clause end or space."""
 _SPACE: Final = regex.compile(r"\s+")
 _MARK: Final = regex.compile(r"[\W\d_]*\p{L}?[\W\d_]*")
 """A list number or letter, which belongs to the following text."""
 
 
 class Excerpts:
-    """A message content that can be shortened to a token limit.
+    """The content of a message, which can be shortened to a token limit.
 
     Sentences with words of the question come first, weighted by rarity, then their neighbors. Without a match, the
     beginning of the content is selected.
 
     Args:
         content: the message content.
-        question: the question.
+        question: the question whose words select the sentences.
     """
 
     def __init__(self, content: str, question: str) -> None:

@@ -128,7 +128,7 @@ def first_text(question: Question, lines: Sequence[Line], lookups: int, sufficie
 
 
 def outcome_text(steps: Sequence[Step], lines: Sequence[Line], lookups: int) -> str:
-    """Return the results of follow-up searches: a line per call, and the new messages, oldest first."""
+    """Return a prompt with the results of follow-up searches: a line per call, and the new messages, oldest first."""
     done = fence({"tool": step.tool, "found": step.hits, "observation": step.observation} for step in steps)
     shown = f"New messages, oldest first:\n{fence(by_day(lines))}"
     new = shown if lines else "They brought nothing that was not shown."
@@ -136,7 +136,7 @@ def outcome_text(steps: Sequence[Step], lines: Sequence[Line], lookups: int) -> 
 
 
 def refusal_text(why: str, lookups: int) -> str:
-    """Return the reason why an answer was rejected."""
+    """Return a prompt with the reason why an answer was rejected."""
     return f"That answer could not be used: {why} {_closing(lookups)}"
 
 

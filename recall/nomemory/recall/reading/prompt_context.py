@@ -37,14 +37,14 @@ _FURTHER_CAP: Final = 120
 _PARTNER_CAP: Final = 60
 """The token limit for a preceding message or reply."""
 _LINE_TOKENS: Final = 100
-"""Tokens of a line in addition to the message text, including escapes."""
+"""Number of tokens in a line in addition to the message text, including escapes."""
 _SHORT_TOKENS: Final = 14
-"""Maximum tokens of a message that may need context, such as `both, since March`."""
+"""Maximum number of tokens in a message that may need context, such as `both, since March`."""
 _QUESTION_TOKENS: Final = 60
 _REPLIED_TOKENS: Final = 40
-"""Maximum tokens of a preceding message that has no line of its own."""
+"""Maximum number of tokens in a preceding message without a separate line."""
 _EDGE_CHARS: Final = 18
-"""Characters shown at each end of a text span."""
+"""Number of characters shown at each end of a text span."""
 _NO_LABEL: Final = "m100"
 
 Line = Mapping[str, JsonValue]
@@ -52,7 +52,7 @@ Line = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class ReadingBudget:
-    """The limits of a ranking in the prompt: messages and estimated tokens."""
+    """The maximum number of messages and of estimated tokens of a ranking in the prompt."""
 
     messages: int = 100
     tokens: int = 4_000
@@ -119,12 +119,12 @@ class ContextWindow:
         return self._ids.get(label.strip(), label)
 
     def rank(self, ranked: Sequence[RetrievedMessage], exchanges: Exchanges) -> list[Line]:
-        """Show the best messages of a ranking, oldest first. Label `m1` is the best message.
+        """Show the best messages of a ranking, oldest first. The best message has the label `m1`.
 
         Long messages are shortened to make room for others.
 
         Args:
-            ranked: best first.
+            ranked: the messages, best first.
             exchanges: preceding messages and replies to show as well.
         """
         best = ranked[: min(self._budget.messages, _BASE)]

@@ -26,11 +26,11 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.definitions import NEIGHBORS
 
 _MAX_INVALID_ANSWERS: Final = 2
-"""Maximum invalid answers before the recall falls back to the rules."""
+"""Maximum number of invalid answers before the recall falls back to the rules."""
 _FALLBACK_S: Final = 0.5
 """Time reserved for the rules in case the model hangs, in seconds."""
 _FALLBACK_SHARE: Final = 0.2
-"""The reserved time as a share, for recalls with a short time limit."""
+"""The reserved time as a share of the time limit, for recalls with a short one."""
 _BEFORE_NEWEST: Final = 10
 """Number of ranked messages before the newest messages on the topic."""
 
@@ -44,7 +44,7 @@ class Reader:
 
     Args:
         model: the chat model.
-        search: has the ranking, and runs the follow-up searches.
+        search: provides the ranking, and runs the follow-up searches.
         budget: limits for messages, follow-up searches and response time.
     """
 
@@ -60,11 +60,11 @@ class Reader:
 
     @property
     def reading(self) -> Reading:
-        """The extent of the reading so far."""
+        """The number of requests and messages so far."""
         return Reading(self._calls, self._shown)
 
     async def read(self, question: Question, skill: Skill) -> Draft:
-        """Return the draft of a view. The last round of the budget must return one.
+        """Return the draft of a view. In the last round of the budget, the model must compose one.
 
         Raises:
             ReaderFailedError: the model returned no valid draft within the time limit.

@@ -13,7 +13,7 @@ from nomemory.recall.tools.arguments import SearchFilter, Window
 from nomemory.recall.tools.definitions import TOOLS
 
 MAX_GUIDANCE_CHARS: Final = 4_000
-"""Maximum characters of a skill's guidance; longer texts are truncated."""
+"""Maximum number of characters in a skill's guidance; longer texts are truncated."""
 
 _SEARCH_SECTIONS: Final = frozenset({SectionKind.DEFAULTS, SectionKind.QUERY_TEMPLATES, SectionKind.PLAYBOOK})
 _MESSAGE_FIELDS: Final = frozenset({"message_id"})

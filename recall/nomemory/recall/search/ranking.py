@@ -46,7 +46,7 @@ class _WeightedTool(NamedTuple):
 
 @dataclass(slots=True)
 class _MergedRanking:
-    """The merged ranking of the whole question. The scores of the first scope win: scopes are not comparable."""
+    """The merged ranking of the whole question. Scores of the first scope take precedence."""
 
     scores: dict[str, float] = field(default_factory=dict)
     deviations: dict[str, float] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class EvidenceRanking:
         return sorted(later, key=_order, reverse=True) + evidence[_RECENCY_MESSAGES:]
 
     def _scores(self) -> dict[str, float]:
-        """Return the score of each message. With a ranking of the whole question, only calls from a skill add to it."""
+        """Return the score of each message. If the whole question was ranked, only calls from a skill add to it."""
         whole = self._whole.scores
         if self._question.is_conversation and whole:
             return self._with_preference(

@@ -30,7 +30,7 @@ OnStep = Callable[[Step], Awaitable[None]]
 
 _SHOWN_IDS: Final = 20
 _SEMANTIC_TIME_SHARE: Final = 1 / 3
-"""Maximum share of the remaining time for semantic search. The rest is for lexical search if the embedder hangs."""
+"""Maximum share of the remaining time for semantic search. If the embedder hangs, lexical search uses the rest."""
 _SHORTEST_CALL_S: Final = 0.001
 _LAG_CHECK_S: Final = 0.5
 """Time reserved for an index lag check if the search uses up its time, in seconds."""
@@ -52,9 +52,8 @@ class SearchSession:
 
     Args:
         tools: the tools, bound to one user.
-        question: the question.
         skill: the skill for planners.
-        budget: the host's budget with the changes of the request.
+        budget: the host's budget with the changes from the request.
         on_step: awaited after each step.
     """
 
@@ -268,7 +267,7 @@ class SearchSession:
     async def index_lagging(self) -> bool:
         """Return whether some of the user's stored messages are not searchable yet.
 
-        The answer comes from a ranking if there was one, otherwise from a request to the indexes.
+        The information comes from a ranking if there was one, otherwise from a request to the indexes.
         """
         if not (self._is_lagging or self._knows_lag):
             self._is_lagging = await self._tools.is_lagging(max(self.remaining_s, _LAG_CHECK_S))
@@ -278,7 +277,7 @@ class SearchSession:
     def limits(
         self, planner: str, stop: StopReason, notes: tuple[Note, ...], reading: Reading, *, truncated: bool
     ) -> Limits:
-        """Return the extent of the search."""
+        """Return the limits within which the recall searched."""
         widest = self._coverage.widest
         return Limits(
             time_range=widest.window,
@@ -330,7 +329,7 @@ class SearchSession:
         if call.tool != HYBRID_SEARCH:  # Rankings wait for both indexes on the server.
             await self._tools.wait_for_write(max(self.remaining_s, _SHORTEST_CALL_S))
         result = await self._tools.call(call.tool, call.arguments, self._timeout_s(call.tool))
-        # The first call that finds semantic search disabled does not count toward the limit.
+        # A semantic search that fails because no embedder is available does not count toward the limit.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_semantic_search
         self._record_result(call, result)
         self.round_results.append(result)

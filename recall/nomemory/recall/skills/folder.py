@@ -58,7 +58,7 @@ class SkillFolder:
         library: the folder that must contain the skill after symbolic links are resolved.
 
     Raises:
-        SkillInvalidError: raised by all methods if a file is missing, not text, too large, or outside the folder.
+        SkillInvalidError: (all methods) a file is missing, not text, too large, or outside the folder.
     """
 
     def __init__(self, path: Path, library: Path) -> None:

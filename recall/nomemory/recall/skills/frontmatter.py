@@ -33,7 +33,7 @@ class FrontmatterError(RecallError):
 class Frontmatter:
     """The frontmatter of a text, and the remaining text.
 
-    `values` are the strings of the top-level keys, or None for lists, mappings, aliases, and strings with an anchor or
+    `values` maps the top-level keys to strings, or to None for lists, mappings, aliases, and strings with an anchor or
     tag.
     """
 
@@ -56,7 +56,7 @@ def read_frontmatter(text: str) -> Frontmatter:
     """Parse the frontmatter of a text.
 
     Raises:
-        FrontmatterError: the text does not begin with `---`, or the frontmatter is not closed, is not YAML of
+        FrontmatterError: the text does not begin with `---`, or the frontmatter is not closed, is not YAML in the form
             `key: value`, has a duplicate key, or is nested too deeply.
     """
     lines = text.replace("\r\n", "\n").split("\n")

@@ -26,7 +26,8 @@ _OFFSET: Final = -1.8
 _RANK_WEIGHT: Final = -1.0
 _GAP_WEIGHT: Final = 0.25
 _SIMILARITY_WEIGHT: Final = 0.65
-"""Log odds that a message is evidence, by the logarithm of its rank, its score gap to the best, and its similarity."""
+"""Coefficients for the log odds that a message is evidence: the logarithm of its rank, its score gap to the best
+message, and its similarity."""
 
 
 _DEFAULT_SIMILARITY: Final = 1.5
@@ -60,7 +61,7 @@ class ExtractiveSynthesizer:
 
 
 def quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]:
-    """Remove messages without statements. If any sender can know the answer, keep only their messages.
+    """Remove messages without statements. If a sender can know the answer, keep only messages of such senders.
 
     Corrections are kept regardless of their length.
     """

@@ -9,7 +9,7 @@ from nomemory.text.sentences import sentences
 from nomemory.text.terms import terms
 
 WHOLE: Final = 600
-"""Maximum characters of a message quoted in full. Excerpts of shorter messages often omit the decisive words."""
+"""Maximum size of a message that is quoted in full. Excerpts of shorter messages often omit the decisive words."""
 
 
 def quote(content: str, reading: QuestionReading) -> str:

@@ -64,7 +64,7 @@ SEMANTIC_DISABLED: Final = "meaning cannot be searched"
 
 
 class _SemanticDisabledError(ToolRefusedError):
-    """Semantic search was requested although the server has it disabled."""
+    """Semantic search was requested, but it is disabled on the server."""
 
 
 class BoundTools:
@@ -75,7 +75,7 @@ class BoundTools:
         stub: the QueryService stub.
         budget: limits the results of each call.
         before: timezone-aware time; messages sent at or after it are neither requested nor returned.
-        metadata: sent with every call, for example the service's API key.
+        metadata: gRPC metadata to send with every call, such as the service's API key.
         embedded: a query text, and the caller's vector of the text.
     """
 
@@ -106,7 +106,7 @@ class BoundTools:
 
     @property
     def unreachable(self) -> bool:
-        """Whether no call succeeded and another call than semantic search failed."""
+        """Whether no call succeeded, and a call other than a semantic search failed."""
         return not self._answers and bool(self._failed - {SemanticArguments})
 
     def check_answered(self) -> None:
@@ -290,7 +290,7 @@ class BoundTools:
         cut: bool = False,
         is_ranking: bool = False,
     ) -> ToolResult:
-        """Return the result of a call. Rankings are for the host and are not cut to the planner's budget."""
+        """Return the result of a call. Rankings are for the host, and the planner's budget does not apply to them."""
         kept = list(hits) if is_ranking else within_budget(hits, self._budget)
         notes = [f"{len(kept)} messages"]
         if left_out := len(hits) - len(kept):

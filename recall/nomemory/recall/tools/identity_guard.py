@@ -16,7 +16,7 @@ _MARKS = ("userid", "tenant")
 """Substrings of keys that contain a user id: `x-user-id`, `user_ids`, `tenantId`."""
 
 _MAX_DEPTH = 16
-"""Maximum nesting depth. No tool has arguments as deep; deeper values are dropped."""
+"""Maximum nesting depth. Deeper values are dropped; no tool has such arguments."""
 
 
 def without_identity(arguments: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:

@@ -18,7 +18,7 @@ from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
 _COUNTED_CHARS: Final = 4_000
-"""Maximum characters that a long message counts toward the budget. Planners see only its beginning."""
+"""Maximum number of characters of a message that count toward the budget. Planners see the start of long messages."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -40,17 +40,17 @@ class ToolResult:
     """The result of a tool call.
 
     Attributes:
-        items: best first, or in the order of the tool.
+        items: the hits, best first, or in the order of the tool.
         next_cursor: cursor of the next page; empty on the last page.
         index_lagging: whether some stored messages were not searchable yet.
         cut: whether messages were dropped to fit the budget.
-        dropped: removed arguments that named a user.
+        dropped: number of removed arguments that named a user.
         observation: information for the planner, as text.
         arguments: arguments of the call.
         scope: the searched scope; None for other calls.
-        answered: False if the call was rejected or failed.
+        answered: whether the call succeeded; false if it was rejected or failed.
         word_hits: number of items that contain words of the query; None if unknown.
-        coverage: share of the query's words in the best of the first items, 0 to 1.
+        coverage: the largest share of the query's words in one of the first items, 0 to 1.
         semantic_unavailable: whether the search ran without semantic search.
         semantic_disabled: whether semantic search is disabled on the server.
         sufficiency: likelihood that the message log contains the answer; None if unknown.

@@ -22,7 +22,7 @@ MAX_ENTRIES: Final = 1_000
 MAX_ALIASES: Final = 32
 MAX_TERM_CHARS: Final = 40
 _MAX_TEXT_CHARS: Final = 4_000
-"""Maximum characters of a sentence to scan."""
+"""Maximum number of characters of a sentence to scan."""
 _GRAMMAR: Final = re.compile(r"[\"“”„‟「」『』()\x00-\x1f\x7f]")
 _NEGATION: Final = re.compile(r"(?:(?<=\s)|^)-+")
 _WORD: Final = regex.compile(r"([\p{Latin}\p{Greek}\p{Cyrillic}\p{M}\p{N}]+)(?:'s(?![\p{L}\p{N}]))?")

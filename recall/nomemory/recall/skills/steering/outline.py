@@ -44,7 +44,7 @@ def first_line(token: Token) -> int:
 class InvalidEntry:
     """An entry that is invalid or only partly effective.
 
-    `file` is the path within the skill, `line` starts at 1, and `why` is a sentence without a full stop. The sentence
+    `file` is the path within the skill, `line` starts at 1, and `why` is a sentence without a period. The sentence
     quotes only names from the skill format.
     """
 

@@ -50,7 +50,7 @@ class Steering:
         return self.lexicon.expand(sentence)
 
     def template(self, reading: QuestionReading) -> Template | None:
-        """Return the template with most words of the question or their synonyms; None without a match."""
+        """Return the template with the most words of the question or their synonyms; None without a match."""
         words = (without_asking_words(reading.question_text), *self.expansions(reading.question_text))
         question_terms = frozenset(streams(" ".join(words)).terms)
         best = max(self.templates, key=lambda template: len(template.terms & question_terms), default=None)
