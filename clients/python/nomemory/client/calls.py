@@ -85,7 +85,7 @@ class Unary(Call[Options, Reply]):
 
 
 class Streamed(Call[Options, Reply]):
-    """A method with a stream of responses. Closing the iterator cancels the call."""
+    """A method that returns a stream of responses. Closing the iterator cancels the call."""
 
     @overload
     def __get__(self, client: Blocking, owner: object) -> Callable[Options, Generator[Reply, None, None]]: ...

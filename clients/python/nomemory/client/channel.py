@@ -32,7 +32,7 @@ def options(target: str, attempts: int) -> Options:
 
     Args:
         target: HOST:PORT.
-        attempts: maximum attempts for a call that fails with UNAVAILABLE, 1 to 5.
+        attempts: maximum number of attempts for a call that fails with UNAVAILABLE, 1 to 5.
 
     Raises:
         ValueError: `attempts` is out of range.

@@ -23,9 +23,9 @@ from nomemory.client.prompt_passages import Passages, tokens
 from nomemory.v1 import recall_service_pb2 as pb
 
 MAX_TOKENS: Final = 2_000
-"""Default size of a block, in tokens."""
+"""Default maximum size of a block, in tokens."""
 MIN_TOKENS: Final = 400
-"""Minimum size of a block: the frame and a part of the best message must fit."""
+"""Smallest allowed maximum size, in tokens: the frame and a part of the best message must fit."""
 PROMPT_MESSAGES: Final = 40
 """Number of evidence messages to request from a recall for a block of the default size."""
 
@@ -50,9 +50,9 @@ _MARKS: Final = MappingProxyType(
     }
 )
 _MESSAGE_TOKEN_LIMITS: Final = (960, 640, 480, 320, 240, 160, 120, 80)
-"""Limits per message, tried in order until all messages fit."""
+"""Token limits per message, tried in order until all messages fit."""
 _EXCERPT_TOKEN_LIMITS: Final = (40, 20, 10)
-"""Limits for the best message if no complete line fits."""
+"""Token limits for the best message, tried in order if no complete line fits."""
 
 
 class Quoted(Protocol):
@@ -131,7 +131,7 @@ class _Line(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Number of tokens of the line with its line break."""
+        """The number of tokens in the line, including its line break."""
         return tokens(f"{self.text}\n")
 
 

@@ -1,4 +1,4 @@
-"""Lines of a prompt block, and the code of its fence."""
+"""Lines of a prompt block, and the code in its fence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JOINERS: Final = "\u200c\u200d"
 
 
 def format_time(moment: datetime, zone: tzinfo | None) -> str:
-    """Return a local time with its weekday, to which relative dates in a message refer."""
+    """Return a local time with its weekday, so that the model can resolve relative dates in a message."""
     try:
         local = moment.astimezone(zone)
     except OverflowError:

@@ -9,21 +9,21 @@ from functools import cached_property
 from typing import Final
 
 _ASCII_CHARS: Final = 3
-"""Assumed ASCII characters per token. English prose has about four; ids, dates and JSON have fewer."""
+"""Assumed number of ASCII characters per token. English prose has about four; ids, dates and JSON have fewer."""
 _GAP: Final = " … "
 _SENTENCE: Final = re.compile(r"[^\n。！？；.!?]*(?:[\n。！？；]+|[.!?]+\s+|[.!?]|\Z)")
 _PIECE: Final = re.compile(r".{1,120}(?:\s|\Z)|.{1,40}", re.DOTALL | re.ASCII)
 _WIDE_PIECE: Final = re.compile(r".{1,40}", re.DOTALL)
-"""Split long sentences, since code and lists may have no sentence ends."""
+"""Splits long sentences into pieces, because code and lists may have no sentence ends."""
 _WIDE: Final = "\u2e80-\u9fff\uac00-\ud7af"
-"""CJK and Hangul, which are split into bigrams."""
+"""CJK and Hangul characters, whose bigrams are compared instead of words."""
 _WORD: Final = re.compile(rf"[^\W_{_WIDE}]{{2,}}|[{_WIDE}]+")
 _STEM_CHARS: Final = 5
-"""Prefix length of a word; it equates `allergic` and `allergy`."""
+"""Number of characters of a word that are compared, so that `allergic` matches `allergy`."""
 _MIN_PASSAGE_TOKENS: Final = 8
-"""Remaining tokens below which no further passage is added."""
+"""Minimum number of remaining tokens to add another passage."""
 _QUOTED: Final = 1_000.0
-"""Weight of a quoted passage; exceeds the weight of all question terms."""
+"""Weight of a quoted passage. It exceeds the total weight of all question terms."""
 _STRONG: Final = 0.5
 """Fraction of the best weight above which neighbors of a passage rank before weaker matches."""
 
@@ -87,7 +87,7 @@ class Passages:
 
     @cached_property
     def _best_first(self) -> list[tuple[int, int]]:
-        """Indexes of the passages in ranking order, with their token counts."""
+        """The indexes of the passages in ranking order, with their token counts."""
         weights = _weights(self._content, self._passages, self._quotes, self._question)
         return [(index, tokens(self._passages[index] + _GAP)) for index in _best_first(weights)]
 
@@ -112,7 +112,7 @@ def _weights(content: str, passages: Sequence[str], quotes: Sequence[str], quest
 
 
 def _best_first(weights: Sequence[float]) -> Iterable[int]:
-    """Return passage indexes: strong matches, their neighbors, other matches, the rest."""
+    """Return passage indexes in this order: strong matches, their neighbors, other matches, the rest."""
     best = max(weights, default=0.0)
     matching = sorted((index for index, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at))
     strong = [index for index in matching if weights[index] >= _STRONG * best]

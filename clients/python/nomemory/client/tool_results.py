@@ -22,10 +22,10 @@ Json = dict[str, Any]
 
 _MAX_NAMES: Final = 5
 _MAX_NAME_CHARS: Final = 40
-"""Limits for unknown arguments in error messages."""
+"""Limits on the unknown argument names in an error message: their number and their length."""
 
 MAX_CONTENT_CHARS: Final = 4_000
-"""Maximum characters of a message in a tool result."""
+"""Maximum number of characters of a message in a tool result."""
 
 
 def page(reply: query.ListMessagesResponse) -> Json:

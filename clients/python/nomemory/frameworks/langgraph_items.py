@@ -24,7 +24,7 @@ def item_value(message: message_pb2.ChatMessage) -> dict[str, Any]:
 
 
 def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None) -> message_pb2.ChatMessage:
-    """Return a message without ids for an item value. The default role is `user`.
+    """Convert an item value to a message without ids. The default role is `user`.
 
     The metadata and expiry of `stored`, the message to replace, are kept.
 

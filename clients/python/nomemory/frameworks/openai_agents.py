@@ -38,8 +38,8 @@ class MemorySession(SessionABC):
         client: the client, which the caller closes.
         user_id: the user.
         session_id: the conversation id; must not be empty.
-        keep_others: whether to store items that are not text. A run that was interrupted during a tool call can only be
-            resumed if they are stored.
+        keep_others: whether to store items that are not text. Without them, a run that was interrupted during a tool
+            call cannot be resumed.
         session_settings: settings of the SDK; `limit` is the maximum number of items to read.
 
     Raises:
@@ -151,7 +151,7 @@ def _parsed_item(text: str) -> Mapping[str, Any] | None:
 
 
 def _item_role(role: message_pb2.Role.ValueType) -> str:
-    """Return the role of an item. Tool messages become `assistant`: they have no more authority than a model."""
+    """Return the role of an item. Tool messages become `assistant`, so that they have no more authority than the model."""
     name = role_name(role)
     return name if name in _ROLES else "assistant"
 

@@ -17,7 +17,7 @@ class ToolCallError(Exception):
 
 
 def read_arguments(schema: Json, arguments: str | Json) -> dict[str, Any]:
-    """Return validated arguments. Times become datetimes, by default in UTC.
+    """Return validated arguments. Times are converted to datetimes; times without a zone are in UTC.
 
     Args:
         schema: the JSON schema of the arguments. The server checks the limits.
