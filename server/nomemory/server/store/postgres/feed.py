@@ -144,7 +144,7 @@ class PostgresChangeFeed:
 
     Args:
         database: the database of the log.
-        damage: records damaged messages.
+        damage: receives the reports of damaged messages.
     """
 
     def __init__(self, database: Database, damage: LogDamage | None = None) -> None:

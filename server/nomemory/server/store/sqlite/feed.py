@@ -33,7 +33,7 @@ class SqliteChangeFeed:
 
     Args:
         path: the database file.
-        damage: records damaged messages.
+        damage: receives the reports of damaged messages.
     """
 
     def __init__(self, path: Path, damage: LogDamage | None = None) -> None:
