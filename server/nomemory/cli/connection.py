@@ -27,7 +27,7 @@ LOCAL: Final = "local"
 _ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}|unix:.+|local")
 Command = Callable[..., None]
 _ATTEMPTS: Final = 2  # interactive use: fail fast, after one retry
-_IMPORT_TIMEOUT_S: Final = 600.0  # for one stream of at most 1,000 messages
+_IMPORT_TIMEOUT_S: Final = 600.0  # the timeout of one stream of at most 1,000 messages
 
 
 class CallError(click.ClickException):

@@ -68,7 +68,7 @@ def semantic_record(item: query.SemanticItem) -> Json:
 
 
 def hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
-    """Yield the hits. Each also has the fields of the response as a whole."""
+    """Yield the hits. Each record also has the fields of the response."""
     response_fields = {
         "sufficiency": round(reply.sufficiency, 6),
         "speaker_matched": reply.speaker_matched,

@@ -189,7 +189,7 @@ def _statement(statement: pb.Statement) -> Iterator[RenderableType]:
 
 
 def _remarks(statement: pb.Statement) -> Iterator[str]:
-    """Yield remarks: whether the statement is superseded, and whether it quotes somebody else."""
+    """Yield remarks if the statement is superseded or quotes somebody else."""
     if statement.superseded_by:
         yield f"superseded by {one_line(statement.superseded_by)}"
     if statement.attribution in _ATTRIBUTIONS:
@@ -209,7 +209,7 @@ def _conflict_table(conflict: pb.Conflict) -> Table:
 
 
 def _columns(fixed: int) -> Table:
-    """Return a grid of `fixed` columns without wrapping and a last column that wraps anywhere."""
+    """Return a grid with `fixed` columns that do not wrap, and a last column that wraps at any character."""
     table = Table.grid(padding=(0, 1))
     for _ in range(fixed):
         table.add_column(no_wrap=True)

@@ -82,7 +82,7 @@ def _errors_explained() -> Iterator[None]:
         raise click.ClickException(f"cannot use the database file of the message log: {error}") from None
     except ERRORS as error:
         if isinstance(error, OSError) and error.filename:
-            raise  # it names the file
+            raise  # the text names the file
         raise click.ClickException(_database_error(error)) from None
 
 

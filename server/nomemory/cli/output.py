@@ -45,7 +45,7 @@ class Count:
 
 
 class Output(Protocol):
-    """Writes results to standard output and notices to standard error."""
+    """Writes results to standard output, and notices to standard error."""
 
     def show(self, answer: object, *, explain: bool = False) -> None:
         """Show an API response or a result type of this module. `explain` adds the evidence of a recall."""

@@ -218,7 +218,7 @@ def _component(fault: ingest_service_pb2.ServerFault) -> str:
 
 
 def _name(value: str, prefix: str) -> str:
-    """Return the name of an enum value without its prefix, as words."""
+    """Return the name of an enum value as words, without its prefix."""
     return value.removeprefix(prefix).lower().replace("_", " ")
 
 

@@ -11,7 +11,7 @@ from typing import Final
 _PICTURES: Final = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 _INVISIBLE: Final = dict.fromkeys(
     [
-        *range(0x80, 0xA0),  # C1 controls, among them the one-character CSI
+        *range(0x80, 0xA0),  # C1 controls, including the one-character CSI
         *range(0x202A, 0x202F),  # bidirectional embeddings and overrides
         *range(0x2066, 0x206A),  # bidirectional isolates
     ],
@@ -33,7 +33,7 @@ _ESCAPES: Final = {
 
 
 def printable(text: str) -> str:
-    """Replace control and bidirectional characters one for one, which keeps offsets. Line breaks and tabs are kept."""
+    """Replace each control and bidirectional character, except line breaks and tabs. Offsets do not change."""
     return text.translate(_BLOCK)
 
 
@@ -62,5 +62,5 @@ def _is_utf8(encoding: str | None) -> bool:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Return a number with its noun, such as `2 messages`."""
+    """Return a number with a noun in singular or plural, such as `2 messages`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

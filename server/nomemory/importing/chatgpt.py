@@ -51,7 +51,7 @@ class ChatGPT(Importer):
 
 @dataclass(slots=True)
 class _Conversation:
-    """Fields that the messages of a conversation share, and the latest timestamp so far."""
+    """The fields that the messages of a conversation share, and the latest timestamp so far."""
 
     user: str
     id: str

@@ -10,7 +10,7 @@ from typing import Final
 from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, metadata_text
 from nomemory.importing.record import ImportDefaults, ParseResult, Record, Rejected, Skipped
 
-_MILLISECONDS_FROM: Final = 1e11  # in seconds, this would be the year 5138
+_MILLISECONDS_FROM: Final = 1e11  # larger numbers are milliseconds: in seconds, this is the year 5138
 NON_TEXT: Final = "non_text_parts"
 """Metadata key for the types of the content parts that were not stored."""
 
@@ -47,7 +47,7 @@ def _parse_numeric_time(number: float) -> datetime:
 
 
 def read_content(content: object) -> tuple[str, dict[str, str]]:
-    """Return the text parts of a content, joined by line breaks, and metadata that lists the types of other parts."""
+    """Return the text parts of a message, joined by line breaks, and metadata that lists the types of other parts."""
     parts = content if isinstance(content, list) else [content]
     texts = [_text(part) for part in parts]
     non_text = [_part_type(part) for part, text in zip(parts, texts, strict=True) if text is None]

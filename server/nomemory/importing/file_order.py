@@ -41,7 +41,7 @@ class _LastAtTimestamp:
 
 
 class FileOrder:
-    """Changes the ids of a file's messages where they would not sort in file order.
+    """Changes the ids of messages that would not sort in file order.
 
     An id is kept if it sorts after the previous id. Otherwise it gets a prefix with the index of the message among
     those of the same user and time: `z00000001_…`. The result depends only on the preceding messages: importing it
@@ -55,7 +55,7 @@ class FileOrder:
         self._assigned: LRUCache[tuple[_Timestamp, str], str] = LRUCache(_STATE_MAX)
 
     def in_order(self, item: ParseResult) -> ParseResult:
-        """Return the next item of the file, with an id that sorts after the previous one where it may change."""
+        """Return the next item of the file. If its id may change, the new id sorts after the previous one."""
         if not isinstance(item, Accepted):
             return item
         message = item.message

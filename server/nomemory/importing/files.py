@@ -1,4 +1,4 @@
-"""Read the file of an import, or the archive that holds it."""
+"""Read the file to import, or the archive that contains it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _unpacked(file: BinaryIO, stack: ExitStack) -> BinaryIO:
             copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
             for member in members:
                 with archive.open(member) as packed:
-                    shutil.copyfileobj(packed, copy)  # zipfile enforces the declared size, which was checked
+                    shutil.copyfileobj(packed, copy)  # the declared size was checked above, and zipfile enforces it
     except (
         zipfile.BadZipFile,
         zlib.error,

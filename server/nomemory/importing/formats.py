@@ -32,7 +32,7 @@ FORMATS: Final[Mapping[str, type[Importer]]] = MappingProxyType(
         )
     }
 )
-"""Built-in formats by name, in detection order: the more specific formats first."""
+"""Built-in formats by name, in detection order: more specific formats first."""
 IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.importers", tuple(FORMATS))
 """Formats of plugins. They are used only if selected by name."""
 

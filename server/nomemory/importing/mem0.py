@@ -1,4 +1,4 @@
-"""mem0 memories, as its API returns them: sentences that a model wrote about a user."""
+"""mem0 memories in the format of its API: sentences that a model wrote about a user."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ ROLES: Final[Mapping[str, RoleName]] = MappingProxyType(
         "function": "tool",
     }
 )
-METADATA_VALUE_CHARS: Final = 1024  # the contract's limit
+METADATA_VALUE_CHARS: Final = 1024  # the limit in the API definition
 
 
 def map_role(source_role: str) -> tuple[RoleName | None, dict[str, str]]:
-    """Return the role for a role of the source (None if unknown), and the metadata that keeps the original."""
+    """Return the role that corresponds to a source role (None if unknown), and metadata with the source role."""
     normalized = source_role.lower().removeprefix("role_")
     role = ROLES.get(normalized)
     return role, {} if role in {normalized, None} else {ORIGINAL_ROLE: normalized}
@@ -45,14 +45,13 @@ class MessageDraft:
     Attributes:
         user_id: the user id.
         ts: the time; None only if a reason for rejection was recorded.
-        role: the role as the source names it.
+        role: the role in the source.
         content: the text.
         message_id: the id; empty to derive a stable one from the other fields.
         keeps_id: whether `message_id` must not change. Other ids may be changed to keep the order of the file.
         position: distinguishes messages that are otherwise equal when an id is derived.
         name: the speaker's name.
         conversation_id: the conversation id.
-        metadata: the metadata.
         expire_ts: the expiry time.
         retracts: ids of the messages that this message retracts.
         ignored: fields of the source that a message cannot store.

@@ -14,7 +14,7 @@ _PRINT_INTERVAL_S = 10.0
 
 @contextmanager
 def progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int, int, int], None]]:
-    """Show a progress bar; yield a function that updates it with the count to show, the amount done and the total."""
+    """Show a progress bar; yield a function that takes the count to show, the amount done and the total."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),

@@ -58,8 +58,6 @@ class _TurnText(NamedTuple):
     """A text of a transcript line.
 
     Attributes:
-        role: the role.
-        text: the text.
         source_id: the id that the agent gave it.
         name: the tool name.
     """
@@ -116,7 +114,7 @@ class _Transcript(Importer):
 class ClaudeCode(_Transcript):
     """Reads lines `{type, uuid, timestamp, sessionId, cwd, message: {role, content}, …}`.
 
-    Notes of the program, summaries and messages between the agent and its sub-agents are skipped.
+    Notes by the program, summaries, and messages between the agent and its sub-agents are skipped.
     """
 
     name = "claude-code"

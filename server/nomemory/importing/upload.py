@@ -41,7 +41,7 @@ class ImportCounts:
 
 @dataclass(slots=True)
 class RejectionGroup:
-    """The messages rejected for one reason: the location of the first, and their number."""
+    """The messages that were rejected for one reason: the location of the first, and their number."""
 
     first: SourceLocation
     count: int = 0
@@ -77,7 +77,7 @@ class Summary:
 class Upload:
     """Sends messages in streams of at most 1,000, and records rejected messages.
 
-    If `send` raises, `counts`, `ignored` and `rejection_groups` cover the streams before.
+    If `send` raises, `counts`, `ignored` and `rejection_groups` cover the preceding streams.
 
     Args:
         send: stores one stream.
@@ -119,7 +119,8 @@ class Upload:
         """Record a rejected message under its reasons; after 20 reasons, under `other reasons`."""
         self._on_reject(item, reasons)
         groups = self.rejection_groups
-        for reason in (text.partition(": line ")[0] for text in reasons):  # without the position of a JSON error
+        # JSON errors are grouped regardless of their position.
+        for reason in (text.partition(": line ")[0] for text in reasons):
             group = reason if reason in groups or len(groups) < _REASONS_MAX else OTHER_REASONS
             groups.setdefault(group, RejectionGroup(item.location)).count += 1
 
@@ -173,7 +174,7 @@ def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pe
 def _is_behind(status: Status, sequence: int) -> bool:
     """Return whether an index has not reached a sequence.
 
-    A caller in a namespace gets no sequences; the number of pending messages decides instead.
+    A caller in a namespace gets no sequences, so the number of pending messages is used instead.
     """
     return any(index.checkpoint < sequence if sequence else index.pending for index in _indexes(status))
 

@@ -1,4 +1,4 @@
-"""Zep threads (called sessions in older versions), as the Zep API returns their messages."""
+"""Zep threads (called sessions in older versions), in the format of the Zep API."""
 
 from __future__ import annotations
 

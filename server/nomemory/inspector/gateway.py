@@ -1,8 +1,8 @@
 """The local inspector: serves the inspector page, and forwards read-only calls to a server over gRPC.
 
 Forwarded calls have the credentials of the person who runs the inspector, so each call must present a token. The token
-is the fragment (after `#`) of the address that the command prints. Browsers do not send fragments, and other pages do
-not know it.
+is the fragment (after `#`) of the address that the command prints. Browsers do not send fragments to servers, and other
+pages cannot read the address.
 """
 
 from __future__ import annotations

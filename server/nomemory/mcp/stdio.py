@@ -12,7 +12,7 @@ from nomemory.mcp.server import MemoryServer
 
 
 async def serve(backend: Backend, bind: Callable[[], Awaitable[BoundCaller]]) -> None:
-    """Answer until standard input ends.
+    """Handle requests until standard input ends.
 
     Args:
         backend: the backend of the tools.

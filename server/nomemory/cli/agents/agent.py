@@ -76,7 +76,7 @@ def _installation(name: str, user: str = "") -> Installation:
 
 
 def _apply(get_change: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:
-    """Show a change, ask for confirmation, and apply it. Return whether the file is in the target state."""
+    """Show a change, ask for confirmation, and apply it. Return whether the file has the intended content."""
     from nomemory.agents.install import InstallError  # noqa: PLC0415 - as above
 
     try:

@@ -94,8 +94,9 @@ async def _serve_local(user: str) -> None:
     home = LocalDataDir.for_current_user()
     server = LocalServer(home)
     starting = asyncio.create_task(server.reach())
-    starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first call raises the error
-    await asyncio.sleep(0)  # start while the modules below are imported
+    # The first call of a tool raises an error of the start.
+    starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+    await asyncio.sleep(0)  # the server starts while the modules below are imported
     from nomemory.mcp import stdio  # noqa: PLC0415 - slow to import
     from nomemory.mcp.credentials import unauthenticated_caller  # noqa: PLC0415 - slow to import
 
@@ -113,7 +114,7 @@ async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | No
         click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
 
     async with _backend(target) as backend:
-        # With the client certificate of this command, the server could accept calls of anyone.
+        # With the client certificate of this command, the server might accept calls from anyone.
         if not address.is_loopback() or target.identity.get("tls_cert"):
             await _require_authentication(backend, target)
         async with http.application(backend, on_loopback=address.is_loopback()) as application:

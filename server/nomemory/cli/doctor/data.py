@@ -108,7 +108,7 @@ def _check_counts(connection: sqlite3.Connection) -> Check:
 
 def _check_lexical(connection: sqlite3.Connection, directory: DataDirectory) -> Check:
     checkpoint = lexical_checkpoint(directory.lexical, identity(connection))
-    log = position_at(directory.log)  # read last: a server may be writing
+    log = position_at(directory.log)  # read last, because a server may be writing
     if log is None or checkpoint is None:
         return Check("Lexical index files", "skip", "no readable index yet")
     if not checkpoint.can_resume(log):
