@@ -43,7 +43,7 @@ class Audit:
     def record_write(
         self, context: CallContext, action: Action, messages: Iterable[Message], outcomes: Iterable[WriteOutcome]
     ) -> None:
-        """Record a stored batch. The entry contains all users of the batch, even without changed messages."""
+        """Record a stored batch. The entry contains all users of the batch, even those without changed messages."""
         if self.is_on:
             users: Counter[str] = Counter()
             for message, outcome in zip(messages, outcomes, strict=True):

@@ -23,12 +23,6 @@ _FAILURES: Final = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "
 class CallRecord:
     """Records the span, the metrics and the log entry of one call.
 
-    Args:
-        incoming: the call.
-        method: the called method.
-        meters: the metrics.
-        tracer: starts the span; None: tracing is off.
-
     Attributes:
         log_fields: the fields of the log entry.
     """

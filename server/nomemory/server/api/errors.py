@@ -52,7 +52,7 @@ _LOGGED_FRAMES: Final = 8
 _MESSAGE_MAX_BYTES: Final = 500
 _VIOLATIONS_MAX_BYTES: Final = 3_300
 """Size limits of a status. gRPC sends the status in headers, and peers limit all headers together to 8 KB. The details
-are base64-encoded. The message is sent in the details and, percent-encoded, in a header of its own."""
+are base64-encoded. The message is sent in the details and, percent-encoded, in a separate header."""
 
 
 def code_of(fault: Fault) -> int:
@@ -71,7 +71,7 @@ def plain_reason(fault: Fault) -> str:
 
 
 def as_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
-    """Convert an error to a fault for the client. An unexpected error is logged and becomes INTERNAL.
+    """Convert an error to a fault for the client. An unexpected error is logged and converted to INTERNAL.
 
     The log entry contains the type and the stack frames of the error. Error messages may quote content, and are only
     logged at the debug level.
@@ -118,7 +118,7 @@ def _details(fault: Fault, request_id: str) -> list[ProtoMessage]:
 
 
 def _bad_request(violations: Sequence[Violation]) -> error_details_pb2.BadRequest:
-    """Return a message with the first violations, up to the size limit."""
+    """Return the first violations, up to the size limit, as an error detail."""
     bad_request = error_details_pb2.BadRequest()
     for violation in violations:
         bad_request.field_violations.add(field=violation.field, description=violation.description)

@@ -15,9 +15,6 @@ _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 class ServerHealth:
     """The health state of the server. All services have the same state.
 
-    Args:
-        service_names: the full names of the services.
-
     Attributes:
         is_serving: whether the server accepts calls.
         servicer: the servicer of the gRPC health service.

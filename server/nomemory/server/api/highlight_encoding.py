@@ -1,4 +1,4 @@
-"""Encoding of highlights, and a bound of their size."""
+"""Encoding of highlights, and an upper bound for their size."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _CHAR_BYTES: Final = 4
 
 
 def max_highlight_bytes(snippet_chars: int | None) -> ExtraBytes:
-    """Return a function that bounds the encoded size of a message's highlight. None: no highlights.
+    """Return a function that computes the maximum encoded size of a message's highlight. None: no highlights.
 
-    The bound depends only on the size of the message. Pages can be cut to size before their messages are highlighted.
+    The maximum depends only on the size of the message, so a page can be limited in size before it is highlighted.
     """
     if snippet_chars is None:
         return no_extra_bytes

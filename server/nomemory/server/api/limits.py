@@ -1,6 +1,6 @@
 """Process-wide limits on concurrent calls and request memory. A call above a limit gets RESOURCE_EXHAUSTED.
 
-The limits protect the process. Limits per client address belong into a proxy (`deploy/haproxy/haproxy.cfg`).
+The limits protect the process. Limits per client address belong in a proxy (`deploy/haproxy/haproxy.cfg`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RequestMemory:
 
     @contextmanager
     def reservation(self) -> Iterator[Reserve]:
-        """Provide a function that reserves memory for one request. The context's end releases the memory."""
+        """Provide a function that reserves memory for one request. The memory is released when the context ends."""
         size = reserved = 0
 
         def reserve(added_bytes: int) -> None:
@@ -90,10 +90,10 @@ class Limits:
     """The limits of one process, shared by all transports.
 
     Attributes:
-        calls: authorized calls in flight.
-        watches: Watch streams of the health service.
-        public_reads: reads of health and reflection requests.
-        request_memory: memory of large requests.
+        calls: the limit on authorized calls in flight.
+        watches: the limit on Watch streams of the health service.
+        public_reads: the limit on concurrent reads of health and reflection requests.
+        request_memory: the limit on the memory of large requests.
     """
 
     def __init__(

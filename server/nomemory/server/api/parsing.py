@@ -1,8 +1,8 @@
 """Incremental parsing of encoded requests with a limit on their entries.
 
-protobuf parses 1 MB of text in under 1 ms. 1 MB of tiny entries takes 100 ms, which blocks the event loop, and 50 MB of
-memory. Therefore the entries of a large request are counted before it is parsed, and it is parsed in chunks. Merging
-the chunks of an encoded message is equivalent to parsing the whole message.
+protobuf parses 1 MB of text in less than 1 ms. Parsing 1 MB of tiny entries blocks the event loop for 100 ms and takes
+50 MB of memory. Therefore the entries of a large request are counted before it is parsed, and it is parsed in chunks.
+Merging the chunks of an encoded message is equivalent to parsing the whole message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from nomemory.server.faults import Fault, Reason, Violation, invalid
 
 _CHUNK_BYTES: Final = 65_536
-"""Number of bytes that are parsed before the event loop runs other tasks."""
+"""Number of bytes to parse before the event loop runs other tasks."""
 _SMALL_MESSAGE_BYTES: Final = 4_096
 """Nested messages up to this size are not counted."""
 _MAX_ENTRIES: Final = 20_000
@@ -27,9 +27,9 @@ _MAX_ENTRIES: Final = 20_000
 _MAX_NESTED_ENTRIES: Final = 100_000
 """Maximum number of encoded fields in all nested messages larger than `_SMALL_MESSAGE_BYTES`."""
 _FIELDS_PER_YIELD: Final = 1_000
-"""Number of fields that are counted before the event loop runs other tasks."""
+"""Number of fields to count before the event loop runs other tasks."""
 MAX_READ_BYTES: Final = 1 << 20
-"""Maximum size of a request that reads. 500 ids of 128 characters take a quarter of it."""
+"""Maximum size of a request of a method that does not write. 500 ids of 128 characters take a quarter of it."""
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
 """Protobuf wire types."""
 _FIXED_BYTES: Final = {_FIXED_64: 8, _FIXED_32: 4}
@@ -106,7 +106,7 @@ async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
 
 
 def _chunk_ends(field_ends: Sequence[int]) -> Iterator[int]:
-    """Yield the end offsets of chunks of about `_CHUNK_BYTES` that contain whole fields."""
+    """Yield the end offsets of chunks of about `_CHUNK_BYTES`. Chunks end at field boundaries."""
     start = 0
     for end in field_ends:
         if end - start >= _CHUNK_BYTES:

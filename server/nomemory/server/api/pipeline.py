@@ -31,8 +31,8 @@ _BULK_TIMEOUT_S: Final = 3600.0
 ReadRequest: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage]]
 """Reads and parses the request of a call.
 
-It must reserve memory with its argument before it parses, at once or in chunks. It raises a Fault (MALFORMED_REQUEST,
-REQUEST_TOO_LARGE, …) if the request is missing or malformed.
+It must reserve memory with its argument before it parses, in one or several calls. It raises a Fault
+(MALFORMED_REQUEST, REQUEST_TOO_LARGE, …) if the request is missing or malformed.
 """
 ReadNextRequest: TypeAlias = Callable[[Reserve], Awaitable[ProtoMessage | None]]
 """Reads and parses the next request of a stream like `ReadRequest`. Returns None at the end of the stream."""
@@ -53,8 +53,8 @@ class _RunningCall:
 class Pipeline:
     """Executes calls.
 
-    Methods raise a `Fault` for every failed call. Unexpected errors become INTERNAL. The pipeline counts and logs the
-    failure, and the adapter converts the fault to an error of its transport.
+    Methods raise a `Fault` for every failed call. Unexpected errors are converted to INTERNAL. The pipeline counts and
+    logs the failure, and the adapter converts the fault to an error of its transport.
 
     Args:
         services: the services.

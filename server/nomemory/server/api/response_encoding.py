@@ -97,7 +97,7 @@ def _frame(payload: bytes) -> bytes:
 
 @lru_cache(4096)
 def _header(length: int) -> bytes:
-    """Return the tag and the length prefix of field 1. Cached: message sizes repeat."""
+    """Return the tag and the length prefix of field 1. The result is cached, because message sizes repeat."""
     return _FIELD_1_BYTES + _varint(length)
 
 

@@ -15,7 +15,7 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 
 Reply = bytes | ProtoMessage
-"""A response as a message or encoded."""
+"""A response, as a message or encoded."""
 # Any: the request type of a handler depends on its RPC.
 UnaryHandler = Callable[[Any, CallContext], Awaitable[Reply]]
 ClientStreamHandler = Callable[[AsyncIterator[Any], CallContext], Awaitable[Reply]]

@@ -18,7 +18,7 @@ _TOTAL_MAX: Final = 1024
 _REJECTION_DELAY_S: Final = (0.5, 1.5)
 """Range of the random delay of rejections. It spreads the retries of clients that were rejected together."""
 _DELAYED_MAX: Final = 1000
-"""Maximum number of delayed rejections. Further rejections are sent at once."""
+"""Maximum number of delayed rejections. Further rejections are sent immediately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class ReadLoad:
     """The expensive reads of a process.
 
     Attributes:
-        running: reads that hold a slot.
-        waiting: reads that wait for a slot.
-        users: users with reads in flight.
-        refused: reads rejected since the start of the process.
+        running: number of reads that hold a slot.
+        waiting: number of reads that wait for a slot.
+        users: number of users with reads in flight.
+        refused: number of reads rejected since the start of the process.
     """
 
     running: int
@@ -45,7 +45,7 @@ class ReadAdmission:
     (docs/performance.md).
 
     Args:
-        slots: the slots of running reads.
+        slots: the slots that reads hold while they run.
         user_max: the maximum number of reads per user.
         caller_max: the maximum number of reads per caller, such as an API key.
         total_max: the maximum number of reads in total.

@@ -27,7 +27,7 @@ class PipelineInterceptor(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> RpcHandler | None:
-        """Return the handler of a call, or None for an unknown method. None results in UNIMPLEMENTED."""
+        """Return the handler of a call, or None for an unknown method, which gRPC answers with UNIMPLEMENTED."""
         path = handler_call_details.method
         handler = self._handlers.get(path)
         if handler is not None or not is_public(path):

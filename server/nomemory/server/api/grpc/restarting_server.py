@@ -21,7 +21,7 @@ from nomemory.server.runtime.structured_logs import get_logger
 
 _log = get_logger("api")
 _GRACE_S: Final = 5.0
-"""Grace period of the calls in flight of a replaced server."""
+"""Grace period for the calls in flight of a replaced server."""
 _ACCEPT_LOOP: Final = "_server_main_loop"
 """The name of grpcio's coroutine that accepts calls."""
 
@@ -44,7 +44,7 @@ class RestartingServer:
         self._stopping = set[asyncio.Task[None]]()
 
     async def start(self, address: ListenAddress) -> ListenAddress:
-        """Start the server and return the bound address. Errors of `listen` propagate."""
+        """Start the server and return the bound address. Errors from `listen` propagate."""
         bound = await self._start_once(address)
         self._restarts = Supervisor().start_task("grpc-server", partial(self._restart, bound))
         return bound

@@ -22,13 +22,13 @@ MAX_STREAMS: Final = 100
 _HANDSHAKE_TIMEOUT_S: Final = 10
 """Timeout of the TLS and HTTP/2 handshakes."""
 _MAX_AGE_S: Final = 900
-"""Maximum age of a connection. Clients then reconnect, which balances them over the replicas."""
+"""Maximum age of a connection. Clients then reconnect, which balances the load over the replicas."""
 _MAX_AGE_GRACE_S: Final = 3600
 """Grace period for calls in flight after the maximum age."""
 _KEEPALIVE_S: Final = 60
 """Idle time of a connection before the server sends a keepalive ping."""
 _KEEPALIVE_TIMEOUT_S: Final = 20
-"""Timeout of the reply to a keepalive ping."""
+"""Timeout for the reply to a keepalive ping."""
 _MIN_CLIENT_PING_INTERVAL_S: Final = 5
 """Minimum interval between pings of a client. The server closes connections with more frequent pings."""
 
@@ -105,6 +105,6 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_S * 1000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", _MIN_CLIENT_PING_INTERVAL_S * 1000),
-        # The probe would enlarge the receive window of fast connections before the request is authenticated.
+        # The bandwidth probe would enlarge the receive window of fast connections before authentication.
         ("grpc.http2.bdp_probe", 0),
     ]

@@ -109,7 +109,7 @@ async def _refuse(refusals: Refusals, request: Request, error: Exception) -> Res
 
 
 async def _refuse_http_exception(refusals: Refusals, request: Request, error: Exception) -> Response:
-    """Return the error response for an unknown path or for a method that the path does not support."""
+    """Return the error response for an unknown path or an unsupported HTTP method."""
     if isinstance(error, HTTPException) and error.status_code == _METHOD_NOT_ALLOWED:
         headers = error.headers or {}
         fault = Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, f"this path allows {headers.get('Allow', 'other methods')}")

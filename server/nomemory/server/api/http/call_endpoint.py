@@ -33,7 +33,7 @@ from nomemory.server.faults import Fault, Reason
 
 
 class SegmentConvertor(StringConvertor):
-    """Matches a path segment, which may be empty. A missing id is then a violation instead of an unknown path."""
+    """Matches a path segment, which may be empty. A missing id is then a violation, not an unknown path."""
 
     regex = "[^/]*"
 
@@ -88,7 +88,7 @@ class CallEndpoint:
     Args:
         rule: the HTTP rule of the method.
         executor: executes the calls.
-        threads: convert large messages.
+        threads: the threads that convert large messages.
         max_request_bytes: the maximum request size.
     """
 
@@ -173,7 +173,7 @@ class CallEndpoint:
         return await self._threads.run(len(raw), lambda: decode_request(self._rule, path_values, query, raw))
 
     def _read_next(self, body: RequestBody, read: ReadRequest) -> ReadNextRequest:
-        """Return a function that reads the next request from a line of the body, or one request from the whole body."""
+        """Return a function that reads each request from a line of the body, or one request from the whole body."""
         lines = body.lines()
         is_read = False
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 _LARGE_BYTES: Final = 65_536
-"""Larger messages are converted in threads. Smaller ones block the event loop for a few milliseconds at most."""
+"""Messages above this size are converted in threads. Others block the event loop for a few milliseconds at most."""
 _THREADS: Final = 2
 """Number of threads. Conversions hold the global interpreter lock, so more threads would slow down the event loop."""
 _Result = TypeVar("_Result")
@@ -21,12 +21,7 @@ class ConversionThreads:
         self._threads = ThreadPoolExecutor(_THREADS, "json")
 
     async def run(self, size_bytes: int, convert: Callable[[], _Result]) -> _Result:
-        """Run a conversion and return its result.
-
-        Args:
-            size_bytes: the size of the message.
-            convert: the conversion.
-        """
+        """Run a conversion and return its result."""
         if size_bytes <= _LARGE_BYTES:
             return convert()
         return await asyncio.get_running_loop().run_in_executor(self._threads, convert)

@@ -27,10 +27,10 @@ from nomemory.server.api.http.proto_fields import (
 from nomemory.server.faults import Fault, Reason, Violation, invalid
 
 MAX_VALUES: Final = 100_000
-"""Maximum number of values in a request, without the numbers in arrays of numbers. A short value takes about 30 times
-its length in memory."""
+"""Maximum number of values in a request, except those in arrays of numbers. A short value takes about 30 times its
+length in memory."""
 MAX_ARRAY_NUMBERS: Final = 2_000_000
-"""Maximum number of numbers in arrays of numbers, such as embeddings."""
+"""Maximum number of values in arrays of numbers, such as embeddings."""
 _MAX_VIOLATIONS: Final = 1_000
 _MAX_KEY_CHARS: Final = 40
 """Maximum length of a key in a violation."""
@@ -76,8 +76,8 @@ def decode(document: object, message: Descriptor, violations: Sequence[Violation
 
     Args:
         document: the parsed JSON.
-        message: the message type.
-        violations: violations that were found before.
+        message: the descriptor of the message type.
+        violations: violations that were already found.
 
     Raises:
         Fault: INVALID_FIELD, with up to 1,000 violations.

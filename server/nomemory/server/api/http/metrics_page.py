@@ -24,7 +24,7 @@ from nomemory.server.runtime.settings import Settings
 
 _PATH: Final = "/metrics"
 _REQUIRED: Final = RequiredScopes(frozenset({Scope.ADMIN}))
-"""The required scopes of callers without the scrape token."""
+"""The scopes required of callers without the scrape token."""
 
 
 @dataclass(frozen=True, slots=True)

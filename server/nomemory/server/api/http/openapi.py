@@ -135,7 +135,7 @@ def _fields_in_query(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
 
 
 def _leaves(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:
-    """Yield the names of the query parameters with their fields."""
+    """Yield the name and the field of each query parameter."""
     for field in fields:
         name = f"{outer}{field.json_name}"
         if is_map(field) or not is_json_object(field):

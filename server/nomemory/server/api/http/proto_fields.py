@@ -54,6 +54,6 @@ def is_json_object(field: FieldDescriptor) -> bool:
 
 @cache
 def short_enum_names(enum: EnumDescriptor) -> Mapping[str, str]:
-    """Return the names of an enum's values by their short names, such as `ROLE_USER` by `user`, without UNSPECIFIED."""
+    """Return a map from short to full names of an enum's values, such as `user` to `ROLE_USER`, without UNSPECIFIED."""
     prefix = enum.values[0].name.removesuffix("UNSPECIFIED")
     return {value.name.removeprefix(prefix).lower(): value.name for value in enum.values[1:]}

@@ -31,7 +31,7 @@ class Refusals:
         """Return the error response to a request.
 
         Args:
-            scope: the ASGI scope of the request.
+            scope: the ASGI scope of the rejected request.
             fault: the error.
             http_status: the HTTP status code; None: derived from the fault.
             headers: additional headers.

@@ -89,7 +89,7 @@ class RequestBody:
         """
         pending = bytearray()
         async for part in self._parts():
-            await asyncio.sleep(0)  # received parts do not yield to the event loop
+            await asyncio.sleep(0)  # receiving parts that have already arrived does not yield to the event loop
             *complete, rest = part.split(b"\n")
             if complete:
                 complete[0] = bytes(pending + complete[0])

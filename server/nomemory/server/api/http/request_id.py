@@ -9,7 +9,7 @@ from nomemory.server.api.call import REQUEST_ID, request_id_of
 
 
 class RequestIds:
-    """Middleware that assigns a request id, the client's or a random one, and adds it to the response."""
+    """Middleware that adds a request id to the request and the response: the client's id, or a random one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

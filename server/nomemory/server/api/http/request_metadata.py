@@ -18,7 +18,7 @@ from nomemory.server.faults import Fault, Reason
 
 TRANSPORT: Final = "http"
 TLS: Final = "tls"
-"""The key of the connection's `ssl.SSLObject` in the state of the ASGI scope. The value is None without TLS."""
+"""The key of the connection's `ssl.SSLObject` in the state of the ASGI scope. It is None without TLS."""
 _TIMEOUT: Final = "x-timeout-ms"
 _TIMEOUT_PATTERN: Final = re.compile(r"\d{1,10}")
 

@@ -94,7 +94,7 @@ class HttpServer:
             for family, _, _, _, target in addresses:
                 listener = socket.create_server((target[0], port, *target[2:]), family=family, backlog=_BACKLOG)
                 # Accepted connections inherit TCP_NODELAY. With Nagle's algorithm, the second part of a response waits
-                # for the acknowledgement of the first.
+                # for the acknowledgment of the first.
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._sockets.append(listener)
                 port = listener.getsockname()[1]
@@ -104,7 +104,7 @@ class HttpServer:
 
 
 class HttpConnection(H11Protocol):
-    """An uvicorn connection that adds the TLS object, and thus the client certificate, to the scope of its requests."""
+    """A uvicorn connection that adds the TLS object, and thus the client certificate, to the scope of its requests."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Start the idle timeout of a new connection. uvicorn starts the timeout only after the first request."""

@@ -37,7 +37,7 @@ SECURITY_HEADERS: Final = {
 
 
 def fixed_route(path: str, content: bytes, media_type: str) -> Route:
-    """Return a route to constant content, with the security headers."""
+    """Return a route that serves constant content with the security headers."""
 
     async def serve(_request: Request) -> Response:
         return Response(content, headers={**SECURITY_HEADERS, "content-type": media_type})

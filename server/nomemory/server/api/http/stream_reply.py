@@ -17,7 +17,7 @@ from nomemory.server.api.http.request_body import JSON_LINES
 HEARTBEAT_S: Final = 15.0
 """Idle time before an event stream sends an empty comment. Proxies close idle connections."""
 _SEND_TIMEOUT_S: Final = 60.0
-"""Timeout of sending one part of a stream."""
+"""Timeout for sending one part of a stream."""
 _HEADERS: Final = {**UNCACHED, "x-accel-buffering": "no"}
 
 
@@ -27,9 +27,9 @@ class StreamFormat:
 
     Attributes:
         media_type: the media type of the response.
-        reply: formats a JSON message as a part of the stream.
+        reply: formats a JSON response as a part of the stream.
         error: formats an error as the last part of the stream.
-        end: the last part of a complete stream. A stream without an end and without an error is truncated.
+        end: the last part of a complete stream. A stream that ends with neither `end` nor an error is truncated.
         heartbeat: a part that clients ignore; empty: no heartbeats.
     """
 

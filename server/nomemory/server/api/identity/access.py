@@ -39,7 +39,7 @@ class RequiredScopes:
 
 
 PUBLIC: Final = RequiredScopes(frozenset(), is_public=True)
-"""The requirement of methods that every authenticated caller may call."""
+"""The requirement for methods that every authenticated caller may call."""
 
 
 class Access:

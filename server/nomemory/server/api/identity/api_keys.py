@@ -1,8 +1,8 @@
 """API keys.
 
-A key has the form `nm_<id>_<secret>`. The id finds the key's record in the key file and is not secret. The secret is
-256 random bits, stored as an unsalted SHA-256 hash. A slow, salted hash protects guessable passwords. A random 256-bit
-secret cannot be guessed, and a slow hash would delay every call.
+A key has the form `nm_<id>_<secret>`. The id identifies the key's record in the key file and is not secret. The secret
+is 256 random bits, stored as an unsalted SHA-256 hash. A slow, salted hash is not needed, because a random 256-bit
+secret cannot be guessed. It would delay every call.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def write_keys(path: Path, file: KeyFile) -> None:
 
 
 class ApiKeyAuthenticator:
-    """Authenticates services by API keys. Changes of the key file take effect with the next call.
+    """Authenticates services by API keys. Changes to the key file take effect with the next call.
 
     Args:
         path: the key file.

@@ -1,4 +1,4 @@
-"""Authentication of callers, with credentials or for local callers without."""
+"""Authentication of callers: by credentials, or as local callers without credentials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Authenticator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CredentialAuthenticator:
-    """Authenticates callers that send exactly one credential. An attribute is None if that kind is not configured."""
+    """Authenticates callers by the one credential they send. An attribute is None if that kind is not configured."""
 
     api_keys: ApiKeyAuthenticator | None
     tokens: TokenAuthenticator | None
@@ -72,7 +72,7 @@ class CredentialAuthenticator:
 
 
 class LocalAuthenticator:
-    """Accepts every caller without credentials. Only servers on a loopback address use it."""
+    """Accepts every caller that sends no credentials. Only servers on a loopback address use it."""
 
     async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:  # noqa: ARG002 - the protocol's signature
         """Return the local caller.

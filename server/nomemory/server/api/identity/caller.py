@@ -13,7 +13,7 @@ class Scope(StrEnum):
     """A permission that a credential grants."""
 
     INGEST = "ingest"
-    """Write and delete messages of any user."""
+    """Write and delete the messages of any user."""
     QUERY = "query"
     """Read messages. Services may read any user, and user tokens only their own user."""
     RECALL = "recall"
@@ -21,7 +21,7 @@ class Scope(StrEnum):
     ADMIN = "admin"
     """Read the state of the whole server."""
     ACT_AS = "act-as"
-    """Recall on behalf of any user, named in the metadata."""
+    """Recall on behalf of any user, who is named in the metadata."""
 
 
 READS = frozenset({Scope.QUERY, Scope.RECALL})
@@ -39,13 +39,13 @@ class Caller:
     """An authenticated caller.
 
     Attributes:
-        name: the name in logs: that of the key or of the certificate entry, never a user id.
+        name: the name in logs: the name of the key or the certificate entry, never a user id.
         scopes: the granted permissions.
         user_id: the only user that a user token may access, without the namespace prefix; None for a service.
         namespace: the namespace whose users the caller may access; None: all users.
 
     Raises:
-        ValueError: a user token has scopes other than reads.
+        ValueError: a user token has a scope that is not in `READS`.
     """
 
     name: str
@@ -67,7 +67,7 @@ LOCAL = Caller("local", frozenset(Scope))
 
 
 Metadata = Sequence[tuple[str, str | bytes]]
-"""Key-value pairs in the order sent. Keys may repeat. Values of keys that end in `-bin` are bytes."""
+"""Key-value pairs, in the order they were sent. Keys may repeat. Values of keys that end in `-bin` are bytes."""
 
 
 def values_of(metadata: Metadata, key: str) -> list[str | bytes]:

@@ -17,7 +17,7 @@ _Content = TypeVar("_Content")
 
 
 class CredentialFile(Generic[_Content]):
-    """A file of valid credentials. It is reloaded when it changes.
+    """A file with the accepted credentials. It is reloaded when it changes.
 
     Args:
         path: the file.
@@ -63,7 +63,7 @@ _Document = TypeVar("_Document", bound=BaseModel)
 
 
 def parse_document(document: type[_Document], raw: bytes, kind: str) -> _Document:
-    """Parse a JSON file of credentials of a kind.
+    """Parse a JSON credential file. `kind` is the kind of credential, for error messages.
 
     Raises:
         ValueError: the file is malformed. The message names up to three invalid fields.

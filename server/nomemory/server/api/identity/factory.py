@@ -1,6 +1,6 @@
 """Construction of the authenticator from the settings.
 
-Incomplete credential settings prevent the start. Otherwise, a variable that a deployment fails to set could leave the
+Incomplete credential settings prevent the start. Otherwise, a variable that a deployment forgets to set could leave the
 server without authentication.
 """
 
@@ -37,7 +37,7 @@ def checks_credentials(settings: Settings) -> bool:
 
 
 def make_authenticator(settings: Settings) -> Authenticator:
-    """Create the authenticator. A key set behind a URL is not fetched yet.
+    """Create the authenticator. A key set at a URL is not fetched yet.
 
     Raises:
         IdentitySettingsError: a setting is missing, empty or contradicts another, or a file cannot be used.

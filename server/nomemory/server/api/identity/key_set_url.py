@@ -23,7 +23,7 @@ _REFRESH_S: Final = 300.0
 _MAX_AGE_S: Final = 3600.0
 """Maximum age of a key set. Older keys verify no tokens."""
 _MIN_FETCH_INTERVAL_S: Final = 10.0
-"""Minimum time between two fetches. It limits the load that tokens with invented key ids cause at the issuer."""
+"""Minimum time between two fetches. It limits the load on the issuer that tokens with invented key ids cause."""
 _FETCH_TIMEOUT_S: Final = 5.0
 
 
@@ -48,7 +48,7 @@ class KeySetUrl:
         self._fetch_task: asyncio.Task[None] | None = None
 
     async def key(self, key_id: str | None) -> VerificationKey:
-        """Return the key with an id.
+        """Return the key with the given id.
 
         Raises:
             Fault: CREDENTIALS_INVALID, the key set has no such key, or is too old and cannot be fetched.

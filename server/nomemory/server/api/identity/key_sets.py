@@ -28,7 +28,7 @@ class KeySource(Protocol):
 
 
 class SharedSecret:
-    """A single secret that verifies all tokens."""
+    """A shared secret that verifies all tokens."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -53,12 +53,12 @@ class KeySetFile:
         self._file = CredentialFile(path, lambda raw: parse_key_set(raw, algorithms), "tokens")
 
     async def key(self, key_id: str | None) -> VerificationKey:
-        """Return the key with an id."""
+        """Return the key with the given id."""
         return find_key(self._file.content(), key_id)
 
 
 def find_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
-    """Return the key with an id.
+    """Return the key with the given id.
 
     Raises:
         Fault: CREDENTIALS_INVALID, there is no such key.

@@ -1,4 +1,4 @@
-"""User tokens (JWT). A user token can read the messages of its user only."""
+"""User tokens (JWT). A user token grants access to the messages of its user only."""
 
 from __future__ import annotations
 
@@ -41,12 +41,7 @@ class TokenRules:
 
 
 class TokenAuthenticator:
-    """Authenticates users by tokens.
-
-    Args:
-        keys: the verification keys.
-        rules: the requirements for tokens.
-    """
+    """Authenticates users by tokens."""
 
     def __init__(self, keys: KeySource, rules: TokenRules) -> None:
         self._keys = keys

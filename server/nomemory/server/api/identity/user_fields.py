@@ -49,7 +49,7 @@ def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Name
 
 
 def _fields_named(message: ProtoMessage, names: frozenset[str]) -> Iterator[tuple[ProtoMessage, str]]:
-    """Yield the fields with one of the names, each as the message that contains it and the field's name."""
+    """Yield the containing message and the name of each field that has one of the names."""
     for field in _paths_to(message.DESCRIPTOR, names):
         if field.message_type is None:
             yield message, field.name
@@ -60,7 +60,7 @@ def _fields_named(message: ProtoMessage, names: frozenset[str]) -> Iterator[tupl
 
 @cache
 def _paths_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
-    """Return the fields of a message type that have, or contain a field that has, one of the names."""
+    """Return the fields of a message type that have one of the names, or contain a field with one."""
     return tuple(field for field in message_type.fields if _contains(field, names, frozenset()))
 
 

@@ -20,7 +20,7 @@ class ImportTally:
     """Accumulates the results of the batches of an import.
 
     Attributes:
-        rejections_max: the maximum number of rejections in the response. Later rejections are only counted.
+        rejections_max: the maximum number of rejections in the response. Further rejections are only counted.
         response: the totals so far, without a write token.
         sequence: the highest log sequence of the batches.
     """

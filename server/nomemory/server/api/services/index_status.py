@@ -29,7 +29,7 @@ _EMBEDDER_KINDS: Final = {
     "local": pb.EMBEDDER_KIND_LOCAL,
     "openai": pb.EMBEDDER_KIND_OPENAI,
 }
-"""The kinds of the built-in embedders. Other packages can add more."""
+"""The kinds of the built-in embedders, by name. Other packages can add embedders."""
 
 _COMPONENTS: Final = frozenset(pb.Component.keys())
 _FAULT_KINDS: Final = frozenset(pb.FaultKind.keys())
@@ -41,7 +41,7 @@ class IndexStatusReporter(Protocol):
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Return the status for one user; None: for all users whose stored ids start with `prefix`.
 
-        Sequences are at most that of the latest change to these users' messages.
+        No sequence is greater than that of the latest change to these users' messages.
         """
 
 
@@ -55,7 +55,7 @@ class LocalStatusReporter:
         spaces: the vector indexes.
         job_fault: returns the latest error of a job by its name; None if the job is healthy.
         faults: the active faults of the server.
-        notice: a message about the lexical index from the startup; empty: none.
+        notice: a message about the lexical index from the startup; empty if there is none.
         damage: the known damage of the message log.
     """
 

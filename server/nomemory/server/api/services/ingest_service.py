@@ -175,7 +175,7 @@ class IngestService:
                 return await self._write("import", batch, context)
             except Fault as fault:
                 pause_s = fault.retry_after_s or 0.0
-                # Twice the pause: the error must reach the client before its deadline.
+                # Twice the pause, so that the error reaches the client before its deadline.
                 if fault.reason != Reason.ERROR_REASON_OVERLOADED or context.remaining_s() <= 2 * pause_s:
                     raise
                 await asyncio.sleep(pause_s)

@@ -64,7 +64,7 @@ _EXPORT_BATCH_MAX = 1000
 _INLINE_HIGHLIGHT_BYTES = 10_000
 """Pages up to this size are highlighted on the event loop, which takes about 1 ms."""
 _SEMANTIC_TIME_SHARE = 0.5
-"""Share of the remaining time for the semantic search. The lexical search uses the rest if the embedder hangs."""
+"""Share of the remaining time for the semantic search. If the embedder hangs, the lexical search uses the rest."""
 
 
 class HasWriteToken(Protocol):

@@ -90,7 +90,7 @@ def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
 
 
 def message_reply(message: RetrievedMessage, content: str) -> message_pb2.ChatMessage:
-    """Encode a retrieved message with as much of its content as is shown."""
+    """Encode a retrieved message with the given part of its content."""
     return message_pb2.ChatMessage(
         message_id=message.message_id,
         ts=_timestamp(message.ts),

@@ -43,7 +43,7 @@ class RecallRunner:
 
     Attributes:
         stub: the QueryService stub that reads messages.
-        metadata: metadata of every read, such as the credentials for a remote QueryService.
+        metadata: the metadata to send with every read, such as the credentials for a remote QueryService.
         strategy: the planner and the chat model.
         thresholds: the sufficiency thresholds of verdicts.
     """

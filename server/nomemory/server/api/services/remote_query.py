@@ -19,7 +19,7 @@ _RETRY_AFTER_S = 1.0
 
 
 class RemoteQueryStub:
-    """The methods of `QueryServiceStub` that recalls use. They raise `Fault` if the other server is overloaded."""
+    """The methods of `QueryServiceStub` that recalls use. A call raises a `Fault` if the other server is overloaded."""
 
     def __init__(self, stub: QueryStub) -> None:
         self.ListMessages = _with_overload_faults(stub.ListMessages)

@@ -28,7 +28,7 @@ _METADATA_VALUE_MAX_CHARS: Final = 1024
 Mask = frozenset[str] | None
 """Names of the message fields to return. None: all fields."""
 RETURNABLE_FIELDS = frozenset(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name) - {"embedding"}
-_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, as in Timestamp's own contract
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, the range of Timestamp
 _NANOS = 1_000_000_000
 _QUOTED_CHARS = 40
 _FILTER_ENTRIES_MAX = 4
@@ -194,7 +194,7 @@ class Checker:
         )
 
     def excluded(self, field: str, values: Sequence[str], maximum: int = EXCLUDED_CONVERSATIONS_MAX) -> tuple[str, ...]:
-        """Validate the ids of excluded conversations. Return them sorted and without duplicates."""
+        """Validate the ids of excluded conversations. Return the ids sorted and without duplicates."""
         if values:
             self.identifiers(field, values, maximum=maximum)
         return tuple(sorted(set(values[:maximum])))

@@ -1,4 +1,4 @@
-"""Requests for a context, checked once and turned into what the builder takes."""
+"""Validation of BuildContext requests, and their conversion to the type of the builder."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MAX_TOKENS: Final = 32_000
 
 
 def decode_context(request: pb.BuildContextRequest, settings: Settings, now: datetime) -> ContextRequest:
-    """Check a BuildContextRequest.
+    """Validate a BuildContextRequest.
 
     Args:
         request: the request.
-        settings: the limits.
-        now: the server's time, for requests that have none; aware.
+        settings: the limits on field sizes.
+        now: the current time, used if the request sets none; timezone-aware.
 
     Raises:
         Fault: INVALID_FIELD.

@@ -18,16 +18,16 @@ from nomemory.v1 import ingest_service_pb2 as pb
 from nomemory.v1 import message_pb2
 
 _DELETE_BATCH_MAX: Final = 1000
-"""Maximum ids in one DeleteMessages."""
+"""Maximum number of ids in a DeleteMessagesRequest."""
 _NAME_MAX_CHARS: Final = 128
-"""Maximum length of a speaker's name."""
+"""Maximum length of an author's name."""
 _METADATA_MAX_ENTRIES: Final = 32
-"""Maximum metadata entries of a message."""
+"""Maximum number of metadata entries of a message."""
 _RETRACTS_MAX: Final = 32
-"""Maximum messages that a message retracts."""
+"""Maximum number of messages that one message retracts."""
 
 _MESSAGES_PER_YIELD = 32
-"""Messages that are validated before the event loop runs other tasks. They take about 0.5 ms."""
+"""Number of messages to validate before the event loop runs other tasks. This takes about 0.5 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Batch:
 
     Attributes:
         messages: the messages to store.
-        on_conflict: what to do if a message with the same id and other content exists.
+        on_conflict: what to do if a message with the same id and different content exists.
         request_id: makes retries of the request idempotent; empty: none.
         positions: for an import, the position of each message in the request.
         refused: for an import, the invalid messages.
@@ -156,7 +156,7 @@ def _now_us() -> int:
 
 
 def _message(checker: Checker, prefix: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int) -> Message:
-    """Check a message. One without a time has that at which it arrived: a microsecond for each keeps their order."""
+    """Validate a message. A missing time is set to the arrival time, which differs by a microsecond per message."""
     is_undated = not chat.HasField("ts")
     ts_us = arrived_us if is_undated else checker.timestamp(f"{prefix}ts", chat.ts)
     return Message(

@@ -19,13 +19,13 @@ from nomemory.v1 import query_service_pb2 as pb
 _NEIGHBORS_BEFORE_DEFAULT: Final = 20
 _NEIGHBORS_AFTER_DEFAULT: Final = 0
 _NEIGHBORS_MAX: Final = 200
-"""Maximum of `before` and of `after`."""
+"""Maximum value of `before` and of `after`."""
 _BATCH_GET_MAX: Final = 500
-"""Maximum ids in one BatchGetMessages."""
+"""Maximum number of ids in a BatchGetMessagesRequest."""
 _QUERY_MAX_TERMS: Final = 128
-"""Maximum terms and phrases in a query."""
+"""Maximum number of terms and phrases in a query."""
 _QUERY_MAX_DEPTH: Final = 16
-"""Maximum nesting of parentheses in a query."""
+"""Maximum nesting depth of parentheses in a query."""
 _SNIPPET_DEFAULT_CHARS: Final = 120
 _SNIPPET_MAX_CHARS: Final = 1000
 

@@ -73,7 +73,7 @@ def decode_recall(
 
 
 def _embedding(checker: Checker, request: AnyRecallRequest, dimension: int | None) -> tuple[float, ...]:
-    """Validate the question's embedding. With an unknown dimension, the server that searches checks its length."""
+    """Validate the question's embedding. If the dimension is unknown, the server that searches checks the length."""
     if not request.HasField("question_embedding"):
         return ()
     if not request.question.strip():
@@ -104,7 +104,7 @@ def _question(checker: Checker, text: str, context: pb.RecallContext, now: datet
 
 
 def decode_turns(checker: Checker, field: str, turns: Sequence[pb.Turn]) -> tuple[Turn, ...]:
-    """Check the turns of the current conversation."""
+    """Validate the turns of the current conversation."""
     if len(turns) > TURNS_MAX:
         checker.add_violation(field, f"must have at most {TURNS_MAX} entries, got {len(turns)}")
     if sum(len(turn.text) for turn in turns) > _TURNS_MAX_CHARS:
@@ -121,7 +121,7 @@ def _turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
 
 
 def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinfo, now: datetime) -> datetime:
-    """Return the time of a request in its zone; without one, the server's time."""
+    """Return the time of a request in its time zone; the server's time if the request has none."""
     if sent is None:
         return now.astimezone(zone)
     try:
@@ -132,7 +132,7 @@ def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinf
 
 
 def decode_zone(checker: Checker, field: str, name: str) -> tzinfo:
-    """Return the time zone with an IANA name; empty: UTC."""
+    """Return the time zone with the given IANA name; UTC if the name is empty."""
     try:
         return ZoneInfo(checker.text(field, name, maximum=ID_MAX_CHARS) or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
