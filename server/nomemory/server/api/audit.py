@@ -48,11 +48,11 @@ class Audit:
             users: Counter[str] = Counter()
             for message, outcome in zip(messages, outcomes, strict=True):
                 users[message.user_id] += outcome in _CHANGES
-            self._write(context, action, users)
+            self._write_record(context, action, users)
 
     def record_deletion(self, context: CallContext, action: Action, user_id: str, messages: int) -> None:
         """Record a committed deletion."""
-        self._write(context, action, {user_id: messages})
+        self._write_record(context, action, {user_id: messages})
 
     @contextmanager
     def record_recall(self, context: CallContext) -> Iterator[AuditedRecall]:
@@ -65,9 +65,9 @@ class Audit:
             if bound is not None and bound.identity != "token":
                 done = audited.messages is not None
                 users = {bound.user_id: audited.messages or 0}
-                self._write(context, "recall", users, identity=bound.identity, done=done)
+                self._write_record(context, "recall", users, identity=bound.identity, done=done)
 
-    def _write(self, context: CallContext, action: Action, users: Mapping[str, int], **fields: object) -> None:
+    def _write_record(self, context: CallContext, action: Action, users: Mapping[str, int], **fields: object) -> None:
         if not self.is_on:
             return
         entry = {

@@ -89,7 +89,7 @@ def as_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
 def status_of(fault: Fault, request_id: str) -> status_pb2.Status:
     """Return the status of a fault, truncated to fit into response headers."""
     status = status_pb2.Status(code=code_of(fault), message=_truncate(fault.message))
-    for detail in _details(fault, request_id):
+    for detail in _encode_details(fault, request_id):
         status.details.add().Pack(detail)
     return status
 
@@ -101,7 +101,7 @@ def _truncate(message: str) -> str:
     return encoded[: _MESSAGE_MAX_BYTES - len("…".encode())].decode(errors="ignore") + "…"
 
 
-def _details(fault: Fault, request_id: str) -> list[ProtoMessage]:
+def _encode_details(fault: Fault, request_id: str) -> list[ProtoMessage]:
     info = error_details_pb2.ErrorInfo(reason=Reason.Name(fault.reason), domain=DOMAIN, metadata=dict(fault.metadata))
     info.metadata["request_id"] = request_id
     details: list[ProtoMessage] = [info]

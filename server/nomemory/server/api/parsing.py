@@ -65,23 +65,23 @@ class RequestParser:
         """
         request = self._request_class()
         if len(encoded) <= _CHUNK_BYTES:
-            self._merge(request, encoded)
+            self._merge_field(request, encoded)
             return request
         if len(encoded) > MAX_READ_BYTES and not self._writes:
             message = f"read requests are limited to {MAX_READ_BYTES} bytes, got {len(encoded)}"
             raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, message)
         start = 0
         for end in _chunk_ends(await _field_ends(encoded, self._request_type)):
-            self._merge(request, encoded[start:end])
+            self._merge_field(request, encoded[start:end])
             start = end
             await asyncio.sleep(0)
         return request
 
-    def _merge(self, request: ProtoMessage, encoded: bytes) -> None:
+    def _merge_field(self, request: ProtoMessage, encoded: bytes) -> None:
         try:
             request.MergeFromString(encoded)
         except DecodeError:
-            raise _malformed(self._request_type) from None
+            raise _malformed_request_fault(self._request_type) from None
 
 
 async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
@@ -91,12 +91,12 @@ async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
         Fault: INVALID_FIELD, too many entries; MALFORMED_REQUEST, not an encoded message.
     """
     ends, entries = [], 0
-    for field in _fields(encoded, 0, len(encoded), request_type):
+    for field in _parse_fields(encoded, 0, len(encoded), request_type):
         ends.append(field.end)
         declared = request_type.fields_by_number.get(field.number)
         nested_type = declared and declared.message_type
         if declared and nested_type and field.end - field.start > _SMALL_MESSAGE_BYTES:
-            entries += sum(1 for _ in _fields(encoded, field.start, field.end, nested_type))
+            entries += sum(1 for _ in _parse_fields(encoded, field.start, field.end, nested_type))
             if entries > _MAX_NESTED_ENTRIES:
                 raise invalid([Violation(declared.name, f"must have at most {_MAX_NESTED_ENTRIES} entries in total")])
             await asyncio.sleep(0)
@@ -116,7 +116,7 @@ def _chunk_ends(field_ends: Sequence[int]) -> Iterator[int]:
         yield field_ends[-1]
 
 
-def _fields(encoded: bytes, start: int, end: int, message_type: Descriptor) -> Iterator[_Field]:
+def _parse_fields(encoded: bytes, start: int, end: int, message_type: Descriptor) -> Iterator[_Field]:
     """Yield the fields of an encoded message.
 
     Raises:
@@ -144,7 +144,7 @@ def _read_field(encoded: bytes, start: int, end: int, message_type: Descriptor) 
     elif wire_type in _FIXED_BYTES:
         length = _FIXED_BYTES[wire_type]
     else:
-        raise _malformed(message_type)
+        raise _malformed_request_fault(message_type)
     return _Field(tag >> 3, start, min(start + length, end))
 
 
@@ -158,9 +158,9 @@ def _read_varint(encoded: bytes, start: int, end: int, message_type: Descriptor)
         if byte < 0x80:  # noqa: PLR2004 - the last byte has no continuation bit
             return value, start
         shift += 7
-    raise _malformed(message_type)
+    raise _malformed_request_fault(message_type)
 
 
-def _malformed(message_type: Descriptor) -> Fault:
+def _malformed_request_fault(message_type: Descriptor) -> Fault:
     message = f"the request is not a valid {message_type.full_name} in UTF-8"
     return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, message)

@@ -103,7 +103,7 @@ class Pipeline:
             Fault: the call failed.
         """
         method = self.methods[incoming.path]
-        async with self._observed(incoming, method) as call:
+        async with self._observe_call(incoming, method) as call:
             context = await self._authorize(call)
             with self.limits.calls.slot(), self.limits.request_memory.reservation() as reserve:
                 request = await read(reserve)
@@ -124,7 +124,7 @@ class Pipeline:
             Fault: the call failed.
         """
         method = self.methods[incoming.path]
-        async with self._observed(incoming, method) as call:
+        async with self._observe_call(incoming, method) as call:
             context = await self._authorize(call)
             with self.limits.calls.slot(), self.limits.request_memory.reservation() as reserve:
                 request = await read(reserve)
@@ -147,14 +147,14 @@ class Pipeline:
             Fault: the call failed.
         """
         method = self.methods[incoming.path]
-        async with self._observed(incoming, method) as call:
+        async with self._observe_call(incoming, method) as call:
             context = await self._authorize(call)
             with self.limits.calls.slot():
                 handler: Any = method.served.handler
-                reply = await handler(self._requests(read_next, context, method), context)
+                reply = await handler(self._read_requests(read_next, context, method), context)
                 return _encode(reply, context, method)
 
-    async def _requests(
+    async def _read_requests(
         self, read_next: ReadNextRequest, context: CallContext, method: Method
     ) -> AsyncIterator[ProtoMessage]:
         """Yield the requests of a stream. Reading the next request releases the memory of the previous one."""
@@ -167,7 +167,7 @@ class Pipeline:
                 yield request
 
     @asynccontextmanager
-    async def _observed(self, incoming: IncomingCall, method: Method) -> AsyncIterator[_RunningCall]:
+    async def _observe_call(self, incoming: IncomingCall, method: Method) -> AsyncIterator[_RunningCall]:
         """Record a call, enforce its deadline, and convert errors to faults."""
         record = CallRecord(incoming, method, self.meters, self._tracer)
         deadline = asyncio.get_running_loop().time() + self._timeout_s(incoming, method)

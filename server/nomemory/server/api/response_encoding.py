@@ -30,18 +30,21 @@ _ALL_FIELDS = tuple(message_pb2.ChatMessage.DESCRIPTOR.fields_by_name)
 def listing_reply(wires: Iterable[bytes], mask: Mask, rest: ProtoMessage) -> bytes:
     """Return an encoded response with the messages in field 1 and the fields of `rest`."""
     payloads = wires if mask is None else [_apply_mask(wire, mask) for wire in wires]
-    framed = [part for payload in payloads for part in (_header(len(payload)), payload)]
+    framed = [part for payload in payloads for part in (_encode_header(len(payload)), payload)]
     return b"".join([*framed, rest.SerializeToString()])
 
 
 def semantic_reply(items: Sequence[RankedMessage], mask: Mask, rest: ProtoMessage) -> bytes:
     """Return an encoded response with SemanticItems in field 1 and the fields of `rest`."""
-    return b"".join(_scored_item(item.message, item.score, mask) for item in items) + rest.SerializeToString()
+    return b"".join(_encode_scored_item(item.message, item.score, mask) for item in items) + rest.SerializeToString()
 
 
 def hybrid_reply(items: Sequence[HybridHit], mask: Mask, rest: ProtoMessage, *, explain: bool) -> bytes:
     """Return an encoded response with HybridItems in field 1 and the fields of `rest`."""
-    framed = [_scored_item(item.message, item.score, mask, _explanation(item) if explain else b"") for item in items]
+    framed = [
+        _encode_scored_item(item.message, item.score, mask, _encode_explanation(item) if explain else b"")
+        for item in items
+    ]
     return b"".join(framed) + rest.SerializeToString()
 
 
@@ -53,13 +56,13 @@ def encode_conversation(summary: ConversationSummary) -> pb.Conversation:
     return encoded
 
 
-def _scored_item(message: LoggedMessage, score: float, mask: Mask, other_fields: bytes = b"") -> bytes:
+def _encode_scored_item(message: LoggedMessage, score: float, mask: Mask, other_fields: bytes = b"") -> bytes:
     """Return a SemanticItem or HybridItem as field 1: the message in field 1, the score in field 2, other fields."""
     encoded_score = _FIELD_2_FLOAT + struct.pack("<f", score)
-    return _frame(_frame(_apply_mask(message.wire, mask)) + encoded_score + other_fields)
+    return _encode_frame(_encode_frame(_apply_mask(message.wire, mask)) + encoded_score + other_fields)
 
 
-def _explanation(item: HybridHit) -> bytes:
+def _encode_explanation(item: HybridHit) -> bytes:
     components = [pb.ScoreComponent(name=name, value=value) for name, value in item.components.items() if value]
     explanation = pb.ScoreExplanation(
         semantic_score=item.semantic_score,
@@ -91,17 +94,17 @@ def _apply_mask(wire: bytes, mask: Mask) -> bytes:
     return chat.SerializeToString()
 
 
-def _frame(payload: bytes) -> bytes:
-    return _header(len(payload)) + payload
+def _encode_frame(payload: bytes) -> bytes:
+    return _encode_header(len(payload)) + payload
 
 
 @lru_cache(4096)
-def _header(length: int) -> bytes:
+def _encode_header(length: int) -> bytes:
     """Return the tag and the length prefix of field 1. The result is cached, because message sizes repeat."""
-    return _FIELD_1_BYTES + _varint(length)
+    return _FIELD_1_BYTES + _encode_varint(length)
 
 
-def _varint(number: int) -> bytes:
+def _encode_varint(number: int) -> bytes:
     digits = bytearray()
     while number > 0x7F:  # noqa: PLR2004 - each byte holds seven bits
         digits.append(number & 0x7F | 0x80)

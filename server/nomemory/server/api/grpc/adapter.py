@@ -47,23 +47,23 @@ class MethodAdapter:
         return grpc.stream_unary_rpc_method_handler(self._unary)
 
     async def _unary(self, requests: Requests, context: ServicerContext) -> bytes:
-        async with self._call(context) as incoming:
-            return await self._pipeline.unary(incoming, partial(self._read, requests))
+        async with self._provide_call(context) as incoming:
+            return await self._pipeline.unary(incoming, partial(self._read_request, requests))
 
     async def _server_stream(self, requests: Requests, context: ServicerContext) -> None:
         async with (
-            self._call(context) as incoming,
-            aclosing(self._pipeline.server_stream(incoming, partial(self._read, requests))) as replies,
+            self._provide_call(context) as incoming,
+            aclosing(self._pipeline.server_stream(incoming, partial(self._read_request, requests))) as replies,
         ):
             async for reply in replies:
                 await context.write(reply)
 
     async def _client_stream(self, requests: Requests, context: ServicerContext) -> bytes:
-        async with self._call(context) as incoming:
+        async with self._provide_call(context) as incoming:
             return await self._pipeline.client_stream(incoming, partial(self._read_next, requests))
 
     @asynccontextmanager
-    async def _call(self, context: ServicerContext) -> AsyncIterator[IncomingCall]:
+    async def _provide_call(self, context: ServicerContext) -> AsyncIterator[IncomingCall]:
         """Provide the incoming call. Send the request id, and the status of a fault raised in the context."""
         metadata = tuple(context.invocation_metadata() or ())
         request_id, timeout_s = request_id_of(metadata), context.time_remaining()
@@ -74,7 +74,7 @@ class MethodAdapter:
         # Keep the trailing metadata that an interceptor of the embedding program may have set.
         context.set_trailing_metadata((*(context.trailing_metadata() or ()), (REQUEST_ID, request_id)))
 
-    async def _read(self, requests: Requests, reserve: Reserve) -> ProtoMessage:
+    async def _read_request(self, requests: Requests, reserve: Reserve) -> ProtoMessage:
         request = await self._read_next(requests, reserve)
         if request is None:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request")

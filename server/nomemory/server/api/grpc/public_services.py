@@ -65,29 +65,35 @@ def limit_public_handler(handler: RpcHandler, limits: Limits) -> RpcHandler:
     """Wrap the handler of a health or reflection method with limits."""
     types = handler.request_deserializer, handler.response_serializer
     if handler.request_streaming:
-        return grpc.stream_stream_rpc_method_handler(partial(_reflect, handler, limits), *types)
+        return grpc.stream_stream_rpc_method_handler(partial(_handle_reflection, handler, limits), *types)
     if handler.response_streaming:
-        return grpc.stream_stream_rpc_method_handler(partial(_watch, handler, limits), *types)
-    return grpc.stream_unary_rpc_method_handler(partial(_check, handler, limits), *types)
+        return grpc.stream_stream_rpc_method_handler(partial(_handle_watch, handler, limits), *types)
+    return grpc.stream_unary_rpc_method_handler(partial(_handle_check, handler, limits), *types)
 
 
 # Any: the types of requests and responses depend on the method.
-async def _check(handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext) -> Any:  # noqa: ANN401
+async def _handle_check(
+    handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext
+) -> Any:  # noqa: ANN401
     answer: Any = handler.unary_unary
     async with _faults_as_status(context):
-        request = await _read(limits, requests)
+        request = await _read_request(limits, requests)
     return await answer(request, context)
 
 
-async def _watch(handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext) -> None:
+async def _handle_watch(
+    handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext
+) -> None:
     answer: Any = handler.unary_stream
     async with _faults_as_status(context):
-        request = await _read(limits, requests)
+        request = await _read_request(limits, requests)
         with limits.watches.slot():
             await answer(request, context)  # the handler writes the responses
 
 
-async def _reflect(handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext) -> None:
+async def _handle_reflection(
+    handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext
+) -> None:
     answer: Any = handler.stream_stream
     async with _faults_as_status(context):
         with limits.public_reads.slot():
@@ -96,7 +102,7 @@ async def _reflect(handler: RpcHandler, limits: Limits, requests: AsyncIterator[
                     await context.write(reply)
 
 
-async def _read(limits: Limits, requests: AsyncIterator[Any]) -> Any:  # noqa: ANN401
+async def _read_request(limits: Limits, requests: AsyncIterator[Any]) -> Any:  # noqa: ANN401
     with limits.public_reads.slot():
         async with asyncio.timeout(_READ_TIMEOUT_S):
             request = await anext(requests, None)

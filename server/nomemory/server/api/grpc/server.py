@@ -54,7 +54,7 @@ class GrpcServer:
         self._health = health
         self._reflected = pipeline.service_names if settings.server.reflection else None
         self._tls = tls_files(settings)
-        self._options = _options(settings)
+        self._options = _server_options(settings)
         self._server = RestartingServer(self._listen)
 
     async def start(self, address: ListenAddress) -> ListenAddress:
@@ -88,7 +88,7 @@ class GrpcServer:
         return ListenAddress(address.host, port)
 
 
-def _options(settings: Settings) -> list[tuple[str, int]]:
+def _server_options(settings: Settings) -> list[tuple[str, int]]:
     connections = settings.connections
     return [
         # With SO_REUSEPORT, a second server on the same port would silently receive half of the connections.

@@ -83,9 +83,9 @@ def application(routes: Sequence[BaseRoute], middleware: Sequence[Middleware], r
         routes=routes,
         middleware=middleware,
         exception_handlers={
-            HTTPException: partial(_refuse_http_exception, refusals),
-            Fault: partial(_refuse, refusals),
-            Exception: partial(_refuse, refusals),
+            HTTPException: partial(_render_http_exception, refusals),
+            Fault: partial(_render_fault, refusals),
+            Exception: partial(_render_fault, refusals),
         },
     )
     app.router.redirect_slashes = False
@@ -103,12 +103,12 @@ class RawPath:
         await self._app({**scope, "path": scope["raw_path"].decode("ascii")}, receive, send)
 
 
-async def _refuse(refusals: Refusals, request: Request, error: Exception) -> Response:
+async def _render_fault(refusals: Refusals, request: Request, error: Exception) -> Response:
     status = _UNSUPPORTED_MEDIA_TYPE if isinstance(error, UnsupportedMediaTypeError) else None
     return refusals.reply(request.scope, as_fault(error, _log), status)
 
 
-async def _refuse_http_exception(refusals: Refusals, request: Request, error: Exception) -> Response:
+async def _render_http_exception(refusals: Refusals, request: Request, error: Exception) -> Response:
     """Return the error response for an unknown path or an unsupported HTTP method."""
     if isinstance(error, HTTPException) and error.status_code == _METHOD_NOT_ALLOWED:
         headers = error.headers or {}

@@ -110,11 +110,11 @@ class CallEndpoint:
         body = RequestBody(Headers(scope=scope), receive, self._max_request_bytes)
         self._check_body(body)
         incoming = incoming_call(scope, grpc_path(self._rule.method))
-        read = partial(self._read, body, _path_values(scope), scope["query_string"])
+        read = partial(self._decode_request, body, _path_values(scope), scope["query_string"])
         if self._rule.method.server_streaming:
             accepts_lines = JSON_LINES in Headers(scope=scope).get("accept", "")
             stream = StreamReply(send, LINES if accepts_lines else EVENTS)
-            failed = await self._stream(incoming, body, read, stream)
+            failed = await self._send_stream(incoming, body, read, stream)
             if failed is None or stream.is_started:
                 last = stream.form.end if failed is None else stream.form.error(error_json(failed))
                 await stream.send(last, is_last=True)

@@ -43,7 +43,7 @@ def error_json(status: status_pb2.Status) -> dict[str, Any]:
     """Return a status as the JSON body of a response, or as the last event of a stream."""
     details = [
         {"@type": f"type.googleapis.com/{detail.DESCRIPTOR.full_name}", **json_format.MessageToDict(detail)}
-        for detail in _details(status)
+        for detail in _unpack_details(status)
     ]
     return {"error": {"code": code_pb2.Code.Name(status.code), "message": status.message, "details": details}}
 
@@ -59,7 +59,7 @@ def error_reply(status: status_pb2.Status, http_status: int | None = None) -> Js
     code = http_status or _HTTP_STATUSES.get(status.code, 500)
     if status.code == code_pb2.UNAUTHENTICATED:
         headers["www-authenticate"] = "Bearer"
-    for detail in _details(status):
+    for detail in _unpack_details(status):
         if isinstance(detail, error_details_pb2.RetryInfo):
             seconds = detail.retry_delay.seconds + detail.retry_delay.nanos * 1e-9
             headers["retry-after"] = str(max(1, math.ceil(seconds)))
@@ -70,7 +70,7 @@ def error_reply(status: status_pb2.Status, http_status: int | None = None) -> Js
     return JsonReply(error_json(status), code, headers)
 
 
-def _details(status: status_pb2.Status) -> list[ProtoMessage]:
+def _unpack_details(status: status_pb2.Status) -> list[ProtoMessage]:
     return [
         detail
         for packed in status.details

@@ -68,7 +68,7 @@ def load(raw: bytes) -> object:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         position = f"line {error.lineno} column {error.colno}"  # the error's text may quote the document
-        raise _malformed(f"is not valid JSON in UTF-8, at {position}") from None
+        raise _malformed_json_fault(f"is not valid JSON in UTF-8, at {position}") from None
 
 
 def decode(document: object, message: Descriptor, violations: Sequence[Violation] = ()) -> ProtoMessage:
@@ -90,7 +90,7 @@ def decode(document: object, message: Descriptor, violations: Sequence[Violation
         _expand_enum_names(document, message)
         json_format.ParseDict(document, decoded)
     except _PARSE_ERRORS:
-        all_violations += islice(_violations(document, message, ""), _MAX_VIOLATIONS + 1)
+        all_violations += islice(_find_violations(document, message, ""), _MAX_VIOLATIONS + 1)
         all_violations = all_violations or [Violation("the request", f"is not a valid {message.name}")]
     if len(all_violations) > _MAX_VIOLATIONS:
         excess = Violation("the request", f"has more than {_MAX_VIOLATIONS} violations; the others are not listed")
@@ -113,12 +113,12 @@ def _refuse_many_values(raw: bytes) -> None:
         return
     numbers = sum(array[0].count(b",") for array in _NUMBER_ARRAY.finditer(raw))
     if values - numbers > MAX_VALUES:
-        raise _malformed(f"exceeds the limit of {MAX_VALUES} values outside arrays of numbers")
+        raise _malformed_json_fault(f"exceeds the limit of {MAX_VALUES} values outside arrays of numbers")
     if numbers > MAX_ARRAY_NUMBERS:
-        raise _malformed(f"exceeds the limit of {MAX_ARRAY_NUMBERS} numbers in arrays")
+        raise _malformed_json_fault(f"exceeds the limit of {MAX_ARRAY_NUMBERS} numbers in arrays")
 
 
-def _malformed(problem: str) -> Fault:
+def _malformed_json_fault(problem: str) -> Fault:
     return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, f"the request {problem}")
 
 
@@ -135,7 +135,7 @@ def _expand_enum_names(document: dict[str, object], message: Descriptor) -> None
                     _expand_enum_names(item, field.message_type)
 
 
-def _violations(document: object, message: Descriptor, path: str) -> Iterator[Violation]:
+def _find_violations(document: object, message: Descriptor, path: str) -> Iterator[Violation]:
     """Yield the violations in a document. `json_format` reports only the first one."""
     if not isinstance(document, dict):
         yield Violation(path or "the request", "must be an object")
@@ -146,7 +146,7 @@ def _violations(document: object, message: Descriptor, path: str) -> Iterator[Vi
         if field is None:
             yield Violation(prefix + quotable(key), f"unknown field of {message.name}")
         elif value is not None:
-            yield from _violations_of_field(value, field, prefix + field.name)
+            yield from _find_field_violations(value, field, prefix + field.name)
             oneof = field.containing_oneof
             if oneof is not None and oneof.name in oneofs:
                 yield Violation(prefix + field.name, f"only one field of `{oneof.name}` may be set")
@@ -154,17 +154,17 @@ def _violations(document: object, message: Descriptor, path: str) -> Iterator[Vi
                 oneofs.add(oneof.name)
 
 
-def _violations_of_field(value: object, field: FieldDescriptor, path: str) -> Iterator[Violation]:
+def _find_field_violations(value: object, field: FieldDescriptor, path: str) -> Iterator[Violation]:
     if is_json_object(field) and not field.is_repeated:
-        yield from _violations(value, message_type(field), path)
+        yield from _find_violations(value, message_type(field), path)
     elif is_json_object(field) and isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _violations(item, message_type(field), f"{path}[{index}]")
-    elif not _fits(value, field):
-        yield Violation(path, _expected(field))
+            yield from _find_violations(item, message_type(field), f"{path}[{index}]")
+    elif not _has_json_type(value, field):
+        yield Violation(path, _describe_field(field))
 
 
-def _fits(value: object, field: FieldDescriptor) -> bool:
+def _has_json_type(value: object, field: FieldDescriptor) -> bool:
     if field.containing_type is None:
         raise TypeError(field.full_name)
     try:
@@ -174,16 +174,16 @@ def _fits(value: object, field: FieldDescriptor) -> bool:
     return True
 
 
-def _expected(field: FieldDescriptor) -> str:
+def _describe_field(field: FieldDescriptor) -> str:
     if is_map(field):
         return "must be an object with string values"
     if is_json_object(field):
         return "must be an array of objects"
-    value = _expected_value(field)
+    value = _describe_value(field)
     return f"must be an array; each value {value}" if field.is_repeated else value
 
 
-def _expected_value(field: FieldDescriptor) -> str:
+def _describe_value(field: FieldDescriptor) -> str:
     if field.enum_type is not None:
         names = short_enum_names(field.enum_type).items()
         return f"must be one of {', '.join(f'{short} ({name})' for short, name in names)}"

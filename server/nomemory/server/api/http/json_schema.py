@@ -19,14 +19,14 @@ _COMMENTS: Final = Path(__file__).with_name("comments.json")
 
 
 @cache
-def _comments() -> Mapping[str, str]:
+def _load_comments() -> Mapping[str, str]:
     comments: dict[str, str] = orjson.loads(_COMMENTS.read_bytes())
     return comments
 
 
 def described(full_name: str) -> Json:
     """Return the comment of a protobuf declaration as `description`. Return an empty object if it has no comment."""
-    comment = _comments().get(full_name)
+    comment = _load_comments().get(full_name)
     return {"description": comment} if comment else {}
 
 
@@ -59,7 +59,7 @@ class Schemas:
         """Add the schema of a message. Return a reference to the schema."""
         if message.name not in self.by_name:
             self.by_name[message.name] = {}  # message types may be recursive
-            self.by_name[message.name].update(self._object(message))
+            self.by_name[message.name].update(self._object_schema(message))
         return {"$ref": f"#/components/schemas/{message.name}"}
 
     def of_field(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
@@ -68,25 +68,25 @@ class Schemas:
         if is_map(field):
             values = self.of_field(map_value(field), is_described=False)
             return {"type": "object", "additionalProperties": values, **comment}
-        value = self._value(field)
+        value = self._value_schema(field)
         return {**({"type": "array", "items": value} if field.is_repeated else value), **comment}
 
-    def _object(self, message: Descriptor) -> Json:
+    def _object_schema(self, message: Descriptor) -> Json:
         fields = {field.json_name: self.of_field(field) for field in message.fields}
         return {"type": "object", **described(message.full_name), "properties": fields, "additionalProperties": False}
 
-    def _value(self, field: FieldDescriptor) -> Json:
+    def _value_schema(self, field: FieldDescriptor) -> Json:
         if field.enum_type is not None:
-            return self._of_enum(field.enum_type)
+            return self._enum_schema(field.enum_type)
         if is_json_object(field):
             return self.of_message(message_type(field))
         if field.message_type is not None:
             return dict(_WELL_KNOWN_TYPES[field.message_type.full_name])
         return dict(_SCALARS[field.type])
 
-    def _of_enum(self, enum: EnumDescriptor) -> Json:
+    def _enum_schema(self, enum: EnumDescriptor) -> Json:
         if enum.name not in self.by_name:
-            comments = [_comments().get(f"{enum.full_name}.{value.name}", value.name) for value in enum.values]
+            comments = [_load_comments().get(f"{enum.full_name}.{value.name}", value.name) for value in enum.values]
             short_names = short_enum_names(enum) if enum.name in _REQUEST_ENUMS else ()
             self.by_name[enum.name] = {
                 "type": "string",

@@ -46,9 +46,9 @@ class MetricsPage:
 
     def route(self) -> Route:
         """Return the route of the metrics endpoint."""
-        return Route(_PATH, self._answer)
+        return Route(_PATH, self._serve_metrics)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _serve_metrics(self, request: Request) -> Response:
         """Return the metrics.
 
         Raises:

@@ -56,7 +56,7 @@ def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
     schemas = Schemas()
     paths: dict[str, Json] = {}
     for rule, required in methods.items():
-        operation = _operation(rule, required, schemas)
+        operation = _build_operation(rule, required, schemas)
         paths.setdefault(rule.template, {})[rule.verb.lower()] = operation
     services = {rule.method.containing_service.name: rule.method.containing_service for rule in methods}
     return {
@@ -76,73 +76,78 @@ def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
             "schemas": {**schemas.by_name, "Error": _ERROR},
             "securitySchemes": _SECURITY,
             "parameters": {name: {"name": name, "in": "header", **header} for name, header in _HEADERS.items()},
-            "responses": {"Error": {"description": "An error.", "content": _content(_ref("schemas", "Error"), _JSON)}},
+            "responses": {
+                "Error": {
+                    "description": "An error.",
+                    "content": _json_content(_build_reference("schemas", "Error"), _JSON),
+                }
+            },
         },
         "security": [{"bearer": []}, {"apiKey": []}, {}],
     }
 
 
-def _operation(rule: HttpRule, required: RequiredScopes, schemas: Schemas) -> Json:
+def _build_operation(rule: HttpRule, required: RequiredScopes, schemas: Schemas) -> Json:
     method = rule.method
     answers = ("text/event-stream", _LINES) if method.server_streaming else (_JSON,)
     operation: Json = {
         "operationId": f"{method.containing_service.name}_{method.name}",
         "tags": [method.containing_service.name],
         **described(method.full_name),
-        "parameters": [*_fields_in_path(rule, schemas), *_headers(required)],
+        "parameters": [*_path_parameters(rule, schemas), *_header_parameters(required)],
         "responses": {
             "200": {
                 "description": "The response.",
-                "content": _content(schemas.of_message(method.output_type), *answers),
+                "content": _json_content(schemas.of_message(method.output_type), *answers),
             },
-            "default": _ref("responses", "Error"),
+            "default": _build_reference("responses", "Error"),
         },
     }
     if rule.has_body:
         bodies = (_LINES, _JSON) if method.client_streaming else (_JSON,)
-        content = _content(schemas.of_message(method.input_type), *bodies)
+        content = _json_content(schemas.of_message(method.input_type), *bodies)
         operation["requestBody"] = {"required": True, "content": content}
     else:
-        operation["parameters"] += _fields_in_query(rule, schemas)
+        operation["parameters"] += _query_parameters(rule, schemas)
     return operation
 
 
-def _content(schema: Json, *media_types: str) -> Json:
+def _json_content(schema: Json, *media_types: str) -> Json:
     return {media_type: {"schema": schema} for media_type in media_types}
 
 
-def _ref(kind: str, name: str) -> Json:
+def _build_reference(kind: str, name: str) -> Json:
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
-def _headers(required: RequiredScopes) -> Iterator[Json]:
+def _header_parameters(required: RequiredScopes) -> Iterator[Json]:
     for name in _HEADERS:
         if name != "x-user-id" or required.binds_user:
-            yield _ref("parameters", name)
+            yield _build_reference("parameters", name)
 
 
-def _fields_in_path(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
+def _path_parameters(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
     for name in rule.path_fields:
         field = rule.method.input_type.fields_by_name[name]
-        yield {"name": name, "in": "path", "required": True, **_parameter(field, schemas)}
+        yield {"name": name, "in": "path", "required": True, **_build_parameter(field, schemas)}
 
 
-def _fields_in_query(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
+def _query_parameters(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
     in_path = set(rule.path_fields)
-    for name, field in _leaves(field for field in rule.method.input_type.fields if field.name not in in_path):
+    for name, field in _leaf_fields(field for field in rule.method.input_type.fields if field.name not in in_path):
         shape = {"style": "deepObject", "explode": True} if is_map(field) else {}
-        yield {"name": name, "in": "query", **shape, **_parameter(field, schemas)}
+        yield {"name": name, "in": "query", **shape, **_build_parameter(field, schemas)}
 
 
-def _leaves(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:
+def _leaf_fields(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:
     """Yield the name and the field of each query parameter."""
     for field in fields:
         name = f"{outer}{field.json_name}"
         if is_map(field) or not is_json_object(field):
             yield name, field
         elif not field.is_repeated:
-            yield from _leaves(message_type(field).fields, f"{name}.")
+            yield from _leaf_fields(message_type(field).fields, f"{name}.")
 
 
-def _parameter(field: FieldDescriptor, schemas: Schemas) -> Json:
+def _build_parameter(field: FieldDescriptor, schemas: Schemas) -> Json:
     return {**described(field.full_name), "schema": schemas.of_field(field, is_described=False)}

@@ -46,14 +46,14 @@ class OriginCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
         headers = Headers(scope=scope)
-        problem = self._problem(headers.get("host", ""), headers.get("origin", ""))
+        problem = self._find_problem(headers.get("host", ""), headers.get("origin", ""))
         if problem:
             fault = Fault(Reason.ERROR_REASON_ORIGIN_NOT_ALLOWED, problem)
             await self._refusals.reply(scope, fault)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _problem(self, host: str, origin: str) -> str:
+    def _find_problem(self, host: str, origin: str) -> str:
         if not self._any_host and not _is_local_name(host):
             return "a server without credentials accepts only IP addresses and localhost as host names"
         if origin and not self._origins & {origin, "*"} and origin.partition("://")[2] != host:

@@ -45,13 +45,13 @@ def query_document(
     violations = []
     for name, text in parameters:
         try:
-            _put(document, message, name, text)
+            _set_field(document, message, name, text)
         except _UnknownNameError as error:
             violations.append(Violation(quotable(name), str(error)))
     return document, violations
 
 
-def _put(document: dict[str, Any], message: Descriptor, name: str, text: str) -> None:
+def _set_field(document: dict[str, Any], message: Descriptor, name: str, text: str) -> None:
     parsed = _NAME.fullmatch(name)
     if parsed is None:
         raise _UnknownNameError(f"unknown field of {message.name}")

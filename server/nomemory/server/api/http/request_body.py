@@ -75,7 +75,7 @@ class RequestBody:
         """
         self._refuse_large(self._declared_bytes)
         body = bytearray()
-        async for part in self._parts():
+        async for part in self._receive_chunks():
             reserve(len(part))
             body += part
             self._refuse_large(len(body))
@@ -88,7 +88,7 @@ class RequestBody:
             Fault: REQUEST_TOO_LARGE, a line is too long.
         """
         pending = bytearray()
-        async for part in self._parts():
+        async for part in self._receive_chunks():
             await asyncio.sleep(0)  # receiving parts that have already arrived does not yield to the event loop
             *complete, rest = part.split(b"\n")
             if complete:
@@ -121,7 +121,7 @@ class RequestBody:
         finally:
             watcher.cancel()
 
-    async def _parts(self) -> AsyncIterator[bytes]:
+    async def _receive_chunks(self) -> AsyncIterator[bytes]:
         while self.is_present and not self._is_read.is_set():
             message = await self._receive()
             if message["type"] == "http.disconnect":

@@ -51,7 +51,7 @@ def metadata_of(scope: Scope) -> Metadata:
         Fault: MALFORMED_REQUEST, a value is malformed.
     """
     return [
-        (name.decode("latin-1"), _binary(value) if name.endswith(b"-bin") else _text(value))
+        (name.decode("latin-1"), _decode_binary(value) if name.endswith(b"-bin") else _decode_text(value))
         for name, value in scope["headers"]
     ]
 
@@ -67,24 +67,26 @@ def _timeout_s(metadata: Metadata) -> float | None:
     for name, value in metadata:
         if name == _TIMEOUT:
             if not isinstance(value, str) or not _TIMEOUT_PATTERN.fullmatch(value):
-                raise _malformed(f"{_TIMEOUT} must be an integer number of milliseconds, at most 10 digits")
+                raise _malformed_metadata_fault(
+                    f"{_TIMEOUT} must be an integer number of milliseconds, at most 10 digits"
+                )
             return int(value) / 1000
     return None
 
 
-def _text(value: bytes) -> str:
+def _decode_text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise _malformed("a header is not UTF-8") from None
+        raise _malformed_metadata_fault("a header is not UTF-8") from None
 
 
-def _binary(value: bytes) -> bytes:
+def _decode_binary(value: bytes) -> bytes:
     try:
         return base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
     except binascii.Error:
-        raise _malformed("a header whose name ends in -bin must be base64") from None
+        raise _malformed_metadata_fault("a header whose name ends in -bin must be base64") from None
 
 
-def _malformed(message: str) -> Fault:
+def _malformed_metadata_fault(message: str) -> Fault:
     return Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, message)

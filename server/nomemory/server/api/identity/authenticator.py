@@ -55,9 +55,9 @@ class CredentialAuthenticator:
             raise invalid_credentials("send a credential or a client certificate, not both")
         if self.certificates and names is not None:
             return self.certificates.authenticate(names)
-        return await self._holder(sent)
+        return await self._find_caller(sent)
 
-    async def _holder(self, sent: SentKey | SentToken | None) -> Caller:
+    async def _find_caller(self, sent: SentKey | SentToken | None) -> Caller:
         match sent:
             case SentKey(text) if self.api_keys:
                 return self.api_keys.authenticate(text)

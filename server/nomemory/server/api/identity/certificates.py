@@ -84,15 +84,15 @@ def _names_in(pem: bytes) -> frozenset[str]:
     try:
         names = frozenset(_names(x509.load_pem_x509_certificate(pem)))
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
-        raise _unreadable() from None
+        raise _unreadable_certificate_fault() from None
     if any(_CONTROL.search(name) for name in names):
-        raise _unreadable()
+        raise _unreadable_certificate_fault()
     return names
 
 
 def _names(certificate: x509.Certificate) -> Iterator[str]:
     for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME):
-        yield f"cn:{_text(attribute.value)}"
+        yield f"cn:{_decode_text(attribute.value)}"
     try:
         alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -102,11 +102,11 @@ def _names(certificate: x509.Certificate) -> Iterator[str]:
             yield f"{kind}:{name.value}"
 
 
-def _text(value: str | bytes) -> str:
+def _decode_text(value: str | bytes) -> str:
     if isinstance(value, str):
         return value
-    raise _unreadable()
+    raise _unreadable_certificate_fault()
 
 
-def _unreadable() -> Fault:
+def _unreadable_certificate_fault() -> Fault:
     return invalid_credentials("the client certificate is malformed")

@@ -50,20 +50,20 @@ def sent_credential(metadata: Metadata) -> SentKey | SentToken | None:
     if len(bearers) + len(keys) > 1:
         raise invalid_credentials(f"send exactly 1 credential, got {len(bearers) + len(keys)}")
     if keys:
-        return SentKey(_text(keys[0]))
+        return SentKey(_decode_text(keys[0]))
     if bearers:
-        return _bearer(_text(bearers[0]))
+        return _parse_bearer(_decode_text(bearers[0]))
     return None
 
 
-def _bearer(value: str) -> SentKey | SentToken:
+def _parse_bearer(value: str) -> SentKey | SentToken:
     scheme, _, credential = value.partition(" ")
     if scheme.lower() != "bearer" or not credential or credential != credential.strip():
         raise invalid_credentials("`authorization` must have the form: Bearer CREDENTIAL")
     return SentKey(credential) if credential.startswith(KEY_PREFIX) else SentToken(credential)
 
 
-def _text(value: str | bytes) -> str:
+def _decode_text(value: str | bytes) -> str:
     if not isinstance(value, str) or not value.strip():
         raise invalid_credentials("the credential is empty")
     return value

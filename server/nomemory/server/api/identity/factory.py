@@ -48,27 +48,27 @@ def make_authenticator(settings: Settings) -> Authenticator:
         return LocalAuthenticator()
     return CredentialAuthenticator(
         ApiKeyAuthenticator(identity.api_keys) if identity.api_keys else None,
-        _tokens(identity),
+        _make_token_authenticator(identity),
         CertificateAuthenticator(identity.tls_identities) if identity.tls_identities else None,
     )
 
 
-def _tokens(identity: IdentitySettings) -> TokenAuthenticator | None:
+def _make_token_authenticator(identity: IdentitySettings) -> TokenAuthenticator | None:
     if identity.jwt_secret and identity.jwt_jwks:
         raise IdentitySettingsError("set NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS, not both")
     if identity.jwt_secret:
-        rules = _rules(identity, _algorithms(identity, _SECRET_ALGORITHMS, "HS256"))
+        rules = _make_token_rules(identity, _select_algorithms(identity, _SECRET_ALGORITHMS, "HS256"))
         secret = identity.jwt_secret.get_secret_value().encode()
         if len(secret) < _SECRET_MIN_BYTES:
             raise IdentitySettingsError(f"NOMEMORY_JWT_SECRET must have at least {_SECRET_MIN_BYTES} bytes")
         return TokenAuthenticator(SharedSecret(secret), rules)
     if identity.jwt_jwks:
-        rules = _rules(identity, _algorithms(identity, _KEY_SET_ALGORITHMS, "RS256 ES256"))
+        rules = _make_token_rules(identity, _select_algorithms(identity, _KEY_SET_ALGORITHMS, "RS256 ES256"))
         return TokenAuthenticator(_key_set(identity.jwt_jwks, rules.algorithms), rules)
     return None
 
 
-def _algorithms(identity: IdentitySettings, possible: frozenset[str], default: str) -> frozenset[str]:
+def _select_algorithms(identity: IdentitySettings, possible: frozenset[str], default: str) -> frozenset[str]:
     chosen = frozenset((identity.jwt_algorithms or default).replace(",", " ").split())
     if not chosen or not chosen <= possible:
         allowed = ", ".join(sorted(possible))
@@ -76,7 +76,7 @@ def _algorithms(identity: IdentitySettings, possible: frozenset[str], default: s
     return chosen
 
 
-def _rules(identity: IdentitySettings, algorithms: frozenset[str]) -> TokenRules:
+def _make_token_rules(identity: IdentitySettings, algorithms: frozenset[str]) -> TokenRules:
     if not (identity.jwt_issuer and identity.jwt_audience and identity.jwt_user_claim):
         raise IdentitySettingsError(
             "tokens require NOMEMORY_JWT_ISSUER, NOMEMORY_JWT_AUDIENCE and NOMEMORY_JWT_USER_CLAIM"

@@ -54,11 +54,11 @@ class TokenAuthenticator:
         Raises:
             Fault: CREDENTIALS_INVALID.
         """
-        claims = await self._claims(token)
+        claims = await self._decode_claims(token)
         user_id = claims.get(self._rules.user_claim)
         if not isinstance(user_id, str) or not self._is_valid(user_id):
             raise invalid_credentials(f"the token's `{self._rules.user_claim}` is not a valid user id")
-        return Caller(NAME, self._scopes(claims), user_id, self._rules.namespace)
+        return Caller(NAME, self._parse_scopes(claims), user_id, self._rules.namespace)
 
     def _is_valid(self, user_id: str) -> bool:
         namespace = self._rules.namespace

@@ -74,10 +74,10 @@ def is_valid_user_id(stored: str) -> bool:
 
 
 def _user_ids(metadata: Metadata) -> list[str]:
-    return [_text(value) for value in (*values_of(metadata, USER_ID), *values_of(metadata, USER_ID_UTF8))]
+    return [_decode_text(value) for value in (*values_of(metadata, USER_ID), *values_of(metadata, USER_ID_UTF8))]
 
 
-def _text(value: str | bytes) -> str:
+def _decode_text(value: str | bytes) -> str:
     """Decode a metadata value. Return an empty string if it is not UTF-8."""
     if isinstance(value, str):
         return value

@@ -61,16 +61,16 @@ def _fields_named(message: ProtoMessage, names: frozenset[str]) -> Iterator[tupl
 @cache
 def _paths_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
     """Return the fields of a message type that have one of the names, or contain a field with one."""
-    return tuple(field for field in message_type.fields if _contains(field, names, frozenset()))
+    return tuple(field for field in message_type.fields if _contains_field(field, names, frozenset()))
 
 
-def _contains(field: FieldDescriptor, names: frozenset[str], visited: frozenset[str]) -> bool:
+def _contains_field(field: FieldDescriptor, names: frozenset[str], visited: frozenset[str]) -> bool:
     nested_type = field.message_type
     if nested_type is None:
         return field.name in names
     if nested_type.full_name in visited:
         return False
-    return any(_contains(nested, names, visited | {nested_type.full_name}) for nested in nested_type.fields)
+    return any(_contains_field(nested, names, visited | {nested_type.full_name}) for nested in nested_type.fields)
 
 
 def _nested_messages(message: ProtoMessage, field: FieldDescriptor) -> list[ProtoMessage]:

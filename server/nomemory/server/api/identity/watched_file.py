@@ -42,7 +42,7 @@ class WatchedFile(Generic[_Content]):
         """
         version = self._current_version()
         if version is None or version != self._version:
-            self._loaded = self._read()
+            self._loaded = self._read_file()
             self._version = version
         if isinstance(self._loaded, FileUnusableError):
             raise self._loaded
@@ -55,7 +55,7 @@ class WatchedFile(Generic[_Content]):
             return None
         return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
 
-    def _read(self) -> _Content | FileUnusableError:
+    def _read_file(self) -> _Content | FileUnusableError:
         try:
             return self._parse(self._path.read_bytes())
         except OSError as error:

@@ -10,8 +10,8 @@ from nomemory.v1 import recall_service_pb2 as pb
 def context_reply(built: BuiltContext) -> pb.BuildContextResponse:
     """Encode a context."""
     return pb.BuildContextResponse(
-        recent=map(_message, built.recent),
-        related=map(_message, built.related),
+        recent=map(_encode_message, built.recent),
+        related=map(_encode_message, built.related),
         text=built.text,
         token_count=built.token_count,
         truncated=built.truncated,
@@ -20,7 +20,7 @@ def context_reply(built: BuiltContext) -> pb.BuildContextResponse:
     )
 
 
-def _message(item: ContextMessage) -> pb.ContextMessage:
+def _encode_message(item: ContextMessage) -> pb.ContextMessage:
     return pb.ContextMessage(
         message=message_reply(item.message, item.message.content),
         truncated=item.truncated,

@@ -38,7 +38,7 @@ class ImportTally:
         self.response.unchanged += counts[WriteOutcome.UNCHANGED]
         self.response.replaced += counts[WriteOutcome.REPLACED]
         self.response.rejected += counts[WriteOutcome.CONFLICT] + len(batch.refused)
-        self._list_rejections([*batch.refused, *_conflicts(batch, written)])
+        self._list_rejections([*batch.refused, *_reject_conflicts(batch, written)])
         self.sequence = max(self.sequence, written.sequence)
         self._batches += 1
         self._messages += size
@@ -66,7 +66,7 @@ class ImportTally:
             )
 
 
-def _conflicts(batch: Batch, written: Written) -> list[RefusedMessage]:
+def _reject_conflicts(batch: Batch, written: Written) -> list[RefusedMessage]:
     reason, violations = Reason.ERROR_REASON_MESSAGE_CONFLICT, (Violation("message_id", CONFLICT),)
     return [
         RefusedMessage(position, message_id, reason, violations)

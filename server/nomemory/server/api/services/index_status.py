@@ -72,15 +72,15 @@ class LocalStatusReporter:
         counts = await self.log.counts(user_id, prefix)
         active, next_ = self.spaces.active, self.spaces.next
         status = pb.GetIndexStatusResponse(
-            log=self._log(user_id, prefix, counts),
-            lexical=await self._lexical(user_id, prefix, counts.sequence),
-            vector=await self._vector(active, user_id, prefix, counts.sequence),
-            embedder=_embedder(active),
+            log=self._log_status(user_id, prefix, counts),
+            lexical=await self._lexical_status(user_id, prefix, counts.sequence),
+            vector=await self._vector_status(active, user_id, prefix, counts.sequence),
+            embedder=_embedder_status(active),
             faults=map(_encode_fault, self.faults.all()),
         )
         if next_ is not None:
-            status.next_vector.CopyFrom(await self._vector(next_, user_id, prefix, counts.sequence))
-            status.next_embedder.CopyFrom(_embedder(next_))
+            status.next_vector.CopyFrom(await self._vector_status(next_, user_id, prefix, counts.sequence))
+            status.next_embedder.CopyFrom(_embedder_status(next_))
         return status
 
     def _log(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
@@ -102,7 +102,7 @@ class LocalStatusReporter:
             checkpoint=min(applied, sequence),
             pending=await self.log.pending(FeedPosition.at(applied), user_id, prefix),
             error=fault.kind if fault else "",
-            error_ts=_timestamp(fault.since_s) if fault else None,
+            error_ts=_to_timestamp(fault.since_s) if fault else None,
             notice=self.notice,
         )
 
@@ -111,12 +111,12 @@ class LocalStatusReporter:
         fault = indexed.indexer.fault or self._active_fault(*indexed.parts) or indexed.job_fault()
         return pb.IndexStatus(
             name=indexed.space.name,
-            checkpoint=min(await self._checkpoint(vector.checkpoint, user_id), sequence),
+            checkpoint=min(await self._applied_sequence(vector.checkpoint, user_id), sequence),
             pending=vector.pending + await self.log.pending(vector.fed, user_id, prefix),
             dead_letters=vector.dead_letters,
             dead_letter_message_ids=vector.dead_letter_ids,
             error=fault.kind if fault else "",
-            error_ts=_timestamp(fault.since_s) if fault else None,
+            error_ts=_to_timestamp(fault.since_s) if fault else None,
             notice=self.spaces.notice if indexed is self.spaces.active else "",
         )
 
@@ -129,7 +129,7 @@ class LocalStatusReporter:
         return next(active, None)
 
 
-def _embedder(indexed: IndexedSpace) -> pb.EmbedderStatus:
+def _embedder_status(indexed: IndexedSpace) -> pb.EmbedderStatus:
     model = indexed.space.embedder
     return pb.EmbedderStatus(
         kind=_EMBEDDER_KINDS.get(model.kind, pb.EMBEDDER_KIND_PLUGIN),
@@ -145,11 +145,11 @@ def _encode_fault(fault: ActiveFault) -> pb.ServerFault:
     return pb.ServerFault(
         component=pb.Component.Value(component if component in _COMPONENTS else "COMPONENT_UNSPECIFIED"),
         kind=pb.FaultKind.Value(kind if kind in _FAULT_KINDS else "FAULT_KIND_UNSPECIFIED"),
-        start_ts=_timestamp(fault.since_s),
+        start_ts=_to_timestamp(fault.since_s),
         detail=fault.detail,
         previous_model=name != fault.part,
     )
 
 
-def _timestamp(seconds: float) -> Timestamp:
+def _to_timestamp(seconds: float) -> Timestamp:
     return Timestamp(seconds=int(seconds), nanos=int(seconds % 1 * 1e6) * 1000)

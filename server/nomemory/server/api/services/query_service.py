@@ -125,8 +125,8 @@ class QueryService:
         else:
             await self._wait_for_lexical(request, context)
         async with self.slots.slot(request.user_id):
-            page = await self._lexical_page(query, request.cursor)
-            highlights = await self._highlights(page, query)
+            page = await self._read_lexical_page(query, request.cursor)
+            highlights = await self._encode_highlights(page, query)
         reply = pb.LexicalSearchResponse(
             next_cursor=page.next_cursor,
             scores=[pb.MessageScore(message_id=item.message.message_id, score=item.score) for item in page.items],
@@ -234,7 +234,7 @@ class QueryService:
         async for batch in self.time_listing.batches(listing, batch_max, request.cursor):
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
-    async def _lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
+    async def _read_lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
         highlight_bytes = max_highlight_bytes(query.snippet_chars)
         if not query.query.is_empty:
             return await self.lexical_listing.page(query.listing, query.query, query.page_size, cursor, highlight_bytes)
@@ -243,7 +243,7 @@ class QueryService:
             [RankedMessage(message, 0.0) for message in page.messages], page.next_cursor, index_lagging=False
         )
 
-    async def _highlights(self, page: RankedPage, query: LexicalQuery) -> bytes:
+    async def _encode_highlights(self, page: RankedPage, query: LexicalQuery) -> bytes:
         if query.snippet_chars is None:
             return b""
         encode = partial(encode_highlights, page.items, query.query, query.snippet_chars)

@@ -24,11 +24,11 @@ _SHOWN_IDS = 20
 def recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bool) -> pb.RecallResponse:
     """Encode a result. Evidence is truncated to `evidence_chars` characters."""
     return pb.RecallResponse(
-        memory_view=_view(result.memory_view),
-        evidence=[_evidence(item, evidence_chars) for item in result.evidence],
-        limits=_limits(result.limits),
+        memory_view=_encode_view(result.memory_view),
+        evidence=[_encode_evidence(item, evidence_chars) for item in result.evidence],
+        limits=_encode_limits(result.limits),
         verdict=pb.Verdict.Value(f"VERDICT_{result.verdict.name}"),
-        conflicts=[_conflict(conflict) for conflict in result.conflicts],
+        conflicts=[_encode_conflict(conflict) for conflict in result.conflicts],
         trace=[step_reply(step) for step in result.trace] if include_trace else [],
     )
 
@@ -48,21 +48,21 @@ def step_reply(step: Step) -> pb.RecallStep:
     return encoded
 
 
-def _view(view: MemoryView) -> pb.MemoryView:
+def _encode_view(view: MemoryView) -> pb.MemoryView:
     return pb.MemoryView(
-        preferences=[_statement(statement) for statement in view.preferences],
-        profile=[_statement(statement) for statement in view.profile],
-        constraints=[_statement(statement) for statement in view.constraints],
+        preferences=[_encode_statement(statement) for statement in view.preferences],
+        profile=[_encode_statement(statement) for statement in view.profile],
+        constraints=[_encode_statement(statement) for statement in view.constraints],
     )
 
 
-def _statement(statement: Statement) -> pb.Statement:
+def _encode_statement(statement: Statement) -> pb.Statement:
     citations = [
         pb.Citation(
             message_id=citation.message_id,
             quote=citation.quote,
             span=message_pb2.Span(start=citation.start, end=citation.end),
-            ts=_timestamp(citation.ts),
+            ts=_encode_timestamp(citation.ts),
         )
         for citation in statement.citations
     ]
@@ -74,13 +74,13 @@ def _statement(statement: Statement) -> pb.Statement:
     )
 
 
-def _conflict(conflict: Conflict) -> pb.Conflict:
+def _encode_conflict(conflict: Conflict) -> pb.Conflict:
     return pb.Conflict(
-        earlier=_statement(conflict.earlier), later=_statement(conflict.later), possible=conflict.possible
+        earlier=_encode_statement(conflict.earlier), later=_encode_statement(conflict.later), possible=conflict.possible
     )
 
 
-def _evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
+def _encode_evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
     message = item.message
     return pb.EvidenceMessage(
         message=message_reply(message, message.content[:evidence_chars]),
@@ -93,7 +93,7 @@ def message_reply(message: RetrievedMessage, content: str) -> message_pb2.ChatMe
     """Encode a retrieved message with the given part of its content."""
     return message_pb2.ChatMessage(
         message_id=message.message_id,
-        ts=_timestamp(message.ts),
+        ts=_encode_timestamp(message.ts),
         role=ROLE_IN_CONTRACT[message.role],
         content=content,
         name=message.name,
@@ -103,15 +103,17 @@ def message_reply(message: RetrievedMessage, content: str) -> message_pb2.ChatMe
     )
 
 
-def _limits(limits: Limits) -> pb.RecallLimits:
+def _encode_limits(limits: Limits) -> pb.RecallLimits:
     since, until = limits.time_range.since, limits.time_range.until
     return pb.RecallLimits(
-        time_range=message_pb2.TimeRange(since=_timestamp(since), until=_timestamp(until)) if since or until else None,
+        time_range=message_pb2.TimeRange(since=_encode_timestamp(since), until=_encode_timestamp(until))
+        if since or until
+        else None,
         role=ROLE_IN_CONTRACT[limits.role],
         messages_considered=limits.messages_considered,
         tool_calls=limits.tool_calls,
         iterations=limits.iterations,
-        planner=_planner(limits.planner),
+        planner=_encode_planner(limits.planner),
         stop_reason=pb.StopReason.Value(f"STOP_REASON_{limits.stop_reason.name}"),
         truncated=limits.truncated,
         index_lagging=limits.index_lagging,
@@ -120,18 +122,18 @@ def _limits(limits: Limits) -> pb.RecallLimits:
         dropped_arguments=limits.dropped_arguments,
         model_calls=limits.reading.calls,
         messages_read=limits.reading.messages,
-        notes=[_note(note) for note in limits.notes],
+        notes=[_encode_note(note) for note in limits.notes],
         sufficiency=limits.sufficiency,
         sufficiency_threshold=limits.sufficiency_threshold,
-        empty_time_ranges=map(_time_range, limits.empty_time_ranges),
+        empty_time_ranges=map(_encode_time_range, limits.empty_time_ranges),
     )
 
 
-def _time_range(period: TimeRange) -> message_pb2.TimeRange:
-    return message_pb2.TimeRange(since=_timestamp(period.since), until=_timestamp(period.until))
+def _encode_time_range(period: TimeRange) -> message_pb2.TimeRange:
+    return message_pb2.TimeRange(since=_encode_timestamp(period.since), until=_encode_timestamp(period.until))
 
 
-def _planner(name: str) -> pb.Planner.ValueType:
+def _encode_planner(name: str) -> pb.Planner.ValueType:
     """Encode the name of a planner. `NAME→rules` means that it failed and the rules took over."""
     planner, *fallback = name.split("→")
     if planner == "rules":
@@ -141,11 +143,11 @@ def _planner(name: str) -> pb.Planner.ValueType:
     return pb.PLANNER_PLUGIN_FALLBACK if fallback else pb.PLANNER_PLUGIN
 
 
-def _note(note: Note) -> pb.Note:
+def _encode_note(note: Note) -> pb.Note:
     return pb.Note(code=pb.NoteCode.Value(f"NOTE_CODE_{note.kind.name}"), count=note.count, text=note.text)
 
 
-def _timestamp(moment: datetime | None) -> Timestamp | None:
+def _encode_timestamp(moment: datetime | None) -> Timestamp | None:
     if moment is None:
         return None
     encoded = Timestamp()

@@ -85,21 +85,21 @@ class RecallService:
 
     async def recall(self, request: pb.RecallRequest, context: CallContext) -> pb.RecallResponse:
         """Run a recall."""
-        user_id, query, skill = self._prepare(request, context)
+        user_id, query, skill = self._prepare_recall(request, context)
         with _recall_errors_as_faults():
-            result = await self._run(context, user_id, query, skill, _ignore_step)
-        return self._encode(result, include_trace=request.include_trace)
+            result = await self._run_recall(context, user_id, query, skill, _ignore_step)
+        return self._encode_reply(result, include_trace=request.include_trace)
 
     async def stream_recall(
         self, request: pb.StreamRecallRequest, context: CallContext
     ) -> AsyncIterator[pb.StreamRecallResponse]:
         """Run a recall and stream its steps."""
-        user_id, query, skill = self._prepare(request, context)
+        user_id, query, skill = self._prepare_recall(request, context)
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
 
         async def run() -> RecallResult:
             try:
-                return await self._run(context, user_id, query, skill, steps.put)
+                return await self._run_recall(context, user_id, query, skill, steps.put)
             finally:
                 steps.put_nowait(None)
 
@@ -109,7 +109,7 @@ class RecallService:
                 yield pb.StreamRecallResponse(step=step_reply(step))
             with _recall_errors_as_faults():
                 result = await task
-            yield pb.StreamRecallResponse(result=self._encode(result, include_trace=False))
+            yield pb.StreamRecallResponse(result=self._encode_reply(result, include_trace=False))
         finally:
             task.cancel()
 
@@ -125,22 +125,22 @@ class RecallService:
             audited.messages = len(built.recent) + len(built.related)
         return context_reply(built)
 
-    async def _run(
+    async def _run_recall(
         self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
     ) -> RecallResult:
         with Audit(is_on=self.settings.server.audit_log).record_recall(context) as audited:
             result = await self.run_recall(user_id, query, skill, on_step)
             audited.messages = len(result.evidence)
-            self._count(result)
+            self._count_recall(result)
             return result
 
-    def _count(self, result: RecallResult) -> None:
+    def _count_recall(self, result: RecallResult) -> None:
         limits = result.limits
         self.meters.count(catalog.RECALLS, result.verdict.value, limits.stop_reason.value)
         self.meters.observe(catalog.RECALL_ITERATIONS, limits.iterations)
         self.meters.count(catalog.RECALL_DROPPED, by=limits.dropped_arguments)
 
-    def _prepare(
+    def _prepare_recall(
         self, request: pb.RecallRequest | pb.StreamRecallRequest, context: CallContext
     ) -> tuple[str, RecallQuery, Skill]:
         user_id = context.bound_user()
@@ -150,7 +150,7 @@ class RecallService:
             skill = self.skills.load(query.skill)
         return user_id, replace(query, budget=_fit_to_deadline(query.budget, context.remaining_s())), skill
 
-    def _encode(self, result: RecallResult, *, include_trace: bool) -> pb.RecallResponse:
+    def _encode_reply(self, result: RecallResult, *, include_trace: bool) -> pb.RecallResponse:
         return recall_reply(result, evidence_chars=self.budget.evidence_chars, include_trace=include_trace)
 
 

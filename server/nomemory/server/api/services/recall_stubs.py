@@ -28,15 +28,15 @@ class InProcessQueryStub:
     """
 
     def __init__(self, service: QueryService) -> None:
-        self.ListMessages = _unary(service.list_messages, pb.ListMessagesResponse)
-        self.LexicalSearch = _unary(service.lexical_search, pb.LexicalSearchResponse)
-        self.SemanticSearch = _unary(service.semantic_search, pb.SemanticSearchResponse)
-        self.HybridSearch = _unary(service.hybrid_search, pb.HybridSearchResponse)
-        self.GetNeighbors = _unary(service.get_neighbors, pb.GetNeighborsResponse)
-        self.BatchGetMessages = _unary(service.batch_get_messages, pb.BatchGetMessagesResponse)
+        self.ListMessages = _make_unary_call(service.list_messages, pb.ListMessagesResponse)
+        self.LexicalSearch = _make_unary_call(service.lexical_search, pb.LexicalSearchResponse)
+        self.SemanticSearch = _make_unary_call(service.semantic_search, pb.SemanticSearchResponse)
+        self.HybridSearch = _make_unary_call(service.hybrid_search, pb.HybridSearchResponse)
+        self.GetNeighbors = _make_unary_call(service.get_neighbors, pb.GetNeighborsResponse)
+        self.BatchGetMessages = _make_unary_call(service.batch_get_messages, pb.BatchGetMessagesResponse)
 
 
-def _unary(method: _Method[Request], reply_type: type[Reply]) -> Callable[..., Awaitable[Reply]]:
+def _make_unary_call(method: _Method[Request], reply_type: type[Reply]) -> Callable[..., Awaitable[Reply]]:
     async def call(request: Request, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109, ARG001 - the signature of a stub's method
         context = CallContext(new_ulid(), asyncio.get_running_loop().time() + timeout)
         await asyncio.sleep(0)  # short reads do not yield to the event loop, and a recall makes many reads in a row
@@ -46,15 +46,15 @@ def _unary(method: _Method[Request], reply_type: type[Reply]) -> Callable[..., A
         except Fault as fault:
             if fault.reason == Reason.ERROR_REASON_OVERLOADED:
                 raise
-            raise _as_rpc_error(fault, context.request_id) from fault
+            raise _to_rpc_error(fault, context.request_id) from fault
         except TimeoutError as error:
             timeout_fault = Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")
-            raise _as_rpc_error(timeout_fault, context.request_id) from error
+            raise _to_rpc_error(timeout_fault, context.request_id) from error
 
     return call
 
 
-def _as_rpc_error(fault: Fault, request_id: str) -> AioRpcError:
+def _to_rpc_error(fault: Fault, request_id: str) -> AioRpcError:
     status = grpc_status(fault, request_id)
     trailing = Metadata(*status.trailing_metadata)
     return AioRpcError(status.code, Metadata(), trailing, status.details)

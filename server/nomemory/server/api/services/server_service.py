@@ -42,7 +42,7 @@ class ServerService:
         caller = context.caller
         response = pb.GetServerInfoResponse(
             caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),
-            read_load=self._load() if context.namespace is None else None,
+            read_load=self._read_load() if context.namespace is None else None,
             skills=self.skills() if Scope.RECALL in caller.scopes else (),
         )
         response.MergeFrom(self.info)
@@ -52,7 +52,7 @@ class ServerService:
             response.embedding_dimension = embedder.dimension
         return response
 
-    def _load(self) -> pb.ReadLoad | None:
+    def _read_load(self) -> pb.ReadLoad | None:
         if self.reads is None:
             return None
         load = self.reads.load()

@@ -65,13 +65,13 @@ class Checker:
 
     def identifier(self, field: str, value: str, *, required: bool) -> str:
         """Validate an id: not blank if required, at most `ID_MAX_CHARS` characters, no control characters."""
-        return self._id(field, value, chars=len(value), required=required)
+        return self._check_id(field, value, chars=len(value), required=required)
 
     def user(self, field: str, value: str, *, required: bool = True) -> str:
         """Validate a stored user id like any other id. The namespace prefix does not count towards its length."""
-        return self._id(field, value, chars=len(without_namespace(value)), required=required)
+        return self._check_id(field, value, chars=len(without_namespace(value)), required=required)
 
-    def _id(self, field: str, value: str, *, chars: int, required: bool) -> str:
+    def _check_id(self, field: str, value: str, *, chars: int, required: bool) -> str:
         if not value and not required:
             return value
         if not value.strip():

@@ -69,7 +69,7 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
         _check_batch(checker, request)
         arrived_us = _now_us()
         messages = [
-            _message(checker, f"messages[{position}].", chat, dimension, arrived_us + position)
+            _check_message(checker, f"messages[{position}].", chat, dimension, arrived_us + position)
             async for position, chat in _with_yields(request.messages[: settings.limits.max_batch_messages])
         ]
         return Batch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
@@ -87,7 +87,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
     arrived_us = _now_us()
     async for position, chat in _with_yields(request.messages):
         message_checker = Checker(settings)
-        message = _message(message_checker, "", chat, dimension, arrived_us + position)
+        message = _check_message(message_checker, "", chat, dimension, arrived_us + position)
         if message_checker.violations:
             shown_id = chat.message_id[:ID_MAX_CHARS]
             reason = Reason.ERROR_REASON_INVALID_FIELD
@@ -109,7 +109,7 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filt
         if request.message_ids or not request.HasField("filter"):
             checker.identifiers("message_ids", request.message_ids, maximum=_DELETE_BATCH_MAX)
         if request.HasField("filter"):
-            return _delete_filter(checker, request)
+            return _check_delete_filter(checker, request)
         if not request.message_ids:
             checker.add_violation("filter", "must be set if message_ids is empty")
         return None
@@ -139,7 +139,7 @@ def _check_batch(checker: Checker, request: pb.WriteMessagesRequest | pb.ImportM
     checker.identifier("request_id", request.request_id, required=False)
 
 
-def _delete_filter(checker: Checker, request: pb.DeleteMessagesRequest) -> Filter:
+def _check_delete_filter(checker: Checker, request: pb.DeleteMessagesRequest) -> Filter:
     """Validate the filter of a deletion. A deletion has either a filter or message ids."""
     if request.message_ids:
         checker.add_violation("message_ids", "must be empty if filter is set")
@@ -155,7 +155,9 @@ def _now_us() -> int:
     return time.time_ns() // 1_000
 
 
-def _message(checker: Checker, prefix: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int) -> Message:
+def _check_message(
+    checker: Checker, prefix: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int
+) -> Message:
     """Validate a message. A missing time is set to the arrival time, which differs by a microsecond per message."""
     is_undated = not chat.HasField("ts")
     ts_us = arrived_us if is_undated else checker.timestamp(f"{prefix}ts", chat.ts)
@@ -164,18 +166,18 @@ def _message(checker: Checker, prefix: str, chat: message_pb2.ChatMessage, dimen
         message_id=checker.identifier(f"{prefix}message_id", chat.message_id, required=False),
         ts_us=ts_us,
         role=checker.role(f"{prefix}role", chat.role, required=True) or Role.USER,
-        content=_content(checker, f"{prefix}content", chat.content),
+        content=_check_content(checker, f"{prefix}content", chat.content),
         name=checker.text(f"{prefix}name", chat.name, maximum=_NAME_MAX_CHARS),
         conversation_id=checker.identifier(f"{prefix}conversation_id", chat.conversation_id, required=False),
         metadata=checker.metadata(f"{prefix}metadata", chat.metadata, maximum=_METADATA_MAX_ENTRIES),
         embedding=checker.vector(f"{prefix}embedding", chat.embedding, dimension) if chat.embedding else None,
         expire_us=_expire_us(checker, f"{prefix}expire_ts", chat, ts_us),
         is_undated=is_undated,
-        retracts=_retracts(checker, f"{prefix}retracts", chat) if chat.retracts else (),
+        retracts=_check_retracts(checker, f"{prefix}retracts", chat) if chat.retracts else (),
     )
 
 
-def _retracts(checker: Checker, field: str, chat: message_pb2.ChatMessage) -> tuple[str, ...]:
+def _check_retracts(checker: Checker, field: str, chat: message_pb2.ChatMessage) -> tuple[str, ...]:
     ids = tuple(chat.retracts)
     checker.identifiers(field, ids, maximum=_RETRACTS_MAX)
     if len(set(ids)) < len(ids):
@@ -195,7 +197,7 @@ def _expire_us(checker: Checker, field: str, chat: message_pb2.ChatMessage, ts_u
     return expire_us
 
 
-def _content(checker: Checker, field: str, content: str) -> str:
+def _check_content(checker: Checker, field: str, content: str) -> str:
     limit = checker.settings.limits.max_content_bytes
     if not content.strip():
         checker.add_violation(field, "must not be blank")

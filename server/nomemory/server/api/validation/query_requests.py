@@ -79,7 +79,7 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
         text = checker.text("query_text", request.query_text, maximum=settings.limits.max_query_chars)
         listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, checker.message_filter("filter", request.filter))
         size, mask = checker.page_size(request.page_size), checker.mask(request.return_fields)
-        snippet_chars = _snippet_chars(checker, request)
+        snippet_chars = _check_snippet_chars(checker, request)
         return LexicalQuery(listing, _parse_query(checker, text), size, mask, snippet_chars)
 
 
@@ -208,7 +208,7 @@ def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> List
         )
 
 
-def _snippet_chars(checker: Checker, request: pb.LexicalSearchRequest) -> int | None:
+def _check_snippet_chars(checker: Checker, request: pb.LexicalSearchRequest) -> int | None:
     if not request.HasField("highlight"):
         return None
     requested = request.highlight.snippet_chars

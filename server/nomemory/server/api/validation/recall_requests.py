@@ -64,15 +64,15 @@ def decode_recall(
         if not text.strip() and not request.context.turns:
             checker.add_violation("question", "must not be blank if context.turns is empty")
         question = replace(
-            _question(checker, text, request.context, now),
-            embedding=_embedding(checker, request, dimension),
+            _check_question(checker, text, request.context, now),
+            embedding=_check_embedding(checker, request, dimension),
             turns=decode_turns(checker, "context.turns", request.context.turns),
         )
         skill = checker.identifier("skill", request.skill, required=False)
-        return RecallQuery(question, skill, _budget(checker, request.budget, host), request.at_least)
+        return RecallQuery(question, skill, _check_budget(checker, request.budget, host), request.at_least)
 
 
-def _embedding(checker: Checker, request: AnyRecallRequest, dimension: int | None) -> tuple[float, ...]:
+def _check_embedding(checker: Checker, request: AnyRecallRequest, dimension: int | None) -> tuple[float, ...]:
     """Validate the question's embedding. If the dimension is unknown, the server that searches checks the length."""
     if not request.HasField("question_embedding"):
         return ()
@@ -83,7 +83,7 @@ def _embedding(checker: Checker, request: AnyRecallRequest, dimension: int | Non
     return tuple(values)
 
 
-def _question(checker: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
+def _check_question(checker: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
     zone = decode_zone(checker, "context.time_zone", context.time_zone)
     context_filter = message_pb2.Filter(
         time_range=context.time_range,
@@ -96,7 +96,7 @@ def _question(checker: Checker, text: str, context: pb.RecallContext, now: datet
     return Question(
         text,
         question_time,
-        _time_range(message_filter) if context.HasField("time_range") else None,
+        _check_time_range(message_filter) if context.HasField("time_range") else None,
         None if role is None else role_from_contract(message_pb2.Role.ValueType(role)),
         conversation_id=message_filter.conversation_id,
         exclude_conversation_ids=message_filter.exclude_conversation_ids,
@@ -109,10 +109,10 @@ def decode_turns(checker: Checker, field: str, turns: Sequence[pb.Turn]) -> tupl
         checker.add_violation(field, f"must have at most {TURNS_MAX} entries, got {len(turns)}")
     if sum(len(turn.text) for turn in turns) > _TURNS_MAX_CHARS:
         checker.add_violation(field, f"must have at most {_TURNS_MAX_CHARS} characters in all")
-    return tuple(_turn(checker, f"{field}[{index}]", turn) for index, turn in enumerate(turns[:TURNS_MAX]))
+    return tuple(_check_turn(checker, f"{field}[{index}]", turn) for index, turn in enumerate(turns[:TURNS_MAX]))
 
 
-def _turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
+def _check_turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
     role = checker.role(f"{field}.role", turn.role, required=True)
     text = checker.text(f"{field}.text", turn.text, maximum=_TURN_MAX_CHARS)
     if not text.strip():
@@ -125,7 +125,7 @@ def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinf
     if sent is None:
         return now.astimezone(zone)
     try:
-        return _datetime(checker.timestamp(field, sent)).astimezone(zone)
+        return _to_datetime(checker.timestamp(field, sent)).astimezone(zone)
     except OverflowError:
         checker.add_violation(field, "must be between the years 1 and 9999 in the time zone")
         return now
@@ -140,7 +140,7 @@ def decode_zone(checker: Checker, field: str, name: str) -> tzinfo:
         return UTC
 
 
-def _budget(checker: Checker, requested: pb.RecallBudget, host: Budget) -> Budget:
+def _check_budget(checker: Checker, requested: pb.RecallBudget, host: Budget) -> Budget:
     for field in ("max_iterations", "max_tool_calls", "max_evidence_messages"):
         if getattr(requested, field) < 0:
             checker.add_violation(f"budget.{field}", "must not be negative")
@@ -155,12 +155,12 @@ def _budget(checker: Checker, requested: pb.RecallBudget, host: Budget) -> Budge
     )
 
 
-def _time_range(message_filter: Filter) -> TimeRange:
+def _check_time_range(message_filter: Filter) -> TimeRange:
     since_us, until_us = message_filter.since_us, message_filter.until_us
     return TimeRange(
-        None if since_us is None else _datetime(since_us), None if until_us is None else _datetime(until_us)
+        None if since_us is None else _to_datetime(since_us), None if until_us is None else _to_datetime(until_us)
     )
 
 
-def _datetime(time_us: int) -> datetime:
+def _to_datetime(time_us: int) -> datetime:
     return datetime.fromtimestamp(time_us // MICROS, UTC).replace(microsecond=time_us % MICROS)
