@@ -9,7 +9,7 @@ from typing import Final
 
 import grpc
 
-from evaluation.labelled_file import Question
+from evaluation.labeled_file import Question
 from evaluation.metrics import DEPTH
 from evaluation.recorded_endpoint import RecordedEndpoint
 from evaluation.view import View, view_of

@@ -1,4 +1,4 @@
-"""`scripts/bench_recall`: retrieval quality on labelled questions."""
+"""`scripts/bench_recall`: retrieval quality on labeled questions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from evaluation.asking import (
     ask_all,
     methods,
 )
-from evaluation.labelled_file import LabelledDataError, Question
-from evaluation.labelled_set import IndexesBehindError, LabelledSet, load, off_topic, wait_for_indexes
+from evaluation.labeled_file import LabeledDataError, Question
+from evaluation.labeled_set import IndexesBehindError, LabeledSet, load, off_topic, wait_for_indexes
 from evaluation.options import Destination, Selection, comma_separated, destination_options, selection_options
 from evaluation.recorded_endpoint import RecordedEndpoint, serving
-from evaluation.summary import summarise
+from evaluation.summary import summarize
 from evaluation.table import left_out_table, tables
 from evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
 from evaluation.variants import RecallAnswers, ablation, ablation_tables, leave_one_out
@@ -44,7 +44,7 @@ from nomemory.importing.progress import indexing_progress
 _WIDTH: Final = 160
 _WAITING: Final = 3
 _CALL_MAX_S: Final = 600.0
-_FAILURES: Final = (LabelledDataError, IndexesBehindError, ServerStartError)
+_FAILURES: Final = (LabeledDataError, IndexesBehindError, ServerStartError)
 
 
 def _method_names(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
@@ -69,7 +69,7 @@ def _method_names(context: click.Context, parameter: click.Parameter, text: str)
     "--leave-one-out",
     "loo",
     is_flag=True,
-    help="Evaluate the memory views of each labelled user at thresholds chosen on the other users.",
+    help="Evaluate the memory views of each labeled user at thresholds chosen on the other users.",
 )
 @click.option("--ablate", is_flag=True, help="Also measure HybridSearch without each of its ranking features.")
 @click.option(
@@ -88,7 +88,7 @@ def bench_recall(
     ablate: bool,
     prompts: Path | None,
 ) -> None:
-    """Measure how much labelled evidence each method returns from a new server.
+    """Measure how much labeled evidence each method returns from a new server.
 
     A set consists of NAME.messages.jsonl and NAME.questions.jsonl, in the format of sample/. Messages at or after the
     `now` of a question are ignored. Environment variables configure the server; recall uses the planner `rules`, or
@@ -110,7 +110,7 @@ def bench_recall(
                 results, waiting = _with_recorded_answers(sets, data, prompts)
             else:
                 results = _measure(sets, methods(names), data, {})
-            left_out = leave_one_out(partial(_recall_labelled, sets, data)) if loo else {}
+            left_out = leave_one_out(partial(_recall_labeled, sets, data)) if loo else {}
             steps = ablation(partial(_measure, sets, methods([HYBRID]), data)) if ablate else {}
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
@@ -129,11 +129,11 @@ def bench_recall(
 
 
 def _with_recorded_answers(
-    sets: Sequence[LabelledSet], data: str, folder: Path
+    sets: Sequence[LabeledSet], data: str, folder: Path
 ) -> tuple[dict[str, dict[str, Any]], Collection[str]]:
     """Measure Recall with recorded answers; return the figures and the hashes of unanswered prompts."""
     if timeless := [question.question_id for item in sets for question in item.questions if question.now is None]:
-        raise LabelledDataError(
+        raise LabeledDataError(
             [f"{item}: now: required with --prompts, because prompts contain the time" for item in timeless]
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ def _with_recorded_answers(
 
 
 def _measure(
-    sets: Sequence[LabelledSet], chosen: Mapping[str, Method], data: str, settings: Mapping[str, str]
+    sets: Sequence[LabeledSet], chosen: Mapping[str, Method], data: str, settings: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     with ExitStack() as stack:
         server = stack.enter_context(temporary_server({**_settings(data), **settings}))
@@ -160,17 +160,17 @@ def _measure(
         return {item.name: dict(_ask_set(server, client, item, chosen)) for item in sets}
 
 
-def _recall_labelled(sets: Sequence[LabelledSet], data: str, settings: Mapping[str, str]) -> RecallAnswers:
-    """Recall the questions that have a labelled verdict, on a server with additional settings."""
-    labelled = [
+def _recall_labeled(sets: Sequence[LabeledSet], data: str, settings: Mapping[str, str]) -> RecallAnswers:
+    """Recall the questions that have a labeled verdict, on a server with additional settings."""
+    labeled = [
         replace(item, questions=tuple(question for question in item.questions if question.verdict)) for item in sets
     ]
-    labelled = [item for item in labelled if item.questions]
+    labeled = [item for item in labeled if item.questions]
     with ExitStack() as stack:
         server = stack.enter_context(temporary_server({**_settings(data), **settings}))
         client = stack.enter_context(Client(server.target))
-        _load(client, labelled)
-        questions = [question for item in labelled for question in item.questions]
+        _load(client, labeled)
+        questions = [question for item in labeled for question in item.questions]
         recall = Recall()
         answers = list(ask_all(client, recall, questions, server.cpu_ms))
         return RecallAnswers(answers, list(ask_all(client, recall, off_topic(questions), server.cpu_ms)))
@@ -184,7 +184,7 @@ def _settings(data: str) -> dict[str, str]:
     }
 
 
-def _load(client: Client, sets: Sequence[LabelledSet]) -> None:
+def _load(client: Client, sets: Sequence[LabeledSet]) -> None:
     for item in sets:
         load(client, item.path, item.messages)
     with indexing_progress(stderr_console()) as report_progress:
@@ -192,23 +192,23 @@ def _load(client: Client, sets: Sequence[LabelledSet]) -> None:
 
 
 def _ask_set(
-    server: TemporaryServer, client: Client, labelled_set: LabelledSet, chosen: Mapping[str, Method]
+    server: TemporaryServer, client: Client, labeled_set: LabeledSet, chosen: Mapping[str, Method]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Ask the questions of a set with each method; skip methods that the server does not support, with a message."""
     console = stderr_console()
     for name, method in chosen.items():
         try:
-            answers = list(ask_all(client, method, _with_progress(labelled_set, name, console), server.cpu_ms))
+            answers = list(ask_all(client, method, _with_progress(labeled_set, name, console), server.cpu_ms))
         except MethodMissingError as error:
-            console.print(f"skipped: {name} on {labelled_set.name}: {error}", style="yellow", soft_wrap=True)
+            console.print(f"skipped: {name} on {labeled_set.name}: {error}", style="yellow", soft_wrap=True)
             continue
-        others = off_topic(labelled_set.questions) if isinstance(method, Recall) else []
-        yield name, summarise(answers, list(ask_all(client, method, others, server.cpu_ms)))
+        others = off_topic(labeled_set.questions) if isinstance(method, Recall) else []
+        yield name, summarize(answers, list(ask_all(client, method, others, server.cpu_ms)))
 
 
-def _with_progress(labelled_set: LabelledSet, name: str, console: Console) -> Iterator[Question]:
-    label, hidden = f"{labelled_set.name}: {name}", not console.is_terminal
-    yield from track(labelled_set.questions, label, console=console, transient=True, disable=hidden)
+def _with_progress(labeled_set: LabeledSet, name: str, console: Console) -> Iterator[Question]:
+    label, hidden = f"{labeled_set.name}: {name}", not console.is_terminal
+    yield from track(labeled_set.questions, label, console=console, transient=True, disable=hidden)
 
 
 def _show(items: Sequence[Text | Table]) -> None:

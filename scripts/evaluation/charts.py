@@ -102,12 +102,12 @@ def svg(chart: BarChart) -> str:
 
 
 def _style() -> str:
-    light, dark = (_rules(colours) for colours in (_LIGHT, _DARK))
+    light, dark = (_rules(colors) for colors in (_LIGHT, _DARK))
     return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
 
 
-def _rules(colours: Sequence[str]) -> str:
-    return " ".join(f".{name} {{ fill: {colour} }}" for name, colour in zip(_CLASSES, colours, strict=True))
+def _rules(colors: Sequence[str]) -> str:
+    return " ".join(f".{name} {{ fill: {color} }}" for name, color in zip(_CLASSES, colors, strict=True))
 
 
 def _legend(series: Sequence[str]) -> Iterator[str]:

@@ -12,8 +12,8 @@ import click
 from rich.table import Table
 
 from evaluation.asking import MethodResult, Recall
-from evaluation.labelled_file import LabelledDataError, Question, read_messages, read_questions
-from evaluation.labelled_set import IndexesBehindError, load, wait_for_indexes
+from evaluation.labeled_file import LabeledDataError, Question, read_messages, read_questions
+from evaluation.labeled_set import IndexesBehindError, load, wait_for_indexes
 from evaluation.temporary_server import ServerStartError, temporary_server
 from nomemory.cli.console import stdout_console
 from nomemory.client.errors import NoMemoryError
@@ -60,7 +60,7 @@ def bench_everyday() -> None:
     """
     try:
         results = _recall_all(read_questions(_SAMPLE / "everyday.jsonl"))
-    except (LabelledDataError, IndexesBehindError, ServerStartError) as error:
+    except (LabeledDataError, IndexesBehindError, ServerStartError) as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
         raise click.ClickException(f"a call failed: {error}") from None

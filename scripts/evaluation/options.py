@@ -12,18 +12,18 @@ from typing import Any
 import click
 
 from evaluation.charts import Sets, draw
-from evaluation.labelled_file import LabelledDataError
-from evaluation.labelled_set import LabelledSet, read_sets
+from evaluation.labeled_file import LabeledDataError
+from evaluation.labeled_set import LabeledSet, read_sets
 
 Command = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A selection of labelled questions.
+    """A selection of labeled questions.
 
     Attributes:
-        data: folder of the labelled sets.
+        data: folder of the labeled sets.
         sets: names of the sets; empty: all.
         users: user ids of the questions; empty: all.
         limit: maximum number of questions per set; 0: all.
@@ -34,15 +34,15 @@ class Selection:
     users: Sequence[str]
     limit: int
 
-    def read(self) -> list[LabelledSet]:
+    def read(self) -> list[LabeledSet]:
         """Read the sets that have selected questions, with the messages of all users.
 
         Raises:
-            LabelledDataError: a set is invalid, or no question is selected.
+            LabeledDataError: a set is invalid, or no question is selected.
         """
         selected = [item.for_users(self.users).limited_to(self.limit) for item in read_sets(self.data, self.sets)]
         if self.users and not any(item.questions for item in selected):
-            raise LabelledDataError([f"{self.data}: no questions of the users {', '.join(self.users)}"])
+            raise LabeledDataError([f"{self.data}: no questions of the users {', '.join(self.users)}"])
         return [item for item in selected if item.questions]
 
 
@@ -58,7 +58,7 @@ def selection_options(command: Command) -> Command:
         "--data",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         required=True,
-        help="Folder of the labelled sets.",
+        help="Folder of the labeled sets.",
     )
     @click.option(
         "--sets", callback=comma_separated, default="", help="Names of the sets, separated by commas. Default: all."

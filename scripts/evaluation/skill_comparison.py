@@ -1,4 +1,4 @@
-"""`scripts/compare_skills`: comparison of recall skills on the same labelled questions."""
+"""`scripts/compare_skills`: comparison of recall skills on the same labeled questions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from evaluation.asking import Answer, Cost, Recall, ask
-from evaluation.labelled_file import LabelledDataError, Question, read_questions
-from evaluation.labelled_set import IndexesBehindError, LabelledSet, load, read_set, wait_for_indexes
+from evaluation.labeled_file import LabeledDataError, Question, read_questions
+from evaluation.labeled_set import IndexesBehindError, LabeledSet, load, read_set, wait_for_indexes
 from evaluation.options import json_file_option, write_json
-from evaluation.summary import summarise
+from evaluation.summary import summarize
 from evaluation.table import skill_table
 from evaluation.temporary_server import ServerStartError, temporary_server
 from nomemory.cli.connection import Target, connect, target_option
@@ -32,7 +32,7 @@ from nomemory.recall.skills.folder import SKILL_FILE
 
 _TEXT_MAX: Final = 60  # columns of the terminal
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-_FAILURES: Final = (LabelledDataError, IndexesBehindError, ServerStartError)
+_FAILURES: Final = (LabeledDataError, IndexesBehindError, ServerStartError)
 
 Answers = Mapping[str, Sequence[Answer]]
 """The answers of each skill, in the order of the questions."""
@@ -48,7 +48,7 @@ Answers = Mapping[str, Sequence[Answer]]
     help="Name of a skill, or a path with a slash to its folder. The first skill is the baseline.",
 )
 @click.option(
-    "--questions", type=_FILE, required=True, help="Labelled questions, in the format of sample/questions.jsonl."
+    "--questions", type=_FILE, required=True, help="Labeled questions, in the format of sample/questions.jsonl."
 )
 @click.option("--messages", type=_FILE, help="Start a temporary server with these messages.")
 @click.option(
@@ -71,7 +71,7 @@ def compare_skills(
     out: Path | None,
     target: Target,
 ) -> None:
-    """Compare the evidence recall and latency of recall skills on labelled questions.
+    """Compare the evidence recall and latency of recall skills on labeled questions.
 
     With --messages, starts a temporary server; otherwise uses the server at --target, which must have the messages and
     the skills. Unanswerable questions count only for the verdict metrics. The output has one line per category and
@@ -96,18 +96,18 @@ def _answers(skills: Skills, questions: Path, messages: Path | None, target: Tar
         question_list = read_questions(questions)
         with connect(target) as client:
             return _ask(client, skills.names, question_list)
-    labelled = read_set(messages.stem, messages, questions)
-    with _loaded_client(labelled, skills) as client:
-        return _ask(client, skills.names, labelled.questions)
+    labeled = read_set(messages.stem, messages, questions)
+    with _loaded_client(labeled, skills) as client:
+        return _ask(client, skills.names, labeled.questions)
 
 
 @contextmanager
-def _loaded_client(labelled: LabelledSet, skills: Skills) -> Iterator[Client]:
+def _loaded_client(labeled: LabeledSet, skills: Skills) -> Iterator[Client]:
     """Run a server that has the messages and the skills; yield a client."""
     skill_dirs = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILL_DIRS", "")]
     settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, skill_dirs))}
     with temporary_server(settings) as server, connect(Target(server.target)) as client:
-        load(client, labelled.path, labelled.messages)
+        load(client, labeled.path, labeled.messages)
         with indexing_progress(stderr_console()) as report_progress:
             wait_for_indexes(client, report_progress)
         yield client
@@ -204,7 +204,7 @@ def as_json(answers: Answers) -> dict[str, Any]:
     "user_id", "category", "question", "gained", "lost"}]}}`.
     """
     return {
-        "skills": {skill: summarise(results) for skill, results in answers.items()},
+        "skills": {skill: summarize(results) for skill, results in answers.items()},
         "changes": {skill: [_record(item) for item in changed] for skill, changed in changes_by_skill(answers).items()},
     }
 
@@ -217,7 +217,7 @@ def changes_by_skill(answers: Answers) -> Mapping[str, Sequence[EvidenceChange]]
 
 def report(answers: Answers) -> Iterator[Table | Text]:
     """Yield the table of figures, then the evidence changes of each skill against the first skill."""
-    yield skill_table({skill: summarise(results) for skill, results in answers.items()})
+    yield skill_table({skill: summarize(results) for skill, results in answers.items()})
     first = next(iter(answers))
     for skill, changed in changes_by_skill(answers).items():
         yield Text()

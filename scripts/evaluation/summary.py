@@ -19,7 +19,7 @@ from evaluation.metrics import (
     refusal_curve,
     session_metrics,
 )
-from evaluation.view import LabelledView, conflict_metrics, is_right, view_metrics
+from evaluation.view import LabeledView, conflict_metrics, is_right, view_metrics
 from nomemory.client.prompt_passages import tokens
 
 Figures = dict[str, Any]
@@ -31,7 +31,7 @@ Metrics = dict[str, tuple[float, Interval | None]]
 Value = Callable[[Answer], float | None]
 
 
-def summarise(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> dict[str, Any]:
+def summarize(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> dict[str, Any]:
     """Return the metrics of one method on one set: `{"all": figures, "categories": {…}, "languages": {…}}`.
 
     Unanswerable questions count only for verdicts, contradictions and costs. For verdict metrics, a group that has only
@@ -125,8 +125,8 @@ def _verdicts(answers: Sequence[Answer], everything: Sequence[Answer]) -> Metric
 
 
 def _views(answers: Sequence[Answer]) -> Metrics:
-    labelled = [(answer, answer.result.view) for answer in answers if answer.question.verdict]
-    verdicts = [(LabelledView(item.question, view), item.result.verdict) for item, view in labelled if view]
+    labeled = [(answer, answer.result.view) for answer in answers if answer.question.verdict]
+    verdicts = [(LabeledView(item.question, view), item.result.verdict) for item, view in labeled if view]
     if not verdicts:
         return {}
     judged = [item for item, _ in verdicts]

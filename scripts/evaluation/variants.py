@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evaluation.asking import HYBRID, Answer
-from evaluation.view import LabelledView, view_metrics
+from evaluation.view import LabeledView, view_metrics
 from nomemory.server.search.hybrid.weights import STEPS
 
 QUOTE_SETTING: Final = "NOMEMORY_RECALL_QUOTE_THRESHOLD"
@@ -34,7 +34,7 @@ Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class RecallAnswers:
-    """Recall answers to the labelled questions, and to the questions moved to other users."""
+    """Recall answers to the labeled questions, and to the questions moved to other users."""
 
     answers: Sequence[Answer]
     off_topic: Sequence[Answer]
@@ -71,9 +71,9 @@ def _best_cut(by_cut: Mapping[float, RecallAnswers], person: str) -> float:
     return max(by_cut, key=f1)
 
 
-def _judged(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[LabelledView]:
+def _judged(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[LabeledView]:
     return [
-        LabelledView(answer.question, answer.result.view)
+        LabeledView(answer.question, answer.result.view)
         for answer in answers
         if answer.result.view
         and answer.question.is_answerable
@@ -93,9 +93,9 @@ def _verdicts(recalls: RecallAnswers, people: Sequence[str]) -> dict[str, float]
     return {name: round(sum(values) / len(values), _DIGITS) for name, values in shares.items() if values}
 
 
-def _passes(answers: Sequence[Answer], labelled: Sequence[Answer], person: str, *, answerable: bool) -> Iterator[bool]:
+def _passes(answers: Sequence[Answer], labeled: Sequence[Answer], person: str, *, answerable: bool) -> Iterator[bool]:
     """Yield whether each question of a user reaches the verdict threshold of the other users."""
-    others = sorted(_scores(labelled, lambda user: user != person, answerable=True))
+    others = sorted(_scores(labeled, lambda user: user != person, answerable=True))
     threshold = others[int(len(others) * (1 - _MIN_ANSWERED))] if others else 0.0
     yield from (score >= threshold for score in _scores(answers, lambda user: user == person, answerable=answerable))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from evaluation.labelled_file import CURRENT, Question
+from evaluation.labeled_file import CURRENT, Question
 from nomemory.v1 import recall_service_pb2 as pb
 
 _SUPPORTED: Final = "SUPPORTED"
@@ -29,8 +29,8 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledView:
-    """A labelled question and the memory view that answers it."""
+class LabeledView:
+    """A labeled question and the memory view that answers it."""
 
     question: Question
     view: View
@@ -46,7 +46,7 @@ def view_of(reply: pb.RecallResponse) -> View:
     )
 
 
-def view_metrics(judged: Sequence[LabelledView]) -> dict[str, float]:
+def view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     """Return the metrics of views of answerable questions with required facts, all from 0 to 1.
 
     `view_recall`: share of required facts that a statement cites. `view_full`: share of questions with all required
@@ -66,8 +66,8 @@ def view_metrics(judged: Sequence[LabelledView]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in shares.items() if values}
 
 
-def conflict_metrics(judged: Sequence[LabelledView]) -> dict[str, float]:
-    """Return the contradiction metrics of labelled questions.
+def conflict_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
+    """Return the contradiction metrics of labeled questions.
 
     `contradictions`: number of questions with contradictory evidence. `contradictions_found`: number of those with a
     reported pair that cites both sides. `contradictions_false`: share of the other questions with a reported pair.
@@ -82,7 +82,7 @@ def conflict_metrics(judged: Sequence[LabelledView]) -> dict[str, float]:
     return metrics
 
 
-def is_right(judged: LabelledView, verdict: str) -> bool:
+def is_right(judged: LabeledView, verdict: str) -> bool:
     """Return whether a recall is correct.
 
     The verdict must equal the label; POSSIBLE counts as SUPPORTED, because it shows an answer. For a contradiction, a
@@ -115,7 +115,7 @@ def _has_changed(question: Question) -> bool:
     return question.category == CURRENT and bool(question.old)
 
 
-def _is_current_first(judged: LabelledView) -> bool:
+def _is_current_first(judged: LabeledView) -> bool:
     question, statements = judged.question, judged.view.statements
     new = _first(statements, frozenset[str]().union(*question.needed))
     old = _first(statements, question.old)
@@ -126,7 +126,7 @@ def _first(statements: Iterable[Cited], ids: frozenset[str]) -> int | None:
     return next((index for index, cited in enumerate(statements) if cited & ids), None)
 
 
-def _cites_both_sides(judged: LabelledView) -> bool:
+def _cites_both_sides(judged: LabeledView) -> bool:
     needed = judged.question.needed
     return any(
         all(item & (earlier | later) for item in needed) and earlier != later

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.asking import MethodResult
 from evaluation.everyday import EverydayResult, summary
-from evaluation.labelled_file import Question, read_messages, read_questions
+from evaluation.labeled_file import Question, read_messages, read_questions
 from evaluation.view import View
 
 SAMPLE = Path(__file__).resolve().parents[2] / "sample"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evaluation.asking import Answer, MethodResult
-from evaluation.labelled_file import Question
+from evaluation.labeled_file import Question
 from evaluation.variants import QUOTE_SETTING, QUOTE_THRESHOLDS, RecallAnswers, leave_one_out
 from evaluation.view import View
 

@@ -10,7 +10,7 @@ import pytest
 from client.scripted import Scripted, scripted_server
 
 from evaluation.asking import Method, MethodMissingError, MethodResult, ask, ask_all, lexical, methods, semantic
-from evaluation.labelled_file import Question
+from evaluation.labeled_file import Question
 from nomemory.client import Client
 from nomemory.client.errors import NoMemoryError
 from nomemory.server.faults import Fault, Reason, Violation, field_fault

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from evaluation.asking import Answer, MethodResult
-from evaluation.labelled_file import Question
+from evaluation.labeled_file import Question
 from evaluation.skill_comparison import compare_skills, report
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
@@ -91,13 +91,13 @@ def test_two_skills_over_the_sample(late: Path, few: Path, tmp_path: Path) -> No
     assert set(default["categories"]) == set(written["skills"]["late"]["categories"])
     assert default["all"]["questions"] == 9
     assert list(written["changes"]) == ["late"]
-    labelled = {
+    labeled = {
         splitline["question_id"]: splitline for splitline in map(json.loads, few.read_text("utf-8").splitlines())
     }
     assert written["changes"]["late"], "a skill that looks at a day has to lose something"
     for change in written["changes"]["late"]:
         assert set(change) == {"question_id", "user_id", "category", "question", "gained", "lost"}
-        assert {*change["gained"], *change["lost"]} <= set(labelled[change["question_id"]]["evidence"])
+        assert {*change["gained"], *change["lost"]} <= set(labeled[change["question_id"]]["evidence"])
         assert not set(change["gained"]) & set(change["lost"])
 
 

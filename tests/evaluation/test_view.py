@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.labelled_file import Question
-from evaluation.labelled_set import off_topic
-from evaluation.view import LabelledView, View, conflict_metrics, is_right, view_metrics, view_of
+from evaluation.labeled_file import Question
+from evaluation.labeled_set import off_topic
+from evaluation.view import LabeledView, View, conflict_metrics, is_right, view_metrics, view_of
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -27,21 +27,21 @@ def view(*statements: str, conflicts: tuple[tuple[str, str], ...] = ()) -> View:
 
 
 def test_any_message_that_proves_a_needed_thing_will_do() -> None:
-    metrics = view_metrics([LabelledView(asked({"a", "b"}, {"c"}), view("b", "x"))])
+    metrics = view_metrics([LabeledView(asked({"a", "b"}, {"c"}), view("b", "x"))])
     assert metrics["view_recall"] == 0.5
     assert metrics["view_full"] == 0
-    assert view_metrics([LabelledView(asked({"a", "b"}, {"c"}), view("b c"))])["view_full"] == 1
+    assert view_metrics([LabeledView(asked({"a", "b"}, {"c"}), view("b c"))])["view_full"] == 1
 
 
 def test_recall_counts_things_and_full_counts_questions() -> None:
-    judged = [LabelledView(asked({"a"}), view("a")), LabelledView(asked({"a"}, {"b"}, {"c"}), view())]
+    judged = [LabeledView(asked({"a"}), view("a")), LabeledView(asked({"a"}, {"b"}, {"c"}), view())]
     metrics = view_metrics(judged)
     assert metrics["view_recall"] == 0.25
     assert metrics["view_full"] == 0.5
 
 
 def test_precision_counts_statements_and_old_values_are_relevant() -> None:
-    judged = [LabelledView(asked({"a"}, old={"o"}), view("a", "o", "x")), LabelledView(asked({"a"}), view("x"))]
+    judged = [LabeledView(asked({"a"}, old={"o"}), view("a", "o", "x")), LabeledView(asked({"a"}), view("x"))]
     assert view_metrics(judged)["view_precision"] == 0.5
 
 
@@ -50,24 +50,24 @@ def test_precision_counts_statements_and_old_values_are_relevant() -> None:
 )
 def test_the_current_value_comes_first_or_not(statements: tuple[str, ...], right: int) -> None:
     question = asked({"a"}, old={"o"}, category="current")
-    assert view_metrics([LabelledView(question, view(*statements))])["current_first"] == right
+    assert view_metrics([LabeledView(question, view(*statements))])["current_first"] == right
 
 
 def test_questions_without_an_old_value_say_nothing_of_what_is_current() -> None:
-    assert "current_first" not in view_metrics([LabelledView(asked({"a"}, category="current"), view("a"))])
+    assert "current_first" not in view_metrics([LabeledView(asked({"a"}, category="current"), view("a"))])
 
 
 def test_a_contradiction_is_found_if_a_pair_cites_both_sides() -> None:
     question = asked({"a"}, {"b"}, verdict="CONFLICTING")
     right, half = view("a", "b", conflicts=(("a", "b"),)), view("a", "b", conflicts=(("a", "x"),))
-    assert conflict_metrics([LabelledView(question, right), LabelledView(question, half)]) == {
+    assert conflict_metrics([LabeledView(question, right), LabeledView(question, half)]) == {
         "contradictions": 2,
         "contradictions_found": 1,
     }
 
 
 def test_a_contradiction_where_there_is_none_is_false() -> None:
-    judged = [LabelledView(asked({"a"}), view("a", conflicts=(("a", "x"),))), LabelledView(asked({"a"}), view("a"))]
+    judged = [LabeledView(asked({"a"}), view("a", conflicts=(("a", "x"),))), LabeledView(asked({"a"}), view("a"))]
     assert conflict_metrics(judged) == {"contradictions": 0, "contradictions_false": 0.5}
 
 
@@ -91,7 +91,7 @@ def test_a_contradiction_where_there_is_none_is_false() -> None:
 def test_a_recall_is_right_in_all_respects_or_not(
     question: Question, found: View, verdict: str, *, right: bool
 ) -> None:
-    assert is_right(LabelledView(question, found), verdict) is right
+    assert is_right(LabeledView(question, found), verdict) is right
 
 
 def test_a_view_is_read_section_by_section() -> None:

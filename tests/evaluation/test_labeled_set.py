@@ -1,4 +1,4 @@
-"""The form of labelled sets, and what is said about files that do not have it."""
+"""The form of labeled sets, and what is said about files that do not have it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.labelled_file import LabelledDataError, read_questions
-from evaluation.labelled_set import read_sets
+from evaluation.labeled_file import LabeledDataError, read_questions
+from evaluation.labeled_set import read_sets
 
 SAMPLE = Path(__file__).parent.parent.parent / "sample"
 
@@ -99,14 +99,14 @@ def test_errors_name_the_line(
     tmp_path: Path, said: list[object], asked: list[object], place: str, complaint: str
 ) -> None:
     a_set(tmp_path, "x", said, asked)
-    with pytest.raises(LabelledDataError) as refused:
+    with pytest.raises(LabeledDataError) as refused:
         read_sets(tmp_path)
     assert f"{tmp_path / place}" in str(refused.value)
     assert complaint in str(refused.value)
 
 
 def test_many_faults_are_counted(tmp_path: Path) -> None:
-    with pytest.raises(LabelledDataError) as refused:
+    with pytest.raises(LabeledDataError) as refused:
         read_questions(lines(tmp_path / "q.jsonl", *[{}] * 30))
     told = str(refused.value).splitlines()
     assert len(told) == 21
@@ -114,10 +114,10 @@ def test_many_faults_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_set_needs_both_files_and_a_folder_needs_a_set(tmp_path: Path) -> None:
-    with pytest.raises(LabelledDataError, match=r": \*\.messages\.jsonl is missing"):
+    with pytest.raises(LabeledDataError, match=r": \*\.messages\.jsonl is missing"):
         read_sets(tmp_path)
     lines(tmp_path / "x.messages.jsonl", SAID)
-    with pytest.raises(LabelledDataError, match=r"x\.questions\.jsonl is missing in the same folder"):
+    with pytest.raises(LabeledDataError, match=r"x\.questions\.jsonl is missing in the same folder"):
         read_sets(tmp_path)
-    with pytest.raises(LabelledDataError, match=r": y\.messages\.jsonl is missing"):
+    with pytest.raises(LabeledDataError, match=r": y\.messages\.jsonl is missing"):
         read_sets(tmp_path, ["y"])

@@ -1,4 +1,4 @@
-"""Labelled questions, and the reader of the JSON Lines files of a labelled set.
+"""Labeled questions, and the reader of the JSON Lines files of a labeled set.
 
 The reader validates every line and reports all errors.
 """
@@ -38,10 +38,11 @@ class Question:
         category: category within the set.
         evidence: ids of the messages that prove the answer; empty if the question is unanswerable.
         now: time of the question; messages at or after it are ignored. None: no limit.
-        needed: for each required fact, the ids of the messages of which any one proves it; empty: not labelled.
+        needed: for each required fact, the ids of the messages that prove it; any one of them is enough. Empty: not
+            labeled.
         old: ids of the messages that state an outdated value.
-        verdict: expected recall verdict without the enum prefix; empty: not labelled.
-        language: language of the question, such as `en`; empty: not labelled.
+        verdict: expected recall verdict without the enum prefix; empty: not labeled.
+        language: language of the question, such as `en`; empty: not labeled.
         conversations: conversation id of each message of the user, by message id.
     """
 
@@ -68,8 +69,8 @@ class Question:
         return self.verdict == _CONTRADICTORY
 
 
-class LabelledDataError(Exception):
-    """Raised for an invalid labelled set; the text lists the first twenty errors with file and line."""
+class LabeledDataError(Exception):
+    """Raised for an invalid labeled set; the text lists the first twenty errors with file and line."""
 
     def __init__(self, errors: list[str]) -> None:
         more = [f"… and {len(errors) - _SHOWN_MAX:,} more"] if len(errors) > _SHOWN_MAX else []
@@ -80,7 +81,7 @@ def read_messages(path: Path) -> list[Accepted]:
     """Read a messages file in the format of `nomemory import`.
 
     Raises:
-        LabelledDataError: a line is not a valid message.
+        LabeledDataError: a line is not a valid message.
         OSError: the file cannot be read.
     """
     form = MessageLines(ImportDefaults())
@@ -92,7 +93,7 @@ def read_messages(path: Path) -> list[Accepted]:
             elif isinstance(parsed, Rejected):
                 errors.append(line_error(path, parsed))
     if errors:
-        raise LabelledDataError(errors)
+        raise LabeledDataError(errors)
     return accepted
 
 
@@ -104,7 +105,7 @@ def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None =
         message_keys: user id and message id of each message that evidence may name; None: any.
 
     Raises:
-        LabelledDataError: a line is not a valid question, repeats an id or names an unknown message; or no questions.
+        LabeledDataError: a line is not a valid question, repeats an id or names an unknown message; or no questions.
         OSError: the file cannot be read.
     """
     questions: dict[str, Question] = {}
@@ -120,7 +121,7 @@ def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None =
     if not questions and not errors:
         errors.append(f"{path}: no questions")
     if errors:
-        raise LabelledDataError(errors)
+        raise LabeledDataError(errors)
     return list(questions.values())
 
 

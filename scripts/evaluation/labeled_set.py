@@ -1,4 +1,4 @@
-"""Labelled sets of messages and questions, and loading them into a server."""
+"""Labeled sets of messages and questions, and loading them into a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from evaluation.labelled_file import LabelledDataError, Question, line_error, read_messages, read_questions
+from evaluation.labeled_file import LabeledDataError, Question, line_error, read_messages, read_questions
 from nomemory.client.sync import Client
 from nomemory.importing.record import Accepted
 from nomemory.importing.upload import Upload, wait_until_indexed
@@ -25,14 +25,14 @@ class IndexesBehindError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledSet:
-    """A labelled set.
+class LabeledSet:
+    """A labeled set.
 
     Attributes:
         name: prefix of the file names; the folder name if the file is `messages.jsonl`.
         path: path of the messages file.
         messages: the messages, each with its location in the file.
-        questions: the labelled questions.
+        questions: the labeled questions.
     """
 
     name: str
@@ -45,13 +45,13 @@ class LabelledSet:
         """Ids of the users with messages."""
         return frozenset(message.message.user_id for message in self.messages)
 
-    def for_users(self, users: Collection[str]) -> LabelledSet:
+    def for_users(self, users: Collection[str]) -> LabeledSet:
         """Return the set with only the questions of `users`, or all if empty; messages are unchanged."""
         return replace(
             self, questions=tuple(question for question in self.questions if not users or question.user_id in users)
         )
 
-    def limited_to(self, maximum: int) -> LabelledSet:
+    def limited_to(self, maximum: int) -> LabeledSet:
         """Return the set with at most `maximum` questions, evenly spaced; 0: all."""
         count = len(self.questions)
         if not 0 < maximum < count:
@@ -59,7 +59,7 @@ class LabelledSet:
         return replace(self, questions=tuple(self.questions[n * count // maximum] for n in range(maximum)))
 
 
-def read_sets(folder: Path, names: Collection[str] = ()) -> list[LabelledSet]:
+def read_sets(folder: Path, names: Collection[str] = ()) -> list[LabeledSet]:
     """Read the sets of a folder: pairs of `NAME.messages.jsonl` and `NAME.questions.jsonl`.
 
     If several sets have a user in common, the user id is prefixed with the set name.
@@ -69,39 +69,39 @@ def read_sets(folder: Path, names: Collection[str] = ()) -> list[LabelledSet]:
         names: names of the sets to read; empty: all.
 
     Raises:
-        LabelledDataError: a set or a questions file is missing, or a line is invalid.
+        LabeledDataError: a set or a questions file is missing, or a line is invalid.
         OSError: a file cannot be read.
     """
     paths = {_name(path): path for path in sorted(folder.glob(f"*{_MESSAGES}"))}
     missing = sorted(set(names) - paths.keys())
     if missing or not paths:
-        raise LabelledDataError([f"{folder}: {name}.{_MESSAGES} is missing" for name in missing or ["*"]])
+        raise LabeledDataError([f"{folder}: {name}.{_MESSAGES} is missing" for name in missing or ["*"]])
     return _with_unique_users(
         [read_set(name, path, questions_file(path)) for name, path in paths.items() if not names or name in names]
     )
 
 
-def read_set(name: str, messages: Path, questions: Path) -> LabelledSet:
+def read_set(name: str, messages: Path, questions: Path) -> LabeledSet:
     """Read one set.
 
     Raises:
-        LabelledDataError, OSError: as in `read_sets`.
+        LabeledDataError, OSError: as in `read_sets`.
     """
     accepted = read_messages(messages)
     keys = frozenset((item.message.user_id, item.message.message_id) for item in accepted)
-    labelled = _with_conversations(read_questions(questions, keys), accepted)
-    return LabelledSet(name, messages, tuple(accepted), tuple(labelled))
+    labeled = _with_conversations(read_questions(questions, keys), accepted)
+    return LabeledSet(name, messages, tuple(accepted), tuple(labeled))
 
 
 def questions_file(messages: Path) -> Path:
     """Return the path of the questions file of a messages file.
 
     Raises:
-        LabelledDataError: the questions file does not exist.
+        LabeledDataError: the questions file does not exist.
     """
     path = messages.with_name(messages.name.removesuffix(_MESSAGES) + _QUESTIONS)
     if not path.is_file():
-        raise LabelledDataError([f"{messages}: {path.name} is missing in the same folder"])
+        raise LabeledDataError([f"{messages}: {path.name} is missing in the same folder"])
     return path
 
 
@@ -117,18 +117,18 @@ def _name(path: Path) -> str:
     return path.name.removesuffix(_MESSAGES).rstrip(".") or path.resolve().parent.name
 
 
-def _with_unique_users(sets: Sequence[LabelledSet]) -> list[LabelledSet]:
+def _with_unique_users(sets: Sequence[LabeledSet]) -> list[LabeledSet]:
     owners = Counter(user for item in sets for user in item.users)
     shared = {user for user, count in owners.items() if count > 1}
     return [_rename_users(item, {user: f"{item.name}:{user}" for user in item.users & shared}) for item in sets]
 
 
-def _rename_users(labelled: LabelledSet, names: dict[str, str]) -> LabelledSet:
+def _rename_users(labeled: LabeledSet, names: dict[str, str]) -> LabeledSet:
     if not names:
-        return labelled
-    messages = tuple(replace(item, message=_rename_user(item.message, names)) for item in labelled.messages)
-    questions = tuple(replace(item, user_id=names.get(item.user_id, item.user_id)) for item in labelled.questions)
-    return replace(labelled, messages=messages, questions=questions)
+        return labeled
+    messages = tuple(replace(item, message=_rename_user(item.message, names)) for item in labeled.messages)
+    questions = tuple(replace(item, user_id=names.get(item.user_id, item.user_id)) for item in labeled.questions)
+    return replace(labeled, messages=messages, questions=questions)
 
 
 def _rename_user(message: message_pb2.ChatMessage, names: dict[str, str]) -> message_pb2.ChatMessage:
@@ -147,7 +147,7 @@ def load(client: Client, path: Path, messages: Sequence[Accepted]) -> None:
         messages: the messages to import.
 
     Raises:
-        LabelledDataError: the server rejected messages; the text names their lines.
+        LabeledDataError: the server rejected messages; the text names their lines.
         NoMemoryError: the call failed.
     """
     errors: list[str] = []
@@ -157,7 +157,7 @@ def load(client: Client, path: Path, messages: Sequence[Accepted]) -> None:
     for _ in upload.run(messages):
         pass
     if errors:
-        raise LabelledDataError(errors)
+        raise LabeledDataError(errors)
 
 
 def wait_for_indexes(client: Client, report_progress: Callable[[int], None] = lambda _: None) -> None:
@@ -176,14 +176,14 @@ def wait_for_indexes(client: Client, report_progress: Callable[[int], None] = la
 
 
 def off_topic(questions: Sequence[Question]) -> list[Question]:
-    """Return the labelled questions, each moved to the next user of the same language, where it is unanswerable.
+    """Return the labeled questions, each moved to the next user of the same language, where it is unanswerable.
 
     Questions without a verdict, and questions in a language with a single user, are omitted. `now` is that of the last
     question of the new user.
     """
-    labelled = [question for question in questions if question.verdict]
-    latest = {item.user_id: item.now for item in labelled}
-    moved = [(item, _next_user(item, labelled)) for item in labelled]
+    labeled = [question for question in questions if question.verdict]
+    latest = {item.user_id: item.now for item in labeled}
+    moved = [(item, _next_user(item, labeled)) for item in labeled]
     return [
         replace(item, user_id=other, now=latest[other], evidence=frozenset(), needed=(), old=frozenset())
         for item, other in moved
