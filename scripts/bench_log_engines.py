@@ -109,7 +109,7 @@ def cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Case]:
         Case(f"write {BATCH} messages", messages // BATCH, partial(write, size=BATCH), waits_for_indexes=True),
         Case("write 1 message", calls // 4, lambda n: write(messages + n, 1), waits_for_indexes=True),
         Case("list 50", calls, lambda n: query.ListMessages(q.ListMessagesRequest(user_id=user(n), page_size=50))),
-        Case("neighbours 5 + 5", calls, neighbors),
+        Case("neighbors 5 + 5", calls, neighbors),
         Case(
             "get 10",
             calls,

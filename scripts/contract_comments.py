@@ -1,4 +1,4 @@
-"""Comments of the API definition by full element name; the generated Python stubs do not carry them."""
+"""Comments of the API definition by full element name; the generated Python stubs do not contain them."""
 
 from __future__ import annotations
 

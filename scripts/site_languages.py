@@ -1,7 +1,7 @@
 """Set the languages of the built site: python scripts/site_languages.py FOLDER.
 
 The site builder supports one language for all pages. This script sets the `lang` attribute of the Chinese pages and
-selects the Chinese tokenizer for search, which tokenizes English like the English one.
+selects the Chinese tokenizer for search, which also tokenizes English.
 """
 
 from __future__ import annotations

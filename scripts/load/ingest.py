@@ -49,7 +49,7 @@ class PhaseOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Singles:
-    """Latencies of single writes on an idle server in milliseconds, to acknowledgement and to visibility in search."""
+    """Latencies of single writes on an idle server, until the acknowledgment and until search finds the message."""
 
     acknowledged_ms: list[float]
     visible_ms: list[float]

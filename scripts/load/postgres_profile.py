@@ -139,7 +139,7 @@ class PostgresProfile:
             f"{kind}_server_us": round(1e6 * (servers_now - server) / loaded.messages),
             f"{kind}_database_us": round(1e6 * (database_now - database) / loaded.messages),
         }
-        execute(self._database, "VACUUM ANALYZE")  # as autovacuum would
+        execute(self._database, "VACUUM ANALYZE")  # as autovacuum would do
         return loaded
 
     def _measure_growth_cases(self, notes: Notes) -> dict[str, dict[str, Figures]]:

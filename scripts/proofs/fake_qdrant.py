@@ -59,7 +59,7 @@ class FakeQdrant:
         return f"grpc://127.0.0.1:{self.port}"
 
     def CollectionExists(self, request: Any) -> Any:  # noqa: ANN401, N802 - names of the Qdrant API, here and below
-        """Report whether a collection exists."""
+        """Return whether a collection exists."""
         exists = self.points.collection_exists(request.collection_name)
         return qdrant.CollectionExistsResponse(result=qdrant.CollectionExists(exists=exists))
 

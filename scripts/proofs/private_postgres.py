@@ -87,7 +87,7 @@ class PrivatePostgres:
             for process in processes:
                 os.kill(process, signal.SIGCONT)
 
-    def initialise(self, owner: str = _USER) -> None:
+    def initialize(self, owner: str = _USER) -> None:
         """Create the files of an empty server."""
         self.run(
             "initdb",
@@ -155,7 +155,7 @@ def execute(server: PrivatePostgres, statement: str) -> str:
 def create_postgres(owner: str = _USER) -> PrivatePostgres:
     """Create an empty server in a temporary directory, without starting it."""
     server = PrivatePostgres(_directory())
-    server.initialise(owner)
+    server.initialize(owner)
     return server
 
 

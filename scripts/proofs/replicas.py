@@ -44,7 +44,7 @@ class Replicas:
 
     @property
     def target(self) -> str:
-        """GRPC addresses, separated by spaces; they change when a server restarts."""
+        """The gRPC addresses, separated by spaces; they change when a server restarts."""
         return " ".join(server.target for server in self.servers)
 
     @property

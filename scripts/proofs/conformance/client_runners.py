@@ -64,7 +64,7 @@ class ClientRunner:
         """
         output = work / f"{self.name}.jsonl"
         for command in self.prepare:
-            self._execute(*command, timeout_s=None)  # downloads can take minutes
+            self._execute(*command, timeout_s=None)  # a download can take minutes
         with golden_server() as connection_file:
             self._execute(*self.play, str(SCENARIO), str(connection_file), str(output), timeout_s=_PLAYING_MAX_S)
         return outcomes(output)

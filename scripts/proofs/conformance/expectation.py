@@ -52,7 +52,7 @@ def _reply_differences(step: Step, replies: Sequence[object]) -> Iterator[str]:
 def differences(expected: object, actual: object, path: str) -> Iterator[str]:
     """Yield the paths at which a value differs from the expected one.
 
-    In objects, only the expected fields are compared, and null expects that a field is absent. Lists must have equal
+    In objects, only the expected fields are compared; null means that the field must be absent. Lists must have equal
     lengths. `*` matches any value that is present.
     """
     if expected is None or expected == ANYTHING:

@@ -115,7 +115,7 @@ def _by_id(world: World) -> Iterator[str]:
 
 
 def _neighbors(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("neighbours", 40)
+    dataset, _ = world.dataset("neighbors", 40)
     all_ids = ids(dataset.messages)
     for index in (0, 1, 20, 39):
         request = q.GetNeighborsRequest(user_id=dataset.user_id, message_id=all_ids[index], before=3, after=4)

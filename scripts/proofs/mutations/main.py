@@ -39,19 +39,19 @@ class Mutation:
 
     Attributes:
         patch: the patch file.
-        breaks: description of the mistake.
+        mistake: description of the mistake.
         noticed_by: the test that must detect it, with arguments.
     """
 
     patch: Path
-    breaks: str
+    mistake: str
     noticed_by: Sequence[str]
 
     @classmethod
     def read(cls, patch: Path) -> Self:
         """Parse the first two lines of a patch file."""
-        breaks, noticed_by, *_ = patch.read_text().splitlines()
-        return cls(patch, breaks, shlex.split(noticed_by.removeprefix(_NOTICED_BY)))
+        mistake, noticed_by, *_ = patch.read_text().splitlines()
+        return cls(patch, mistake, shlex.split(noticed_by.removeprefix(_NOTICED_BY)))
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         verdict = check_mutation(mutation, arguments)
         failed += bool(verdict)
         by = verdict or " ".join(mutation.noticed_by)
-        print(f"| {mutation.name} | {mutation.breaks} | {by} | {time.monotonic() - began:.0f} |", flush=True)
+        print(f"| {mutation.name} | {mutation.mistake} | {by} | {time.monotonic() - began:.0f} |", flush=True)
     return int(failed > 0)
 
 

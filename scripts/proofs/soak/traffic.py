@@ -1,6 +1,6 @@
 """Traffic of a chat product at a constant rate: mostly reads, some writes, and a deletion for each write.
 
-Each user has a constant number of messages, so that growth in the server is not caused by the data.
+Each user has a constant number of messages, so that the data does not cause growth in the server.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IN_FLIGHT_MAX = 256
 _TIMEOUT_S = 30.0
 _WORDS = 2_000
 _BEGIN_S = 1_750_000_000
-_WEIGHTS = {"list": 30, "words": 20, "meaning": 15, "hybrid": 8, "neighbours": 10, "recall": 2, "write": 15}
+_WEIGHTS = {"list": 30, "words": 20, "meaning": 15, "hybrid": 8, "neighbors": 10, "recall": 2, "write": 15}
 
 
 @dataclass(slots=True)
@@ -162,7 +162,7 @@ class Traffic:
                 q.HybridSearchRequest(user_id=user, query_text=f"When did I say {word}?", query_embedding=vector),
                 timeout=timeout,
             ),
-            "neighbours": lambda user: query.GetNeighbors(
+            "neighbors": lambda user: query.GetNeighbors(
                 q.GetNeighborsRequest(user_id=user, message_id=self._message_ids[user][-1]), timeout=timeout
             ),
             "recall": lambda user: recall.Recall(

@@ -119,7 +119,7 @@ def _endpoint(behavior: Behavior) -> Callable[[Harness], None]:
 
 
 def qdrant_away(harness: Harness) -> None:
-    """Close the connections of all servers to Qdrant for a while."""
+    """Interrupt the connections of all servers to Qdrant for a while."""
     if harness.proxy is None:
         raise RuntimeError("the harness has no Qdrant")
     harness.proxy.close()

@@ -268,7 +268,7 @@ def _retracted_ids(content: str) -> set[str]:
 
 
 def _token(reply: object) -> str:
-    """Return the write token of a reply; empty if a message was unchanged, because the token then is older."""
+    """Return the write token of a reply; empty if a message was unchanged, because the token is then older."""
     if isinstance(reply, pb.WriteMessagesResponse) and any(
         result.outcome == pb.WRITE_OUTCOME_UNCHANGED for result in reply.results
     ):

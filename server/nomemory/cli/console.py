@@ -14,8 +14,8 @@ class _Terminal(Console):
     """
 
     def __init__(self, *, stderr: bool) -> None:
-        colours = None if os.environ.get("NO_COLOR") else "auto"
-        super().__init__(stderr=stderr, color_system=colours, highlight=False, markup=False, emoji=False)  # type: ignore[arg-type]  # rich's literals, narrowed by the condition
+        colors = None if os.environ.get("NO_COLOR") else "auto"
+        super().__init__(stderr=stderr, color_system=colors, highlight=False, markup=False, emoji=False)  # type: ignore[arg-type]  # rich's literals, narrowed by the condition
 
     def on_broken_pipe(self) -> None:
         """Raise the error, so that the command can exit quietly."""
