@@ -41,8 +41,8 @@ class RecallAgent:
 
     Args:
         tools: the tools, bound to one user.
-        planner: plans the calls after the ranking. The rules plan them if it is None or fails.
-        model: reads the messages and composes the view. The rules compose it if it is None or fails.
+        planner: plans the calls after the ranking. If the planner is None or fails, the rules plan them.
+        model: reads the messages and composes the view. If the model is None or fails, the rules compose the view.
         budget: the host's budget with the changes from the request.
         thresholds: the host's verdict thresholds for answers without a model.
     """

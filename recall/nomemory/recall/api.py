@@ -44,9 +44,10 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         user_id: the user whose messages are read. The caller must authorize access.
         question: the question and its time.
         skill: configures planners that support skills.
-        planner: plans the calls after the ranking, for this recall only. The rules plan them if it is None or fails.
-        model: reads the messages, requests follow-up searches and composes the view. The rules compose it if it is None
-            or fails. `budget.read_messages` limits the messages it reads.
+        planner: plans the calls after the ranking, for this recall only. If the planner is None or fails, the rules
+            plan them.
+        model: reads the messages, requests follow-up searches and composes the view. If the model is None or fails, the
+            rules compose the view. `budget.read_messages` limits the messages it reads.
         budget: the resource limits.
         thresholds: verdict thresholds for answers without a model.
         on_step: awaited after each step.

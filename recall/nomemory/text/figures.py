@@ -53,7 +53,7 @@ class Figure:
         text: the original spelling.
         numbers: possible numbers.
         dates: possible dates.
-        times: possible times of day; without an AM/PM cue, both.
+        times: possible times of day; both readings if there is no AM/PM cue.
         weekday: the weekday, 0 for Monday; None for other figures.
     """
 

@@ -73,7 +73,7 @@ def announces_question(text: str) -> bool:
 
 
 def question_sentences(text: str) -> list[str]:
-    """Return the last four sentences that ask; the whole text if none does.
+    """Return the last four question sentences; the whole text if there are none.
 
     If the text announces its question explicitly, sentences before the announcement are ignored.
     """

@@ -23,7 +23,7 @@ _REPORTING_WORDS: Final = re.compile(
 _SENDER_IS_SUBJECT: Final = re.compile(
     r"^\W*(?:i|i['’]ve|we)\b|^\W*我们?(?:[说写问想回转发]|刚|又|就|也)", re.IGNORECASE
 )
-"""The sender as the subject. The quoted words are then the sender's, too."""
+"""Matches the sender as the subject of the introduction. The quoted words are then the sender's own."""
 _HEADER: Final = re.compile(r"^(?:From|Subject|To|Sent|发件人|主题|收件人)\s*[:：]", re.MULTILINE)
 _SALUTATION: Final = re.compile(
     r"^(?:Dear|Hi|Hello|Hey)\b[^\n,]{0,40},\s*$|^(?:尊敬的|亲爱的)[^\n]{0,30}[:：，,]", re.MULTILINE

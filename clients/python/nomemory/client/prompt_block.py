@@ -291,7 +291,7 @@ def as_prompt(
         max_tokens: maximum size of the block in tokens, estimated by `prompt_passages.tokens`; at least 400. Long
             messages are reduced to excerpts; messages that still do not fit are omitted in reverse ranking order.
         question: the question, to select excerpts.
-        time_zone: IANA name of the time zone for dates. Default, and fallback for unknown names: UTC.
+        time_zone: IANA name of the time zone for dates. UTC by default, and for unknown names.
 
     Raises:
         ValueError: `max_tokens` is too small.

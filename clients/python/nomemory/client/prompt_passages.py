@@ -46,7 +46,7 @@ class Passages:
     Args:
         content: the message text.
         quotes: verbatim quotes of the content.
-        question: the question.
+        question: the question whose terms weight the passages.
     """
 
     def __init__(self, content: str, quotes: Sequence[str] = (), question: str = "") -> None:

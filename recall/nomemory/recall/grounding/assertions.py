@@ -18,7 +18,7 @@ _MIN_REPETITION_SHARE: Final = 0.75
 
 
 _MIN_CONTENT_WORDS: Final = 3
-"""Minimum content words of a message that is meaningful for any question."""
+"""Minimum number of content words in a message that is meaningful for any question."""
 
 
 _FENCED: Final = re.compile(r"```|^\s*>", re.MULTILINE)
@@ -51,7 +51,7 @@ def asserts(message: RetrievedMessage, question: Question, *, named: bool) -> bo
 
 
 def states(message: RetrievedMessage, question: Question) -> bool:
-    """Return whether a message can be quoted as an answer: it has content and contains more than questions.
+    """Return whether a message can be quoted as an answer: it has content and is more than a question.
 
     In conversations between named people, questions may contain answers. Only messages without content and repetitions
     of the question are excluded there.

@@ -220,7 +220,7 @@ class _Support:
 
 
 def numbers_of(quoted_figures: Iterable[Figure]) -> frozenset[Decimal]:
-    """Return the numbers of figures."""
+    """Return all possible numbers in the figures."""
     return frozenset(number for figure in quoted_figures for number in figure.numbers)
 
 

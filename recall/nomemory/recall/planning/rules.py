@@ -206,7 +206,7 @@ class RulesPlanner:
 def _has_too_few(scope: SearchScope, situation: Situation, page: int) -> bool:
     """Return whether a scope has fewer messages than needed, or none with words of the question.
 
-    A scope that the caller set explicitly is widened only for the first reason.
+    For a scope that the caller set explicitly, only the number of messages counts.
     """
     hits = _hits_by_words(situation)
     in_scope = sum(1 for evidence in situation.ranked if scope.contains(evidence.message))

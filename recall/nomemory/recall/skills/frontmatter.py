@@ -93,7 +93,7 @@ def _values(head: str) -> dict[str, str | None]:
 
 
 def _quoted(entry: re.Match[str]) -> str:
-    """Quote a plain value with a colon. YAML rejects such values, but they are common in descriptions."""
+    """Put quotes around a plain value with a colon. YAML rejects such values, but they are common in descriptions."""
     value = " ".join(filter(None, (_COMMENT.sub("", line).strip() for line in entry[2].split("\n"))))
     if not _COLON.search(value) or value.startswith((*_NOT_PLAIN, "- ")):
         return entry[0]

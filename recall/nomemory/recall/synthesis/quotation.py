@@ -13,7 +13,7 @@ WHOLE: Final = 600
 
 
 def quote(content: str, reading: QuestionReading) -> str:
-    """Return a verbatim passage of whole sentences around the sentence with most words of the question."""
+    """Return a verbatim passage of whole sentences around the sentence with the most words of the question."""
     if len(content) <= WHOLE:
         return content.strip()
     starts = [sentence.start for sentence in sentences(content)] or [0]

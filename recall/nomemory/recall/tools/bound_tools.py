@@ -71,7 +71,7 @@ class BoundTools:
     """Calls the QueryService for one user, within the budget and up to a point in time.
 
     Args:
-        binding: the user, conversation and write token. All requests are built from the binding only.
+        binding: the user, conversation and write token. Every request takes the user from the binding.
         stub: the QueryService stub.
         budget: limits the results of each call.
         before: timezone-aware time; messages sent at or after it are neither requested nor returned.

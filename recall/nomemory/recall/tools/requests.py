@@ -67,7 +67,7 @@ class RequestBuilder:
         )
 
     def semantic(self, arguments: SemanticArguments) -> pb.SemanticSearchRequest:
-        """Build a semantic search request for a text or vector. The caller's vector is used for its own text."""
+        """Build a request for a search by text or vector. The caller's vector is used if it belongs to the text."""
         request = pb.SemanticSearchRequest(
             **self._common_fields(arguments.filter),
             top_k=min(arguments.top_k, self._budget.result_items),
@@ -82,7 +82,7 @@ class RequestBuilder:
         return request
 
     def hybrid(self, arguments: HybridArguments) -> pb.HybridSearchRequest:
-        """Build a hybrid search request. The caller's vector is used for its own text."""
+        """Build a hybrid search request. The caller's vector is used if it belongs to the text."""
         request = pb.HybridSearchRequest(
             **self._common_fields(arguments.filter),
             query_text=arguments.query_text,

@@ -91,7 +91,7 @@ def first_word(value: str) -> str:
 
 
 def normalized_key(text: str) -> str:
-    """Return a normalized key: `First tool` and `first_tool` are equal."""
+    """Normalize a key, so that `First tool` and `first_tool` are equal."""
     return "_".join(unicodedata.normalize("NFKC", text).casefold().replace("-", " ").replace("_", " ").split())
 
 
