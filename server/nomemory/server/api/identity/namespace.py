@@ -66,7 +66,7 @@ def is_namespace(name: str) -> bool:
 
 
 def namespace_of(name: str | None) -> Namespace | None:
-    """Return the namespace with a name, or None if the name is None or empty.
+    """Return the namespace with the given name, or None if the name is None or empty.
 
     Raises:
         ValueError: the name is invalid.

@@ -39,7 +39,7 @@ class IndexStatusReporter(Protocol):
     """Reports the status of the message log and of the indexes."""
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Return the status for one user; None: for all users whose stored ids start with `prefix`.
+        """Return the status for one user; if it is None, for all users whose stored ids start with `prefix`.
 
         No sequence is greater than that of the latest change to these users' messages.
         """
@@ -68,7 +68,7 @@ class LocalStatusReporter:
     damage: LogDamage
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Return the status for one user; None: for all users whose stored ids start with `prefix`."""
+        """Return the status for one user; if it is None, for all users whose stored ids start with `prefix`."""
         counts = await self.log.counts(user_id, prefix)
         active, next_ = self.spaces.active, self.spaces.next
         status = pb.GetIndexStatusResponse(

@@ -72,7 +72,7 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
     """Validate a LexicalSearchRequest and parse its query.
 
     Raises:
-        Fault: INVALID_FIELD; QUERY_TOO_COMPLEX, the query has too many terms or too deep parentheses.
+        Fault: INVALID_FIELD; QUERY_TOO_COMPLEX, the query has too many terms or too deeply nested parentheses.
     """
     with collect_violations(settings) as checker:
         user_id = checker.user("user_id", request.user_id)
