@@ -21,7 +21,7 @@ class Prompt:
         user: the question.
         answer_name: name of the schema.
         answer_schema: the schema.
-        exchange: later turns: alternately the model's answers and the responses to them.
+        exchange: the later turns, alternately answers of the model and responses to them.
     """
 
     system: str

@@ -1,7 +1,7 @@
 """Migrate the message log of a data directory to PostgreSQL.
 
-The copy is one transaction of the database, so an interrupted migration leaves the database empty and is run again. The
-data directory is marked as migrated just before the commit: no server can ever start on both. If a run is killed
+The copy is one transaction of the database, so an interrupted migration leaves the database empty and can be run again.
+The data directory is marked as migrated just before the commit: no server can ever start on both. If a run is killed
 between the mark and the commit, the next run finds the mark, and a database that either has the log or is still empty.
 
 The log keeps its identity, sequences and ids, so cursors, write tokens and the vector index stay valid.

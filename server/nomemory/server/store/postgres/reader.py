@@ -215,7 +215,7 @@ class PostgresLogReader:
     async def encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
-        """Return a message with its adjacent messages; None if the message does not exist."""
+        """Return a message and its neighbors; None if the message does not exist."""
         unexpired, user = self._expiry.unexpired(), of_user(user_id)
         retraction = self._expiry.retracted_by(user_id, unexpired)
         anchor = (*user.values, message_id, *unexpired.values)

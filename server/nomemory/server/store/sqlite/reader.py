@@ -222,7 +222,7 @@ class SqliteLogReader:
     async def encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
-        """Return a message with its adjacent messages; None if the message does not exist."""
+        """Return a message and its neighbors; None if the message does not exist."""
         messages = self._rows.messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
         if not messages:
             return None
