@@ -64,7 +64,7 @@ class TokenAuthenticator:
         namespace = self._rules.namespace
         return is_valid_user_id(namespace.stored_id(user_id) if namespace else user_id)
 
-    async def _claims(self, token: str) -> dict[str, Any]:  # Any: a claim may be any JSON value
+    async def _decode_claims(self, token: str) -> dict[str, Any]:  # Any: a claim may be any JSON value
         try:
             key = await self._keys.key(jwt.get_unverified_header(token).get("kid"))
             return self._jwt.decode(
@@ -79,7 +79,7 @@ class TokenAuthenticator:
         except jwt.PyJWTError as error:
             raise _as_fault(error) from None
 
-    def _scopes(self, claims: Mapping[str, Any]) -> frozenset[Scope]:
+    def _parse_scopes(self, claims: Mapping[str, Any]) -> frozenset[Scope]:
         granted = claims.get("scope", claims.get("scp"))
         if granted is None:
             return self._rules.default_scopes & READS
