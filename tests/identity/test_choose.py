@@ -107,8 +107,11 @@ async def test_credential_of_an_unconfigured_kind_is_rejected(settle: Settle, tm
     (tmp_path / "keys.json").write_text('{"keys": []}')
     only_keys = make_authenticator(settle(api_keys=str(tmp_path / "keys.json")))
     only_tokens = make_authenticator(settle(**TOKENS))
-    for authenticator, credential in ((only_keys, "a.b.c"), (only_tokens, "nm_0_0")):
-        with pytest.raises(Fault, match="this kind of credential") as error:
+    for authenticator, credential, message in (
+        (only_keys, "a.b.c", "this server accepts API keys, not tokens"),
+        (only_tokens, "nm_0_0", "this server accepts tokens, not API keys"),
+    ):
+        with pytest.raises(Fault, match=message) as error:
             await authenticator.authenticate((("authorization", f"Bearer {credential}"),), dict)
         assert error.value.reason == Reason.ERROR_REASON_CREDENTIALS_INVALID
 

@@ -68,7 +68,12 @@ class CredentialAuthenticator:
                     Reason.ERROR_REASON_CREDENTIALS_MISSING,
                     "send an API key or a token in `authorization` metadata: Bearer CREDENTIAL",
                 )
-        raise invalid_credentials("this server does not accept this kind of credential")
+        sent_kind = "API keys" if isinstance(sent, SentKey) else "tokens"
+        raise invalid_credentials(f"this server accepts {self._accepted_kinds()}, not {sent_kind}")
+
+    def _accepted_kinds(self) -> str:
+        kinds = {"API keys": self.api_keys, "tokens": self.tokens, "client certificates": self.certificates}
+        return " and ".join(kind for kind, authenticator in kinds.items() if authenticator)
 
 
 class LocalAuthenticator:
