@@ -144,7 +144,7 @@ class CallEndpoint:
         except StatusError as error:
             return error_reply(error.status)
 
-    async def _stream(
+    async def _send_stream(
         self,
         incoming: IncomingCall,
         body: RequestBody,
@@ -166,7 +166,7 @@ class CallEndpoint:
             return error.status
         return None
 
-    async def _read(
+    async def _decode_request(
         self, body: RequestBody, path_values: Mapping[str, str], query: bytes, reserve: Reserve
     ) -> ProtoMessage:
         raw = await body.read(reserve)

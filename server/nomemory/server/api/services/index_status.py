@@ -83,7 +83,7 @@ class LocalStatusReporter:
             status.next_embedder.CopyFrom(_embedder_status(next_))
         return status
 
-    def _log(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
+    def _log_status(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
         damaged = self.damage.messages(user_id, prefix)
         status = pb.LogStatus(
             sequence=counts.sequence, messages=counts.messages, users=counts.users, damaged=len(damaged)
@@ -95,7 +95,7 @@ class LocalStatusReporter:
             status.damaged_sequences.extend(message.sequence for message in damaged[:_DAMAGED_SEQUENCES_MAX])
         return status
 
-    async def _lexical(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
+    async def _lexical_status(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
         applied, fault = self.lexical.applied, self._active_fault(LEXICAL_INDEXER) or self.job_fault(LEXICAL_JOB)
         return pb.IndexStatus(
             name="lexical",
@@ -106,7 +106,9 @@ class LocalStatusReporter:
             notice=self.notice,
         )
 
-    async def _vector(self, indexed: IndexedSpace, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
+    async def _vector_status(
+        self, indexed: IndexedSpace, user_id: str | None, prefix: str, sequence: int
+    ) -> pb.IndexStatus:
         vector = await indexed.indexer.status(user_id, prefix)
         fault = indexed.indexer.fault or self._active_fault(*indexed.parts) or indexed.job_fault()
         return pb.IndexStatus(
@@ -120,7 +122,7 @@ class LocalStatusReporter:
             notice=self.spaces.notice if indexed is self.spaces.active else "",
         )
 
-    async def _checkpoint(self, applied: FeedPosition, user_id: str | None) -> int:
+    async def _applied_sequence(self, applied: FeedPosition, user_id: str | None) -> int:
         return applied.covered_sequence(await self.log.end_position()) if user_id is None else applied.of_user(user_id)
 
     def _active_fault(self, *parts: str) -> ActiveFault | None:
