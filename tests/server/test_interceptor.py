@@ -68,7 +68,7 @@ class Misbehaving:
         return b""
 
     async def refuse(self, _request: object, _context: CallContext) -> bytes:
-        raise Fault(Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, "the embedder does not answer", retry_after_s=1.5)
+        raise Fault(Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, "the embedder does not respond", retry_after_s=1.5)
 
     async def many_violations(self, request: q.BatchGetMessagesRequest, _context: CallContext) -> bytes:
         from nomemory.server.faults import Violation, invalid  # noqa: PLC0415 - of this case only

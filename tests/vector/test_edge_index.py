@@ -164,7 +164,7 @@ async def test_closing_releases_the_directory(tmp_path: Path) -> None:
     await first.close()
     with pytest.raises(ProcessLookupError):
         os.kill(process_id, 0)
-    with pytest.raises(Fault, match="does not answer"):
+    with pytest.raises(Fault, match="does not respond"):
         await first.count()
     second = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
     assert await second.count() == 1

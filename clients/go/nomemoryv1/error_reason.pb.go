@@ -39,7 +39,7 @@ const (
 	ErrorReason_ERROR_REASON_MALFORMED_REQUEST ErrorReason = 2
 	// ERROR_REASON_CURSOR_MALFORMED: the cursor is truncated or malformed.
 	//
-	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is not a whole cursor"}]}
+	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is truncated or is not a cursor"}]}
 	ErrorReason_ERROR_REASON_CURSOR_MALFORMED ErrorReason = 3
 	// ERROR_REASON_CURSOR_FORGED: the cursor was not issued by this service, or was modified.
 	//
@@ -79,11 +79,11 @@ const (
 	ErrorReason_ERROR_REASON_EMBEDDER_DISABLED ErrorReason = 12
 	// ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
 	//
-	// Example: {"code": "UNAVAILABLE", "message": "the embedder does not answer"}
+	// Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond"}
 	ErrorReason_ERROR_REASON_EMBEDDER_UNAVAILABLE ErrorReason = 13
 	// ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
 	//
-	// Example: {"code": "UNAVAILABLE", "message": "the vector index does not answer"}
+	// Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond"}
 	ErrorReason_ERROR_REASON_INDEX_UNAVAILABLE ErrorReason = 14
 	// ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
 	//
@@ -135,7 +135,7 @@ const (
 	ErrorReason_ERROR_REASON_SKILL_INVALID ErrorReason = 26
 	// ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach its QueryService.
 	//
-	// Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
+	// Example: {"code": "UNAVAILABLE", "message": "the query service does not respond"}
 	ErrorReason_ERROR_REASON_QUERY_SERVICE_UNAVAILABLE ErrorReason = 27
 	// ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
 	//

@@ -38,7 +38,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_CURSOR_MALFORMED: _ErrorReason.ValueType  # 3
     """ERROR_REASON_CURSOR_MALFORMED: the cursor is truncated or malformed.
 
-    Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is not a whole cursor"}]}
+    Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is truncated or is not a cursor"}]}
     """
     ERROR_REASON_CURSOR_FORGED: _ErrorReason.ValueType  # 4
     """ERROR_REASON_CURSOR_FORGED: the cursor was not issued by this service, or was modified.
@@ -88,12 +88,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_EMBEDDER_UNAVAILABLE: _ErrorReason.ValueType  # 13
     """ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
 
-    Example: {"code": "UNAVAILABLE", "message": "the embedder does not answer"}
+    Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond"}
     """
     ERROR_REASON_INDEX_UNAVAILABLE: _ErrorReason.ValueType  # 14
     """ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
 
-    Example: {"code": "UNAVAILABLE", "message": "the vector index does not answer"}
+    Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond"}
     """
     ERROR_REASON_INDEX_LAGGING: _ErrorReason.ValueType  # 15
     """ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
@@ -158,7 +158,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: _ErrorReason.ValueType  # 27
     """ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach its QueryService.
 
-    Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
+    Example: {"code": "UNAVAILABLE", "message": "the query service does not respond"}
     """
     ERROR_REASON_PATH_NOT_FOUND: _ErrorReason.ValueType  # 28
     """ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
@@ -198,7 +198,7 @@ Example: {"code": "INVALID_ARGUMENT", "message": "the request is not a valid nom
 ERROR_REASON_CURSOR_MALFORMED: ErrorReason.ValueType  # 3
 """ERROR_REASON_CURSOR_MALFORMED: the cursor is truncated or malformed.
 
-Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is not a whole cursor"}]}
+Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is truncated or is not a cursor"}]}
 """
 ERROR_REASON_CURSOR_FORGED: ErrorReason.ValueType  # 4
 """ERROR_REASON_CURSOR_FORGED: the cursor was not issued by this service, or was modified.
@@ -248,12 +248,12 @@ Example: {"code": "FAILED_PRECONDITION", "message": "this server has no embedder
 ERROR_REASON_EMBEDDER_UNAVAILABLE: ErrorReason.ValueType  # 13
 """ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
 
-Example: {"code": "UNAVAILABLE", "message": "the embedder does not answer"}
+Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond"}
 """
 ERROR_REASON_INDEX_UNAVAILABLE: ErrorReason.ValueType  # 14
 """ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
 
-Example: {"code": "UNAVAILABLE", "message": "the vector index does not answer"}
+Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond"}
 """
 ERROR_REASON_INDEX_LAGGING: ErrorReason.ValueType  # 15
 """ERROR_REASON_INDEX_LAGGING: the index did not apply the write of the token before the deadline.
@@ -318,7 +318,7 @@ Example: {"code": "FAILED_PRECONDITION", "message": "skill `crm`: SKILL.md has n
 ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: ErrorReason.ValueType  # 27
 """ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach its QueryService.
 
-Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
+Example: {"code": "UNAVAILABLE", "message": "the query service does not respond"}
 """
 ERROR_REASON_PATH_NOT_FOUND: ErrorReason.ValueType  # 28
 """ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.

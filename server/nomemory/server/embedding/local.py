@@ -103,7 +103,7 @@ class LocalEmbedder:
             (vector,) = await self._queries.call(((text,), True))
             return l2_normalize(vector, self.dimension)
         except WorkerError as error:
-            raise unavailable("the embedder does not answer", "crash") from error
+            raise unavailable("the embedder does not respond", "crash") from error
         except UnusableVectorError as error:
             raise unavailable(f"the model returned an unusable vector for the query: it {error}", "unusable") from None
 
@@ -155,7 +155,7 @@ class LocalEmbedder:
             except (WorkerLostError, WorkerFailedError):
                 raise
             except WorkerError as error:
-                raise unavailable("the embedder does not answer", "start") from error
+                raise unavailable("the embedder does not respond", "start") from error
         return [l2_normalize(vector, self.dimension) for vector in vectors]
 
 

@@ -135,7 +135,7 @@ class Cursors:
         try:
             user, query, issued, position = orjson.loads(self._cipher.decrypt(_PREFIX, cursor))
         except MalformedTokenError:
-            raise _refused(Reason.ERROR_REASON_CURSOR_MALFORMED, "is not a whole cursor") from None
+            raise _refused(Reason.ERROR_REASON_CURSOR_MALFORMED, "is truncated or is not a cursor") from None
         except ForgedTokenError:
             raise _refused(Reason.ERROR_REASON_CURSOR_FORGED, "was not issued by this service") from None
         if user != listing.user_digest():

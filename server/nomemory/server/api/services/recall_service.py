@@ -204,5 +204,5 @@ def _recall_errors_as_faults() -> Iterator[None]:
     except IndexLaggingError as error:
         raise Fault(Reason.ERROR_REASON_INDEX_LAGGING, str(error)) from error
     except QueryServiceUnavailableError as error:
-        message = "the query service does not answer"
+        message = "the query service does not respond"
         raise Fault(Reason.ERROR_REASON_QUERY_SERVICE_UNAVAILABLE, message, retry_after_s=1.0) from error

@@ -47,7 +47,7 @@ export enum ErrorReason {
   /**
    * ERROR_REASON_CURSOR_MALFORMED: the cursor is truncated or malformed.
    *
-   * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is not a whole cursor"}]}
+   * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "is truncated or is not a cursor"}]}
    *
    * @generated from enum value: ERROR_REASON_CURSOR_MALFORMED = 3;
    */
@@ -137,7 +137,7 @@ export enum ErrorReason {
   /**
    * ERROR_REASON_EMBEDDER_UNAVAILABLE: the embedder does not respond. Retry after the delay in RetryInfo.
    *
-   * Example: {"code": "UNAVAILABLE", "message": "the embedder does not answer"}
+   * Example: {"code": "UNAVAILABLE", "message": "the embedder does not respond"}
    *
    * @generated from enum value: ERROR_REASON_EMBEDDER_UNAVAILABLE = 13;
    */
@@ -146,7 +146,7 @@ export enum ErrorReason {
   /**
    * ERROR_REASON_INDEX_UNAVAILABLE: an index does not respond. Retry after the delay in RetryInfo.
    *
-   * Example: {"code": "UNAVAILABLE", "message": "the vector index does not answer"}
+   * Example: {"code": "UNAVAILABLE", "message": "the vector index does not respond"}
    *
    * @generated from enum value: ERROR_REASON_INDEX_UNAVAILABLE = 14;
    */
@@ -263,7 +263,7 @@ export enum ErrorReason {
   /**
    * ERROR_REASON_QUERY_SERVICE_UNAVAILABLE: the recall service cannot reach its QueryService.
    *
-   * Example: {"code": "UNAVAILABLE", "message": "the query service does not answer"}
+   * Example: {"code": "UNAVAILABLE", "message": "the query service does not respond"}
    *
    * @generated from enum value: ERROR_REASON_QUERY_SERVICE_UNAVAILABLE = 27;
    */

@@ -190,4 +190,4 @@ class EdgeIndex:
         except WorkerError as error:
             if not isinstance(error, WorkerSlowError):
                 self.suspect.set()
-            raise index_unavailable("the vector index does not answer", type(error).__name__) from error
+            raise index_unavailable("the vector index does not respond", type(error).__name__) from error

@@ -28,4 +28,4 @@ async def response_of(call: Awaitable[_T]) -> _T:
 
 def unavailable(error: BaseException) -> Fault:
     """Return the fault for an error. It contains only the type, because error messages may quote content."""
-    return index_unavailable("the vector index does not answer", type(error).__name__)
+    return index_unavailable("the vector index does not respond", type(error).__name__)
