@@ -94,7 +94,7 @@ async def _serve_local(user: str) -> None:
     home = LocalDataDir.for_current_user()
     server = LocalServer(home)
     starting = asyncio.create_task(server.reach())
-    # The first call of a tool raises an error of the start.
+    # If the server fails to start, the first tool call raises the error.
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())
     await asyncio.sleep(0)  # the server starts while the modules below are imported
     from nomemory.mcp import stdio  # noqa: PLC0415 - slow to import
