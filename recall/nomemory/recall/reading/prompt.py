@@ -36,7 +36,9 @@ others like. If two fit, take the first of these.
 Where only a part of the question is answered, state that part.
 - A quote is copied exactly from the `text` or one of the `parts` of the message it names, as short as proves the \
 statement. Where several messages prove the same thing, one citation is enough: the clearest. Of a list, count, sum, \
-order or comparison cite each item. A reply such as "yes, two" proves nothing alone: cite the question that it \
+order or comparison cite each item. If the question names an event that fixes what is asked ("the first run after the \
+exam", "the plan that came of the bonus"), cite the message that proves this event, too; of a change or course of \
+events, every step. A reply such as "yes, two" proves nothing alone: cite the question that it \
 answers, too.
 - Every number, date, amount and proper name of a statement is checked: it has to stand in the statement's quotes, \
 in any notation (三千八 = 3,800, half past ten = 10:30). Code knows when a message was sent and counts "yesterday" \
