@@ -51,7 +51,7 @@ EVERYTHING = Filter()
 
 def narrow_to_period(message_filter: Filter, period: TimeRange) -> Filter:
     """Return a filter with the additional condition that messages are in a period."""
-    since, until = _microseconds(period.since), _microseconds(period.until)
+    since, until = _to_microseconds(period.since), _to_microseconds(period.until)
     return replace(
         message_filter,
         since_us=max((bound for bound in (message_filter.since_us, since) if bound is not None), default=None),
@@ -59,5 +59,5 @@ def narrow_to_period(message_filter: Filter, period: TimeRange) -> Filter:
     )
 
 
-def _microseconds(moment: datetime | None) -> int | None:
+def _to_microseconds(moment: datetime | None) -> int | None:
     return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)

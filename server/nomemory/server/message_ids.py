@@ -27,7 +27,7 @@ _STEP_BYTES = 5
 def new_ulid() -> str:
     """Return a ULID with the current time."""
     milliseconds = time.time_ns() // 1_000_000
-    return _crockford(milliseconds << _RANDOM_BITS | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big"))
+    return _encode_crockford(milliseconds << _RANDOM_BITS | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big"))
 
 
 class IdAllocator:
@@ -59,8 +59,8 @@ class IdAllocator:
 
 def id_of(number: int) -> str:
     """Return the message id of an allocated value. Ids sort in the order of their values."""
-    return f"m_{_crockford(number)}"
+    return f"m_{_encode_crockford(number)}"
 
 
-def _crockford(number: int) -> str:
+def _encode_crockford(number: int) -> str:
     return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])

@@ -26,16 +26,16 @@ def encode(message: Message) -> bytes:
     )
     if message.metadata:
         chat.metadata.update(message.metadata)
-    _set(chat.ts, message.ts_us)
+    _set_timestamp(chat.ts, message.ts_us)
     if message.expire_us is not None:
-        _set(chat.expire_ts, message.expire_us)
+        _set_timestamp(chat.expire_ts, message.expire_us)
     return chat.SerializeToString(deterministic=True)
 
 
 def sort_key(wire: bytes) -> tuple[int, str]:
     """Return the timestamp and id of a serialized message, which define the order of a user's messages."""
     chat = message_pb2.ChatMessage.FromString(wire)
-    return _micros(chat.ts), chat.message_id
+    return _to_micros(chat.ts), chat.message_id
 
 
 def decode(wire: bytes) -> Message:
@@ -44,13 +44,13 @@ def decode(wire: bytes) -> Message:
     return Message(
         user_id=chat.user_id,
         message_id=chat.message_id,
-        ts_us=_micros(chat.ts),
+        ts_us=_to_micros(chat.ts),
         role=ROLES[chat.role],
         content=chat.content,
         name=chat.name,
         conversation_id=chat.conversation_id,
         metadata=dict(chat.metadata),
-        expire_us=_micros(chat.expire_ts) if chat.HasField("expire_ts") else None,
+        expire_us=_to_micros(chat.expire_ts) if chat.HasField("expire_ts") else None,
         retracts=tuple(chat.retracts),
     )
 
@@ -60,10 +60,10 @@ def with_retracted_by(wire: bytes, retracted_by: str | None) -> bytes:
     return wire + message_pb2.ChatMessage(retracted_by=retracted_by).SerializeToString() if retracted_by else wire
 
 
-def _set(timestamp: Timestamp, micros: int) -> None:
+def _set_timestamp(timestamp: Timestamp, micros: int) -> None:
     timestamp.seconds, remainder = divmod(micros, MICROS)
     timestamp.nanos = remainder * 1000
 
 
-def _micros(timestamp: Timestamp) -> int:
+def _to_micros(timestamp: Timestamp) -> int:
     return timestamp.seconds * MICROS + timestamp.nanos // 1000

@@ -42,16 +42,16 @@ class NoEmbedder:
 
     async def embed_query(self, text: str) -> Vector:
         """Raise EMBEDDER_DISABLED."""
-        self._reject(text)
+        self._raise_disabled(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Raise EMBEDDER_DISABLED."""
-        self._reject(texts)
+        self._raise_disabled(texts)
 
     async def close(self) -> None:
         """Do nothing."""
 
-    def _reject(self, _: object) -> NoReturn:
+    def _raise_disabled(self, _: object) -> NoReturn:
         raise Fault(
             Reason.ERROR_REASON_EMBEDDER_DISABLED,
             "the server has no embedder: send `query_embedding`, or configure NOMEMORY_EMBEDDER",
@@ -89,11 +89,11 @@ def choose_embedder(
         ExtraMissingError: a package that the embedder requires is not installed.
     """
     meters = meters or Meters()
-    model = wrap(MeteredEmbedder(_embedder(settings, policy), meters))
+    model = wrap(MeteredEmbedder(_create_embedder(settings, policy), meters))
     return CachedEmbedder(model, settings.embedder.cache_size)
 
 
-def _embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
+def _create_embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
     if settings.embedder.kind in _BUILT_IN:
         return _BUILT_IN[settings.embedder.kind](settings, policy)
     try:
@@ -103,9 +103,9 @@ def _embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
     return make(settings)
 
 
-def _auto(settings: Settings, policy: WatchPolicy | None) -> Embedder:
+def _create_default_embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
     if settings.embedder.model_dir is None and not local_is_available():
-        return _none(settings, policy)
+        return _create_no_embedder(settings, policy)
     return local_embedder(settings, policy)
 
 
@@ -147,11 +147,11 @@ def models_directory(settings: Settings) -> Path:
     return settings.embedder.model_cache_dir or cache_directory()
 
 
-def _none(settings: Settings, _policy: WatchPolicy | None) -> NoEmbedder:
+def _create_no_embedder(settings: Settings, _policy: WatchPolicy | None) -> NoEmbedder:
     return NoEmbedder(settings.embedder.dimension or _CALLERS_DIMENSION)
 
 
-def _openai(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
+def _create_openai_embedder(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
     """Create the `openai` embedder. The client is imported lazily because the import takes 0.5 s."""
     require_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
     from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
@@ -168,7 +168,12 @@ def _openai(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
 
 
 _BUILT_IN: Final[Mapping[str, Callable[[Settings, WatchPolicy | None], Embedder]]] = MappingProxyType(
-    {"auto": _auto, "local": local_embedder, "openai": _openai, "none": _none}
+    {
+        "auto": _create_default_embedder,
+        "local": local_embedder,
+        "openai": _create_openai_embedder,
+        "none": _create_no_embedder,
+    }
 )
 
 EMBEDDERS: Final[ExtensionPoint[EmbedderFactory]] = ExtensionPoint("nomemory.embedders", tuple(_BUILT_IN))

@@ -42,10 +42,10 @@ _ENVIRONMENT = {
 
 def cache_directory() -> Path:
     """Return the default directory of converted models."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "nomemory"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home_directory() / ".cache") / "nomemory"
 
 
-def _home() -> Path:
+def _home_directory() -> Path:
     """Return the home directory. In some containers the user has none."""
     try:
         return Path.home()
@@ -87,8 +87,8 @@ class LocalEmbedder:
         self.model, self.dimension, self.origin = model.name, model.dimension, model.origin
         queries = (str(0), str(threads), str(1), *model.arguments)
         documents = (str(_DOCUMENTS_NICENESS), str(threads), str(concurrent_batches), *model.arguments)
-        self._queries = _worker(queries, timeout_s, "query-embedder", policy)
-        self._documents = _worker(documents, timeout_s, "document-embedder", policy)
+        self._queries = _create_worker(queries, timeout_s, "query-embedder", policy)
+        self._documents = _create_worker(documents, timeout_s, "document-embedder", policy)
         self._call_chars = _CALL_CHARS * concurrent_batches
         self._documents_lock = asyncio.Lock()
 
@@ -122,14 +122,14 @@ class LocalEmbedder:
         """Embed texts in one call. If the call fails, embed them one by one to find the failing text."""
         if len(positions) > 1:
             with suppress(WorkerLostError, WorkerFailedError, UnusableVectorError):
-                vectors = await self._call([texts[position] for position in positions])
+                vectors = await self._call_worker([texts[position] for position in positions])
                 return dict(zip(positions, vectors, strict=True))
         return {position: await self._embed_single(position, texts[position]) for position in positions}
 
     async def _embed_single(self, position: int, text: str) -> Vector:
         for _ in range(_CRASHES_MAX):
             try:
-                (vector,) = await self._call([text])
+                (vector,) = await self._call_worker([text])
             except WorkerLostError:
                 continue
             except UnusableVectorError as error:
@@ -142,12 +142,12 @@ class LocalEmbedder:
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
         """Embed a probe text. Return TextRefusedError if that succeeds, else a fault of the model."""
         try:
-            await self._call([_PROBE_TEXT])
+            await self._call_worker([_PROBE_TEXT])
         except (WorkerLostError, WorkerFailedError, UnusableVectorError):
             return unavailable("the model fails for every text: check NOMEMORY_EMBEDDING_MODEL_DIR", "misconfigured")
         return TextRefusedError(position, cause)
 
-    async def _call(self, texts: Sequence[str]) -> list[Vector]:
+    async def _call_worker(self, texts: Sequence[str]) -> list[Vector]:
         async with self._documents_lock:
             try:
                 await self._queries.start()  # started first, because it converts the model if necessary
@@ -159,5 +159,5 @@ class LocalEmbedder:
         return [l2_normalize(vector, self.dimension) for vector in vectors]
 
 
-def _worker(arguments: tuple[str, ...], timeout_s: float, part: str, policy: WatchPolicy) -> Worker:
+def _create_worker(arguments: tuple[str, ...], timeout_s: float, part: str, policy: WatchPolicy) -> Worker:
     return Worker(Launch("nomemory.server.embedding.local_worker", arguments, _ENVIRONMENT), timeout_s, part, policy)

@@ -45,12 +45,12 @@ def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Se
             pipe.not_ready(str(error))
             return
         pipe.ready()
-        _serve(pipe, model)
+        _serve_requests(pipe, model)
     except (EOFError, ConnectionError):
         return
 
 
-def _serve(pipe: WorkerPipe, model: TextModel) -> None:
+def _serve_requests(pipe: WorkerPipe, model: TextModel) -> None:
     from nomemory.server.embedding.onnx.session import RUN_ERRORS  # noqa: PLC0415 - loaded with the model
 
     while True:

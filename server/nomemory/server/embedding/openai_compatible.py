@@ -34,11 +34,11 @@ def vectors_of(reply: object, count: int) -> list[Vector]:
     """
     rows = getattr(reply, "data", None)
     if not isinstance(rows, list) or len(rows) != count:
-        raise _malformed()
+        raise _malformed_response_fault()
     indexes = [getattr(row, "index", None) for row in rows]
     if set(indexes) == set(range(count)):
         rows = sorted(rows, key=lambda row: int(row.index))
-    return [_vector(getattr(row, "embedding", None)) for row in rows]
+    return [_parse_vector(getattr(row, "embedding", None)) for row in rows]
 
 
 def refusal(status: int, headers: Mapping[str, str]) -> Fault | InputRefusedError:
@@ -56,17 +56,17 @@ def refusal(status: int, headers: Mapping[str, str]) -> Fault | InputRefusedErro
     return unavailable(f"the embedding endpoint returned HTTP status {status}", "server_error")
 
 
-def _malformed() -> Fault:
+def _malformed_response_fault() -> Fault:
     return unavailable("the embedding endpoint returned an invalid response", "malformed")
 
 
-def _vector(embedding: object) -> Vector:
+def _parse_vector(embedding: object) -> Vector:
     try:
         if isinstance(embedding, str):
             return base64.b64decode(embedding, validate=True)
         return np.asarray(embedding, dtype=NUMBER).tobytes()
     except (TypeError, ValueError):
-        raise _malformed() from None
+        raise _malformed_response_fault() from None
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -116,7 +116,7 @@ class OpenAICompatibleEmbedder:
             Fault: INVALID_FIELD if the model rejects the text, in addition to the faults of `Embedder`.
         """
         try:
-            return (await self._query(text))[0]
+            return (await self._embed_text(text))[0]
         except TextRefusedError:
             raise invalid([Violation("query_text", "rejected by the embedding model")]) from None
 
@@ -124,30 +124,30 @@ class OpenAICompatibleEmbedder:
         """Embed documents."""
         vectors: list[Vector] = []
         for at in range(0, len(texts), self._batch_max):
-            vectors += await self._batch(texts[at : at + self._batch_max], at)
+            vectors += await self._embed_batch(texts[at : at + self._batch_max], at)
         return vectors
 
     async def close(self) -> None:
         """Close the connection."""
         await self._client.close()
 
-    async def _query(self, text: str) -> list[Vector]:
+    async def _embed_text(self, text: str) -> list[Vector]:
         try:
-            return await self._batch([text], 0)
+            return await self._embed_batch([text], 0)
         except Fault as fault:
             if fault.metadata.get("cause") not in _TRANSIENT_CAUSES:
                 raise
-        return await self._batch([text], 0)
+        return await self._embed_batch([text], 0)
 
-    async def _batch(self, texts: Sequence[str], offset: int) -> list[Vector]:
+    async def _embed_batch(self, texts: Sequence[str], offset: int) -> list[Vector]:
         """Embed texts in one request. If the endpoint rejects them, bisect to find the rejected text."""
         try:
-            vectors = await self._request(texts)
+            vectors = await self._request_vectors(texts)
         except InputRefusedError:
             if len(texts) == 1:
                 raise await self._classify_failure(offset, "rejected by the embedding endpoint") from None
             half = len(texts) // 2
-            return await self._batch(texts[:half], offset) + await self._batch(texts[half:], offset + half)
+            return await self._embed_batch(texts[:half], offset) + await self._embed_batch(texts[half:], offset + half)
         return [await self._normalize(vector, offset + index) for index, vector in enumerate(vectors)]
 
     async def _normalize(self, vector: Vector, position: int) -> Vector:
@@ -161,7 +161,7 @@ class OpenAICompatibleEmbedder:
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
         """Embed a probe text. Return TextRefusedError if that succeeds, else a fault of the endpoint."""
         try:
-            l2_normalize((await self._request([_PROBE_TEXT]))[0], self.dimension)
+            l2_normalize((await self._request_vectors([_PROBE_TEXT]))[0], self.dimension)
         except (InputRefusedError, UnusableVectorError):
             return unavailable(
                 "the embedding endpoint rejects every text: check NOMEMORY_EMBEDDING_MODEL and the endpoint",
@@ -176,7 +176,7 @@ class OpenAICompatibleEmbedder:
             "dimension",
         )
 
-    async def _request(self, texts: Sequence[str]) -> list[Vector]:
+    async def _request_vectors(self, texts: Sequence[str]) -> list[Vector]:
         try:
             reply = await self._client.embeddings.create(
                 model=self.model,
@@ -191,5 +191,5 @@ class OpenAICompatibleEmbedder:
         except openai.APIStatusError as error:
             raise refusal(error.status_code, error.response.headers) from None
         except (openai.OpenAIError, ValueError):  # ValueError: the response is not JSON
-            raise _malformed() from None
+            raise _malformed_response_fault() from None
         return vectors_of(reply, len(texts))

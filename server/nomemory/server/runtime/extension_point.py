@@ -32,26 +32,26 @@ class ExtensionPoint(Generic[Extension]):
         Raises:
             ExtensionError: no package or several packages registered the name, or the import fails.
         """
-        entry = self._entry(name)
+        entry = self._find_entry_point(name)
         try:
             extension: Extension = entry.load()
         except (ImportError, AttributeError) as error:
-            raise ExtensionError(f"cannot import {name!r} from {_package(entry)}: {error}") from error
+            raise ExtensionError(f"cannot import {name!r} from {_package_name(entry)}: {error}") from error
         return extension
 
-    def _entry(self, name: str) -> EntryPoint:
+    def _find_entry_point(self, name: str) -> EntryPoint:
         entries = tuple(entry_points(group=self.group, name=name))
         if not entries:
-            raise ExtensionError(f"unknown name {name!r}; available: {', '.join(self._names())}")
+            raise ExtensionError(f"unknown name {name!r}; available: {', '.join(self._entry_point_names())}")
         if len(entries) > 1:
-            packages = ", ".join(sorted(map(_package, entries)))
+            packages = ", ".join(sorted(map(_package_name, entries)))
             raise ExtensionError(f"{name!r} is registered by several packages: {packages}")
         return entries[0]
 
-    def _names(self) -> Iterator[str]:
+    def _entry_point_names(self) -> Iterator[str]:
         yield from self.built_in
         yield from sorted(entry_points(group=self.group).names - set(self.built_in))
 
 
-def _package(entry: EntryPoint) -> str:
+def _package_name(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else entry.value

@@ -20,7 +20,7 @@ _TIMEOUT_S = 3.0
 
 def is_serving(target: str, tls: TlsFiles | None = None) -> bool:
     """Return whether `grpc.health.v1` at an address reports SERVING."""
-    with _channel(target, tls) as channel:
+    with _open_channel(target, tls) as channel:
         try:
             reply = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=_TIMEOUT_S)
         except grpc.RpcError:
@@ -28,7 +28,7 @@ def is_serving(target: str, tls: TlsFiles | None = None) -> bool:
     return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
 
-def _channel(target: str, tls: TlsFiles | None) -> grpc.Channel:
+def _open_channel(target: str, tls: TlsFiles | None) -> grpc.Channel:
     if tls is None:
         return grpc.insecure_channel(target)
     chain = tls.certificate.read_bytes()

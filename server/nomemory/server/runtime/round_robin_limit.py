@@ -48,7 +48,7 @@ class RoundRobinLimit:
             await granted
         except asyncio.CancelledError:
             if granted.cancelled():
-                self._leave(key, granted)
+                self._leave_queue(key, granted)
             else:  # the slot was granted just before the cancellation
                 self._release()
             raise
@@ -66,7 +66,7 @@ class RoundRobinLimit:
                 return
         self.running -= 1
 
-    def _leave(self, key: Hashable, granted: asyncio.Future[None]) -> None:
+    def _leave_queue(self, key: Hashable, granted: asyncio.Future[None]) -> None:
         queue = self._queues.get(key)
         if queue is None or granted not in queue:
             return

@@ -26,14 +26,14 @@ def make_private(root: Path) -> None:
 
     Log a warning for files of other users, whose mode cannot be changed.
     """
-    failures = sum(not _restrict(path) for path in (root, *_descendants(root)))
+    failures = sum(not _restrict_to_owner(path) for path in (root, *_descendants(root)))
     if failures:
         _log.warning("cannot restrict permissions: other users may read the data", files=failures, data=str(root))
 
 
 def paths_readable_by_others(root: Path) -> list[Path]:
     """Return the paths of a directory tree that other users may read or write."""
-    return [path for path in (root, *_descendants(root)) if _mode(path) & UMASK and not path.is_symlink()]
+    return [path for path in (root, *_descendants(root)) if _permission_bits(path) & UMASK and not path.is_symlink()]
 
 
 def write_atomically(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
@@ -92,10 +92,10 @@ def _descendants(root: Path) -> list[Path]:
     return [folder / name for folder, names in folders for name in names]
 
 
-def _restrict(path: Path) -> bool:
+def _restrict_to_owner(path: Path) -> bool:
     if path.is_symlink():
         return True
-    mode = _mode(path)
+    mode = _permission_bits(path)
     private_mode = _DIRECTORY if stat.S_ISDIR(mode) else _FILE
     if mode & UMASK:
         try:
@@ -107,7 +107,7 @@ def _restrict(path: Path) -> bool:
     return True
 
 
-def _mode(path: Path) -> int:
+def _permission_bits(path: Path) -> int:
     try:
         return path.lstat().st_mode
     except FileNotFoundError:

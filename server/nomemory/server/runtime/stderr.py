@@ -37,7 +37,7 @@ def reserve_stderr_for_logs(level: str) -> Iterator[None]:
         return
     _Log.descriptor = original = os.dup(_STDERR)
     if level != "debug":
-        _flush()
+        _flush_streams()
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, _STDERR)
         os.close(devnull)
@@ -45,7 +45,7 @@ def reserve_stderr_for_logs(level: str) -> Iterator[None]:
         yield
     finally:
         _Log.descriptor = None
-        _flush()
+        _flush_streams()
         os.dup2(original, _STDERR)  # `original` stays open because cached loggers use it
 
 
@@ -74,6 +74,6 @@ def log_environment() -> Mapping[str, str]:
     return {} if descriptor is None else {_VARIABLE: str(descriptor)}
 
 
-def _flush() -> None:
+def _flush_streams() -> None:
     if sys.stderr is not None:
         sys.stderr.flush()

@@ -62,7 +62,7 @@ class TokenCipher:
             MalformedTokenError: the token is truncated or malformed.
             ForgedTokenError: the token does not authenticate.
         """
-        raw = _decode(prefix, token)
+        raw = _decode_token(prefix, token)
         for cipher in self.ciphers():
             with suppress(InvalidTag):
                 return cipher.decrypt(raw[:_NONCE], raw[_NONCE:], self._associated_data(prefix))
@@ -77,7 +77,7 @@ def ciphers_of(keys: bytes) -> Ciphers:
     return tuple(AESGCM(keys[start : start + KEY_BYTES]) for start in range(0, len(keys), KEY_BYTES))
 
 
-def _decode(prefix: str, token: str) -> bytes:
+def _decode_token(prefix: str, token: str) -> bytes:
     """Return the nonce and ciphertext of a token."""
     if not token.startswith(prefix) or not token.isascii():
         raise MalformedTokenError

@@ -32,7 +32,7 @@ class FileTokenCipher(TokenCipher):
 
     def __init__(self, path: Path, log: str) -> None:
         super().__init__(load_key(path), log)
-        self._file = WatchedFile(path, _parse)
+        self._file = WatchedFile(path, _parse_keys)
 
     def ciphers(self) -> Ciphers:
         """Return the ciphers of the file's current keys. Checking for a change takes one system call."""
@@ -70,7 +70,7 @@ def retire_key(path: Path) -> None:
         write_atomically(path, keys[:KEY_BYTES], like=path.stat())
 
 
-def _parse(raw: bytes) -> Ciphers:
+def _parse_keys(raw: bytes) -> Ciphers:
     if len(raw) not in (KEY_BYTES, 2 * KEY_BYTES):
         raise ValueError(f"must contain one or two keys of {KEY_BYTES} bytes, got {len(raw)} bytes")
     return ciphers_of(raw)

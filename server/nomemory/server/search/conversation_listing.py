@@ -53,7 +53,9 @@ class ConversationListing:
         if not cursor:
             return _ListingState(await self._log.user_sequence(listing.user_id))
         resumed = self._cursors.resume(listing, cursor, ConversationCursor)
-        return _ListingState(resumed.pinned, (resumed.last_us, resumed.conversation_id), _split(resumed.delivered))
+        return _ListingState(
+            resumed.pinned, (resumed.last_us, resumed.conversation_id), _split_digests(resumed.delivered)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def _is_remaining(conversation: ConversationSummary, state: _ListingState) -> bo
     if state.after is None:
         return True
     is_after = (conversation.last_us, conversation.conversation_id) < state.after
-    return is_after and _digest(conversation) not in state.delivered
+    return is_after and _conversation_digest(conversation) not in state.delivered
 
 
 def _cursor_after(
@@ -79,18 +81,18 @@ def _cursor_after(
     after = (last.last_us, last.conversation_id)
     overlapping = (item for item in conversations if (item.first_us, item.conversation_id) < after)
     delivered = [
-        _digest(item)
+        _conversation_digest(item)
         for item in overlapping
         # Conversations never move towards the start of the order, so those before this position were returned.
-        if (item.last_us, item.conversation_id) >= after or _digest(item) in state.delivered
+        if (item.last_us, item.conversation_id) >= after or _conversation_digest(item) in state.delivered
     ]
     return ConversationCursor(state.pinned, *after, base64.b64encode(b"".join(delivered)).decode())
 
 
-def _digest(conversation: ConversationSummary) -> bytes:
+def _conversation_digest(conversation: ConversationSummary) -> bytes:
     return hashlib.blake2b(conversation.conversation_id.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
-def _split(delivered: str) -> frozenset[bytes]:
+def _split_digests(delivered: str) -> frozenset[bytes]:
     digests = base64.b64decode(delivered)
     return frozenset(digests[start : start + _DIGEST_BYTES] for start in range(0, len(digests), _DIGEST_BYTES))

@@ -30,7 +30,7 @@ class Listing:
 
     def user_digest(self) -> str:
         """Return the digest of the user id."""
-        return _digest([self.user_id])
+        return _digest_parts([self.user_id])
 
     def query_digest(self) -> str:
         """Return the digest of the method, query, filter and order."""
@@ -38,7 +38,7 @@ class Listing:
         # Metadata entries are arrays and conversation ids are strings, so that different filters have different
         # digests.
         filter_parts = [n.since_us, n.until_us, n.role, n.conversation_id, *n.metadata, *n.exclude_conversation_ids]
-        return _digest([self.method, self.query_text, self.oldest_first, *filter_parts])
+        return _digest_parts([self.method, self.query_text, self.oldest_first, *filter_parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +135,21 @@ class Cursors:
         try:
             user, query, issued, position = orjson.loads(self._cipher.decrypt(_PREFIX, cursor))
         except MalformedTokenError:
-            raise _refused(Reason.ERROR_REASON_CURSOR_MALFORMED, "is truncated or is not a cursor") from None
+            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_MALFORMED, "is truncated or is not a cursor") from None
         except ForgedTokenError:
-            raise _refused(Reason.ERROR_REASON_CURSOR_FORGED, "was not issued by this service") from None
+            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_FORGED, "was not issued by this service") from None
         if user != listing.user_digest():
-            raise _refused(Reason.ERROR_REASON_CURSOR_OTHER_USER, "belongs to another user")
+            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_OTHER_USER, "belongs to another user")
         if query != listing.query_digest():
-            raise _refused(Reason.ERROR_REASON_CURSOR_OTHER_QUERY, "belongs to another query")
+            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_OTHER_QUERY, "belongs to another query")
         if time.time() - issued > self._lifetime_s:
-            raise _refused(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
+            raise _cursor_fault(Reason.ERROR_REASON_CURSOR_EXPIRED, "has expired")
         return position_type(*position)
 
 
-def _refused(reason: Reason.ValueType, description: str) -> Fault:
+def _cursor_fault(reason: Reason.ValueType, description: str) -> Fault:
     return field_fault(reason, Violation("cursor", description))
 
 
-def _digest(parts: list[object]) -> str:
+def _digest_parts(parts: list[object]) -> str:
     return hashlib.blake2b(orjson.dumps(parts), digest_size=12).hexdigest()

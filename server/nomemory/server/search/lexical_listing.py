@@ -85,18 +85,22 @@ class LexicalListing:
         """
         await self._index.refresh()
         applied = await self._index.applied(listing.user_id) if self._index.lags else None
-        state = self._resume(listing, query, cursor, applied) if cursor else await self._start(listing, query)
-        items = await self._next(state, page_size + 1)
+        state = (
+            self._resume_listing(listing, query, cursor, applied)
+            if cursor
+            else await self._start_listing(listing, query)
+        )
+        items = await self._next_items(state, page_size + 1)
         count = count_fitting((item.message for item in items[:page_size]), self._max_response_bytes, extra_bytes)
         page = items[:count]
         next_cursor = self._cursors.issue(listing, state.cursor_after(page[-1])) if count < len(items) else ""
         index_lagging = applied is not None and applied < await self._log.user_sequence(listing.user_id)
         return RankedPage(page, next_cursor, index_lagging, truncated=state.ranking.window is not None)
 
-    async def _start(self, listing: Listing, query: Query) -> _ListingState:
+    async def _start_listing(self, listing: Listing, query: Query) -> _ListingState:
         return _ListingState(listing, query, await self._index.freeze(listing.user_id, query, listing.filter))
 
-    def _resume(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _ListingState:
+    def _resume_listing(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _ListingState:
         resumed = self._cursors.resume(listing, cursor, RankedCursor)
         if applied is not None and applied < resumed.pinned:
             raise index_unavailable("the lexical index is being rebuilt")
@@ -105,7 +109,7 @@ class LexicalListing:
         ranking = FrozenRanking(resumed.pinned, tuple(resumed.weights), window)
         return _ListingState(listing, query, ranking, (resumed.score, resumed.ts_us, resumed.message_id))
 
-    async def _next(self, state: _ListingState, count: int) -> list[RankedMessage]:
+    async def _next_items(self, state: _ListingState, count: int) -> list[RankedMessage]:
         """Return the next items, fewer than `count` only at the end of the listing."""
         items: list[RankedMessage] = []
         limit = count + _MARGIN
@@ -114,14 +118,14 @@ class LexicalListing:
             listing = state.listing
             search = LexicalSearch(listing.user_id, state.query, state.ranking, listing.filter, start, limit)
             hits = await self._index.search(search)
-            ranked = filter(state.is_remaining, await self._resolve(listing.user_id, hits))
+            ranked = filter(state.is_remaining, await self._resolve_hits(listing.user_id, hits))
             items += sorted(ranked, key=RankedMessage.order, reverse=True)
             if len(hits) < limit:
                 break
             start = RankPosition(hits[-1].score, hits[-1].ts_us - 1)  # hits with equal score and time are not separated
         return items[:count]
 
-    async def _resolve(self, user_id: str, hits: Sequence[LexicalHit]) -> list[RankedMessage]:
+    async def _resolve_hits(self, user_id: str, hits: Sequence[LexicalHit]) -> list[RankedMessage]:
         """Return the messages of the hits, without those that the log has deleted."""
         messages = {hit.sequence: hit.message for hit in hits if hit.message}
         if unresolved := [hit.sequence for hit in hits if hit.message is None]:

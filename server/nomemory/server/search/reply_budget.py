@@ -22,15 +22,15 @@ def count_fitting(
     messages: Iterable[LoggedMessage], budget_bytes: int, extra_bytes: ExtraBytes = no_extra_bytes
 ) -> int:
     """Return how many of the first messages fit into the budget; at least 1 unless there are none."""
-    return _count((len(message.wire) + extra_bytes(message) for message in messages), budget_bytes)
+    return _count_within_budget((len(message.wire) + extra_bytes(message) for message in messages), budget_bytes)
 
 
 def count_fitting_wires(wires: Sequence[bytes], budget_bytes: int) -> int:
     """Return how many of the first encoded messages fit into the budget; at least 1 unless there are none."""
-    return _count(map(len, wires), budget_bytes)
+    return _count_within_budget(map(len, wires), budget_bytes)
 
 
-def _count(sizes: Iterable[int], budget_bytes: int) -> int:
+def _count_within_budget(sizes: Iterable[int], budget_bytes: int) -> int:
     count, total = 0, 0
     for size in sizes:
         total += size + _OVERHEAD

@@ -66,7 +66,7 @@ class SemanticSearch:
         latest = await self._log.user_sequence(query.user_id)
         index_lagging = await space.progress.is_lagging(query.user_id, latest)
         vector = query.vector or await space.embed_query(query.user_id, await self._embedding_text(query))
-        ranked = await self._rank(space, query, vector)
+        ranked = await self._rank_messages(space, query, vector)
         items = ranked[: count_fitting((item.message for item in ranked), self._max_response_bytes)]
         return SemanticResult(items, truncated=len(items) < len(ranked), index_lagging=index_lagging)
 
@@ -76,7 +76,7 @@ class SemanticSearch:
         names = await self._speakers.of(query.user_id, query.filter.until_us)
         return without_speakers(text, names) or text
 
-    async def _rank(self, space: VectorSpace, query: SemanticQuery, vector: Vector) -> list[RankedMessage]:
+    async def _rank_messages(self, space: VectorSpace, query: SemanticQuery, vector: Vector) -> list[RankedMessage]:
         """Search, and repeat with a higher limit while too many hits have been deleted from the log."""
         limit = query.top_k + _MARGIN
         while True:

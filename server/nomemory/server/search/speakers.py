@@ -40,31 +40,31 @@ class SpeakerNames:
     async def of(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
         """Return the names of at most `SPEAKERS_MAX` authors of messages before a time, sorted."""
         sequence = await self._log.user_sequence(user_id)
-        newest = await self._page(user_id, None, 1)
+        newest = await self._read_page(user_id, None, 1)
         if until_us is not None and newest and newest[0].ts_us >= until_us:
-            return _names(await self._sample(user_id, Position(until_us, "")))
+            return _sender_names(await self._sample_messages(user_id, Position(until_us, "")))
         cached_sequence, names = self._cache.get(user_id, (-1, ()))
         if cached_sequence != sequence:
-            names = _names(await self._sample(user_id, None))
+            names = _sender_names(await self._sample_messages(user_id, None))
             self._cache[user_id] = sequence, names
         return names
 
-    async def _sample(self, user_id: str, before: Position | None) -> list[LoggedMessage]:
-        sample = await self._page(user_id, before, _NEWEST)
+    async def _sample_messages(self, user_id: str, before: Position | None) -> list[LoggedMessage]:
+        sample = await self._read_page(user_id, before, _NEWEST)
         oldest = sample[-1:]
         for days in _DAYS_BACK:
             if not oldest:
                 break
-            page = await self._page(user_id, Position(oldest[0].ts_us - days * _DAY_US, ""), _SAMPLE_PAGE)
+            page = await self._read_page(user_id, Position(oldest[0].ts_us - days * _DAY_US, ""), _SAMPLE_PAGE)
             sample += page
             oldest = page[-1:]
         return sample
 
-    async def _page(self, user_id: str, before: Position | None, limit: int) -> list[LoggedMessage]:
+    async def _read_page(self, user_id: str, before: Position | None, limit: int) -> list[LoggedMessage]:
         return list(await self._log.page(user_id, EVERYTHING, before=before, pinned=_NOT_PINNED, limit=limit))
 
 
-def _names(messages: Iterable[LoggedMessage]) -> tuple[str, ...]:
+def _sender_names(messages: Iterable[LoggedMessage]) -> tuple[str, ...]:
     decoded = (message_pb2.ChatMessage.FromString(message.wire) for message in messages)
     return main_speakers(Counter(item.name for item in decoded if item.name and item.role != message_pb2.ROLE_TOOL))
 

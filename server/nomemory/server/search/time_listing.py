@@ -57,7 +57,7 @@ class TimeListing:
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
-        before, pinned = await self._resume(listing, cursor)
+        before, pinned = await self._resume_listing(listing, cursor)
         messages = await self._log.page(
             listing.user_id, listing.filter, before=before, pinned=pinned, limit=page_size + 1
         )
@@ -103,13 +103,13 @@ class TimeListing:
         if not cursor:
             first = await self._log.first_encoded_page(user_id, message_filter, limit=limit, oldest_first=oldest_first)
             return first.pinned, first.messages
-        after, pinned = await self._resume(listing, cursor)
+        after, pinned = await self._resume_listing(listing, cursor)
         wires = await self._log.encoded_page(
             user_id, message_filter, after=after, pinned=pinned, limit=limit, oldest_first=oldest_first
         )
         return pinned, wires
 
-    async def _resume(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
+    async def _resume_listing(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
         """Return the position after which a page starts, and the pinned sequence."""
         if not cursor:
             return None, await self._log.user_sequence(listing.user_id)

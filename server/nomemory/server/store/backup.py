@@ -113,15 +113,15 @@ def restore(backup: Path, directory: DataDirectory, *, replaces: bool) -> LogPos
     with directory.lock():
         if directory.log.exists() and not replaces:
             raise BackupError(f"{directory.log} already exists; use --replace to overwrite it")
-        return _install(backup, directory)
+        return _install_log(backup, directory)
 
 
-def _install(backup: Path, directory: DataDirectory) -> LogPosition:
+def _install_log(backup: Path, directory: DataDirectory) -> LogPosition:
     new = directory.log.with_name(f"{_LOG}.new")
     remove_log(new)
     with ExitStack() as rollback:
         rollback.callback(remove_log, new)
-        _copy(backup / _LOG, new)
+        _copy_file(backup / _LOG, new)
         with closing(open_for_writing(new)) as connection:
             log = begin_epoch(connection)
         for suffix in _SIDE_FILES:  # side files of the old log would corrupt the new one
@@ -129,7 +129,7 @@ def _install(backup: Path, directory: DataDirectory) -> LogPosition:
         new.rename(directory.log)
         rollback.pop_all()
     if not directory.key.exists() and (backup / _KEY).exists():
-        _copy(backup / _KEY, directory.key)
+        _copy_file(backup / _KEY, directory.key)
     write_record(directory.record, log)
     fsync_path(directory.root)
     return log
@@ -137,7 +137,7 @@ def _install(backup: Path, directory: DataDirectory) -> LogPosition:
 
 def _create_in(directory: DataDirectory, part: Path) -> Manifest:
     with suppress(FileNotFoundError):
-        _copy(directory.key, part / _KEY)
+        _copy_file(directory.key, part / _KEY)
     messages = _copy_log(directory.log, part / _LOG)
     log = position_at(part / _LOG)
     if log is None:
@@ -201,7 +201,7 @@ def _check_key(key: Path) -> None:
         raise BackupError(f"the key {key} is invalid: {error}") from None
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy_file(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     target.chmod(0o600)
     fsync_path(target)

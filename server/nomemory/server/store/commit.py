@@ -141,7 +141,7 @@ class CommitPlan:
         """
         messages, new_requests = self._assign_ids(messages, request_id)
         batch = self._plan_batch(messages, on_conflict)
-        self._store(batch)
+        self._store_batch(batch)
         self._known_requests |= new_requests
         self._requests += new_requests
         ids = tuple(message.message_id for message in messages)
@@ -158,17 +158,17 @@ class CommitPlan:
 
     def remove(self, versions: Mapping[Key, Version]) -> None:
         """Remove versions without replacing them."""
-        self._remove(versions)
+        self._remove_versions(versions)
         for key in versions:
             self._existing.pop(key, None)
         for user_id, messages in Counter(user for user, _ in versions).items():
-            self._count(user_id, -messages)
+            self._add_to_count(user_id, -messages)
 
     def record_removed(self, user_id: str, removed: int, sequence: int) -> None:
         """Record that a statement removed messages of a user, the last of them at `sequence`."""
         if removed:
             self.sequence = sequence
-            self._count(user_id, -removed)
+            self._add_to_count(user_id, -removed)
 
     def messages(self) -> Iterator[tuple[Message, Row]]:
         """Yield each message to store with its row."""
@@ -268,21 +268,21 @@ class CommitPlan:
         batch.stores[key] = message, encoded
         return WriteOutcome.CREATED if present is None else WriteOutcome.REPLACED
 
-    def _store(self, batch: _Batch) -> None:
-        self._remove(batch.removes)
+    def _store_batch(self, batch: _Batch) -> None:
+        self._remove_versions(batch.removes)
         for key, (message, encoded) in batch.stores.items():
             self._planned_writes[key] = _PlannedWrite(message, encoded, self._next_sequence())
             self._existing[key] = Version(message.ts_us, self.sequence, encoded, message.embedding)
         for user_id, message_id in batch.stores:
-            self._count(user_id, int((user_id, message_id) not in batch.removes))
+            self._add_to_count(user_id, int((user_id, message_id) not in batch.removes))
 
-    def _remove(self, versions: Mapping[Key, Version]) -> None:
+    def _remove_versions(self, versions: Mapping[Key, Version]) -> None:
         for key, version in versions.items():
             self._removals.append((self._next_sequence(), *key, version.sequence))
             if self._planned_writes.pop(key, None) is None:
                 self.dropped[key] = version
 
-    def _count(self, user_id: str, messages: int) -> None:
+    def _add_to_count(self, user_id: str, messages: int) -> None:
         """Add `messages` to the message count of a user, and record that it changed at the latest sequence."""
         self._counts[user_id] += messages
         self._counted_at[user_id] = self._sequences[self._bucket(user_id)] = self.sequence

@@ -93,11 +93,11 @@ def find_loss(directory: DataDirectory, position: Callable[[], LogPosition | Non
     Raises:
         LogUnusableError: the log cannot be read.
     """
-    followers, record = list(_followers(directory, position())), read_record(directory.record)
+    followers, record = list(_read_followers(directory, position())), read_record(directory.record)
     return describe_loss(position(), followers, record)  # read last: a server may be writing
 
 
-def _followers(directory: DataDirectory, log: LogPosition | None) -> Iterator[LogFollower]:
+def _read_followers(directory: DataDirectory, log: LogPosition | None) -> Iterator[LogFollower]:
     lexical = lexical_checkpoint(directory.lexical, log.identity if log else None)
     if lexical is not None:
         yield LogFollower("the lexical index", lexical)

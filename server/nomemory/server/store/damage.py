@@ -77,7 +77,7 @@ class LogDamage:
     def report(self, user_id: str, sequence: int) -> Fault:
         """Record a damaged message, and return the fault for the reader."""
         self._messages |= {DamagedMessage(user_id, sequence)}
-        return _fault("a requested message is damaged in the message log", "CHECKSUM", None)
+        return _damage_fault("a requested message is damaged in the message log", "CHECKSUM", None)
 
     def verify_encoded(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
         """Verify the checksums of encoded messages of one user, and return the messages.
@@ -141,10 +141,10 @@ class LogDamage:
         cause = getattr(error, "sqlite_errorname", "")
         if kind in _CORRUPTION_ERRORS:
             self.suspect(str(error))
-            return _fault("the message log is damaged", cause, None)
-        return _fault("the message log cannot be read", cause, _RETRY_AFTER_S)
+            return _damage_fault("the message log is damaged", cause, None)
+        return _damage_fault("the message log cannot be read", cause, _RETRY_AFTER_S)
 
 
-def _fault(message: str, cause: str, retry_after_s: float | None) -> Fault:
+def _damage_fault(message: str, cause: str, retry_after_s: float | None) -> Fault:
     reason = Reason.ERROR_REASON_STORAGE_UNAVAILABLE
     return Fault(reason, message, metadata={"cause": cause}, retry_after_s=retry_after_s)

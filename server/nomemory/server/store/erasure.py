@@ -110,7 +110,7 @@ class Erasure:
             if removals is None:
                 self._waiting_since = None
             elif self._is_due(removals):
-                if not await self._erase(removals.until):
+                if not await self._erase_until(removals.until):
                     await asyncio.sleep(self._retry_s)
                 continue
             await asyncio.sleep(self._poll_s)
@@ -121,7 +121,7 @@ class Erasure:
             self._waiting_since = now
         return removals.are_many or now - self._waiting_since >= self._settings.erasure.within_s / 2
 
-    async def _erase(self, until: FeedPosition) -> bool:
+    async def _erase_until(self, until: FeedPosition) -> bool:
         """Erase the removals up to a position. Return False if the erasure has to be retried."""
         began_at = time.monotonic()
         if lagging := await self._wait_for_indexes(until):

@@ -182,32 +182,34 @@ class QueuedLogWriter:
         job = PlannedJob[Written](
             work=lambda plan: plan.write(messages, on_conflict, request_id), keys=keys, request_id=request_id
         )
-        return await self._submit(job, keys[0][0] if keys else "", sum(map(_size_of, messages)))
+        return await self._submit_job(job, keys[0][0] if keys else "", sum(map(_size_of, messages)))
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of a user durably."""
         keys = [(user_id, message_id) for message_id in message_ids]
         job = PlannedJob[Deleted](work=lambda plan: plan.delete(user_id, message_ids), keys=keys)
-        return await self._submit(job, user_id, sum(map(len, message_ids)))
+        return await self._submit_job(job, user_id, sum(map(len, message_ids)))
 
     async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
         """Delete the messages that match a filter, atomically and durably."""
-        return await self._submit(
+        return await self._submit_job(
             StatementJob[Deleted](work=lambda transaction: transaction.delete_matching(user_id, message_filter)),
             user_id,
         )
 
     async def erase(self, user_id: str) -> Erased:
         """Delete all data of a user durably."""
-        return await self._submit(StatementJob[Erased](work=lambda transaction: transaction.erase(user_id)), user_id)
+        return await self._submit_job(
+            StatementJob[Erased](work=lambda transaction: transaction.erase(user_id)), user_id
+        )
 
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages."""
-        return await self._submit(
+        return await self._submit_job(
             StatementJob[ExpiryResult](work=lambda transaction: transaction.remove_expired(after, limit)), ""
         )
 
-    async def _submit(self, job: Job[Receipt], user_id: str, size: int = 0) -> Receipt:
+    async def _submit_job(self, job: Job[Receipt], user_id: str, size: int = 0) -> Receipt:
         partition = bucket_of(user_id) % self._partitions
         self._queue.put(job, size, partition)
         self._wake(partition)

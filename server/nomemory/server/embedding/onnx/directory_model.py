@@ -57,11 +57,11 @@ class DirectoryModel:
     def __init__(self, arguments: Sequence[str], capacity: Capacity) -> None:
         path, self._query_prefix, self._document_prefix, pooling = arguments
         self._pooling = Pooling(pooling)
-        self._tokenizer = _tokenizer(Path(path, TOKENIZER_FILE))
+        self._tokenizer = _load_tokenizer(Path(path, TOKENIZER_FILE))
         self._session = open_session(Path(path, MODEL_FILE), capacity)
         self._batcher = ParallelBatcher(capacity.concurrent_batches)
         self._inputs = {node.name for node in self._session.get_inputs()}
-        self._output = _output(self._session.get_outputs())
+        self._output = _select_output(self._session.get_outputs())
         _check_inputs(self._inputs)
 
     @property
@@ -92,10 +92,10 @@ class DirectoryModel:
             raise LocalModelError(
                 f"{MODEL_FILE}: unexpected output shape {states.shape}: expected a vector per text or per token"
             )
-        return _pooled(states, mask, self._pooling)
+        return _pool_states(states, mask, self._pooling)
 
 
-def _output(outputs: Sequence[Any]) -> str:
+def _select_output(outputs: Sequence[Any]) -> str:
     """Return the name of the output with the vectors: `sentence_embedding`, or else the first output."""
     sentence_outputs = (node for node in outputs if node.name == "sentence_embedding")
     output = next(sentence_outputs, outputs[0])
@@ -111,7 +111,7 @@ def _check_inputs(inputs: set[str]) -> None:
         raise LocalModelError(f"{MODEL_FILE}: unsupported inputs: {unsupported}; supported: {', '.join(_INPUTS)}")
 
 
-def _pooled(states: _Floats, mask: npt.NDArray[np.int64], pooling: Pooling) -> _Floats:
+def _pool_states(states: _Floats, mask: npt.NDArray[np.int64], pooling: Pooling) -> _Floats:
     """Return the vector of each text, pooled over its tokens."""
     if pooling is Pooling.MEAN:
         weights = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1)
@@ -120,7 +120,7 @@ def _pooled(states: _Floats, mask: npt.NDArray[np.int64], pooling: Pooling) -> _
     return np.asarray(states[np.arange(len(states)), positions], "<f4")
 
 
-def _tokenizer(path: Path) -> Any:  # noqa: ANN401 - a type of an optional package
+def _load_tokenizer(path: Path) -> Any:  # noqa: ANN401 - a type of an optional package
     from tokenizers import Tokenizer  # noqa: PLC0415 - an optional package
 
     tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> None:
     """Print the digest and dimension of a model as a line of JSON. The digest covers all files and arguments."""
     sys.excepthook = _print_error
     try:
-        dimension = _dimension(DirectoryModel(arguments, Capacity()))
+        dimension = _measure_dimension(DirectoryModel(arguments, Capacity()))
     except LocalModelError as error:
         sys.exit(str(error))
     except UnusableVectorError as error:
@@ -148,7 +148,7 @@ def main(arguments: list[str]) -> None:
     sys.stdout.write(json.dumps({"digest": digest.hexdigest(), "dimension": dimension}) + "\n")
 
 
-def _dimension(model: DirectoryModel) -> int:
+def _measure_dimension(model: DirectoryModel) -> int:
     """Embed a probe text and the smallest and largest token id, and return the dimension."""
     (vector,) = model.encode(["tea"], is_query=False)
     dimension = len(vector) // NUMBER_BYTES

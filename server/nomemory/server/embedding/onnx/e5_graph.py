@@ -133,8 +133,10 @@ class E5GraphBuilder:
 
     def _add_attention(self, name: str, state: str, previous_norm: str) -> str:
         """Add self-attention with a combined matrix for queries, keys and values."""
-        scale, shift = self._affine(previous_norm)
-        matrix = np.concatenate([self._matrix(f"{name}.{part}", self._shape.hidden) for part in "qkv"], axis=1)
+        scale, shift = self._read_affine(previous_norm)
+        matrix = np.concatenate(
+            [self._dequantize_matrix(f"{name}.{part}", self._shape.hidden) for part in "qkv"], axis=1
+        )
         bias = np.concatenate([self._weights.vector(f"{name}.{part}.b") for part in "qkv"]) + shift @ matrix
         folded = np.asarray(matrix * (scale / self._outlier_scales)[:, np.newaxis], np.float32)
         weights = self._add_quantized(f"{name}.qkv", folded, zero_by_column=True)
@@ -149,8 +151,8 @@ class E5GraphBuilder:
 
     def _add_feed_forward(self, name: str, state: str) -> str:
         """Add the first half of the feed-forward network and GELU. Outliers are multiplied in float32."""
-        scale, shift = self._affine(f"{name}.aln")
-        matrix = self._matrix(f"{name}.fi", self._shape.intermediate)
+        scale, shift = self._read_affine(f"{name}.aln")
+        matrix = self._dequantize_matrix(f"{name}.fi", self._shape.intermediate)
         bias = self._weights.vector(f"{name}.fi.b") + shift @ matrix
         matrix *= scale[:, np.newaxis]
         outliers = list(OUTLIERS)
@@ -191,7 +193,7 @@ class E5GraphBuilder:
 
     def _add_tokenwise_product(self, name: str, state: str, zero_point: str) -> str:
         """Multiply a state that is quantized per token with a matrix."""
-        weights = self._add_quantized(name, self._matrix(name, self._shape.hidden))
+        weights = self._add_quantized(name, self._dequantize_matrix(name, self._shape.hidden))
         inputs = [f"{state}.int8", weights, "one", f"{weights}.scale", zero_point, f"{weights}.zero"]
         self._add_node("MatMulIntegerToFloat", inputs, f"{name}.unscaled", _ONNX_RUNTIME)
         self._add_node("Mul", [f"{name}.unscaled", f"{state}.scale"], name)
@@ -199,7 +201,7 @@ class E5GraphBuilder:
 
     def _add_residual(self, name: str, state: str, previous_norm: str, outlier_scales: _Floats, update: str) -> str:
         """Add an update and its bias to the state, after applying the scale and shift of the state's normalization."""
-        scale, shift = self._affine(previous_norm)
+        scale, shift = self._read_affine(previous_norm)
         self._add_floats(f"{name}.norm_scale", scale / outlier_scales)
         self._add_floats(f"{name}.b", shift + self._weights.vector(f"{name}.b"))
         self._add_node("Mul", [state, f"{name}.norm_scale"], f"{name}.state")
@@ -215,7 +217,7 @@ class E5GraphBuilder:
 
     def _add_pooling(self, state: str) -> None:
         """Add mean pooling. The vector is not normalized."""
-        scale, shift = self._affine(f"l{self._shape.layers - 1}.oln")
+        scale, shift = self._read_affine(f"l{self._shape.layers - 1}.oln")
         self._add_floats("pooling.w", np.asarray(scale / self._outlier_scales, np.float32))
         self._add_floats("pooling.b", shift)
         self._add_node("Reshape", [state, "states_shape"], "states")
@@ -223,11 +225,11 @@ class E5GraphBuilder:
         self._add_node("Mul", ["mean", "pooling.w"], "mean.scaled")
         self._add_node("Add", ["mean.scaled", "pooling.b"], "sentence_embedding")
 
-    def _affine(self, norm: str) -> tuple[_Floats, _Floats]:
+    def _read_affine(self, norm: str) -> tuple[_Floats, _Floats]:
         """Return the scale and the shift of a layer normalization."""
         return self._weights.vector(f"{norm}.w"), self._weights.vector(f"{norm}.b")
 
-    def _matrix(self, name: str, rows: int) -> _Floats:
+    def _dequantize_matrix(self, name: str, rows: int) -> _Floats:
         """Return a dequantized matrix, transposed for right multiplication."""
         return np.ascontiguousarray(self._weights.matrix(f"{name}.w", rows).T)
 

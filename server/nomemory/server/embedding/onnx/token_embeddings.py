@@ -31,14 +31,14 @@ class TokenEmbeddings:
         self._file = path.open("rb", buffering=0)
         self._offset = weights.offset("emb.word")
         self._blocks = weights.shape.hidden // BLOCK_NUMBERS
-        self._cached_row = lru_cache(_CACHED_ROWS)(self._row)
+        self._cached_row = lru_cache(_CACHED_ROWS)(self._read_row)
 
     def lookup(self, token_ids: Sequence[int], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
         """Return the embeddings of tokens as an array of shape `(*shape, hidden size)`."""
         rows = np.frombuffer(b"".join(map(self._cached_row, token_ids)), "<f4")
         return rows.reshape(*shape, self._blocks * BLOCK_NUMBERS)
 
-    def _row(self, token_id: int) -> bytes:
+    def _read_row(self, token_id: int) -> bytes:
         size = self._blocks * BLOCK_TYPE.itemsize
         content = os.pread(self._file.fileno(), size, self._offset + token_id * size)
         return dequantize(np.frombuffer(content, BLOCK_TYPE)).tobytes()

@@ -38,7 +38,7 @@ class UnigramTokenizer:
         self._normalization = normalization
         self._unknown_id = unknown_id
         self._unknown_score = pieces.minimum_score - _UNKNOWN_PENALTY
-        self._cached_viterbi = lru_cache(_CACHED_WORDS)(self._viterbi)
+        self._cached_viterbi = lru_cache(_CACHED_WORDS)(self._best_segmentation)
 
     def token_ids(self, text: str) -> list[int]:
         """Return the token ids of a text, without start and end tokens."""
@@ -47,9 +47,9 @@ class UnigramTokenizer:
         return list(chain.from_iterable(map(self._tokenize_word, words)))
 
     def _tokenize_word(self, word: str) -> Sequence[int]:
-        return self._cached_viterbi(word) if len(word) <= _CACHED_WORD_MAX_CHARS else self._viterbi(word)
+        return self._cached_viterbi(word) if len(word) <= _CACHED_WORD_MAX_CHARS else self._best_segmentation(word)
 
-    def _viterbi(self, word: str) -> Sequence[int]:
+    def _best_segmentation(self, word: str) -> Sequence[int]:
         """Return the segmentation with the highest total score."""
         code_points, unknown_id = list(map(ord, word)), self._unknown_id
         best_score = [0.0] + [float("-inf")] * len(word)

@@ -111,7 +111,7 @@ class LexicalIndexer:
         last = first = writer.applied
         size = 0
         for change in self._next_changes(feed, first):
-            _apply(change, writer)
+            _apply_change(change, writer)
             last = change.sequence
             size += len(change.stored.wire) if change.stored else 0
             if size >= self._work.batch_bytes or self._stopping.is_set():
@@ -137,7 +137,7 @@ class LexicalIndexer:
             if erasure.is_clean():
                 break
             for sequences in erasure.versions_to_rewrite(writer.applied, self._work.wipe_max, ignored):
-                _move(sequences, writer, feed)
+                _move_versions(sequences, writer, feed)
                 yield True
             writer.commit(writer.applied)
             yield True
@@ -156,7 +156,7 @@ class LexicalIndexer:
             after = changes[-1].sequence
 
 
-def _move(sequences: Sequence[int], writer: TantivyLexicalWriter, feed: ChangeFeed) -> None:
+def _move_versions(sequences: Sequence[int], writer: TantivyLexicalWriter, feed: ChangeFeed) -> None:
     """Move versions to a new segment, in one commit."""
     stored = feed.by_sequences(sequences)
     for sequence in sequences:
@@ -166,7 +166,7 @@ def _move(sequences: Sequence[int], writer: TantivyLexicalWriter, feed: ChangeFe
     writer.commit(writer.applied)
 
 
-def _apply(change: Change, writer: TantivyLexicalWriter) -> None:
+def _apply_change(change: Change, writer: TantivyLexicalWriter) -> None:
     if change.stored is not None:
         writer.add(change.stored.sequence, wire.decode(change.stored.wire))
     if change.removed_sequence is not None:

@@ -64,7 +64,7 @@ class LexicalIndexerProcess:
                 await child.pipe.call(self._work)
         except (PipeClosedError, CallFailedError) as error:
             if not self._is_stopping:
-                raise _failure(error) from None
+                raise _to_exception(error) from None
         finally:
             waking.cancel()
             await child.close()
@@ -98,7 +98,7 @@ class LexicalIndexerProcess:
             pipe.notify(ReadLog())
 
 
-def _failure(error: PipeClosedError | CallFailedError) -> Exception:
+def _to_exception(error: PipeClosedError | CallFailedError) -> Exception:
     if isinstance(error, PipeClosedError):
         return IndexerLostError()
     return FAILURES_BY_NAME[str(error)]()

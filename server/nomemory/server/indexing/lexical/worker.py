@@ -38,7 +38,7 @@ def main(descriptor: int) -> None:
     indexer = LexicalIndexer(
         first_call.request, threading.Event(), partial(_send_applied, pipe), partial(_reply_all, pipe, pending_calls)
     )
-    thread = threading.Thread(target=_index, args=(indexer, first_call.call_id, pipe), name="lexical-indexer")
+    thread = threading.Thread(target=_run_indexer, args=(indexer, first_call.call_id, pipe), name="lexical-indexer")
     thread.start()
     with suppress(EOFError, ConnectionError):
         while True:
@@ -65,7 +65,7 @@ def _reply_all(pipe: WorkerPipe, pending_calls: list[int]) -> None:
             pipe.reply(pending_calls.pop(), None)
 
 
-def _index(indexer: LexicalIndexer, call_id: int, pipe: WorkerPipe) -> None:
+def _run_indexer(indexer: LexicalIndexer, call_id: int, pipe: WorkerPipe) -> None:
     """Run the indexer. An expected error fails the call, an unexpected error ends the process."""
     try:
         indexer.run()

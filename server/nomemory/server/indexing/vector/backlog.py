@@ -133,10 +133,12 @@ class BacklogReader:
         """Count pending messages and dead letters, of one user or of all users whose ids begin with a prefix."""
         dead_letters = "SELECT count(*) FROM work WHERE state > 0 AND state = ?"
         if user_id is None and not prefix:
-            return BacklogCounts(self._number("SELECT pending FROM feed"), self._number(dead_letters, (DEAD_LETTER,)))
+            return BacklogCounts(
+                self._fetch_number("SELECT pending FROM feed"), self._fetch_number(dead_letters, (DEAD_LETTER,))
+            )
         condition, values = users_condition(user_id, prefix)
-        pending = self._number(f"SELECT count(*) FROM work WHERE state = 0 AND {condition}", values)  # noqa: S608 - ours
-        return BacklogCounts(pending, self._number(f"{dead_letters} AND {condition}", (DEAD_LETTER, *values)))
+        pending = self._fetch_number(f"SELECT count(*) FROM work WHERE state = 0 AND {condition}", values)  # noqa: S608 - ours
+        return BacklogCounts(pending, self._fetch_number(f"{dead_letters} AND {condition}", (DEAD_LETTER, *values)))
 
     def dead_letter_ids(self, user_id: str, limit: int = 100) -> list[str]:
         """Return the first ids of dead letters of a user, in order."""
@@ -155,7 +157,7 @@ class BacklogReader:
         """Close the connection."""
         self._connection.close()
 
-    def _number(self, statement: str, values: Sequence[str | int] = ()) -> int:
+    def _fetch_number(self, statement: str, values: Sequence[str | int] = ()) -> int:
         return int(self._connection.execute(statement, values).fetchone()[0])
 
 
@@ -173,7 +175,7 @@ class Backlog(BacklogReader):
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._connection = _open_or_recreate(path)
-        with self._transaction():
+        with self._begin_transaction():
             reset = self._connection.execute("UPDATE work SET state = 0 WHERE state > 0 AND state = ?", (APPLIED,))
             self._connection.execute("UPDATE feed SET pending = pending + ?", (reset.rowcount,))
 
@@ -183,14 +185,14 @@ class Backlog(BacklogReader):
 
     def feed(self, changes: Iterable[ChangeRef], until: FeedPosition | None = None) -> None:
         """Add changes, and record the position up to which they are complete."""
-        spans = _spans(changes)
-        with self._transaction():
+        spans = _merge_changes(changes)
+        with self._begin_transaction():
             extended = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
             fed = self.fed().maximum(until) if until is not None else self.fed()
             has_buckets = len(fed.sequences) > 1
             self._connection.executemany(_ADD, [(*span, bucket_of(span[0]) if has_buckets else 0) for span in spans])
             self._connection.execute(
-                "UPDATE feed SET fed = ?, pending = pending + ?", (_encode(fed), len(spans) - extended)
+                "UPDATE feed SET fed = ?, pending = pending + ?", (_encode_position(fed), len(spans) - extended)
             )
 
     def start_over(
@@ -204,10 +206,10 @@ class Backlog(BacklogReader):
             position: the position after which to read the feed.
             dead_letters: dead letters to keep: bucket, user, message, latest change and reason.
         """
-        with self._transaction():
+        with self._begin_transaction():
             self._connection.execute("DELETE FROM work")
             self._connection.executemany(_INSERT_DEAD_LETTERS, dead_letters)
-            self._connection.execute("UPDATE feed SET fed = ?, pending = 0", (_encode(position),))
+            self._connection.execute("UPDATE feed SET fed = ?, pending = 0", (_encode_position(position),))
 
     def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
         """Return the next messages: those of hot users first, in equal shares, then the oldest."""
@@ -215,23 +217,23 @@ class Backlog(BacklogReader):
         share = -(-limit // max(1, len(hot_users)))
         for user_id in hot_users:
             if len(taken) < limit:
-                self._collect(taken, "AND user_id = ? ORDER BY oldest LIMIT ?", (user_id, share))
+                self._collect_pending(taken, "AND user_id = ? ORDER BY oldest LIMIT ?", (user_id, share))
         if len(taken) < limit:
-            self._collect(taken, "ORDER BY oldest LIMIT ?", (limit,))
+            self._collect_pending(taken, "ORDER BY oldest LIMIT ?", (limit,))
         return list(taken.values())[:limit]
 
     def mark_applied(self, done: Iterable[Pending]) -> None:
         """Mark messages as applied but not flushed. Messages that have changed meanwhile stay pending."""
         applied = [(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done]
-        self._settle(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
+        self._mark_settled(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
     def mark_dead(self, reasons: Mapping[Pending, str]) -> None:
         """Make messages dead letters until they change. `reasons` maps each message to its reason."""
-        self._settle([(DEAD_LETTER, reason, i.user_id, i.message_id, i.latest) for i, reason in reasons.items()])
+        self._mark_settled([(DEAD_LETTER, reason, i.user_id, i.message_id, i.latest) for i, reason in reasons.items()])
 
     def forget_applied(self) -> None:
         """Delete applied messages. Call it after the index has flushed."""
-        with self._transaction():
+        with self._begin_transaction():
             self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
 
     def erase_deleted(self) -> None:
@@ -248,42 +250,42 @@ class Backlog(BacklogReader):
         row = self._connection.execute("SELECT is_begun FROM followed").fetchone()
         return self.checkpoint() if row is not None and row[0] else None
 
-    def _transaction(self) -> sqlite3.Connection:
+    def _begin_transaction(self) -> sqlite3.Connection:
         """Begin a transaction, which is a context manager that commits it or rolls it back."""
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
 
-    def _collect(self, taken: dict[tuple[str, str], Pending], clause: str, values: Sequence[str | int]) -> None:
+    def _collect_pending(self, taken: dict[tuple[str, str], Pending], clause: str, values: Sequence[str | int]) -> None:
         for user_id, message_id, latest, is_single in self._connection.execute(f"{_TAKE} {clause}", values):
             item = Pending(user_id, message_id, latest, bool(is_single))
             taken.setdefault((user_id, message_id), item)
 
-    def _settle(self, settled: Sequence[tuple[int, str, str, str, int]], *statements: str) -> None:
+    def _mark_settled(self, settled: Sequence[tuple[int, str, str, str, int]], *statements: str) -> None:
         if not settled:
             return
-        with self._transaction():
+        with self._begin_transaction():
             for statement in statements:
                 self._connection.execute(statement)
             count = self._connection.executemany(_SETTLE, settled).rowcount
             self._connection.execute("UPDATE feed SET pending = pending - ?", (count,))
 
 
-def _encode(position: FeedPosition) -> int | bytes:
+def _encode_position(position: FeedPosition) -> int | bytes:
     return position.latest if len(position.sequences) == 1 else position.encode()
 
 
 def _open_or_recreate(path: Path) -> sqlite3.Connection:
     try:
-        return _open(path)
+        return _open_database(path)
     except sqlite3.OperationalError:  # locked or disk full: the file may be sound
         raise
     except sqlite3.DatabaseError:
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-        return _open(path)
+        return _open_database(path)
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open_database(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -293,7 +295,7 @@ def _open(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _spans(changes: Iterable[ChangeRef]) -> list[tuple[str, str, int, int]]:
+def _merge_changes(changes: Iterable[ChangeRef]) -> list[tuple[str, str, int, int]]:
     """Merge the changes to each message into (user, message, latest sequence, oldest sequence)."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for change in changes:

@@ -131,7 +131,9 @@ class BacklogFeed:
             ids = [item.message_id for item in of_user]
             versions, vectors = self.log.by_ids(user_id, ids), self.log.embeddings(user_id, ids)
             for item in of_user:
-                desired[item] = self._desired(item, versions.get(item.message_id), vectors.get(item.message_id))
+                desired[item] = self._build_desired_points(
+                    item, versions.get(item.message_id), vectors.get(item.message_id)
+                )
         return [desired[item] for item in items]
 
     def settle(self, done: Iterable[Pending], refused: Mapping[Pending, str]) -> None:
@@ -144,7 +146,9 @@ class BacklogFeed:
         """Close the change feed."""
         self.log.close()
 
-    def _desired(self, item: Pending, version: LoggedMessage | None, vector: Vector | None) -> DesiredPoints:
+    def _build_desired_points(
+        self, item: Pending, version: LoggedMessage | None, vector: Vector | None
+    ) -> DesiredPoints:
         if version is None:
             return DesiredPoints(item)
         message = wire.decode(version.wire)

@@ -89,16 +89,16 @@ class BatchIndexer:
             Fault: INDEX_UNAVAILABLE. The batch may have been stored in part.
         """
         batch = Batch(self.batch_points)
-        fault = await self._fill(batch, messages)
+        fault = await self._fill_batch(batch, messages)
         if not self.may_write():
             return Batch(self.batch_points), fault
-        await self._store(batch)
+        await self._store_points(batch)
         return batch, fault
 
-    async def _fill(self, batch: Batch, messages: Sequence[DesiredPoints]) -> Fault | None:
-        for group in self._groups(messages):
+    async def _fill_batch(self, batch: Batch, messages: Sequence[DesiredPoints]) -> Fault | None:
+        for group in self._group_messages(messages):
             try:
-                if not await self._embed(batch, group):
+                if not await self._embed_group(batch, group):
                     return None
             except Fault as fault:
                 if fault.reason != Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE:
@@ -109,7 +109,7 @@ class BatchIndexer:
                 return None
         return None
 
-    def _groups(self, messages: Sequence[DesiredPoints]) -> Iterator[list[DesiredPoints]]:
+    def _group_messages(self, messages: Sequence[DesiredPoints]) -> Iterator[list[DesiredPoints]]:
         """Group messages for calls of the embedder. Suspected poison messages come last, each in its own group."""
         group: list[DesiredPoints] = []
         for desired in messages:
@@ -125,7 +125,7 @@ class BatchIndexer:
             [desired] for desired in sorted(suspects, key=lambda desired: self._suspects.failures(desired.item))
         )
 
-    async def _embed(self, batch: Batch, group: Sequence[DesiredPoints]) -> bool:
+    async def _embed_group(self, batch: Batch, group: Sequence[DesiredPoints]) -> bool:
         group = await asyncio.gather(*map(self._with_stored_vectors, group))
         texts = [text for desired in group for text in desired.texts]
         if not await self.vectors.embed(texts, self.interrupted):
@@ -150,7 +150,7 @@ class BatchIndexer:
             if dead is not None:
                 batch.refused[dead] = TEXT_BREAKS_EMBEDDER
 
-    async def _store(self, batch: Batch) -> None:
+    async def _store_points(self, batch: Batch) -> None:
         """Store new points before removing surplus ones, so that a message always has points."""
         if batch.points:
             await self.index.upsert(batch.points)

@@ -77,13 +77,13 @@ class ExpectedPoints:
             last = until.of_user(user_id)
             versions = self.log.versions(user_id, last, caller_vectors_only=self.split is None)
             messages += len(versions)
-            orphans += self._orphans(user_id, points.keys() - {version.sequence for version in versions}, last)
+            orphans += self._find_orphans(user_id, points.keys() - {version.sequence for version in versions}, last)
             candidates = [v for v in versions if v.size > self.part_chars or points.get(v.sequence, 0) != 1]
             for start in range(0, len(candidates), _MAX_DECODED):
-                mismatched += self._mismatched(user_id, points, candidates[start : start + _MAX_DECODED])
+                mismatched += self._find_mismatched(user_id, points, candidates[start : start + _MAX_DECODED])
         return Differences(messages, mismatched, orphans)
 
-    def _orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[Orphan]:
+    def _find_orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[Orphan]:
         """Return the versions that are not in the log and whose removal is not in the backlog."""
         deleted = self.log.deleted_versions(sorted(unknown)) if unknown else []
         if not deleted:
@@ -95,7 +95,7 @@ class ExpectedPoints:
             if removal is None or (removal.sequence <= until and removal.message_id not in tracked)
         ]
 
-    def _mismatched(
+    def _find_mismatched(
         self, user_id: str, stored: Mapping[int, int], candidates: Sequence[StoredVersion]
     ) -> list[ChangeRef]:
         ids = [version.message_id for version in candidates]
@@ -107,10 +107,10 @@ class ExpectedPoints:
             if version.message_id not in tracked
             and (message := current.get(version.message_id)) is not None
             and message.sequence == version.sequence
-            and stored.get(version.sequence, 0) != self._parts(message.wire, vectors.get(version.message_id))
+            and stored.get(version.sequence, 0) != self._count_parts(message.wire, vectors.get(version.message_id))
         ]
 
-    def _parts(self, stored: bytes, vector: Vector | None) -> int:
+    def _count_parts(self, stored: bytes, vector: Vector | None) -> int:
         if usable_caller_vector(vector, self.dimension):
             return 1
         return len(self.split(wire.decode(stored).content)) if self.split else 0

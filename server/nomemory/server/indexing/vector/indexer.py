@@ -166,7 +166,7 @@ class VectorIndexer:
             Fault: INDEX_UNAVAILABLE, the indexer was stopped.
         """
         if self._stopping.is_set():
-            raise _stopped()
+            raise _stopped_fault()
         self._erasure = asyncio.get_running_loop().create_future()
         self._fed.set()
         await self._erasure
@@ -175,7 +175,7 @@ class VectorIndexer:
         """Finish the current batch, flush, and end `run`. The indexer cannot be restarted."""
         self._stopping.set()
         if self._erasure is not None and not self._erasure.done():
-            self._erasure.set_exception(_stopped())
+            self._erasure.set_exception(_stopped_fault())
         self._changed.set()
         self._fed.set()
 
@@ -188,7 +188,7 @@ class VectorIndexer:
         """Index messages until `stop` is called. `run` can be called again after an error."""
         with ThreadPoolExecutor(1, "vector-store") as self._thread:
             self._feed = await self._in_store_thread(self._open_backlog_feed)
-            maintenance = self._maintenance()
+            maintenance = self._create_maintenance()
             try:
                 async with asyncio.TaskGroup() as tasks:
                     maintaining = tasks.create_task(maintenance.run())
@@ -196,13 +196,15 @@ class VectorIndexer:
                     if self._shared is not None:
                         self._leader = self._leader_of(self._shared)
                         tasks.create_task(self._leader.run())
-                    tasks.create_task(self._work(maintenance)).add_done_callback(lambda _: maintaining.cancel())
+                    tasks.create_task(self._index_pending(maintenance)).add_done_callback(
+                        lambda _: maintaining.cancel()
+                    )
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None  # the first error cancelled the other tasks
             finally:
                 await self._in_store_thread(self._feed.close)
 
-    def _split(self, text: str) -> list[str]:
+    def _split_text(self, text: str) -> list[str]:
         embedder = self._settings.embedder
         return split_text(text, embedder.chunk_chars, embedder.max_chunks)
 
@@ -211,7 +213,7 @@ class VectorIndexer:
             self._open_feed(),
             self._backlog,
             self._embedder.dimension,
-            None if self._embedder.kind == "none" else self._split,
+            None if self._embedder.kind == "none" else self._split_text,
             is_shared=self._shared is not None,
         )
 
@@ -228,8 +230,8 @@ class VectorIndexer:
             if has_more:
                 await asyncio.sleep(time.monotonic() - began_at)
             else:
-                await _wait(self._changed, _POLL_S)
-                await _wait(self._stopping, _GATHER_S)
+                await _wait_for_event(self._changed, _POLL_S)
+                await _wait_for_event(self._stopping, _GATHER_S)
 
     def _leader_of(self, shared: PostgresSharedIndex) -> IndexingLeader:
         return IndexingLeader(
@@ -251,13 +253,13 @@ class VectorIndexer:
         leader = self._leader
         return self._shared is None or (leader is not None and leader.may_write and leader.terms == self._term)
 
-    def _maintenance(self) -> IndexMaintenance:
+    def _create_maintenance(self) -> IndexMaintenance:
         expected = self._feed.expected_points(self._settings.embedder.chunk_chars)
         return IndexMaintenance(
             self._index, self._feed, self._in_store_thread, self._progress, expected, self._faults, self._fed.set
         )
 
-    async def _work(self, maintenance: IndexMaintenance) -> None:
+    async def _index_pending(self, maintenance: IndexMaintenance) -> None:
         """Index pending messages, with exponential backoff after errors."""
         is_checked = False
         while not self._stopping.is_set():
@@ -266,7 +268,7 @@ class VectorIndexer:
                     await maintenance.check_for_loss()
                     is_checked = True
                 self._fed.clear()
-                is_busy = await self._work_once()
+                is_busy = await self._index_once()
                 if time.monotonic() - self._flushed_at >= self._settings.vector.flush_interval_s:
                     await self._flush()
                 await self._erase_if_requested()
@@ -278,13 +280,13 @@ class VectorIndexer:
             self._fault = None
             self._backoff.reset()
             if not is_busy:
-                await _wait(self._fed, _POLL_S)
+                await _wait_for_event(self._fed, _POLL_S)
         with suppress(Fault):  # unflushed messages are indexed again after a restart
             await self._flush()
         if self._leader is not None:
             self._leader.stop()  # after the last write
 
-    async def _work_once(self) -> bool:
+    async def _index_once(self) -> bool:
         """Index one batch. Return False if there is nothing to do."""
         self._should_interrupt = False
         self._term = self._leader.terms if self._leader is not None else 0
@@ -326,17 +328,17 @@ class VectorIndexer:
         wait_s = self._backoff.next_s()
         if not may_be_caused_by_text(fault):
             wait_s = max(wait_s, min(fault.retry_after_s or 0.0, _MAX_REQUESTED_WAIT_S))
-        await _wait(self._stopping, wait_s)
+        await _wait_for_event(self._stopping, wait_s)
 
     def _is_interrupted(self) -> bool:
         return self._should_interrupt or self._stopping.is_set()
 
 
-def _stopped() -> Fault:
+def _stopped_fault() -> Fault:
     return Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, "the vector indexer was stopped")
 
 
-async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+async def _wait_for_event(event: asyncio.Event, timeout_s: float) -> None:
     try:
         async with asyncio.timeout(timeout_s):
             await event.wait()

@@ -81,8 +81,8 @@ class IndexingLeader:
                         await self._lead()
                 except Fault as fault:
                     _log.debug("cannot lead the indexing of the shared vector index", cause=fault.message)
-                    await self._lose()
-                await _wait(self._stopping, self.lock.lease_s / _RENEWALS)
+                    await self._lose_lock()
+                await _wait_for_event(self._stopping, self.lock.lease_s / _RENEWALS)
         finally:
             self._safe_until = 0.0
             await (self.lock.release() if self._stopping.is_set() else self.lock.lose())
@@ -91,21 +91,21 @@ class IndexingLeader:
         """Lead until `stop` is called or the lock is lost."""
         if not await self.lock.was_released():
             await self._wait_for_previous_lease()
-        await self._begin()
-        due_at = await self._renew()
+        await self._resume_or_start_over()
+        due_at = await self._renew_lock()
         self.on_work()
         while not self._stopping.is_set():
-            await self._publish_until(due_at)
-            due_at = await self._renew()
-        await self._publish()
+            await self._publish_progress_until(due_at)
+            due_at = await self._renew_lock()
+        await self._publish_progress()
 
     async def _wait_for_previous_lease(self) -> None:
         """Wait until the lease of a previous leader that lost its connection has expired."""
         for _ in range(_RENEWALS):
-            await _wait(self._stopping, self.lock.lease_s / _RENEWALS)
+            await _wait_for_event(self._stopping, self.lock.lease_s / _RENEWALS)
             await self.lock.renew()
 
-    async def _begin(self) -> None:
+    async def _resume_or_start_over(self) -> None:
         """Resume from the checkpoint, or start over if the engine has lost all points."""
         await self.lock.start(
             self.feed.log_name, await self.in_store_thread(self.feed.backlog.followed), self.index.reset
@@ -123,35 +123,35 @@ class IndexingLeader:
         self.index.suspect.set()  # the previous leader may have been interrupted
         _log.info("this server became the indexing leader")
 
-    async def _renew(self) -> float:
+    async def _renew_lock(self) -> float:
         """Renew the lock, and return the time of the next renewal."""
         began_at = time.monotonic()
         await self.lock.renew()
         self._safe_until = began_at + self.lock.lease_s * (1 - _MARGIN)
         return began_at + self.lock.lease_s / _RENEWALS
 
-    async def _lose(self) -> None:
+    async def _lose_lock(self) -> None:
         self._safe_until = 0.0
         await self.lock.lose()
         if self.feed.is_leading():
             await self.in_store_thread(self.feed.stop_leading)
             _log.info("this server is no longer the indexing leader")
 
-    async def _publish_until(self, due_at: float) -> None:
+    async def _publish_progress_until(self, due_at: float) -> None:
         while (left_s := due_at - time.monotonic()) > 0 and not self._stopping.is_set():
             self._progressed.clear()
-            await self._publish()
-            await _wait(self._progressed, left_s)
-            await _wait(self._stopping, _PUBLISH_S)
+            await self._publish_progress()
+            await _wait_for_event(self._progressed, left_s)
+            await _wait_for_event(self._stopping, _PUBLISH_S)
 
-    async def _publish(self) -> None:
+    async def _publish_progress(self) -> None:
         progress = await self.in_store_thread(partial(self.feed.progress, self.hot_users()))
         if progress != self._published:
             await self.lock.publish(progress)
             self._published = progress
 
 
-async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+async def _wait_for_event(event: asyncio.Event, timeout_s: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             await event.wait()

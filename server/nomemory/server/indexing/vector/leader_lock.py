@@ -131,7 +131,7 @@ class PostgresLeaderLock:
         with faults("written"):
             async with self._connection.transaction():
                 if not await self._connection.fetchval(number_placeholders(_FOLLOWS_LOG), self._collection, log):
-                    await self._follow(log, followed, reset)
+                    await self._replace_followed_log(log, followed, reset)
                 await self._connection.execute(number_placeholders(_SET_HOLDER), self._name, self._collection)
 
     async def checkpoint(self) -> IndexCheckpoint:
@@ -185,7 +185,9 @@ class PostgresLeaderLock:
             raise RuntimeError("the lock is not held; call acquire first")
         return self._open
 
-    async def _follow(self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]) -> None:
+    async def _replace_followed_log(
+        self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]
+    ) -> None:
         if followed is None:
             await reset()
         for table in _TABLES_OF_BUCKETS:

@@ -54,7 +54,7 @@ class ModelMigration:
     async def run(self) -> None:
         """Run until the migration is complete. It can be run again after an error."""
         if self.spaces.next is not None:
-            await self._switch(self.spaces.next, await self._wait_for(self.spaces.next))
+            await self._switch_model(self.spaces.next, await self._wait_for(self.spaces.next))
         self.spaces.active.record()
         await self._close_previous()
         while not await self._is_complete(self.spaces.active):  # noqa: ASYNC110 - a state on disk
@@ -92,7 +92,7 @@ class ModelMigration:
         needed = self.log_end.maximum(await self.spaces.active.indexer.applied())
         return (await space.indexer.applied()).covers(needed)
 
-    async def _switch(self, space: IndexedSpace, notice: str) -> None:
+    async def _switch_model(self, space: IndexedSpace, notice: str) -> None:
         space.record()
         previous = self.spaces.active
         self.spaces.promote(space, notice)

@@ -49,7 +49,7 @@ class PoisonMessageTracker:
             self._records.setdefault(item, _Record())
         while len(self._records) > _MAX_TRACKED:
             self._records.popitem(last=False)
-        return items[0] if len(items) == 1 and self._is_out(items[0]) else None
+        return items[0] if len(items) == 1 and self._has_failed_too_often(items[0]) else None
 
     def record_success(self, items: Sequence[Pending]) -> None:
         """Record that a batch succeeded."""
@@ -57,7 +57,7 @@ class PoisonMessageTracker:
         for item in items:
             self._records.pop(item, None)
 
-    def _is_out(self, item: Pending) -> bool:
+    def _has_failed_too_often(self, item: Pending) -> bool:
         record = self._records[item]
         record.failures_alone += 1
         if record.last_strike_at != self._successes:

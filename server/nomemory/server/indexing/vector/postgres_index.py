@@ -79,9 +79,9 @@ class PostgresSharedIndex:
         read_at, checkpoint = self._checkpoints.get(bucket, (0.0, 0))
         if sequence <= checkpoint and time.monotonic() - read_at < _CACHED_S:
             return False
-        is_behind = await self._reached(bucket, user_id) < sequence
+        is_behind = await self._applied_sequence(bucket, user_id) < sequence
         if is_behind and self._notified.record(user_id):
-            self._notify(user_id)
+            self._notify_leader(user_id)
         return is_behind
 
     def poll(self) -> None:
@@ -94,14 +94,18 @@ class PostgresSharedIndex:
         """Return the state of the index, for one user or for all whose ids begin with a prefix."""
         checkpoint = await self.checkpoint()
         users = users_clause(user_id, prefix)
-        ((dead_letters,),) = await self._fetch(
+        ((dead_letters,),) = await self._fetch_rows(
             _COUNT_DEAD_LETTERS.format(users=users.condition), self._collection, *users.values
         )
         if user_id is None:
             return IndexerStatus(checkpoint, checkpoint, 0, dead_letters, ())
         bucket = bucket_of(user_id)
-        reached = FeedPosition.at(await self._reached(bucket, user_id))
-        ids = await self._fetch(_DEAD_LETTER_IDS, self._collection, bucket, user_id, _MAX_IDS) if dead_letters else []
+        reached = FeedPosition.at(await self._applied_sequence(bucket, user_id))
+        ids = (
+            await self._fetch_rows(_DEAD_LETTER_IDS, self._collection, bucket, user_id, _MAX_IDS)
+            if dead_letters
+            else []
+        )
         return IndexerStatus(reached, reached, 0, dead_letters, tuple(message_id for (message_id,) in ids))
 
     async def checkpoint(self) -> FeedPosition:
@@ -128,17 +132,17 @@ class PostgresSharedIndex:
         await asyncio.gather(*self._notifying)
         await self._pool.close()
 
-    async def _reached(self, bucket: int, user_id: str) -> int:
+    async def _applied_sequence(self, bucket: int, user_id: str) -> int:
         """Return the sequence up to which all changes of a user are applied or dead letters."""
         read_at = time.monotonic()
-        rows = await self._fetch(_REACHED, user_id, self._collection, bucket)
+        rows = await self._fetch_rows(_REACHED, user_id, self._collection, bucket)
         if not rows:
             return 0
         ((checkpoint, of_user),) = rows
         self._checkpoints[bucket] = read_at, checkpoint
         return int(max(checkpoint, of_user))
 
-    def _notify(self, user_id: str) -> None:
+    def _notify_leader(self, user_id: str) -> None:
         """Notify the leader of a query in the background."""
         task = asyncio.get_running_loop().create_task(self._send_notification(user_id))
         self._notifying.add(task)
@@ -151,7 +155,7 @@ class PostgresSharedIndex:
         except ERRORS:
             return  # then the user gets no priority
 
-    async def _fetch(self, statement: str, *values: Value) -> list[Any]:
+    async def _fetch_rows(self, statement: str, *values: Value) -> list[Any]:
         with faults("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(number_placeholders(statement), *values))

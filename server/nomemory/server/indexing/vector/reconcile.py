@@ -98,14 +98,16 @@ class Reconciliation:
     async def _compare_all(self, sample_every: int) -> ReconcileReport:
         report, pages, after, seen = ReconcileReport(), 0, "", set[str]()
         while users := await self.in_store_thread(partial(self.expected.users, after)):
-            report = await self._add(report, users, with_vectors=pages % sample_every == 0)
+            report = await self._compare_and_report(report, users, with_vectors=pages % sample_every == 0)
             seen.update(users)
             after, pages = users[-1], pages + 1
         if unknown_users := sorted(await self.index.users() - seen):
-            report = await self._add(report, unknown_users, with_vectors=False)
+            report = await self._compare_and_report(report, unknown_users, with_vectors=False)
         return report
 
-    async def _add(self, report: ReconcileReport, users: Sequence[str], *, with_vectors: bool) -> ReconcileReport:
+    async def _compare_and_report(
+        self, report: ReconcileReport, users: Sequence[str], *, with_vectors: bool
+    ) -> ReconcileReport:
         stored, differences = await self._compare(users, with_vectors=with_vectors)
         if differences.mismatched:
             await self.on_mismatch(differences.mismatched)

@@ -15,10 +15,10 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 def render(samples: Samples) -> bytes:
     """Render samples. Every family has HELP and TYPE lines, even without samples."""
-    return "".join(_lines(samples)).encode()
+    return "".join(_render_lines(samples)).encode()
 
 
-def _lines(samples: Samples) -> Iterator[str]:
+def _render_lines(samples: Samples) -> Iterator[str]:
     for family in CATALOG:
         yield f"# HELP {family.name} {family.meaning}\n# TYPE {family.name} {family.kind}\n"
         values = samples.values.get(family.name, {})
@@ -27,21 +27,21 @@ def _lines(samples: Samples) -> Iterator[str]:
 
 
 def _sample_lines(family: Family, labels: Labels, value: Value) -> Iterator[str]:
-    pairs = [f'{name}="{_escaped(label)}"' for name, label in zip(family.labels, labels, strict=True)]
+    pairs = [f'{name}="{_escape_label(label)}"' for name, label in zip(family.labels, labels, strict=True)]
     if not isinstance(value, Distribution):
-        yield f"{family.name}{_braced(pairs)} {value}\n"
+        yield f"{family.name}{_format_labels(pairs)} {value}\n"
         return
     bounds = (*map(str, family.bounds), "+Inf")
     for bound, count in zip(bounds, accumulate(value.counts), strict=True):
-        bucket = _braced([*pairs, f'le="{bound}"'])
+        bucket = _format_labels([*pairs, f'le="{bound}"'])
         yield f"{family.name}_bucket{bucket} {count}\n"
-    yield f"{family.name}_sum{_braced(pairs)} {value.total}\n"
-    yield f"{family.name}_count{_braced(pairs)} {sum(value.counts)}\n"
+    yield f"{family.name}_sum{_format_labels(pairs)} {value.total}\n"
+    yield f"{family.name}_count{_format_labels(pairs)} {sum(value.counts)}\n"
 
 
-def _braced(pairs: Sequence[str]) -> str:
+def _format_labels(pairs: Sequence[str]) -> str:
     return f"{{{','.join(pairs)}}}" if pairs else ""
 
 
-def _escaped(value: str) -> str:
+def _escape_label(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -55,7 +55,7 @@ class PipeConnection:
         self._call_ids = count()
         self._replies: dict[int, asyncio.Future[Reply | None]] = {}
         self._started: asyncio.Future[Started] = self._loop.create_future()
-        self._receiving = asyncio.create_task(self._receive())
+        self._receiving = asyncio.create_task(self._receive_messages())
         self.is_open = True
         self.heard_at = self._loop.time()
 
@@ -94,11 +94,11 @@ class PipeConnection:
             raise PipeClosedError
         call_id = next(self._call_ids)
         arriving = self._expect_reply(call_id)
-        self._send(Call(call_id, request))
+        self._send_message(Call(call_id, request))
         try:
             reply = await arriving
         except asyncio.CancelledError:
-            self._send(Cancel(call_id))
+            self._send_message(Cancel(call_id))
             raise
         if reply is None:
             raise PipeClosedError
@@ -108,13 +108,13 @@ class PipeConnection:
 
     def notify(self, request: object) -> None:
         """Call the worker without waiting for its reply."""
-        self._send(Call(next(self._call_ids), request))
+        self._send_message(Call(next(self._call_ids), request))
 
     def beat(self) -> asyncio.Future[Reply | None]:
         """Send a heartbeat. The returned future completes when the worker replies or exits."""
         call_id = next(self._call_ids)
         arriving = self._expect_reply(call_id)
-        self._send(Heartbeat(call_id))
+        self._send_message(Heartbeat(call_id))
         return arriving
 
     def refuse_calls(self) -> None:
@@ -135,7 +135,7 @@ class PipeConnection:
         arriving.add_done_callback(lambda _reply: self._replies.pop(call_id))
         return arriving
 
-    async def _receive(self) -> None:
+    async def _receive_messages(self) -> None:
         try:
             while True:
                 message = await read_message(self._reader)
@@ -147,23 +147,23 @@ class PipeConnection:
             self.is_open = False
             self._writer.transport.abort()
             for arriving in list(self._replies.values()):
-                _settle(arriving, None)
+                _resolve_reply(arriving, None)
 
     def _dispatch(self, message: object) -> None:
         match message:
             case Reply(call_id):
                 if (arriving := self._replies.get(call_id)) is not None:
-                    _settle(arriving, message)
+                    _resolve_reply(arriving, message)
             case Notification(body):
                 self._on_notification(body)
             case Started():
                 self._started.set_result(message)
 
-    def _send(self, message: Call | Cancel | Heartbeat) -> None:
+    def _send_message(self, message: Call | Cancel | Heartbeat) -> None:
         if not self._writer.is_closing():
             self._writer.write(encode(message))
 
 
-def _settle(arriving: asyncio.Future[Reply | None], reply: Reply | None) -> None:
+def _resolve_reply(arriving: asyncio.Future[Reply | None], reply: Reply | None) -> None:
     if not arriving.done():
         arriving.set_result(reply)

@@ -38,11 +38,11 @@ class WorkerPipe:
 
     def ready(self) -> None:
         """Report readiness."""
-        self._send(Started())
+        self._send_message(Started())
 
     def not_ready(self, error: str) -> None:
         """Report a startup error. The operator sees its text."""
-        self._send(Started(error))
+        self._send_message(Started(error))
 
     def receive_one(self) -> Call:
         """Wait for a call and return the oldest one. The others can still be cancelled.
@@ -50,7 +50,7 @@ class WorkerPipe:
         Raises:
             EOFError: the server exited.
         """
-        self._collect(wait=True)
+        self._handle_received(wait=True)
         return self._calls.pop(next(iter(self._calls)))
 
     def receive(self, *, wait: bool) -> list[Call]:
@@ -59,32 +59,32 @@ class WorkerPipe:
         Raises:
             EOFError: the server exited.
         """
-        self._collect(wait=wait)
+        self._handle_received(wait=wait)
         calls, self._calls = list(self._calls.values()), {}
         return calls
 
     def reply(self, call_id: int, value: object) -> None:
         """Reply to a call. Thread-safe."""
-        self._send(Reply(call_id, value))
+        self._send_message(Reply(call_id, value))
 
     def fail(self, call_id: int, error: str) -> None:
         """Reply with an error, which must not contain message content."""
-        self._send(Reply(call_id, error=error))
+        self._send_message(Reply(call_id, error=error))
 
     def notify(self, body: object) -> None:
         """Send a notification to the server. Thread-safe."""
-        self._send(Notification(body))
+        self._send_message(Notification(body))
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
-    def _collect(self, *, wait: bool) -> None:
+    def _handle_received(self, *, wait: bool) -> None:
         """Handle all received messages. With `wait`, block until there is a call."""
         while (wait and not self._calls) or self._connection.poll(0):
-            self._handle(self._receive())
+            self._handle_message(self._receive_message())
 
-    def _handle(self, message: object) -> None:
+    def _handle_message(self, message: object) -> None:
         match message:
             case Call(call_id):
                 self._calls[call_id] = message
@@ -93,13 +93,13 @@ class WorkerPipe:
             case Heartbeat(call_id):
                 self.reply(call_id, None)
 
-    def _receive(self) -> Any:  # noqa: ANN401 - one of the messages of `ipc_protocol`
+    def _receive_message(self) -> Any:  # noqa: ANN401 - one of the messages of `ipc_protocol`
         try:
             return self._connection.recv()
         except OSError as error:  # the server was killed while it was sending
             raise EOFError from error
 
-    def _send(self, message: Reply | Started | Notification) -> None:
+    def _send_message(self, message: Reply | Started | Notification) -> None:
         with self._sending:
             self._connection.send(message)
 

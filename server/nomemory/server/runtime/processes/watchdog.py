@@ -111,7 +111,7 @@ class Watchdog:
         limit = self._policy.memory_max_bytes
         if stats is not None and 0 < limit < stats.private_bytes:
             detail = f"memory limit exceeded: {stats.private_bytes >> 20} MiB used, limit {limit >> 20} MiB"
-            return self._end(MEMORY_LIMIT_EXCEEDED, detail)
+            return self._kill_process(MEMORY_LIMIT_EXCEEDED, detail)
         if beat.done():
             self._silent_s = self._idle_s = 0.0
             self._faults.clear(self._part)
@@ -127,12 +127,12 @@ class Watchdog:
         self._idle_s = 0.0 if is_working else self._idle_s + policy.heartbeat_s
         is_stuck = self._pipe.is_ready and self._silent_s >= policy.busy_timeout_s
         if self._idle_s >= policy.idle_timeout_s or is_stuck:
-            return self._end(UNRESPONSIVE, _NO_HEARTBEAT)
+            return self._kill_process(UNRESPONSIVE, _NO_HEARTBEAT)
         if self._idle_s >= _MISSED_BEATS_MAX * policy.heartbeat_s:
             self._faults.report(self._part, UNRESPONSIVE, _NO_HEARTBEAT, ago_s=self._silent_s)
         return True
 
-    def _end(self, kind: str, detail: str) -> bool:
+    def _kill_process(self, kind: str, detail: str) -> bool:
         self._faults.report(self._part, kind, detail, ago_s=self._silent_s)
         _log.error("killing process", part=self._part, process=self._process_id, kind=kind, detail=detail)
         self._kill()

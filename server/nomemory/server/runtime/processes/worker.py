@@ -92,9 +92,9 @@ class Worker:
         except PipeClosedError as error:
             raise WorkerLostError from error
         except TimeoutError:
-            raise self._timed_out(child) from None
+            raise self._handle_timeout(child) from None
 
-    def _timed_out(self, child: ChildProcess) -> WorkerError:
+    def _handle_timeout(self, child: ChildProcess) -> WorkerError:
         """Return the error of a call that timed out. Kill the process if it has sent nothing during the time limit."""
         if asyncio.get_running_loop().time() - child.pipe.heard_at < self._timeout_s:
             return WorkerSlowError()

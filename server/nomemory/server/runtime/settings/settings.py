@@ -50,10 +50,10 @@ class Settings(BaseModel):
         Raises:
             ValidationError: a value is invalid.
         """
-        variables = _variables()
+        variables = _known_variables()
         environment = ((name.upper(), value) for name, value in os.environ.items())
         values: dict[str, object] = {name: value for name, value in environment if name in variables}
-        return cls._of(values | {_variable(name): value for name, value in overrides.items()})
+        return cls._validate_groups(values | {_variable_of(name): value for name, value in overrides.items()})
 
     def with_changes(self, **changes: object) -> Self:
         """Return a copy with changed values, named like the overrides of `from_environment`.
@@ -66,10 +66,10 @@ class Settings(BaseModel):
             for name, group in groups().items()
             for field, variable in group.variables().items()
         }
-        return self._of(values | {_variable(name): value for name, value in changes.items()})
+        return self._validate_groups(values | {_variable_of(name): value for name, value in changes.items()})
 
     @classmethod
-    def _of(cls, values: dict[str, object]) -> Self:
+    def _validate_groups(cls, values: dict[str, object]) -> Self:
         """Validate all groups. Each group ignores the variables of the others."""
         return cls.model_validate(dict.fromkeys(cls.model_fields, values))
 
@@ -85,14 +85,14 @@ def groups() -> dict[str, type[SettingsGroup]]:
 
 def strip_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without setting variables. Names are compared case-insensitively."""
-    variables = _variables()
+    variables = _known_variables()
     return {name: value for name, value in environment.items() if name.upper() not in variables}
 
 
-def _variables() -> set[str]:
+def _known_variables() -> set[str]:
     return {variable for group in groups().values() for variable in group.variables().values()}
 
 
-def _variable(name: str) -> str:
+def _variable_of(name: str) -> str:
     """Return the environment variable of an override. Variables of the OpenAI endpoint have no `NOMEMORY_` prefix."""
     return name.upper() if name.startswith("openai_") else f"{PREFIX}{name.upper()}"

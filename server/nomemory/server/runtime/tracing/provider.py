@@ -47,7 +47,7 @@ def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | Non
     if not settings.tracing.is_on:
         _refuse_without_endpoint(settings)
         return None
-    exporter = _exporter(settings)
+    exporter = _create_exporter(settings)
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - see above
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
@@ -57,7 +57,7 @@ def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | Non
         "service.version": __version__,
         "process.pid": os.getpid(),
     }
-    provider = TracerProvider(_sampler(settings), Resource(attributes), shutdown_on_exit=False)
+    provider = TracerProvider(_create_sampler(settings), Resource(attributes), shutdown_on_exit=False)
     processor = BatchSpanProcessor(
         exporter,
         max_queue_size=settings.tracing.max_queue_size,
@@ -78,7 +78,7 @@ async def _shut_down(provider: TracerProvider, exporter: OTLPSpanExporter) -> No
     await flushing
 
 
-def _sampler(settings: Settings) -> Sampler:
+def _create_sampler(settings: Settings) -> Sampler:
     from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased  # noqa: PLC0415
 
     share = TraceIdRatioBased(settings.tracing.sample_ratio)
@@ -87,13 +87,13 @@ def _sampler(settings: Settings) -> Sampler:
     return ParentBased(share, remote_parent_sampled=share, remote_parent_not_sampled=share)
 
 
-def _exporter(settings: Settings) -> OTLPSpanExporter:
+def _create_exporter(settings: Settings) -> OTLPSpanExporter:
     """Return an exporter that is connected to the collector."""
     require_extra("otel", ("opentelemetry.sdk", "opentelemetry.exporter"), "NOMEMORY_OTLP_ENDPOINT")
-    target, is_tls = _address(settings.tracing.endpoint.strip())
+    target, is_tls = _parse_endpoint(settings.tracing.endpoint.strip())
     if settings.tracing.ca is not None and not is_tls:
         raise TracingSettingsError("NOMEMORY_OTLP_CA requires an https:// endpoint")
-    headers = () if settings.tracing.headers is None else _headers(settings.tracing.headers.get_secret_value())
+    headers = () if settings.tracing.headers is None else _parse_headers(settings.tracing.headers.get_secret_value())
     if not is_tls:
         _refuse_exposure(settings, target)
     from grpc import ssl_channel_credentials  # noqa: PLC0415
@@ -111,7 +111,7 @@ def _exporter(settings: Settings) -> OTLPSpanExporter:
     )
 
 
-def _address(endpoint: str) -> tuple[str, bool]:
+def _parse_endpoint(endpoint: str) -> tuple[str, bool]:
     """Return HOST:PORT and whether the endpoint uses TLS. Errors omit the URL: it may contain a password."""
     try:
         parts = urlsplit(endpoint)
@@ -130,7 +130,7 @@ def _refuse_without_endpoint(settings: Settings) -> None:
             raise TracingSettingsError(_NO_ENDPOINT.format(variables[field]))
 
 
-def _headers(text: str) -> tuple[tuple[str, str], ...]:
+def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     pairs = [tuple(map(str.strip, pair.split("=", 1))) for pair in text.split(",")]
     if any(len(pair) != 2 or not all(pair) for pair in pairs):  # noqa: PLR2004 - a name and a value
         raise TracingSettingsError("NOMEMORY_OTLP_HEADERS must be a comma-separated list of NAME=VALUE")

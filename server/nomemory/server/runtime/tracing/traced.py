@@ -44,19 +44,21 @@ _VECTOR_METHODS: Final = ("search", "vectors")
 
 def traced_log_reader(log: LogReader, settings: Settings) -> LogReader:
     """Return a log reader with a span per read."""
-    return _engine(log, "log", "sqlite" if settings.server.database_url is None else "postgresql", _READS, settings)
+    return _trace_engine(
+        log, "log", "sqlite" if settings.server.database_url is None else "postgresql", _READS, settings
+    )
 
 
 def traced_lexical_index(index: LexicalIndex, settings: Settings) -> LexicalIndex:
     """Return a lexical index with a span per search."""
-    return _engine(
+    return _trace_engine(
         index, "words", "tantivy" if settings.server.database_url is None else "postgresql", _LEXICAL_METHODS, settings
     )
 
 
 def traced_vector_index(index: VectorSearch, settings: Settings) -> VectorSearch:
     """Return a vector index with a span per search."""
-    return _engine(index, "vectors", "qdrant", _VECTOR_METHODS, settings)
+    return _trace_engine(index, "vectors", "qdrant", _VECTOR_METHODS, settings)
 
 
 def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
@@ -75,14 +77,14 @@ def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
         method: _in_span(getattr(embedder, method), name, attributes, kind=SpanKind.CLIENT)
         for method in ("embed_query", "embed_documents")
     }
-    return _traced(embedder, methods, settings)
+    return _trace_component(embedder, methods, settings)
 
 
 def traced_search(search: _Component, method: str, settings: Settings) -> _Component:
     """Return a search with a span per call of `method`, whose result must have `items`."""
     attributes: dict[str, Value] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
     traced = _in_span(getattr(search, method), "search_memory", attributes, _annotate_search)
-    return _traced(search, {method: traced}, settings)
+    return _trace_component(search, {method: traced}, settings)
 
 
 def traced_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
@@ -97,7 +99,7 @@ def traced_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
         method: _in_span(getattr(log, method), name, {OPERATION: name}, annotate)
         for method, (name, annotate) in operations.items()
     }
-    return _traced(log, methods, settings)
+    return _trace_component(log, methods, settings)
 
 
 class _Traced:
@@ -117,11 +119,13 @@ class _Traced:
         return getattr(self._component, name)
 
 
-def _traced(component: _Component, methods: Mapping[str, Method], settings: Settings) -> _Component:
+def _trace_component(component: _Component, methods: Mapping[str, Method], settings: Settings) -> _Component:
     return cast("_Component", _Traced(component, methods)) if settings.tracing.is_on else component
 
 
-def _engine(component: _Component, name: str, system: str, methods: Iterable[str], settings: Settings) -> _Component:
+def _trace_engine(
+    component: _Component, name: str, system: str, methods: Iterable[str], settings: Settings
+) -> _Component:
     """Return a storage engine with a span per call, named `<engine> <method>`."""
     traced_methods: dict[str, Method] = {}
     for method in methods:
@@ -129,7 +133,7 @@ def _engine(component: _Component, name: str, system: str, methods: Iterable[str
         traced_methods[method] = _in_span(
             getattr(component, method), f"{name} {method}", attributes, _annotate_rows, SpanKind.CLIENT
         )
-    return _traced(component, traced_methods, settings)
+    return _trace_component(component, traced_methods, settings)
 
 
 def _in_span(

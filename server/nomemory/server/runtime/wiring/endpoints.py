@@ -17,12 +17,12 @@ def listen_addresses(settings: Settings) -> Addresses:
         IdentitySettingsError: the configuration of credentials is incomplete.
     """
     check_credential_settings(settings)
-    http = _address(address, settings) if (address := http_address(settings)) else None
-    metrics = _address(settings.metrics.listen, settings) if settings.metrics.listen else None
-    return Addresses(_address(settings.server.listen, settings), http, metrics)
+    http = _parse_address(address, settings) if (address := http_address(settings)) else None
+    metrics = _parse_address(settings.metrics.listen, settings) if settings.metrics.listen else None
+    return Addresses(_parse_address(settings.server.listen, settings), http, metrics)
 
 
-def _address(text: str, settings: Settings) -> ListenAddress:
+def _parse_address(text: str, settings: Settings) -> ListenAddress:
     address = parse_listen_address(text)
     credentials, tls = checks_credentials(settings), tls_files(settings) is not None
     check_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))

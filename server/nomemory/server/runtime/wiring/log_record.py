@@ -19,7 +19,7 @@ def record_position(store: LogStore, path: Path, stack: AsyncExitStack) -> LogPo
     Raises:
         OSError: the file cannot be written.
     """
-    position = _position(store)
+    position = _read_position(store)
     write_record(path, position)
     stack.callback(_record_last_position, store, path)
     return position
@@ -27,11 +27,11 @@ def record_position(store: LogStore, path: Path, stack: AsyncExitStack) -> LogPo
 
 def _record_last_position(store: LogStore, path: Path) -> None:
     try:
-        write_record(path, _position(store))
+        write_record(path, _read_position(store))
     except OSError as error:
         _log.warning("cannot record the log position", cause=error.strerror)
 
 
-def _position(store: LogStore) -> LogPosition:
+def _read_position(store: LogStore) -> LogPosition:
     with closing(store.feed()()) as feed:
         return feed.position()

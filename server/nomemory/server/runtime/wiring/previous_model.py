@@ -76,7 +76,7 @@ def previous_model(
     previous = collection_named(settings, directory.vectors, record.collection)
     if previous != collection and not discard_foreign_vectors(previous, log) and has_points(previous.backlog):
         try:
-            return _restore(settings, record, faults, meters or Meters())
+            return _restore_model(settings, record, faults, meters or Meters())
         except (StartupError, ValidationError, PreviousModelUnavailableError) as error:
             cause = str(error).partition("\n")[0]
             raise PreviousModelUnavailableError(
@@ -89,7 +89,7 @@ def previous_model(
     return None
 
 
-def _restore(settings: Settings, record: ModelRecord, faults: ActiveFaults, meters: Meters) -> PreviousModel:
+def _restore_model(settings: Settings, record: ModelRecord, faults: ActiveFaults, meters: Meters) -> PreviousModel:
     restored = record.restored(settings)
     watched: list[WatchedEmbedder] = []
 

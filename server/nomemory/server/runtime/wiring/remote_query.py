@@ -22,14 +22,14 @@ def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, 
         RecallSettingsError: the connection to another machine would not be encrypted.
         ListenAddressError: the target is not of the form HOST:PORT.
     """
-    channel = _channel(settings)
+    channel = _open_channel(settings)
     stack.push_async_callback(channel.close)
     key = settings.recall.upstream_api_key
     metadata = (("authorization", f"Bearer {key.get_secret_value()}"),) if key else ()
     return RemoteQueryStub(query_service_pb2_grpc.QueryServiceStub(channel)), metadata
 
 
-def _channel(settings: Settings) -> grpc.aio.Channel:
+def _open_channel(settings: Settings) -> grpc.aio.Channel:
     target = settings.recall.upstream
     if settings.recall.upstream_tls:
         ca_file = settings.recall.upstream_tls_ca

@@ -47,7 +47,7 @@ def server_service(
         pb.GetServerInfoResponse(
             version=__version__,
             features=[*services, *_further_features(settings, services, embeds=embeds)],
-            limits=_limits(settings, services),
+            limits=_server_limits(settings, services),
         ),
         reads,
         spaces,
@@ -66,7 +66,7 @@ def _further_features(settings: Settings, services: Sequence[str], *, embeds: bo
         yield "retention"
 
 
-def _limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
+def _server_limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
     """Return the limits of the enabled services. Limits of other services are 0."""
     limits = settings.limits
     described = pb.ServerLimits(max_request_bytes=limits.max_request_bytes)

@@ -64,7 +64,7 @@ class ServerMetrics:
         samples.put(catalog.LOG_USERS, status.log.users)
         samples.put(catalog.LOG_DAMAGED, status.log.damaged)
         self._lag.record(status.log.sequence)
-        for name, index in _indexes(status):
+        for name, index in _index_statuses(status):
             samples.put(catalog.INDEX_PENDING, index.pending, name)
             samples.put(catalog.INDEX_LAG, round(self._lag.lag_s(index.checkpoint), 3), name)
             samples.put(catalog.INDEX_DEAD_LETTERS, index.dead_letters, name)
@@ -81,7 +81,7 @@ class ServerMetrics:
             samples.put(catalog.PROCESS_RESTARTS, record.starts - 1, name)
 
 
-def _indexes(status: pb.GetIndexStatusResponse) -> Iterator[tuple[str, pb.IndexStatus]]:
+def _index_statuses(status: pb.GetIndexStatusResponse) -> Iterator[tuple[str, pb.IndexStatus]]:
     yield "lexical", status.lexical
     yield "vector", status.vector
     if status.HasField("next_vector"):

@@ -130,13 +130,13 @@ def _hybrid_search(
         lexical,
         log,
         pools,
-        weights=_weights(settings),
+        weights=_parse_weights(settings),
         candidates_max=_CANDIDATES_MAX,
         max_response_bytes=settings.limits.max_response_bytes,
     )
 
 
-def _weights(settings: Settings) -> Weights:
+def _parse_weights(settings: Settings) -> Weights:
     omitted = settings.hybrid.disabled_features.split()
     if unknown := sorted(set(omitted) - set(STEPS)):
         raise StartupError(

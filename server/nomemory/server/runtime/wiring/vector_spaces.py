@@ -37,7 +37,7 @@ VECTOR_JOB = "vector-indexer"
 """The job name of the vector indexer."""
 
 
-def _never() -> float:
+def _never_queried() -> float:
     return 0.0
 
 
@@ -60,7 +60,11 @@ class VectorSpaces:
     log_id: str
 
     def build(
-        self, settings: Settings, embedder: Embedder, faults: ActiveFaults, failing_s: Callable[[], float] = _never
+        self,
+        settings: Settings,
+        embedder: Embedder,
+        faults: ActiveFaults,
+        failing_s: Callable[[], float] = _never_queried,
     ) -> IndexedSpace:
         """Open the vector index of a model and start its indexer.
 
@@ -72,13 +76,13 @@ class VectorSpaces:
         """
         stack, supervisor = AsyncExitStack(), Supervisor()
         stack.push_async_callback(embedder.close)
-        index = self._index(settings, embedder, faults, stack)
-        indexer = self._indexer(settings, embedder, faults, index, stack)
+        index = self._create_index(settings, embedder, faults, stack)
+        indexer = self._create_indexer(settings, embedder, faults, index, stack)
         if settings.vector.qdrant_url is not None:
             supervisor.supervise(stack, "vector-probe", Reachability(index, _PROBE_INTERVAL_S, faults).run)
         supervisor.supervise(stack, VECTOR_JOB, indexer.run, indexer.stop)
         return IndexedSpace(
-            _space(settings, embedder, index, indexer),
+            _create_space(settings, embedder, index, indexer),
             index,
             indexer,
             partial(supervisor.fault, VECTOR_JOB),
@@ -88,7 +92,7 @@ class VectorSpaces:
             stack.aclose,
         )
 
-    def _index(
+    def _create_index(
         self, settings: Settings, embedder: Embedder, faults: ActiveFaults, stack: AsyncExitStack
     ) -> VectorIndex:
         policy = watch_policy(settings.processes, faults, self.processes)
@@ -96,7 +100,7 @@ class VectorSpaces:
         stack.push_async_callback(index.close)
         return index
 
-    def _indexer(
+    def _create_indexer(
         self,
         settings: Settings,
         embedder: Embedder,
@@ -115,6 +119,6 @@ class VectorSpaces:
         return indexer
 
 
-def _space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
+def _create_space(settings: Settings, embedder: Embedder, index: VectorIndex, indexer: VectorIndexer) -> VectorSpace:
     vectors = LimitedVectorSearch(traced_vector_index(index, settings))
     return VectorSpace(indexer.collection, embedder, vectors, indexer, query_limit(embedder))

@@ -88,7 +88,7 @@ async def build_parts(
             spaces,
             serving,
             cleanup,
-            _reached(store),
+            _log_end_position(store),
             settings.embedder.previous_timeout_s,
             settings.timing.default_deadline_s,
         )
@@ -104,7 +104,7 @@ async def build_parts(
     )
 
 
-def _reached(store: LogStore) -> FeedPosition:
+def _log_end_position(store: LogStore) -> FeedPosition:
     with closing(store.feed()()) as feed:
         return feed.end_position()
 

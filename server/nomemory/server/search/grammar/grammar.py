@@ -61,7 +61,7 @@ def parse(text: str, limits: Limits) -> Query:
         return Query()
     if nesting_depth(tokens) > limits.depth:
         raise _too_complex(f"nests deeper than {limits.depth} levels")
-    root = _clause(build_clause(iter(tokens)), is_exact=False)
+    root = _convert_clause(build_clause(iter(tokens)), is_exact=False)
     if count_terms(root) > limits.terms:
         frequent = _frequent_terms(text, limits.terms)
         if not frequent or any(token.kind is not TokenKind.WORD for token in tokens):
@@ -87,12 +87,12 @@ def _too_complex(description: str) -> Fault:
     return field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", description))
 
 
-def _clause(clause: Clause, *, is_exact: bool) -> Node:
+def _convert_clause(clause: Clause, *, is_exact: bool) -> Node:
     """Convert a clause. Operands of AND and NOT are matched exactly. Other words only affect the ranking."""
-    return any_of(_group(chains, is_exact=is_exact) for chains in clause)
+    return any_of(_convert_group(chains, is_exact=is_exact) for chains in clause)
 
 
-def _group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
+def _convert_group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
     """Convert adjacent operands: any of them matches, except the negated ones."""
     terms = combine(_term_sets(chain, is_exact=is_exact) for chain in chains)
     negations = [node for node in terms.strong if isinstance(node, AllOf) and node.only_negates]
@@ -105,18 +105,18 @@ def _term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
         case [Operand(QueryToken(TokenKind.WORD, word), negated=False)] if not is_exact:
             return ranking_terms(word)
         case _:
-            return TermSets(strong=(_chain(chain, is_exact=is_exact),))
+            return TermSets(strong=(_convert_chain(chain, is_exact=is_exact),))
 
 
-def _chain(chain: Chain, *, is_exact: bool) -> Node:
+def _convert_chain(chain: Chain, *, is_exact: bool) -> Node:
     """Convert operands that are joined by AND, or a single operand."""
     is_exact = is_exact or len(chain) > 1 or chain[0].negated
-    required = [_part(operand.part, is_exact=is_exact) for operand in chain if not operand.negated]
-    excluded = [_part(operand.part, is_exact=is_exact) for operand in chain if operand.negated]
+    required = [_convert_operand(operand.part, is_exact=is_exact) for operand in chain if not operand.negated]
+    excluded = [_convert_operand(operand.part, is_exact=is_exact) for operand in chain if operand.negated]
     return all_of(required, excluded)
 
 
-def _part(part: QueryToken | Clause, *, is_exact: bool) -> Node:
+def _convert_operand(part: QueryToken | Clause, *, is_exact: bool) -> Node:
     if isinstance(part, QueryToken):
         return phrase_leaf(part.text) if part.kind is TokenKind.PHRASE else exact_leaf(part.text)
-    return _clause(part, is_exact=is_exact)
+    return _convert_clause(part, is_exact=is_exact)

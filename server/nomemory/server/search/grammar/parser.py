@@ -51,9 +51,9 @@ _MINUSES = "-－"
 
 def split_query(text: str) -> list[QueryToken]:
     """Split a query into tokens with balanced parentheses and complete operators. All visible text is preserved."""
-    phrases = list(_phrases(text))
-    delimiters = sorted([*phrases, *_parentheses(text, phrases)])
-    return _drop_incomplete_operators(list(_tokens(text, delimiters)))
+    phrases = list(_find_phrases(text))
+    delimiters = sorted([*phrases, *_find_parentheses(text, phrases)])
+    return _drop_incomplete_operators(list(_split_tokens(text, delimiters)))
 
 
 def nesting_depth(tokens: Sequence[QueryToken]) -> int:
@@ -65,14 +65,14 @@ def nesting_depth(tokens: Sequence[QueryToken]) -> int:
     return deepest
 
 
-def _phrases(text: str) -> Iterator[_Delimiter]:
+def _find_phrases(text: str) -> Iterator[_Delimiter]:
     for match in _QUOTED.finditer(text):
         quoted = match[match.lastindex or 0]
         if quoted.strip():
             yield _Delimiter(match.start(), match.end(), QueryToken(TokenKind.PHRASE, quoted))
 
 
-def _parentheses(text: str, phrases: Sequence[_Delimiter]) -> Iterator[_Delimiter]:
+def _find_parentheses(text: str, phrases: Sequence[_Delimiter]) -> Iterator[_Delimiter]:
     """Yield the non-empty pairs of parentheses outside phrases."""
     characters = list(text)
     for phrase in phrases:
@@ -91,24 +91,24 @@ def _parentheses(text: str, phrases: Sequence[_Delimiter]) -> Iterator[_Delimite
             last_visible = index
 
 
-def _tokens(text: str, delimiters: Sequence[_Delimiter]) -> Iterator[QueryToken]:
+def _split_tokens(text: str, delimiters: Sequence[_Delimiter]) -> Iterator[QueryToken]:
     start = 0
     for delimiter in delimiters:
         opens = delimiter.token.kind is not TokenKind.CLOSE
-        yield from _words(text[start : delimiter.start], touches_operand=opens)
+        yield from _split_words(text[start : delimiter.start], touches_operand=opens)
         yield delimiter.token
         start = delimiter.end
-    yield from _words(text[start:], touches_operand=False)
+    yield from _split_words(text[start:], touches_operand=False)
 
 
-def _words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
+def _split_words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
     """Split text that contains no phrases or parentheses. `touches_operand`: whether one follows without a space."""
     for chunk in _CHUNK.finditer(text):
         word = chunk[0]
         operator = _OPERATORS.get(unicodedata.normalize("NFKC", word))
         if operator:
             yield QueryToken(operator, word)
-        elif _negates(word, touches_operand=touches_operand and chunk.end() == len(text)):
+        elif _is_negated(word, touches_operand=touches_operand and chunk.end() == len(text)):
             yield QueryToken(TokenKind.NOT, word[0])
             if len(word) > 1:
                 yield QueryToken(TokenKind.WORD, word[1:])
@@ -116,7 +116,7 @@ def _words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
             yield QueryToken(TokenKind.WORD, word)
 
 
-def _negates(word: str, *, touches_operand: bool) -> bool:
+def _is_negated(word: str, *, touches_operand: bool) -> bool:
     """Return whether a word starts with a negating minus, which is directly followed by a phrase, group or real word.
 
     `--help`, `-_-` and a single minus are text.
@@ -135,16 +135,16 @@ def _drop_incomplete_operators(tokens: list[QueryToken]) -> list[QueryToken]:
     """Convert operators without operands to words: first the binary ones, then NOT from right to left."""
     for index, token in enumerate(tokens):
         if token.kind in (TokenKind.AND, TokenKind.OR) and not (
-            _kind(tokens, index - 1) in _ENDS_OPERAND and _kind(tokens, index + 1) in _BEGINS_OPERAND
+            _token_kind(tokens, index - 1) in _ENDS_OPERAND and _token_kind(tokens, index + 1) in _BEGINS_OPERAND
         ):
             tokens[index] = QueryToken(TokenKind.WORD, token.text)
     for index, token in reversed(list(enumerate(tokens))):
-        if token.kind is TokenKind.NOT and _kind(tokens, index + 1) not in _BEGINS_OPERAND:
+        if token.kind is TokenKind.NOT and _token_kind(tokens, index + 1) not in _BEGINS_OPERAND:
             tokens[index] = QueryToken(TokenKind.WORD, token.text)
     return tokens
 
 
-def _kind(tokens: Sequence[QueryToken], index: int) -> TokenKind | None:
+def _token_kind(tokens: Sequence[QueryToken], index: int) -> TokenKind | None:
     return tokens[index].kind if 0 <= index < len(tokens) else None
 
 

@@ -28,7 +28,7 @@ def rank_as_question(reading: QuestionReading, query: Query, phrases: Iterable[L
     downweighted = (
         _outside_question(query.leaves, words, phrases) if words and words != text.split() else frozenset[Leaf]()
     )
-    return Query(query.root, downweighted, tuple(_boosts(reading)), by_class=True)
+    return Query(query.root, downweighted, tuple(_speaker_boosts(reading)), by_class=True)
 
 
 def _outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
@@ -41,7 +41,7 @@ def _outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Ite
     )
 
 
-def _boosts(reading: QuestionReading) -> Iterable[SpeakerBoost]:
+def _speaker_boosts(reading: QuestionReading) -> Iterable[SpeakerBoost]:
     names = naming_terms(reading.text)
     if names:
         yield SpeakerBoost(tuple(names))

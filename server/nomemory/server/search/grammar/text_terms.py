@@ -39,25 +39,26 @@ def combine(term_sets: Iterable[TermSets]) -> TermSets:
 
 def phrase_leaf(text: str) -> Leaf:
     """Return a leaf of all tokens of a text, in order. The text must not be blank."""
-    return _literal(tokenize(text))
+    return _literal_leaf(tokenize(text))
 
 
 def exact_leaf(word: str) -> Leaf:
     """Return the leaf of a word that determines matches (operands of AND and NOT): a stem, or the literal tokens."""
-    tokens = _trim(tokenize(word))
+    tokens = _trim_punctuation(tokenize(word))
     if len(tokens) == 1 and _is_content_word(tokens[0]):
-        return _stem(tokens[0])
-    return _literal(tokens)
+        return _stem_leaf(tokens[0])
+    return _literal_leaf(tokens)
 
 
 def ranking_terms(word: str) -> TermSets:
     """Return the terms of a word that affects the ranking: pairs of characters in unspaced scripts, and words."""
     return combine(
-        _pairs(run) if kind is Kind.CHARACTER else _word_terms(run) for kind, run in _runs(tokenize(word), word)
+        _pair_terms(run) if kind is Kind.CHARACTER else _word_terms(run)
+        for kind, run in _split_runs(tokenize(word), word)
     )
 
 
-def _runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[Kind, list[Token]]]:
+def _split_runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[Kind, list[Token]]]:
     """Split a word into runs of characters, runs of words and symbols, and separating punctuation."""
 
     def group(token: Token) -> tuple[Kind, bool]:
@@ -68,23 +69,23 @@ def _runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[Kind, list[Token
         yield kind, list(run)
 
 
-def _pairs(run: Sequence[Token]) -> TermSets:
+def _pair_terms(run: Sequence[Token]) -> TermSets:
     if len(run) == 1:
-        return TermSets(strong=(_literal(run),))
+        return TermSets(strong=(_literal_leaf(run),))
     return TermSets(strong=tuple(Leaf(Stream.TERMS, (term.text,)) for term in terms(run)))
 
 
 def _word_terms(run: Sequence[Token]) -> TermSets:
     """Return the terms of a run without spaces, such as a word, a possessive, C++, an address or an emoji."""
-    core = _trim(run)
+    core = _trim_punctuation(run)
     if _is_weak(core):
-        return TermSets(weak=(_literal(core),))
+        return TermSets(weak=(_literal_leaf(core),))
     if _is_content_word(core[0]) and (len(core) == 1 or _is_possessive(core)):
-        return TermSets(strong=(_stem(core[0]),))
-    return TermSets(strong=(_literal(core),))
+        return TermSets(strong=(_stem_leaf(core[0]),))
+    return TermSets(strong=(_literal_leaf(core),))
 
 
-def _trim(tokens: Sequence[Token]) -> Sequence[Token]:
+def _trim_punctuation(tokens: Sequence[Token]) -> Sequence[Token]:
     """Remove punctuation at both ends, unless the word consists of punctuation only."""
     if all(map(_is_punctuation, tokens)):
         return tokens
@@ -116,9 +117,9 @@ def _is_possessive(core: Sequence[Token]) -> bool:
     return [token.text for token in core[1:]] == ["'", "s"]
 
 
-def _stem(token: Token) -> Leaf:
+def _stem_leaf(token: Token) -> Leaf:
     return Leaf(Stream.TERMS, tuple(stems([token.text])))
 
 
-def _literal(tokens: Sequence[Token]) -> Leaf:
+def _literal_leaf(tokens: Sequence[Token]) -> Leaf:
     return Leaf(Stream.CHARS, tuple(token.text for token in tokens))

@@ -150,11 +150,11 @@ class CandidatePools:
         overall = [hits.overall for hits in nearest]
         candidates = await self._candidate_sequences(user_id, message_filter, question, overall, total)
         in_period = [hit.sequence for hits in nearest for hit in hits.in_periods]
-        logged = await _read_within_limit(self._batches(user_id, list(dict.fromkeys([*candidates, *in_period]))))
+        logged = await _read_within_limit(self._read_batches(user_id, list(dict.fromkeys([*candidates, *in_period]))))
         by_sequence = {message.sequence: message for message in [*logged, *in_periods]}
-        for message in await self._neighbors(logged[:_MAX_ANCHORS], message_filter.until_us):
+        for message in await self._read_neighbors(logged[:_MAX_ANCHORS], message_filter.until_us):
             by_sequence[message.sequence] = message
-        for message in await self._retracting(user_id, list(by_sequence.values()), message_filter.until_us):
+        for message in await self._read_retracting(user_id, list(by_sequence.values()), message_filter.until_us):
             by_sequence[message.sequence] = message
         timeline = await self.threads.run(build_timeline, by_sequence.values(), read_features=self._features.read)
         return CandidatePool(timeline, total, message_filter)
@@ -195,13 +195,13 @@ class CandidatePools:
         return CandidatePool(before, len(before), lexical_filter)
 
     async def _load_timeline(self, key: TimelineKey, previous: Timeline | None) -> Timeline | None:
-        logged = await _read_within_limit(self._pages(key))
+        logged = await _read_within_limit(self._read_pages(key))
         if sum(len(message.wire) for message in logged) >= _MAX_READ_BYTES:
             return None
         return await self.threads.run(build_timeline, logged[: self.timeline_max], previous)
 
-    async def _pages(self, key: TimelineKey) -> AsyncGenerator[Sequence[LoggedMessage], None]:
-        before = _end(key.until_us)
+    async def _read_pages(self, key: TimelineKey) -> AsyncGenerator[Sequence[LoggedMessage], None]:
+        before = _position_at(key.until_us)
         for _ in range(0, self.timeline_max, _BATCH):
             page = await self.log.page(key.user_id, EVERYTHING, before=before, pinned=key.sequence, limit=_BATCH)
             yield page
@@ -209,18 +209,20 @@ class CandidatePools:
                 return
             before = Position(page[-1].ts_us, page[-1].message_id)
 
-    async def _batches(self, user_id: str, sequences: Sequence[int]) -> AsyncGenerator[Sequence[LoggedMessage], None]:
+    async def _read_batches(
+        self, user_id: str, sequences: Sequence[int]
+    ) -> AsyncGenerator[Sequence[LoggedMessage], None]:
         for start in range(0, len(sequences), _BATCH):
             batch = sequences[start : start + _BATCH]
             by_sequence = await self.log.by_sequences(user_id, batch)
             yield [by_sequence[sequence] for sequence in batch if sequence in by_sequence]
 
-    async def _neighbors(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
+    async def _read_neighbors(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
         sides = chain.from_iterable(await self.log.neighbors(anchors, _NEIGHBORS, _NEIGHBORS))
         messages = chain.from_iterable(sides)
-        return _truncate([message for message in messages if until_us is None or message.ts_us < until_us])
+        return _truncate_to_budget([message for message in messages if until_us is None or message.ts_us < until_us])
 
-    async def _retracting(
+    async def _read_retracting(
         self, user_id: str, messages: Sequence[LoggedMessage], until_us: int | None
     ) -> list[LoggedMessage]:
         """Return the messages that retract any of the given messages, directly or through a chain of retractions."""
@@ -231,7 +233,7 @@ class CandidatePools:
                 break
             by_id = await self.log.by_ids(user_id, sorted(missing))
             unresolved = [message for message in by_id.values() if until_us is None or message.ts_us < until_us]
-            retracting = _truncate([*retracting, *unresolved])
+            retracting = _truncate_to_budget([*retracting, *unresolved])
             present |= missing
         return retracting
 
@@ -251,7 +253,7 @@ class CandidatePools:
         return await self.threads.run(_merge_candidates, by_sentence, nearest, total, self.candidates_max)
 
 
-def _end(until_us: int | None) -> Position | None:
+def _position_at(until_us: int | None) -> Position | None:
     """Return the log position of a time. A position limits a page more efficiently than a filter."""
     return None if until_us is None else Position(until_us, "")
 
@@ -264,11 +266,11 @@ async def _read_within_limit(pages: AsyncGenerator[Sequence[LoggedMessage], None
             messages += page
             size += sum(len(message.wire) for message in page)
             if size >= _MAX_READ_BYTES:
-                return _truncate(messages)
+                return _truncate_to_budget(messages)
     return messages
 
 
-def _truncate(messages: list[LoggedMessage]) -> list[LoggedMessage]:
+def _truncate_to_budget(messages: list[LoggedMessage]) -> list[LoggedMessage]:
     """Return the first messages up to the byte limit. The message that exceeds it is included."""
     sizes = [len(message.wire) for message in messages]
     if sum(sizes) < _MAX_READ_BYTES:

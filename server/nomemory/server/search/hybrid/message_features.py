@@ -80,9 +80,9 @@ class FeatureCache:
     def read(self, logged: Sequence[LoggedMessage]) -> list[Features]:
         """Return the features of messages, in the same order."""
         cached = map(self._features.get, [message.sequence for message in logged])
-        return [item or self._add(message) for item, message in zip(cached, logged, strict=True)]
+        return [item or self._extract_and_cache(message) for item, message in zip(cached, logged, strict=True)]
 
-    def _add(self, logged: LoggedMessage) -> Features:
+    def _extract_and_cache(self, logged: LoggedMessage) -> Features:
         features = extract_features(logged)
         with self._lock:
             if self.memory_bytes + features.memory_bytes > self._max_bytes:
@@ -108,7 +108,7 @@ def extract_features(logged: LoggedMessage) -> Features:
         len(content),
         ends_with_question=ends_in_question(text.rstrip()[-_ENDING_CHARS:]),
         only_asks=only_asks(leading_text),
-        names=_names(leading_text),
+        names=_extract_names(leading_text),
         time_cue=temporal_cue_score(leading_text),
     )
 
@@ -123,6 +123,6 @@ def leading_content(logged: LoggedMessage) -> str:
     return content_of(logged)[:_MAX_CONTENT_CHARS]
 
 
-def _names(text: str) -> frozenset[str]:
+def _extract_names(text: str) -> frozenset[str]:
     matches = _NAME_OR_NUMBER.findall(text)
     return frozenset(intern(name_prefix(name.strip('"“'))) for name in matches) if matches else _NO_NAMES

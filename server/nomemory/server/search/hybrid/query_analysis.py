@@ -84,12 +84,12 @@ def _search_texts(reading: QuestionReading) -> Sequence[str]:
 
 
 def _parse_sentence(sentence: str, speakers: Sequence[str]) -> ParsedSentence:
-    terms = _terms(sentence)[:_MAX_TERMS]
-    topic = frozenset(_terms(_first_clause(sentence)))
+    terms = _extract_terms(sentence)[:_MAX_TERMS]
+    topic = frozenset(_extract_terms(_first_clause(sentence)))
     return ParsedSentence(without_speakers(sentence, speakers) or sentence, terms, topic)
 
 
-def _terms(text: str) -> tuple[str, ...]:
+def _extract_terms(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(streams(without_asking_words(text)).terms))
 
 

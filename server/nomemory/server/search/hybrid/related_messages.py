@@ -72,10 +72,10 @@ def find_relations(candidates: Sequence[ComparedMessage], vectors: Mapping[str, 
     document_frequencies = Counter(chain.from_iterable(item.terms for item in candidates))
     idf_by_frequency = {count: idf(count, len(candidates)) for count in set(document_frequencies.values())}
     weights = {term: idf_by_frequency[count] for term, count in document_frequencies.items()}
-    return list(_pairs(compared, z_scores.tolist(), weights))
+    return list(_find_pairs(compared, z_scores.tolist(), weights))
 
 
-def _pairs(
+def _find_pairs(
     compared: Sequence[ComparedMessage], z_scores: Sequence[Sequence[float]], weights: Mapping[str, float]
 ) -> Iterator[Relation]:
     totals = [_total_weight(item.terms, weights) for item in compared]

@@ -171,7 +171,7 @@ class HybridSearch:
             message_filter = await self.pools.drop_redundant_until(query.user_id, query.filter)
             speakers = await self.pools.speakers(query.user_id, message_filter.until_us, counts)
             reading = QuestionReading(query.text, _reference_time(query.filter))
-            question = await self._parse(reading, speakers)
+            question = await self._parse_question(reading, speakers)
         periods = [narrow_to_period(message_filter, date_range) for date_range in question.date_ranges]
         nearest = await self._semantic_search(space, query, question, message_filter, periods)
         async with self.slots.slot(query.user_id):
@@ -195,7 +195,7 @@ class HybridSearch:
                     empty_time_ranges=empty,
                 )
             if pool.timeline.main_speakers != speakers:  # in a long log, `speakers` is only a sample
-                question = await self._parse(reading, pool.timeline.main_speakers)
+                question = await self._parse_question(reading, pool.timeline.main_speakers)
             sentences = list(zip(question.sentences, nearest or (None,) * len(question.sentences), strict=True))
             rank = self._rank_with_messages if pool.uses_messages else self._rank_with_index
             result = await rank(space.embedder.model, query, pool, question, sentences)
@@ -204,9 +204,9 @@ class HybridSearch:
         )
         if not query.include_relations:
             return result
-        return replace(result, relations=await self._relations(space, query, pool.timeline, result.items))
+        return replace(result, relations=await self._find_relations(space, query, pool.timeline, result.items))
 
-    async def _parse(self, reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
+    async def _parse_question(self, reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
         if len(reading.text) <= _SHORT_QUESTION_CHARS:
             return parse_question(reading, speakers)
         return await self.threads.run(parse_question, reading, speakers)
@@ -224,7 +224,7 @@ class HybridSearch:
         def rank() -> HybridResult:
             first_passes = [self._first_pass(pool, question, sentence, None) for sentence in sentences]
             ranked = [self._second_pass(pool, first_pass, None) for first_pass in first_passes]
-            return self._result(model, query, pool.timeline, question, ranked)
+            return self._build_result(model, query, pool.timeline, question, ranked)
 
         return await self.threads.run(rank)
 
@@ -248,11 +248,11 @@ class HybridSearch:
 
         def rank() -> HybridResult:
             ranked = [self._second_pass(pool, *item) for item in zip(first_passes, feedback_postings, strict=True)]
-            return self._result(model, query, pool.timeline, question, ranked)
+            return self._build_result(model, query, pool.timeline, question, ranked)
 
         return await self.threads.run(rank)
 
-    def _result(
+    def _build_result(
         self,
         model: str,
         query: HybridQuery,
@@ -261,8 +261,8 @@ class HybridSearch:
         ranked: Sequence[_SentenceRanking],
     ) -> HybridResult:
         """Select the best messages and estimate their sufficiency."""
-        eligible = _eligible(timeline, ranked, query.filter)
-        hits = _best(timeline, ranked, eligible, query.top_k)
+        eligible = _eligible_indexes(timeline, ranked, query.filter)
+        hits = _best_hits(timeline, ranked, eligible, query.top_k)
         extra_bytes = _explanation_bytes if query.explain else no_extra_bytes
         items = hits[: count_fitting((hit.message for hit in hits), self.max_response_bytes, extra_bytes)]
         persons = subject_indexes(question, timeline)
@@ -356,7 +356,7 @@ class HybridSearch:
             ranking = ranking.plus(shared=self.weights.shared * scores)
         return replace(first_pass.ranked, ranking=apply_retractions(timeline, ranking))
 
-    async def _relations(
+    async def _find_relations(
         self, space: VectorSpace, query: HybridQuery, timeline: Timeline, items: Sequence[HybridHit]
     ) -> Sequence[Relation]:
         """Return the relations between the best messages; none if the vectors are unavailable."""
@@ -370,7 +370,7 @@ class HybridSearch:
             if fault.reason in _SEMANTIC_UNAVAILABLE:
                 return ()
             raise
-        return await self.threads.run(lambda: find_relations(_compared(timeline, messages), vectors))
+        return await self.threads.run(lambda: find_relations(_comparable_messages(timeline, messages), vectors))
 
 
 def _sufficiency_features(
@@ -391,7 +391,7 @@ def _sufficiency_features(
         count=background.count if background else 0,
         coverage=coverage if has_terms else None,
         unknown=min(sentence.lexical.unknown for sentence in ranked),
-        asserting=_asserting(timeline, indexes),
+        asserting=_assertion_mask(timeline, indexes),
         speaker_indexes=timeline.speaker_indexes[indexes],
         ends_with_question=timeline.ends_with_question[indexes],
         text_of=lambda at: timeline.text_at(int(indexes[at])),
@@ -409,7 +409,7 @@ def _explanation_bytes(_message: LoggedMessage) -> int:
     return _MAX_EXPLANATION_BYTES
 
 
-def _compared(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[ComparedMessage]:
+def _comparable_messages(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[ComparedMessage]:
     indexes, _ = timeline.locate(np.array([message.sequence for message in messages], dtype=np.int64))
     return [
         ComparedMessage(
@@ -421,14 +421,14 @@ def _compared(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[Com
     ]
 
 
-def _asserting(timeline: Timeline, indexes: Ints) -> Flags:
+def _assertion_mask(timeline: Timeline, indexes: Ints) -> Flags:
     """Return a mask of messages with an assertion by the user, or by any author if authors have names."""
     by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.is_named else timeline.has_role(Role.USER)
     asserting: Flags = (by_people & ~timeline.without_assertion)[indexes]
     return asserting
 
 
-def _eligible(timeline: Timeline, ranked: Sequence[_SentenceRanking], message_filter: Filter) -> Ints:
+def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], message_filter: Filter) -> Ints:
     """Return the indexes of messages that pass the filter and match a sentence or retract a matching message.
 
     Terms in neighbors affect the score of a message but do not make it match.
@@ -446,17 +446,17 @@ def _eligible(timeline: Timeline, ranked: Sequence[_SentenceRanking], message_fi
     return np.flatnonzero(matches & admitted)
 
 
-def _best(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints, top_k: int) -> list[HybridHit]:
+def _best_hits(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints, top_k: int) -> list[HybridHit]:
     """Return the best messages, each with the scores of the sentence for which its score is highest."""
     scores = np.round(np.stack([sentence.ranking.scores[eligible] for sentence in ranked]), _DECIMALS)
     best_scores, best_sentences = scores.max(axis=0), scores.argmax(axis=0)
     order = np.lexsort((-eligible, -best_scores))[:top_k]
     indexes, ordered_scores = eligible[order], best_scores[order].tolist()
-    by_sentence = [_hits(timeline, indexes, ordered_scores, sentence) for sentence in ranked]
+    by_sentence = [_to_hits(timeline, indexes, ordered_scores, sentence) for sentence in ranked]
     return [by_sentence[sentence][rank] for rank, sentence in enumerate(best_sentences[order].tolist())]
 
 
-def _hits(timeline: Timeline, indexes: Ints, scores: Sequence[float], ranked: _SentenceRanking) -> list[HybridHit]:
+def _to_hits(timeline: Timeline, indexes: Ints, scores: Sequence[float], ranked: _SentenceRanking) -> list[HybridHit]:
     """Return the messages at the given indexes as hits for one sentence."""
     zeros = np.zeros(len(timeline))
     cosines = zeros if ranked.semantic is None else ranked.semantic.cosines

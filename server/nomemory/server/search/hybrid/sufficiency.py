@@ -152,7 +152,7 @@ def _mean_cosine(features: SufficiencyFeatures, best: float) -> float:
 def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
     """Return the estimate of the topic and person features. A missing feature does not affect the estimate."""
     best = features.best()
-    about = _aboutness(best, persons, speaker_count)
+    about = _aboutness_scores(best, persons, speaker_count)
     log_odds = _INTERCEPT + _COSINE * (_max_about(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
     log_odds += _COVERAGE * _max_about(best.coverage, about, _TYPICAL_COVERAGE)
     if speaker_matched(persons, speaker_count):
@@ -175,7 +175,7 @@ def subject_score(text: str, *, is_question: bool) -> float:
     return _ABOUT_AUTHOR if has_first_person else _NO_PRONOUN
 
 
-def _aboutness(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> Floats:
+def _aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> Floats:
     """Return how much each message is about the persons, from 1 to -1; all 1 if the question names nobody."""
     by_person = np.isin(features.speaker_indexes, list(persons))
     if not speaker_matched(persons, speaker_count):

@@ -93,15 +93,15 @@ def term_scores(
     weights = [
         term_weights.get(term, 1.0) * each**_IDF_EXPONENT * (1 + _K1) for term, each in zip(present, idfs, strict=True)
     ]
-    scores = _sum_rows(timeline, _column(weights) * frequencies / (frequencies + _K1 * length_norm))
-    content_idfs = _column([idf(item.document_frequency, total) for item in present.values()])
+    scores = _sum_rows(timeline, _to_column(weights) * frequencies / (frequencies + _K1 * length_norm))
+    content_idfs = _to_column([idf(item.document_frequency, total) for item in present.values()])
     covered = _sum_rows(timeline, content_idfs * np.maximum(in_content, in_name))
     return TermScores(
         scores, covered / weight if weight else covered, bool(occurrences), unknown / weight if weight else 0.0
     )
 
 
-def _column(numbers: Sequence[float]) -> Floats:
+def _to_column(numbers: Sequence[float]) -> Floats:
     return np.array(numbers, dtype=np.float64)[:, np.newaxis]
 
 

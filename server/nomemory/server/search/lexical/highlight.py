@@ -45,7 +45,7 @@ def find_terms(normal: str, query_terms: Collection[str]) -> Iterator[tuple[int,
     if len(pairs) < len(query_terms):
         for chunk in _CHUNK.finditer(normal):
             start, text = chunk.start(), chunk[0]
-            for term in _cached_words(text) if len(text) <= _MAX_CACHED_CHARS else _words(text):
+            for term in _cached_words(text) if len(text) <= _MAX_CACHED_CHARS else _word_terms(text):
                 if term.text in query_terms:
                     yield start + term.start, start + term.end
 
@@ -56,11 +56,11 @@ def _is_pair(term: str) -> bool:
     return [token.kind for token in tokenize(term)] == [Kind.CHARACTER, Kind.CHARACTER]
 
 
-def _words(chunk: str) -> tuple[Term, ...]:
+def _word_terms(chunk: str) -> tuple[Term, ...]:
     return tuple(term for term in terms(tokenize(chunk)) if not _is_pair(term.text))
 
 
-_cached_words = lru_cache(_CACHED_CHUNKS)(_words)
+_cached_words = lru_cache(_CACHED_CHUNKS)(_word_terms)
 
 
 class Span(NamedTuple):
@@ -100,9 +100,9 @@ def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightL
     otherwise the first part with the most spans, cut between tokens if possible. The run time is O(limits.chars *
     phrases).
     """
-    matches = _merge(sorted(_find_matches(content, query.leaves, limits.chars)))
+    matches = _merge_spans(sorted(_find_matches(content, query.leaves, limits.chars)))
     spans = matches[: limits.spans]
-    snippet = _snippet(content, spans, snippet_chars, limits.chars)
+    snippet = _select_snippet(content, spans, snippet_chars, limits.chars)
     return Highlight(tuple(spans), snippet, len(content) > limits.chars or len(matches) > len(spans))
 
 
@@ -111,7 +111,7 @@ def _find_matches(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[
     has_phrases = any(leaf.stream is Stream.CHARS for leaf in leaves)
     normal = None if has_phrases or len(content) > chars else normalize_plain(content)
     if normal is None:
-        return _matches(_whole_tokens(content, chars), leaves)
+        return _match_leaves(_whole_tokens(content, chars), leaves)
     return (Span(start, end) for start, end in find_terms(normal, {leaf.tokens[0] for leaf in leaves}))
 
 
@@ -121,20 +121,20 @@ def _whole_tokens(content: str, chars: int) -> list[Token]:
     return tokens[:-1] if len(content) > chars and tokens and tokens[-1].end == chars else tokens
 
 
-def _matches(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[Span]:
+def _match_leaves(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[Span]:
     ranking = {leaf.tokens[0] for leaf in leaves if leaf.stream is Stream.TERMS}
     if ranking:
         yield from (Span(term.start, term.end) for term in terms(tokens) if term.text in ranking)
     texts = [token.text for token in tokens]
     for leaf in leaves:
         if leaf.stream is Stream.CHARS:
-            for first in _occurrences(texts, leaf.tokens):
+            for first in _find_phrase(texts, leaf.tokens):
                 yield Span(tokens[first].start, tokens[first + len(leaf.tokens) - 1].end)
 
 
-def _occurrences(texts: Sequence[str], phrase: tuple[str, ...]) -> Iterator[int]:
+def _find_phrase(texts: Sequence[str], phrase: tuple[str, ...]) -> Iterator[int]:
     """Yield the index of the first token of each occurrence of a phrase. Occurrences may overlap."""
-    joined, needle = _delimited(texts), _delimited(phrase)
+    joined, needle = _join_with_delimiters(texts), _join_with_delimiters(phrase)
     index, counted = 0, 0
     at = joined.find(needle)
     while at >= 0:
@@ -143,11 +143,11 @@ def _occurrences(texts: Sequence[str], phrase: tuple[str, ...]) -> Iterator[int]
         at = joined.find(needle, at + 1)
 
 
-def _delimited(texts: Iterable[str]) -> str:
+def _join_with_delimiters(texts: Iterable[str]) -> str:
     return f"{_DELIMITER}{_DELIMITER.join(texts)}{_DELIMITER}"
 
 
-def _merge(spans: Iterable[Span]) -> list[Span]:
+def _merge_spans(spans: Iterable[Span]) -> list[Span]:
     """Merge sorted spans that overlap or touch."""
     merged: list[Span] = []
     for span in spans:
@@ -158,10 +158,10 @@ def _merge(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def _snippet(content: str, spans: Sequence[Span], chars: int, analyzed_chars: int) -> Span:
+def _select_snippet(content: str, spans: Sequence[Span], chars: int, analyzed_chars: int) -> Span:
     if len(content) <= chars:
         return Span(0, len(content))
-    shown = _densest(spans, chars)
+    shown = _densest_range(spans, chars)
     if shown.end - shown.start >= chars:
         return Span(shown.start, shown.start + chars)
     start = max(0, min(shown.start - (chars - (shown.end - shown.start)) // 2, len(content) - chars))
@@ -178,7 +178,7 @@ def _tokens_near(content: str, window: Span, analyzed_chars: int) -> list[Span]:
     return [Span(first + token.start, first + token.end) for token in tokens]
 
 
-def _densest(spans: Sequence[Span], chars: int) -> Span:
+def _densest_range(spans: Sequence[Span], chars: int) -> Span:
     """Return the range of at most `chars` characters that starts at a span and contains the most complete spans."""
     ends = [span.end for span in spans]
     counts = [bisect_right(ends, span.start + chars) - index for index, span in enumerate(spans)]

@@ -37,8 +37,8 @@ def query_weights(
         query.factor(leaf) * _idf(messages, frequency)
         for leaf, frequency in zip(query.leaves, frequencies, strict=True)
     ]
-    rounded = [_rounded(weight) for weight in leaves]
-    boost = _rounded(min(_BOOST * sum(rounded), max(rounded)))
+    rounded = [_round_weight(weight) for weight in leaves]
+    boost = _round_weight(min(_BOOST * sum(rounded), max(rounded)))
     boosted = next(compress(count(), has_speaker), -1)
     return (*rounded, *(boost if index == boosted else 0.0 for index in range(len(query.boosts))))
 
@@ -64,6 +64,6 @@ def _idf(messages: int, frequency: int) -> float:
     return math.log1p((messages - frequency + 0.5) / (frequency + 0.5))
 
 
-def _rounded(weight: float) -> float:
+def _round_weight(weight: float) -> float:
     """Round a weight to a multiple of 1/64, at least 1/64."""
     return max(1, round(weight * _STEPS)) / _STEPS

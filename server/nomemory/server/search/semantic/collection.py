@@ -24,7 +24,7 @@ def collection_name(model: str, dimension: int) -> str:
     Model names that contain other characters get a digest as suffix, so that collection names are unique.
     """
     slug = re.sub(r"[^a-z0-9.]+", "-", model.lower()).strip("-.")[:_MAX_SLUG_CHARS]
-    return f"{slug}-{dimension}" if slug == model else f"{slug}-{dimension}-{_digest(model)}"
+    return f"{slug}-{dimension}" if slug == model else f"{slug}-{dimension}-{_digest_text(model)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Coll
 
 def collection_named(settings: Settings, vectors: Path, name: str) -> Collection:
     """Return the collection with the given name, in the engine that the settings select."""
-    return Collection(name, vectors / f"{name}{_suffix(settings)}")
+    return Collection(name, vectors / f"{name}{_collection_suffix(settings)}")
 
 
 def qdrant_collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> str:
@@ -75,14 +75,14 @@ def other_collections(vectors: Path, used: Container[Path]) -> list[Path]:
     return sorted(backlog.parent for backlog in vectors.glob(f"*/{_BACKLOG}") if backlog.parent not in used)
 
 
-def _suffix(settings: Settings) -> str:
+def _collection_suffix(settings: Settings) -> str:
     server = _server_suffix(settings)
     return f"{QdrantSharding.of(settings).suffix}{server}" if server else ""
 
 
 def _server_suffix(settings: Settings) -> str:
-    return "" if settings.vector.qdrant_url is None else f"-server-{_digest(settings.vector.qdrant_url)}"
+    return "" if settings.vector.qdrant_url is None else f"-server-{_digest_text(settings.vector.qdrant_url)}"
 
 
-def _digest(text: str) -> str:
+def _digest_text(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]

@@ -21,19 +21,19 @@ class _State(NamedTuple):
 
 def vector_checkpoint(backlog: Path) -> Checkpoint | None:
     """Return the checkpoint in the file of a backlog; None if the file is missing or unreadable."""
-    state = _read(backlog)
+    state = _read_state(backlog)
     return None if state is None else state.checkpoint
 
 
 def has_points(backlog: Path) -> bool:
     """Return whether points were stored in the collection."""
-    state = _read(backlog)
+    state = _read_state(backlog)
     return state is not None and state.has_points
 
 
 def is_complete(backlog: Path, log: LogPosition) -> bool:
     """Return whether the collection contains all messages of the log."""
-    state = _read(backlog)
+    state = _read_state(backlog)
     return state is not None and not state.pending and state.checkpoint.sequence >= log.sequence
 
 
@@ -49,7 +49,7 @@ def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
     return True
 
 
-def _read(backlog: Path) -> _State | None:
+def _read_state(backlog: Path) -> _State | None:
     if not backlog.exists():
         return None
     try:

@@ -40,11 +40,13 @@ def choose_vector_index(
     """
     collection = collection_of(settings, vectors, embedder)
     if settings.vector.qdrant_url is None:
-        return _embedded(settings, collection, embedder.dimension, policy)
-    return _on_server(settings.vector.qdrant_url, settings, collection, embedder.dimension, log_id)
+        return _create_edge_index(settings, collection, embedder.dimension, policy)
+    return _create_qdrant_index(settings.vector.qdrant_url, settings, collection, embedder.dimension, log_id)
 
 
-def _embedded(settings: Settings, collection: Collection, dimension: int, policy: WatchPolicy | None) -> EdgeIndex:
+def _create_edge_index(
+    settings: Settings, collection: Collection, dimension: int, policy: WatchPolicy | None
+) -> EdgeIndex:
     _delete_previous_layout(collection)
     timeout_s, min_free_bytes = settings.vector.timeout_s, settings.server.min_free_disk_bytes
     return EdgeIndex(collection.shard, dimension, timeout_s, policy, min_free_bytes=min_free_bytes)
@@ -59,7 +61,9 @@ def _delete_previous_layout(collection: Collection) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _on_server(url: str, settings: Settings, collection: Collection, dimension: int, log_id: str) -> VectorIndex:
+def _create_qdrant_index(
+    url: str, settings: Settings, collection: Collection, dimension: int, log_id: str
+) -> VectorIndex:
     """Create the index on a Qdrant server. The client is imported here, because it takes half a second and 40 MB."""
     require_extra("qdrant", ("qdrant_client",), "NOMEMORY_QDRANT_URL")
     from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect  # noqa: PLC0415

@@ -34,23 +34,23 @@ def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, lim
         filters: the filter of the search, whose time bounds are applied exactly.
         limit: the number of messages; messages that tie with the last one are returned in addition.
     """
-    points = _clamp(points)
+    points = _clamp_scores(points)
     if len(points) < window:
-        return _cut(_messages(points, filters), limit)
+        return _cut_after_ties(_rank_by_message(points, filters), limit)
     last = points[-1].score
     complete = [point for point in points if point.score > last]  # there may be more ties beyond the window
-    messages = _messages(complete, filters)
-    return _cut(messages, limit) if len(messages) >= limit else None
+    messages = _rank_by_message(complete, filters)
+    return _cut_after_ties(messages, limit) if len(messages) >= limit else None
 
 
-def _clamp(points: Sequence[VectorHit]) -> Sequence[VectorHit]:
+def _clamp_scores(points: Sequence[VectorHit]) -> Sequence[VectorHit]:
     """Clamp scores to [-1, 1], which rounding errors can exceed."""
     if not points or (points[0].score <= 1.0 and points[-1].score >= -1.0):  # sorted by score, descending
         return points
     return [VectorHit(max(-1.0, min(1.0, point.score)), point.ts_us, point.sequence) for point in points]
 
 
-def _messages(points: Sequence[VectorHit], filters: Filter) -> list[VectorHit]:
+def _rank_by_message(points: Sequence[VectorHit], filters: Filter) -> list[VectorHit]:
     if filters.since_us is not None or filters.until_us is not None:
         points = [point for point in points if _is_in_range(point.ts_us, filters)]
     if len(set(map(_SEQUENCE, points))) < len(points):
@@ -71,7 +71,7 @@ def _is_in_range(ts_us: int, filters: Filter) -> bool:
     return (since is None or since <= ts_us) and (until is None or ts_us < until)
 
 
-def _cut(hits: list[VectorHit], limit: int) -> list[VectorHit]:
+def _cut_after_ties(hits: list[VectorHit], limit: int) -> list[VectorHit]:
     if len(hits) <= limit:
         return hits
     worst = hits[limit - 1].score

@@ -110,7 +110,7 @@ class Pool:
         Raises:
             ERRORS: no connection became available in time.
         """
-        pool = self._pool or await self._open()
+        pool = self._pool or await self._open_pool()
         connection = await pool.acquire(timeout=self._database.connect_timeout_s)
         try:
             yield connection
@@ -123,7 +123,7 @@ class Pool:
         if self._pool is not None:
             self._pool.terminate()
 
-    async def _open(self) -> _Pool:
+    async def _open_pool(self) -> _Pool:
         async with self._opening:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(

@@ -79,11 +79,11 @@ class PostgresLogErasure:
         """Return the removals that this server has not erased, and whether there are at least `many`."""
         if time.monotonic() - self._seen_at >= _SEEN_INTERVAL_S:
             self._seen_at = time.monotonic()
-            await self._fetch(_SET_SEEN, self._follower)
-        ((pending,),) = await self._fetch(_REMOVALS, many, self._follower)
+            await self._fetch_rows(_SET_SEEN, self._follower)
+        ((pending,),) = await self._fetch_rows(_REMOVALS, many, self._follower)
         if not pending:
             return None
-        latest = await self._fetch(_LATEST)
+        latest = await self._fetch_rows(_LATEST)
         return Removals(FeedPosition(tuple(sequence for (sequence,) in latest)), pending >= many)
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
@@ -136,10 +136,10 @@ class PostgresLogErasure:
         """Close the connections. A server without local indexes is removed from the followers."""
         if not self._is_lasting:
             with suppress(Fault):
-                await self._fetch(_DELETE_FOLLOWER, self._follower)
+                await self._fetch_rows(_DELETE_FOLLOWER, self._follower)
         await self._pool.close()
 
-    async def _fetch(self, statement: str, *values: int | str) -> list[Any]:
+    async def _fetch_rows(self, statement: str, *values: int | str) -> list[Any]:
         with faults("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(number_placeholders(statement), *values))

@@ -195,7 +195,7 @@ class PostgresChangeFeed:
         statement = _TOUCHED.format(is_work=_HAS_VECTOR if caller_vectors_only else "true")
         firsts, lasts = [first for first, _ in ranges.values()], [last for _, last in ranges.values()]
         rows = self._connection.fetch(statement, list(ranges), firsts, lasts, share, share)
-        reached = _reached(rows, share, dict(zip(ranges, lasts, strict=True)))
+        reached = _last_scanned_sequences(rows, share, dict(zip(ranges, lasts, strict=True)))
         entries = [ChangeRef(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
         return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.of(b)) for b in range(BUCKETS))))
 
@@ -242,7 +242,7 @@ class PostgresChangeFeed:
         self._connection.close()
 
 
-def _reached(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
+def _last_scanned_sequences(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
     """Return the last sequence that was scanned in each bucket.
 
     This is the position `until`, unless the bucket has as many messages or removals as its share allows.

@@ -107,21 +107,21 @@ class PostgresRows:
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[LoggedMessage]:
         """Return the unexpired messages of a user that match all conditions."""
-        return self._damage.verify_messages(user_id, await self._read(COLUMNS, user_id, where, order))
+        return self._damage.verify_messages(user_id, await self._read_rows(COLUMNS, user_id, where, order))
 
     async def encoded_messages(
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[bytes]:
         """Return the matching messages as encoded ChatMessages."""
-        return self._damage.verify_encoded(user_id, await self._read(CHECKED, user_id, where, order))
+        return self._damage.verify_encoded(user_id, await self._read_rows(CHECKED, user_id, where, order))
 
     async def first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> FirstPage:
         """Return the matching messages, pinned at the latest sequence of the user."""
-        rows = await self._read(f"{_PIN}, {CHECKED}", user_id, where, order, bucket_of(user_id), user_id)
+        rows = await self._read_rows(f"{_PIN}, {CHECKED}", user_id, where, order, bucket_of(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
         return FirstPage(pinned, self._damage.verify_encoded(user_id, [row[1:] for row in rows]))
 
-    async def _read(
+    async def _read_rows(
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *column_values: Value
     ) -> list[Row]:
         """Return columns of the matching messages, and the id of the message that retracts each, or None."""

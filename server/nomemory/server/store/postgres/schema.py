@@ -213,8 +213,8 @@ async def upgrade_schema(database: Database) -> bool:
         LogVersionError: the schema was created by a newer version.
     """
     async with connected(database) as connection:
-        is_durable = await _check(connection)
-        await _migrate(connection)
+        is_durable = await _check_server(connection)
+        await _migrate_schema(connection)
     return is_durable
 
 
@@ -245,7 +245,7 @@ async def connected(database: Database) -> AsyncIterator[Connection]:
         raise LogUnusableError(_UNUSABLE.format(cause=error or type(error).__name__)) from error
 
 
-async def _check(connection: Connection) -> bool:
+async def _check_server(connection: Connection) -> bool:
     version, encoding, commit, fsync = await connection.fetchrow(
         "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),"
         " current_setting('synchronous_commit'), current_setting('fsync')"
@@ -259,7 +259,7 @@ async def _check(connection: Connection) -> bool:
     return bool(fsync != "off")
 
 
-async def _migrate(connection: Connection) -> None:
+async def _migrate_schema(connection: Connection) -> None:
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         await connection.execute(VERSIONS_TABLE)

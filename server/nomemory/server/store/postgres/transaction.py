@@ -66,10 +66,10 @@ class PostgresTransaction:
     async def plan(self, jobs: Sequence[AnyPlannedJob]) -> None:
         """Plan jobs after looking up the existing messages of all of them."""
         keys = [key for job in jobs for key in job.keys]
-        await self._lock((user_id for user_id, _ in keys), 2 * len(keys))  # 2: the new and the replaced version
+        await self._lock_buckets((user_id for user_id, _ in keys), 2 * len(keys))  # 2: the new and the replaced version
         if requests := request_keys(jobs):
-            columns = _columns([(bucket_of(user), user, digest) for user, digest in sorted(requests)], 3)
-            for user, digest, first, size in await self._fetch(statements.REQUESTS, *columns):
+            columns = _transpose_rows([(bucket_of(user), user, digest) for user, digest in sorted(requests)], 3)
+            for user, digest, first, size in await self._fetch_rows(statements.REQUESTS, *columns):
                 self._plan.add_request((user, digest), StoredRequest(int.from_bytes(first, "big"), size))
         await self._look_up(message_keys(self._plan, jobs))
         for job in jobs:
@@ -77,7 +77,7 @@ class PostgresTransaction:
 
     async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
         """Delete the messages that match a filter."""
-        await self._lock([user_id], 1)
+        await self._lock_buckets([user_id], 1)
         deleted = await self._remove_where(
             user_id, [*POSTGRES.matching(user_id, message_filter), self._expiry.unexpired()]
         )
@@ -85,12 +85,12 @@ class PostgresTransaction:
 
     async def erase(self, user_id: str) -> Erased:
         """Delete all data of a user. Expired messages are not counted."""
-        await self._lock([user_id], 1)
+        await self._lock_buckets([user_id], 1)
         user = (bucket_of(user_id), user_id)
-        was_known = bool(await self._fetch(statements.KNOWN_USER, *user))
+        was_known = bool(await self._fetch_rows(statements.KNOWN_USER, *user))
         await self._remove_where(user_id, [of_user(user_id), self._expiry.expired()])
         deleted = await self._remove_where(user_id, [of_user(user_id)])
-        await self._fetch(statements.FORGET_REQUESTS, *user)
+        await self._fetch_rows(statements.FORGET_REQUESTS, *user)
         return Erased(deleted, self._plan.latest_sequence_of(user_id), was_known)
 
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
@@ -99,20 +99,20 @@ class PostgresTransaction:
         Messages with an expiry time of their own come first, then messages of users after `after` that are too old. The
         messages are checked again after their buckets have been locked.
         """
-        expired = await self._keys(statements.EXPIRED, self._retention.now_us(), limit)
+        expired = await self._fetch_keys(statements.EXPIRED, self._retention.now_us(), limit)
         cutoff_us = self._retention.cutoff_us()
-        ((until,),) = await self._fetch(statements.NEXT_USERS, after, _USERS_MAX)
+        ((until,),) = await self._fetch_rows(statements.NEXT_USERS, after, _USERS_MAX)
         if len(expired) == limit:
             until = after
         elif cutoff_us is None or until is None:
             until = None
         else:
-            too_old = await self._keys(statements.TOO_OLD, cutoff_us, after, until, limit - len(expired))
+            too_old = await self._fetch_keys(statements.TOO_OLD, cutoff_us, after, until, limit - len(expired))
             until = after if len(expired) + len(too_old) == limit else until
             expired |= too_old
         if not expired:
             return ExpiryResult(0, until)
-        await self._lock({user_id for user_id, _ in expired}, len(expired))
+        await self._lock_buckets({user_id for user_id, _ in expired}, len(expired))
         return ExpiryResult(await self._look_up(sorted(expired)), until)
 
     async def commit(self) -> None:
@@ -120,7 +120,9 @@ class PostgresTransaction:
         plan, buckets = self._plan, self._plan.changed_buckets()
         if buckets:
             if plan.dropped:
-                await self._fetch(statements.REMOVE, *_columns(with_bucket_column(MESSAGES, list(plan.dropped)), 3))
+                await self._fetch_rows(
+                    statements.REMOVE, *_transpose_rows(with_bucket_column(MESSAGES, list(plan.dropped)), 3)
+                )
             records = [(bucket_of(m.user_id), *row, *self._extract_tokens(m)) for m, row in plan.messages()]
             if records:
                 names = ("bucket", *MESSAGES.columns, "keys", "tokens")
@@ -128,13 +130,13 @@ class PostgresTransaction:
             columns = [
                 column
                 for table, rows in plan.other_rows().items()
-                for column in _columns(with_bucket_column(table, rows), len(table.columns) + 1)
+                for column in _transpose_rows(with_bucket_column(table, rows), len(table.columns) + 1)
             ]
             states = [(bucket, state.sequence, id_bytes(state.last_id)) for bucket, state in buckets.items()]
-            await self._fetch(statements.WRITE_ROWS, *columns, *_columns(states, 3))
+            await self._fetch_rows(statements.WRITE_ROWS, *columns, *_transpose_rows(states, 3))
         await self._connection.execute("COMMIT")
 
-    async def _lock(self, user_ids: Iterable[str], numbers: int) -> None:
+    async def _lock_buckets(self, user_ids: Iterable[str], numbers: int) -> None:
         """Lock the buckets of users and begin the plan. Call this once in a transaction, with all affected users.
 
         Args:
@@ -144,7 +146,7 @@ class PostgresTransaction:
         affected = sorted(set(map(bucket_of, user_ids)))
         if not affected:
             return
-        ((buckets, sequences, last_ids, drawn),) = await self._fetch(statements.LOCK_BUCKETS, affected, numbers)
+        ((buckets, sequences, last_ids, drawn),) = await self._fetch_rows(statements.LOCK_BUCKETS, affected, numbers)
         if drawn and drawn[0] <= max(sequences):
             raise SequenceBehindError
         states = map(BucketState, sequences, (int.from_bytes(last, "big") for last in last_ids))
@@ -156,9 +158,9 @@ class PostgresTransaction:
             return 0
         unexpired = self._expiry.unexpired()
         statement = statements.EXISTING.format(live=unexpired.condition)
-        columns = _columns(with_bucket_column(MESSAGES, keys), 3)
+        columns = _transpose_rows(with_bucket_column(MESSAGES, keys), 3)
         existing, expired = dict[Key, Version](), dict[Key, Version]()
-        for is_unexpired, user, message_id, *version in await self._fetch(statement, *unexpired.values, *columns):
+        for is_unexpired, user, message_id, *version in await self._fetch_rows(statement, *unexpired.values, *columns):
             (existing if is_unexpired else expired)[user, message_id] = Version(*version)
         self._plan.add_existing(existing, expired)
         return len(expired)
@@ -166,14 +168,14 @@ class PostgresTransaction:
     async def _remove_where(self, user_id: str, clauses: Sequence[Clause]) -> int:
         """Remove the messages of a user that match all conditions, and return their number."""
         condition, values = all_of(clauses)
-        ((removed, latest),) = await self._fetch(statements.REMOVE_WHERE.format(condition=condition), *values)
+        ((removed, latest),) = await self._fetch_rows(statements.REMOVE_WHERE.format(condition=condition), *values)
         self._plan.record_removed(user_id, removed, latest)
         return int(removed)
 
-    async def _keys(self, statement: str, *values: str | int) -> set[Key]:
-        return {(user_id, message_id) for user_id, message_id in await self._fetch(statement, *values)}
+    async def _fetch_keys(self, statement: str, *values: str | int) -> set[Key]:
+        return {(user_id, message_id) for user_id, message_id in await self._fetch_rows(statement, *values)}
 
-    async def _fetch(self, statement: str, *values: Any) -> list[Any]:  # noqa: ANN401 - the types depend on the statement
+    async def _fetch_rows(self, statement: str, *values: Any) -> list[Any]:  # noqa: ANN401 - the types depend on the statement
         """Execute a statement with `?` placeholders, and return all rows."""
         return list(await self._connection.fetch(number_placeholders(statement), *values))
 
@@ -183,6 +185,6 @@ def id_bytes(number: int) -> bytes:
     return number.to_bytes(NUMBER_BYTES, "big") if number else b""
 
 
-def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
+def _transpose_rows(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
     """Transpose rows into `width` columns."""
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

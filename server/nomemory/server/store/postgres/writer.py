@@ -78,7 +78,7 @@ class Committer:
             except BaseException as error:
                 # A bug. Fail all callers, and use a new connection for the next commit.
                 self._disconnect()
-                _settle(taken, error)
+                _settle_jobs(taken, error)
                 raise
 
     def _resume_after_error(self, ended: asyncio.Task[None]) -> None:
@@ -88,31 +88,31 @@ class Committer:
 
     async def _commit_together(self, group: Sequence[AnyJob]) -> None:
         """Commit jobs together. If that fails, commit each of them alone, so that only the faulty ones fail."""
-        failure = await self._attempt(group)
+        failure = await self._attempt_commit(group)
         if failure is None or len(group) == 1 or isinstance(failure, DATABASE_WIDE_ERRORS):
-            _settle(group, failure)
+            _settle_jobs(group, failure)
             return
         for job in group:
-            _settle([job], await self._attempt([job]))
+            _settle_jobs([job], await self._attempt_commit([job]))
 
-    async def _attempt(self, group: Sequence[AnyJob]) -> BaseException | None:
+    async def _attempt_commit(self, group: Sequence[AnyJob]) -> BaseException | None:
         """Commit jobs. Return the error if the commit failed or its outcome is unknown."""
         failure: BaseException | None = None
         for _ in range(_ATTEMPTS_MAX):
-            failure = await self._attempt_once(group)
+            failure = await self._attempt_commit_once(group)
             if not isinstance(failure, RETRYABLE_ERRORS):
                 break
         return failure
 
-    async def _attempt_once(self, group: Sequence[AnyJob]) -> BaseException | None:
+    async def _attempt_commit_once(self, group: Sequence[AnyJob]) -> BaseException | None:
         try:
-            await self._commit(group)
+            await self._commit_jobs(group)
         except ERRORS as error:
             await self._roll_back()
             return error
         return None
 
-    async def _commit(self, group: Sequence[AnyJob]) -> None:
+    async def _commit_jobs(self, group: Sequence[AnyJob]) -> None:
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._database.connect()
         transaction = PostgresTransaction(self._connection, self._retention, self._extract_tokens)
@@ -141,7 +141,7 @@ class Committer:
             self._connection = None
 
 
-def _settle(group: Sequence[AnyJob], failure: BaseException | None) -> None:
+def _settle_jobs(group: Sequence[AnyJob], failure: BaseException | None) -> None:
     if isinstance(failure, ERRORS):
         failure = storage_fault(failure, "written")
     for job in group:

@@ -52,11 +52,11 @@ class SqliteLogErasure:
 
     async def pending_removals(self, many: int) -> Removals | None:
         """Return the pending removals, and whether there are at least `many`."""
-        return await self._writer.between_commits(partial(_removals, many=many))
+        return await self._writer.between_commits(partial(_read_removals, many=many))
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removals, and users without messages."""
-        return await self._writer.between_commits(partial(_forget, until=until.latest, limit=limit))
+        return await self._writer.between_commits(partial(_delete_removals, until=until.latest, limit=limit))
 
     async def release_free_pages(self, limit: int) -> bool:
         """Release up to `limit` free pages. A small file is rewritten with VACUUM instead."""
@@ -64,23 +64,23 @@ class SqliteLogErasure:
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:
         """Overwrite the unused bytes of up to `limit` pages after a page, and empty the write-ahead log."""
-        return await self._writer.between_commits(partial(self._wipe, after=after, limit=limit))
+        return await self._writer.between_commits(partial(self._wipe_batch, after=after, limit=limit))
 
     def close(self) -> None:
         """Close the file descriptor. Close all connections of this process first."""
         os.close(self._file)
 
     def _release_free_pages(self, connection: sqlite3.Connection, limit: int) -> bool:
-        if _number(connection, "page_count") * _number(connection, "page_size") <= self._vacuum_max_bytes:
+        if _read_pragma(connection, "page_count") * _read_pragma(connection, "page_size") <= self._vacuum_max_bytes:
             connection.execute("VACUUM")
-        elif _number(connection, "auto_vacuum") == _INCREMENTAL:
+        elif _read_pragma(connection, "auto_vacuum") == _INCREMENTAL:
             connection.executescript(f"PRAGMA incremental_vacuum({limit})")  # `execute` would release one page
-            return _number(connection, "freelist_count") > 0
+            return _read_pragma(connection, "freelist_count") > 0
         return False
 
-    def _wipe(self, connection: sqlite3.Connection, after: int, limit: int) -> int | None:
+    def _wipe_batch(self, connection: sqlite3.Connection, after: int, limit: int) -> int | None:
         """Wipe one batch of pages while the write-ahead log is empty and writers are locked out."""
-        if not _checkpoint(connection):
+        if not _checkpoint_wal(connection):
             return after
         with locked(connection):
             if self._wal.stat().st_size:
@@ -108,7 +108,7 @@ class SqliteLogErasure:
         return clean is not None
 
 
-def _removals(connection: sqlite3.Connection, many: int) -> Removals | None:
+def _read_removals(connection: sqlite3.Connection, many: int) -> Removals | None:
     (until,) = connection.execute("SELECT max(seq) FROM removals").fetchone()
     if until is None:
         return None
@@ -116,7 +116,7 @@ def _removals(connection: sqlite3.Connection, many: int) -> Removals | None:
     return Removals(FeedPosition.at(until), row is not None)
 
 
-def _forget(connection: sqlite3.Connection, until: int, limit: int) -> bool:
+def _delete_removals(connection: sqlite3.Connection, until: int, limit: int) -> bool:
     with locked(connection):
         (last,) = connection.execute(_LAST_OF_BATCH, (until, limit)).fetchone()
         if last is None:
@@ -130,9 +130,9 @@ def _forget(connection: sqlite3.Connection, until: int, limit: int) -> bool:
     return bool(last < until)
 
 
-def _checkpoint(connection: sqlite3.Connection) -> bool:
+def _checkpoint_wal(connection: sqlite3.Connection) -> bool:
     """Checkpoint and truncate the write-ahead log. Return False if a reader blocked that."""
-    timeout_ms = _number(connection, "busy_timeout")
+    timeout_ms = _read_pragma(connection, "busy_timeout")
     connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}")
     try:
         (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -141,5 +141,5 @@ def _checkpoint(connection: sqlite3.Connection) -> bool:
     return not is_busy
 
 
-def _number(connection: sqlite3.Connection, pragma: str) -> int:
+def _read_pragma(connection: sqlite3.Connection, pragma: str) -> int:
     return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])

@@ -153,9 +153,9 @@ class CountCheck(NamedTuple):
 def check_counts(connection: sqlite3.Connection) -> CountCheck:
     """Compare message counts, metadata entries and vectors with the messages."""
     return CountCheck(
-        _number(connection, _MISCOUNTED),
-        _number(connection, f"SELECT count(*) {_ORPHANED_ENTRY}"),
-        _number(connection, f"SELECT count(*) {_ORPHANED_VECTOR}"),
+        _fetch_number(connection, _MISCOUNTED),
+        _fetch_number(connection, f"SELECT count(*) {_ORPHANED_ENTRY}"),
+        _fetch_number(connection, f"SELECT count(*) {_ORPHANED_VECTOR}"),
     )
 
 
@@ -166,5 +166,5 @@ def repair_counts(connection: sqlite3.Connection) -> None:
             connection.execute(statement)
 
 
-def _number(connection: sqlite3.Connection, statement: str) -> int:
+def _fetch_number(connection: sqlite3.Connection, statement: str) -> int:
     return int(connection.execute(statement).fetchone()[0])

@@ -62,12 +62,12 @@ class PageLayout:
 def wiped_page(page: bytes, number: int, layout: PageLayout) -> bytes | None:
     """Return a b-tree page with its unused bytes zeroed; None if nothing changes or it is not a b-tree page."""
     clean = bytearray(page)
-    for start, end in _unused(page, _FILE_HEADER if number == 1 else 0, layout.usable):
+    for start, end in _unused_ranges(page, _FILE_HEADER if number == 1 else 0, layout.usable):
         clean[start:end] = bytes(end - start)
     return None if clean == page else bytes(clean)
 
 
-def _unused(page: bytes, header: int, usable: int) -> Iterator[tuple[int, int]]:
+def _unused_ranges(page: bytes, header: int, usable: int) -> Iterator[tuple[int, int]]:
     """Yield the unused byte ranges of a b-tree page; none if the page is malformed."""
     kind = page[header]
     if kind not in _INTERIOR | _LEAF:

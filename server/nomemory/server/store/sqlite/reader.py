@@ -136,7 +136,7 @@ class SqliteLogReader:
         self, user_id: str, message_filter: Filter, *, before: Position | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
-        page = self._page(user_id, message_filter, before, pinned, limit, oldest_first=False)
+        page = self._read_page(user_id, message_filter, before, pinned, limit, oldest_first=False)
         return await self._run(
             lambda rows: rows.messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
         )
@@ -152,7 +152,7 @@ class SqliteLogReader:
         oldest_first: bool = False,
     ) -> list[bytes]:
         """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position."""
-        page = self._page(user_id, message_filter, after, pinned, limit, oldest_first=oldest_first)
+        page = self._read_page(user_id, message_filter, after, pinned, limit, oldest_first=oldest_first)
         return await self._run(
             lambda rows: rows.encoded_messages(user_id, page.where, page.values, source=page.source),
             is_long=page.is_long,
@@ -241,7 +241,7 @@ class SqliteLogReader:
     async def _run(self, read: Callable[[SqliteRows], _Result], *, is_long: bool) -> _Result:
         return await self._long.run(read) if is_long else read(self._rows)
 
-    def _page(
+    def _read_page(
         self,
         user_id: str,
         message_filter: Filter,

@@ -85,7 +85,7 @@ class SqliteRows:
     ) -> tuple[list[LoggedMessage], list[ChangeRef]]:
         """Return the matching messages of any users, and separately the damaged ones, which are recorded."""
         unexpired, expiry_values = self.unexpired()
-        statement = _statement(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
+        statement = _select_statement(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
         return self._damage.split_damaged(row[:-1] for row in self.fetch(statement, (*expiry_values, *values)))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
@@ -114,12 +114,12 @@ class SqliteRows:
         """Return a statement for messages and their retractions, with all values except those of `where`."""
         unexpired = self.unexpired()
         retraction = self._expiry.retracted_by(user_id, unexpired) if self._expiry else Clause(_NO_RETRACTION)
-        statement = _statement(columns, retraction.condition, source, unexpired.condition, where)
+        statement = _select_statement(columns, retraction.condition, source, unexpired.condition, where)
         return Clause(statement, (*retraction.values, *unexpired.values))
 
 
 @lru_cache(_STATEMENTS_KEPT)
-def _statement(columns: str, retraction: str, source: str, unexpired: str, where: str) -> str:
+def _select_statement(columns: str, retraction: str, source: str, unexpired: str, where: str) -> str:
     return f"SELECT {columns}, {retraction} FROM {source} WHERE {unexpired} AND {where}"  # noqa: S608 - our text, bound values
 
 

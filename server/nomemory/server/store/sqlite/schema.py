@@ -137,7 +137,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             rollback.callback(connection.close)
             configure_durability(connection)
-            _create(connection)
+            _create_schema(connection)
             _refuse_migrated(connection)
             position(connection)  # detects a damaged file
             rollback.pop_all()
@@ -282,7 +282,7 @@ def configure_durability(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA secure_delete=ON")
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create_schema(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
         return

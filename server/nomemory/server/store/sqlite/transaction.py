@@ -114,7 +114,7 @@ class TransactionStep:
 
         Messages with an expiry time of their own come first, then messages of users after `after` that are too old.
         """
-        expired = self._keys(_EXPIRED, self._retention.now_us(), limit)
+        expired = self._fetch_keys(_EXPIRED, self._retention.now_us(), limit)
         cutoff_us = self._retention.cutoff_us()
         (until,) = self._connection.execute(_NEXT_USERS, (after, _USERS_MAX)).fetchone()
         if len(expired) == limit:
@@ -122,14 +122,14 @@ class TransactionStep:
         elif cutoff_us is None or until is None:
             until = None
         else:
-            too_old = self._keys(_TOO_OLD, cutoff_us, after, until, limit - len(expired))
+            too_old = self._fetch_keys(_TOO_OLD, cutoff_us, after, until, limit - len(expired))
             until = after if len(expired) + len(too_old) == limit else until
             expired += too_old
         return ExpiryResult(self._look_up(expired), until)
 
     def flush(self) -> BucketState:
         """Write the planned changes, and return the new state of the log."""
-        self._drop(self._plan.dropped)
+        self._drop_versions(self._plan.dropped)
         insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.messages()])
         for table, rows in self._plan.other_rows().items():
             insert_rows(self._connection, table, rows, on_conflict=_ADD_COUNTS if table is USERS else "")
@@ -150,7 +150,7 @@ class TransactionStep:
         self._plan.add_existing(existing, expired)
         return len(expired)
 
-    def _keys(self, statement: str, *values: int | str) -> list[Key]:
+    def _fetch_keys(self, statement: str, *values: int | str) -> list[Key]:
         return self._connection.execute(statement, values).fetchall()
 
     def _remove_where(self, user_id: str, clause: Clause) -> int:
@@ -165,7 +165,7 @@ class TransactionStep:
             self._plan.record_removed(user_id, removed, before + removed)
         return removed
 
-    def _drop(self, versions: Mapping[Key, Version]) -> None:
+    def _drop_versions(self, versions: Mapping[Key, Version]) -> None:
         keys = [(user, version.ts_us, message) for (user, message), version in versions.items()]
         self._connection.executemany("DELETE FROM messages WHERE user_id=? AND ts=? AND message_id=?", keys)
         self._connection.executemany("DELETE FROM embeddings WHERE user_id=? AND message_id=?", list(versions))

@@ -139,15 +139,15 @@ class Conditions:
 
 def conjunction(conditions: Iterable[str]) -> str:
     """Return the conjunction of the conditions."""
-    return _join(" AND ", list(conditions))
+    return _join_conditions(" AND ", list(conditions))
 
 
 def disjunction(conditions: Iterable[str]) -> str:
     """Return the disjunction of the conditions."""
-    return _join(" OR ", list(conditions))
+    return _join_conditions(" OR ", list(conditions))
 
 
-def _join(operator: str, conditions: Sequence[str]) -> str:
+def _join_conditions(operator: str, conditions: Sequence[str]) -> str:
     if len(conditions) == 1:
         return conditions[0]
     return f"({operator.join(conditions)})" if conditions else _TRUE

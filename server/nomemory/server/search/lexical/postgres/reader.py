@@ -58,17 +58,17 @@ class PostgresLexicalIndex:
 
     async def applied(self, user_id: str) -> int:
         """Return the sequence of the latest change of this user's messages. All changes are searchable."""
-        rows = await self._fetch(Statement(_SEQUENCE, (bucket_of(user_id), user_id)))
+        rows = await self._fetch_rows(Statement(_SEQUENCE, (bucket_of(user_id), user_id)))
         return int(rows[0][0]) if rows else 0
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
         """Return the latest sequence, the weights and the window of a query."""
-        ((sequence, messages, frequencies, boosted),) = await self._fetch(frequencies_statement(user_id, query))
+        ((sequence, messages, frequencies, boosted),) = await self._fetch_rows(frequencies_statement(user_id, query))
         self._sizes[user_id] = messages
         ranking = FrozenRanking(sequence, query_weights(query, messages, frequencies, boosted))
         if not exceeds_window(query, frequencies, messages):
             return ranking
-        rows = await self._fetch(newest_half_statement(user_id, message_filter, WINDOW))
+        rows = await self._fetch_rows(newest_half_statement(user_id, message_filter, WINDOW))
         terms = count_window_terms(query, ranking.weights, frequencies)
         return ranking._replace(window=RankingWindow(terms, rows[0][0])) if rows else ranking
 
@@ -84,7 +84,7 @@ class PostgresLexicalIndex:
         statement = search_statement(search, self._retention, self._sizes.get(user_id))
         if statement is None:
             return []
-        rows = await self._fetch(statement)
+        rows = await self._fetch_rows(statement)
         messages = self._damage.verify_messages(
             user_id,
             [
@@ -101,7 +101,7 @@ class PostgresLexicalIndex:
 
     async def total(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that pass a filter."""
-        rows = await self._fetch(count_statement(user_id, message_filter))
+        rows = await self._fetch_rows(count_statement(user_id, message_filter))
         return int(rows[0][0])
 
     async def postings(
@@ -110,8 +110,8 @@ class PostgresLexicalIndex:
         """Return the postings of all terms in one round trip."""
         if not terms:
             return []
-        rows = await self._fetch(postings_statement(user_id, terms, message_filter, max_sequences))
-        return [Posting(int(count), _sequences(count, sequences, max_sequences)) for count, sequences in rows]
+        rows = await self._fetch_rows(postings_statement(user_id, terms, message_filter, max_sequences))
+        return [Posting(int(count), _to_sequence_array(count, sequences, max_sequences)) for count, sequences in rows]
 
     async def refresh(self) -> None:
         """Do nothing, because the index never lags."""
@@ -119,7 +119,7 @@ class PostgresLexicalIndex:
     async def close(self) -> None:
         """Do nothing, because the owner of the pool closes it."""
 
-    async def _fetch(self, statement: Statement) -> list[asyncpg.Record]:
+    async def _fetch_rows(self, statement: Statement) -> list[asyncpg.Record]:
         with _translate_errors():
             async with self._pool.connection() as connection:
                 return await connection.fetch(statement.text, *statement.values)
@@ -135,5 +135,5 @@ def _translate_errors() -> Iterator[None]:
         raise index_unavailable("the lexical index cannot be read", cause, RETRY_AFTER_S) from error
 
 
-def _sequences(count: int, sequences: Sequence[int] | None, max_sequences: int) -> NDArray[np.int64]:
+def _to_sequence_array(count: int, sequences: Sequence[int] | None, max_sequences: int) -> NDArray[np.int64]:
     return np.array(sequences if sequences and count <= max_sequences else (), dtype=np.int64)

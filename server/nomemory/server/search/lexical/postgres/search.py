@@ -52,31 +52,38 @@ class MatchingRows:
 
         Rows are scanned in time order if that is expected to fill a page sooner than an index lookup of all matches.
         """
-        share = self._share()
+        share = self._estimate_share()
         in_order = self._limit < share * share * self._messages  # limit / share rows, or share * messages
         bounds = [] if until_us is None else [f"ts_us <= {self.values.bind(until_us, 'bigint')}"]
-        return conjunction([self._source(until_us, in_order=in_order), self._matches(), *bounds, *self._admitted()])
+        return conjunction(
+            [
+                self._source_clause(until_us, in_order=in_order),
+                self._match_condition(),
+                *bounds,
+                *self._filter_conditions(),
+            ]
+        )
 
     def in_window(self) -> str:
         """Return the condition on the matches in the window.
 
         For a union of leaves, the rows may include messages without any leaf.
         """
-        source = self._window(self._ranking.window) if self._ranking.window else self._source()
-        matches = [] if self._query.is_union else [self._matches()]
-        return conjunction([source, *matches, *self._admitted()])
+        source = self._window_clause(self._ranking.window) if self._ranking.window else self._source_clause()
+        matches = [] if self._query.is_union else [self._match_condition()]
+        return conjunction([source, *matches, *self._filter_conditions()])
 
     def retracted_by(self) -> str:
         """Return the expression for the id of the message that retracted a row."""
         return self.values.of(self._expiry.retracted_by(self._user_id, self._expiry.unexpired()))
 
-    def _source(self, until_us: int | None = None, *, in_order: bool = False) -> str:
+    def _source_clause(self, until_us: int | None = None, *, in_order: bool = False) -> str:
         root = self._query.root
         if in_order or self._messages <= FEW or not requires_leaf(root):
             return self.conditions.in_time(self._filter, until_us)
         return conjunction([self.conditions.lookup(root), self.conditions.of_user()])
 
-    def _window(self, window: RankingWindow) -> str:
+    def _window_clause(self, window: RankingWindow) -> str:
         conditions = self.conditions
         newest = conditions.in_time(Filter(since_us=window.since_us))
         leaves = window_terms(self._query, self._ranking.weights, window.terms)
@@ -85,15 +92,15 @@ class MatchingRows:
         terms = conjunction([conditions.lookup_any(leaves), disjunction(map(conditions.matches, leaves))])
         return conjunction([disjunction([newest, terms]), conditions.of_user()])
 
-    def _matches(self) -> str:
+    def _match_condition(self) -> str:
         return self.conditions.matches(self._query.root)
 
-    def _admitted(self) -> Iterator[str]:
+    def _filter_conditions(self) -> Iterator[str]:
         yield from self.conditions.admitted(self._filter)
         yield f"sequence <= {self.values.bind(self._ranking.applied, 'bigint')}"
         yield self.values.of(self._expiry.unexpired())
 
-    def _share(self) -> float:
+    def _estimate_share(self) -> float:
         """Estimate the share of the user's messages that match."""
         return estimated_share(self._query.root, estimated_shares(self._query, self._ranking.weights))
 
@@ -113,7 +120,7 @@ def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages
     if query.is_uniform and search.start and search.start.score < best:
         return None
     rows = MatchingRows(search, retention, messages)
-    page = _newest(rows, search, best) if query.is_uniform else _best(rows, search)
+    page = _newest_subquery(rows, search, best) if query.is_uniform else _best_subquery(rows, search)
     return Statement(f"SELECT messages.*, {rows.retracted_by()} FROM ({page}) AS messages", rows.values.all)
 
 
@@ -133,7 +140,7 @@ def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> 
     )
 
 
-def _newest(rows: MatchingRows, search: LexicalSearch, score: float) -> str:
+def _newest_subquery(rows: MatchingRows, search: LexicalSearch, score: float) -> str:
     """Return the subquery of the newest matches, all with the same score."""
     until_us = search.start.ts_us if search.start and search.start.score == score else None
     return (
@@ -143,32 +150,32 @@ def _newest(rows: MatchingRows, search: LexicalSearch, score: float) -> str:
     )
 
 
-def _best(rows: MatchingRows, search: LexicalSearch) -> str:
+def _best_subquery(rows: MatchingRows, search: LexicalSearch) -> str:
     """Return the subquery of the best matches in the window."""
     query, weights, conditions = search.query, search.ranking.weights, rows.conditions
-    leaves = _sum(rows.values, zip(map(conditions.matches, query.leaves), weights, strict=False))
+    leaves = _sum_of_weights(rows.values, zip(map(conditions.matches, query.leaves), weights, strict=False))
     boosts = zip(query.boosts, weights[len(query.leaves) :], strict=True)
-    boosted = _sum(rows.values, ((conditions.boosted(boost), weight) for boost, weight in boosts if weight))
+    boosted = _sum_of_weights(rows.values, ((conditions.boosted(boost), weight) for boost, weight in boosts if weight))
     class_weight = _CLASS_WEIGHT if query.by_class else "1::float8"
     scored = (
         f"SELECT {_COLUMNS}, {leaves} AS matched, {boosted} AS boosted, {class_weight} AS class_weight"
         f" FROM messages WHERE {rows.in_window()} OFFSET 0"
     )
     score = "(matched + boosted) * class_weight"
-    page = [*(["matched > 0"] if query.is_union else []), *_from(rows.values, score, search.start)]
+    page = [*(["matched > 0"] if query.is_union else []), *_page_conditions(rows.values, score, search.start)]
     return (
         f"SELECT {score} AS score, {_COLUMNS} FROM ({scored}) AS scored WHERE {conjunction(page)}"
         f" ORDER BY score DESC, ts_us DESC FETCH FIRST ({rows.values.bind(search.limit, 'bigint')}) ROWS WITH TIES"
     )
 
 
-def _sum(values: Values, parts: Iterable[tuple[str, float]]) -> str:
+def _sum_of_weights(values: Values, parts: Iterable[tuple[str, float]]) -> str:
     """Return the expression for the sum of the weights of the conditions that are true."""
     cases = (f"CASE WHEN {condition} THEN {values.bind(weight, 'float8')} ELSE 0 END" for condition, weight in parts)
     return " + ".join(["0::float8", *cases])
 
 
-def _from(values: Values, score: str, start: RankPosition | None) -> Iterator[str]:
+def _page_conditions(values: Values, score: str, start: RankPosition | None) -> Iterator[str]:
     """Yield the condition that limits the scored rows to a page that starts at a position."""
     if start:
         position = f"({values.bind(start.score, 'float8')}, {values.bind(start.ts_us, 'bigint')})"

@@ -100,7 +100,7 @@ def frequencies_statement(user_id: str, query: Query) -> Statement:
     The last two columns are arrays: the frequency of each leaf, and whether each speaker boost applies to any message.
     """
     predicates = [leaf_predicate(user_id, leaf) for leaf in query.leaves]
-    values: list[object] = [user_id, bucket_of(user_id), *_columns(predicates)]
+    values: list[object] = [user_id, bucket_of(user_id), *_predicate_arrays(predicates)]
     boosts = ", ".join(_boosts_any(user_id, boost, values) for boost in query.boosts)
     return Statement(_FREQUENCIES.format(boosts=f"ARRAY[{boosts}]::boolean[]"), values)
 
@@ -109,7 +109,7 @@ def count_statement(user_id: str, message_filter: Filter) -> Statement:
     """Return the statement that counts the messages that pass a filter."""
     values = Values()
     conditions = Conditions(user_id, values)
-    return Statement(_COUNT.format(admitted=_admitted(conditions, message_filter)), values.all)
+    return Statement(_COUNT.format(admitted=_filter_clause(conditions, message_filter)), values.all)
 
 
 def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int) -> Statement:
@@ -119,7 +119,7 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
     """
     values = Values()
     conditions = Conditions(user_id, values)
-    admitted = _admitted(conditions, message_filter)
+    admitted = _filter_clause(conditions, message_filter)
     predicates = [leaf_predicate(user_id, Leaf(Stream.TERMS, (term,))) for term in terms]
     if message_filter == EVERYTHING:
         total = _USER_TOTAL.format(users=values.of(users_clause(user_id, "")))
@@ -138,7 +138,7 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
     )
 
 
-def _admitted(conditions: Conditions, message_filter: Filter) -> str:
+def _filter_clause(conditions: Conditions, message_filter: Filter) -> str:
     return conjunction([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
 
 
@@ -146,11 +146,11 @@ def _boosts_any(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
     if not boost.names:
         return _ANY_OF_USER
     before = len(values)
-    values += _columns(boost_predicates(user_id, boost))
+    values += _predicate_arrays(boost_predicates(user_id, boost))
     return _ANY_NAMED.format(keys=before + 1, needles=before + 2)
 
 
-def _columns(predicates: Sequence[TermPredicate]) -> tuple[list[str], list[bytes]]:
+def _predicate_arrays(predicates: Sequence[TermPredicate]) -> tuple[list[str], list[bytes]]:
     """Return the keys of each predicate as an array literal, because their number varies, and the needles."""
     keys = [f"{{{','.join(map(str, predicate.keys))}}}" for predicate in predicates]
     return keys, [predicate.needle for predicate in predicates]

@@ -54,25 +54,32 @@ def token_columns(message: Message) -> TokenColumns:
     """Return the columns of a message: distinct keys, and tokens that start with the message class."""
     tokens, terms = streams(message.content)
     names = name_terms(message.name)
-    texts = chain(map(_bytes, {*tokens, *terms, *_pairs(tokens)}), map(_name, names))
+    texts = chain(map(_encode_text, {*tokens, *terms, *_adjacent_pairs(tokens)}), map(_encode_name, names))
     keys = sorted(set(keys_of(message.user_id, texts)))
     parts = (
-        _separated(_SEPARATORS[Stream.CHARS], tokens),
-        _separated(_SEPARATORS[Stream.TERMS], dict.fromkeys(terms)),
-        _separated(_NAMES, names),
+        _join_with_separator(_SEPARATORS[Stream.CHARS], tokens),
+        _join_with_separator(_SEPARATORS[Stream.TERMS], dict.fromkeys(terms)),
+        _join_with_separator(_NAMES, names),
     )
     return TokenColumns(keys, b"".join((bytes((message_class(message.content, len(terms)),)), *parts)))
 
 
 def leaf_predicate(user_id: str, leaf: Leaf) -> TermPredicate:
     """Return the predicate of a leaf for the messages of a user."""
-    texts = [_bytes(leaf.tokens[0])] if len(leaf.tokens) == 1 else list(map(_bytes, _links(leaf.tokens)))
-    return TermPredicate(keys_of(user_id, dict.fromkeys(texts)), _separated(_SEPARATORS[leaf.stream], leaf.tokens))
+    texts = (
+        [_encode_text(leaf.tokens[0])] if len(leaf.tokens) == 1 else list(map(_encode_text, _phrase_texts(leaf.tokens)))
+    )
+    return TermPredicate(
+        keys_of(user_id, dict.fromkeys(texts)), _join_with_separator(_SEPARATORS[leaf.stream], leaf.tokens)
+    )
 
 
 def boost_predicates(user_id: str, boost: SpeakerBoost) -> list[TermPredicate]:
     """Return the predicates of a speaker boost, one per name. The boost applies if any of them is true."""
-    return [TermPredicate(keys_of(user_id, [_name(name)]), _separated(_NAMES, [name])) for name in boost.names]
+    return [
+        TermPredicate(keys_of(user_id, [_encode_name(name)]), _join_with_separator(_NAMES, [name]))
+        for name in boost.names
+    ]
 
 
 def keys_of(user_id: str, texts: Iterable[bytes]) -> list[int]:
@@ -93,7 +100,7 @@ def _hash_of(user_id: str) -> blake2b:
     return blake2b(key=blake2b(user_id.encode()).digest(), digest_size=_KEY_BYTES)
 
 
-def _links(tokens: Sequence[str]) -> Iterator[str]:
+def _phrase_texts(tokens: Sequence[str]) -> Iterator[str]:
     """Yield the texts whose keys are in every message with this phrase: pairs, and tokens that are in no pair."""
     paired = False
     for left, right in pairwise(tokens):
@@ -108,7 +115,7 @@ def _links(tokens: Sequence[str]) -> Iterator[str]:
         yield tokens[-1]
 
 
-def _pairs(tokens: Sequence[str]) -> Iterator[str]:
+def _adjacent_pairs(tokens: Sequence[str]) -> Iterator[str]:
     """Yield the pairs of adjacent tokens. Spaces between them are ignored, as in phrases."""
     for left, right in pairwise(tokens):
         if _is_unspaced(left) and _is_unspaced(right):
@@ -119,16 +126,16 @@ def _is_unspaced(token: str) -> bool:
     return token[0] >= _FIRST_UNSPACED and token.isalnum()
 
 
-def _separated(separator: bytes, texts: Iterable[str]) -> bytes:
+def _join_with_separator(separator: bytes, texts: Iterable[str]) -> bytes:
     """Return the texts with a separator before, between and after them; empty if there are none."""
-    joined = separator.join(map(_bytes, texts))
+    joined = separator.join(map(_encode_text, texts))
     return separator + joined + separator if joined else b""
 
 
-def _name(term: str) -> bytes:
-    return _NAMES + _bytes(term)
+def _encode_name(term: str) -> bytes:
+    return _NAMES + _encode_text(term)
 
 
-def _bytes(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     """Encode a text. Queries may contain lone surrogates, which messages never contain."""
     return text.encode(errors="surrogatepass")

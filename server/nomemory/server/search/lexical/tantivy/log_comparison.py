@@ -36,7 +36,7 @@ def compare_with_log(directory: Path, log: sqlite3.Connection) -> LexicalDiffere
         sqlite3.Error: the log cannot be read.
     """
     index = open_index(directory)
-    applied, indexed = read_checkpoint(index), _sequences(index)
+    applied, indexed = read_checkpoint(index), _indexed_sequences(index)
     log.execute("BEGIN")
     stored = {sequence for (sequence,) in log.execute(_STORED, (applied,))}
     removed_since = {sequence for (sequence,) in log.execute(_REMOVED_SINCE, (applied,))}
@@ -48,7 +48,7 @@ def compare_with_log(directory: Path, log: sqlite3.Connection) -> LexicalDiffere
     )
 
 
-def _sequences(index: tantivy.Index) -> set[int]:
+def _indexed_sequences(index: tantivy.Index) -> set[int]:
     searcher = index.searcher()
     if not searcher.num_docs:
         return set()

@@ -79,24 +79,24 @@ class TermLookup:
         frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # including other users
         rare = {term: frequency for term, frequency in frequencies.items() if frequency <= _RARE}
         common = [term for term in terms if term not in rare]
-        passes = [self._rare(group, sum(map(rare.__getitem__, group))) for group in _groups(list(rare))]
+        passes = [self._look_up_rare(group, sum(map(rare.__getitem__, group))) for group in _group_terms(list(rare))]
         if self._messages <= _FEW:
-            return self._split([*passes, *map(self._common, _groups(common))], max_sequences)
-        single = {term: self._single(term, max_sequences) for term in common}
+            return self._split_passes([*passes, *map(self._look_up_common, _group_terms(common))], max_sequences)
+        single = {term: self._look_up_single(term, max_sequences) for term in common}
         passes += [lookup for lookup in single.values() if isinstance(lookup, _LookupPass)]
         frequent = {term: lookup for term, lookup in single.items() if isinstance(lookup, TimedPosting)}
-        return self._split(passes, max_sequences) | frequent
+        return self._split_passes(passes, max_sequences) | frequent
 
-    def _rare(self, terms: Sequence[str], expected: int) -> _LookupPass:
+    def _look_up_rare(self, terms: Sequence[str], expected: int) -> _LookupPass:
         """Look up rare terms, with an estimate of the number of matches."""
         return self._run_pass(terms, all_of([*self._conditions, bitmask_query(list(map(term_query, terms)))]), expected)
 
-    def _common(self, terms: Sequence[str]) -> _LookupPass:
+    def _look_up_common(self, terms: Sequence[str]) -> _LookupPass:
         """Look up common terms for a user with few messages."""
         queries = [all_of([*self._conditions, term_query(term)]) for term in terms]
         return self._run_pass(terms, bitmask_query(queries), self._messages)
 
-    def _single(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
+    def _look_up_single(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
         """Look up one common term for a user with many messages."""
         result = self._searcher.search(unscored(all_of([*self._conditions, term_query(term)])), limit=max_sequences)
         count = int(result.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
@@ -112,7 +112,7 @@ class TermLookup:
         masks = np.array([score for score, _ in hits]).astype(np.int64)
         return _LookupPass(terms, masks, [address for _, address in hits])
 
-    def _split(self, passes: Sequence[_LookupPass], max_sequences: int) -> dict[str, TimedPosting]:
+    def _split_passes(self, passes: Sequence[_LookupPass], max_sequences: int) -> dict[str, TimedPosting]:
         """Convert passes to postings. Each field is read in one call, because each call has a fixed cost."""
         addresses = list(chain.from_iterable(lookup.addresses for lookup in passes))
         sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)
@@ -121,16 +121,16 @@ class TermLookup:
         start = 0
         for lookup in passes:
             end = start + len(lookup.addresses)
-            postings |= _postings(lookup, sequences[start:end], times[start:end], max_sequences)
+            postings |= _build_postings(lookup, sequences[start:end], times[start:end], max_sequences)
             start = end
         return postings
 
 
-def _groups(terms: Sequence[str]) -> Iterator[Sequence[str]]:
+def _group_terms(terms: Sequence[str]) -> Iterator[Sequence[str]]:
     return (terms[at : at + _TERMS_PER_PASS] for at in range(0, len(terms), _TERMS_PER_PASS))
 
 
-def _postings(
+def _build_postings(
     lookup: _LookupPass, sequences: NDArray[np.int64], times: NDArray[np.int64], max_sequences: int
 ) -> Mapping[str, TimedPosting]:
     bits = (lookup.masks >> np.arange(len(lookup.terms))[:, np.newaxis] & 1).astype(np.bool_)

@@ -40,7 +40,7 @@ def filter_queries(message_filter: Filter) -> Iterator[tantivy.Query]:
     if message_filter.exclude_conversation_ids:
         excluded = [_value_query("conversation", each) for each in message_filter.exclude_conversation_ids]
         # A boolean query needs a positive clause.
-        yield _boolean(must=[unscored(tantivy.Query.all_query())], must_not=excluded)
+        yield _boolean_query(must=[unscored(tantivy.Query.all_query())], must_not=excluded)
 
 
 def range_query(field: str, *, minimum: int | None = None, maximum: int | None = None) -> tantivy.Query:
@@ -79,7 +79,7 @@ def node_query(node: Node, user: tantivy.Query) -> tantivy.Query:
             return leaf_query(node)
         case AllOf(required, excluded):
             must = [node_query(child, user) for child in required] or [user]
-            return _boolean(must=must, must_not=[node_query(child, user) for child in excluded])
+            return _boolean_query(must=must, must_not=[node_query(child, user) for child in excluded])
         case AnyOf(parts):
             return any_of([all_of([user, node_query(part, user)]) for part in parts])
 
@@ -102,8 +102,8 @@ def ranking_query(query: Query, weights: Sequence[float], user: tantivy.Query) -
         if weight
     ]
     if not query.is_union:
-        return _boolean(must=[matching_query(query, user)], should=[*leaves, *boosts])
-    return _boolean(must=[any_of(leaves)], should=boosts) if boosts else any_of(leaves)
+        return _boolean_query(must=[matching_query(query, user)], should=[*leaves, *boosts])
+    return _boolean_query(must=[any_of(leaves)], should=boosts) if boosts else any_of(leaves)
 
 
 def window_query(query: Query, weights: Sequence[float], window: RankingWindow, user: tantivy.Query) -> tantivy.Query:
@@ -120,12 +120,12 @@ def bitmask_query(queries: Sequence[tantivy.Query]) -> tantivy.Query:
 
 def all_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
     """Return the intersection of the queries. The score is the sum of their scores."""
-    return _boolean(must=queries)
+    return _boolean_query(must=queries)
 
 
 def any_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
     """Return the union of the queries. The score is the sum of the scores that match."""
-    return _boolean(should=queries)
+    return _boolean_query(should=queries)
 
 
 def unscored(query: tantivy.Query) -> tantivy.Query:
@@ -142,7 +142,7 @@ def _value_query(field: str, value: str | int) -> tantivy.Query:
     return _with_score(tantivy.Query.term_query(_SCHEMA, field, value, _UNRANKED), 0.0)
 
 
-def _boolean(
+def _boolean_query(
     *,
     must: Sequence[tantivy.Query] = (),
     should: Sequence[tantivy.Query] = (),

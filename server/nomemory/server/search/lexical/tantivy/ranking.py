@@ -40,7 +40,7 @@ def ranked_hits(
     if by_class:
         scores *= _CLASS_WEIGHTS[np.array(searcher.fast_field_values(MESSAGE_CLASS, addresses), dtype=np.int64)]
     times = np.array(searcher.fast_field_values("ts", addresses), dtype=np.int64)
-    page = _page(scores, times, start, limit).tolist()
+    page = _select_page(scores, times, start, limit).tolist()
     sequences = searcher.fast_field_values("seq", [addresses[index] for index in page])
     return [
         LexicalHit(score, ts, int(sequence or 0))
@@ -48,7 +48,7 @@ def ranked_hits(
     ]
 
 
-def _page(
+def _select_page(
     scores: NDArray[np.float64], times: NDArray[np.int64], start: RankPosition | None, limit: int
 ) -> NDArray[np.int64]:
     """Return the indexes of a page, best first, including all ties with its last match."""

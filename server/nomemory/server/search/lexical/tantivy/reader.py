@@ -186,10 +186,10 @@ class TantivyLexicalIndex:
         with _translate_errors():
             state = self._state(search.user_id)
             has_newer = search.ranking.applied < self._applied
-            return await self._run(
+            return await self._run_search(
                 state,
                 len(search.query.leaves),
-                _search,
+                _search_snapshot,
                 self._searcher,
                 search,
                 matches_max=state.messages,
@@ -223,7 +223,7 @@ class TantivyLexicalIndex:
         postings = {term: posting for term, key in keys.items() if (posting := self._postings.get(key))}
         if missing := [term for term in keys if term not in postings]:
             lookup = TermLookup(self._searcher, [user_query(user_id), *filter_queries(message_filter)], state.messages)
-            fresh = await self._run(state, len(missing), lookup.postings, missing, max_sequences)
+            fresh = await self._run_search(state, len(missing), lookup.postings, missing, max_sequences)
             self._postings.update((keys[term], posting) for term, posting in fresh.items())
             postings |= fresh
         return postings
@@ -251,7 +251,7 @@ class TantivyLexicalIndex:
         self._applied = read_checkpoint(self._index)
         self._committed = committed
 
-    async def _run(
+    async def _run_search(
         self,
         state: _UserState,
         leaves: int,
@@ -270,7 +270,7 @@ class TantivyLexicalIndex:
         """Return the document frequency of each leaf and boost within a user."""
         frequencies = self._frequencies.get((user_id, state), {})
         if missing := [part for part in parts if part not in frequencies]:
-            counts = await self._run(state, len(missing), _count_all, searcher, user_id, missing)
+            counts = await self._run_search(state, len(missing), _count_all, searcher, user_id, missing)
             fresh = dict(zip(missing, counts, strict=True))
             frequencies = {**frequencies, **fresh}
             self._frequencies[user_id, state] = frequencies if len(frequencies) <= _CACHED_FREQUENCIES else fresh
@@ -300,7 +300,7 @@ class TantivyLexicalIndex:
         return stat.st_ino, stat.st_mtime_ns
 
 
-def _search(
+def _search_snapshot(
     searcher: tantivy.Searcher, search: LexicalSearch, *, matches_max: int, has_newer: bool
 ) -> list[LexicalHit]:
     """Search a snapshot, which may contain versions that are newer than the listing."""

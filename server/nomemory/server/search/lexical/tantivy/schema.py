@@ -67,7 +67,7 @@ def open_index(directory: Path) -> tantivy.Index:
         IndexUnusableError: the index cannot be read.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    with _readable():
+    with _translate_read_errors():
         index = tantivy.Index(build_schema(), path=str(directory))
         # Tokenizers are not stored on disk.
         index.register_tokenizer(_SPACED, tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
@@ -82,7 +82,7 @@ def reload_index(index: tantivy.Index) -> None:
     Raises:
         IndexUnusableError: the commit cannot be read. The snapshot does not change.
     """
-    with _readable():
+    with _translate_read_errors():
         index.reload()
 
 
@@ -181,7 +181,7 @@ def _has_kind(index: tantivy.Index, kind: str) -> bool:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _translate_read_errors() -> Iterator[None]:
     """Raise errors and panics of the engine, which damaged files cause, as IndexUnusableError."""
     try:
         with ordinary_panics():

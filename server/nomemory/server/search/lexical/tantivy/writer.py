@@ -63,7 +63,7 @@ class TantivyLexicalWriter:
             METADATA: list(entry_hashes(message.metadata.items())),
             "chars": " ".join(tokens),
             "terms": " ".join(terms),
-            "speaker": _speaker(message.name),
+            "speaker": _speaker_terms(message.name),
             MESSAGE_CLASS: message_class(message.content, len(terms)),
             "role": int(message.role),
             "ts": message.ts_us,
@@ -106,6 +106,6 @@ class TantivyLexicalWriter:
 
 
 @lru_cache(maxsize=1024)
-def _speaker(name: str) -> str:
+def _speaker_terms(name: str) -> str:
     """Return the terms of a sender's name."""
     return " ".join(name_terms(name))

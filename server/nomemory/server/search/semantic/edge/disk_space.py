@@ -24,7 +24,7 @@ def require_space_for_copy(shard: Path, min_free_bytes: int) -> None:
     Raises:
         NoRoomError: the disk would have less than `min_free_bytes` left.
     """
-    _require(shard, _size_of(shard) + _PREALLOCATED_BYTES, min_free_bytes)
+    _require_space(shard, _size_of(shard) + _PREALLOCATED_BYTES, min_free_bytes)
 
 
 def require_space_for_points(shard: Path, points: int, dimension: int, min_free_bytes: int) -> None:
@@ -33,7 +33,7 @@ def require_space_for_points(shard: Path, points: int, dimension: int, min_free_
     Raises:
         NoRoomError: the disk would have less than `min_free_bytes` left.
     """
-    _require(shard, points * (dimension * _BYTES_PER_NUMBER + _PAYLOAD_BYTES), min_free_bytes)
+    _require_space(shard, points * (dimension * _BYTES_PER_NUMBER + _PAYLOAD_BYTES), min_free_bytes)
 
 
 def _size_of(shard: Path) -> int:
@@ -45,12 +45,12 @@ def _size_of(shard: Path) -> int:
     return size
 
 
-def _require(directory: Path, size: int, min_free_bytes: int) -> None:
+def _require_space(directory: Path, size: int, min_free_bytes: int) -> None:
     free = max(0, shutil.disk_usage(directory.parent).free - min_free_bytes)
     if free < size:
-        raise NoRoomError(f"not enough disk space: {_mib(size)} MiB required, {_mib(free)} MiB available")
+        raise NoRoomError(f"not enough disk space: {_to_mib(size)} MiB required, {_to_mib(free)} MiB available")
 
 
-def _mib(size: int) -> int:
+def _to_mib(size: int) -> int:
     """Convert bytes to MiB, rounded up."""
     return -(-size >> 20)

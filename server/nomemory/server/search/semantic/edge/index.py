@@ -76,11 +76,11 @@ class EdgeIndex:
         """Store points. A point with the same user, message and part is overwritten."""
         usable = usable_points(points, self._dimension)
         for start in range(0, len(usable), _MAX_UPSERT):
-            await self._call(Shard.upsert, usable[start : start + _MAX_UPSERT])
+            await self._call_shard(Shard.upsert, usable[start : start + _MAX_UPSERT])
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
-        await self._call(Shard.remove, user_id, message_id, from_part)
+        await self._call_shard(Shard.remove, user_id, message_id, from_part)
 
     async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return all messages, because a check costs as much as a removal."""
@@ -88,7 +88,7 @@ class EdgeIndex:
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
         """Remove the points of versions of a user's messages."""
-        while await self._call(Shard.remove_versions, user_id, sequences):
+        while await self._call_shard(Shard.remove_versions, user_id, sequences):
             pass
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
@@ -96,7 +96,7 @@ class EdgeIndex:
         usable, conditions_ = usable_query(vector, self._dimension), conditions(user_id, filters)
         window = first_window(limit)
         while True:
-            scored: list[ScoredPoint] = await self._send(NearestQuery(usable, conditions_, window))
+            scored: list[ScoredPoint] = await self._send_request(NearestQuery(usable, conditions_, window))
             hits = rank_messages(list(starmap(VectorHit, scored)), window, filters, limit)
             if hits is not None:
                 return hits
@@ -104,11 +104,11 @@ class EdgeIndex:
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
         """Return the stored vector of the first part of each message."""
-        return await self._call(Shard.first_vectors, user_id, message_ids)
+        return await self._call_shard(Shard.first_vectors, user_id, message_ids)
 
     async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the stored vectors of a version of a message."""
-        return await self._call(Shard.version_vectors, user_id, message_id, sequence)
+        return await self._call_shard(Shard.version_vectors, user_id, message_id, sequence)
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
         """Read the points of users page by page, so that searches can run in between."""
@@ -116,7 +116,7 @@ class EdgeIndex:
         for user_id, points in zip(user_ids, by_user, strict=True):
             offset, has_more = None, True
             while has_more:
-                page = await self._call(Shard.user_points, user_id, offset, with_vectors=with_vectors)
+                page = await self._call_shard(Shard.user_points, user_id, offset, with_vectors=with_vectors)
                 points.update(page.sequences)
                 invalid += page.invalid
                 offset, has_more = page.next_offset, page.next_offset is not None
@@ -124,26 +124,26 @@ class EdgeIndex:
 
     async def users(self) -> set[str]:
         """Return the users who have points. The result may include users whose points were removed."""
-        return await self._call(Shard.users)
+        return await self._call_shard(Shard.users)
 
     async def count(self) -> int:
         """Count the points."""
-        return await self._call(Shard.count)
+        return await self._call_shard(Shard.count)
 
     async def flush(self) -> None:
         """Write all stored points to durable storage."""
-        await self._call(Shard.flush)
+        await self._call_shard(Shard.flush)
 
     async def erase_deleted(self) -> None:
         """Copy the points to new files, and delete the old files, which contain the content of deleted points."""
         if not self._directory.exists():
             return
         await asyncio.to_thread(require_space_for_copy, self._directory, self._min_free_bytes)
-        await self._call(Shard.start_compaction)
+        await self._call_shard(Shard.start_compaction)
         try:
             await self._compact()
         except NoRoomError:
-            await self._call(Shard.cancel_compaction)
+            await self._call_shard(Shard.cancel_compaction)
             raise
         self.suspect.set()  # reconcile the new files with the message log
 
@@ -171,15 +171,17 @@ class EdgeIndex:
             await asyncio.to_thread(
                 require_space_for_points, self._directory, _COMPACTION_PAGE, self._dimension, self._min_free_bytes
             )
-            has_more = await self._call(Shard.compact, _COMPACTION_PAGE)
+            has_more = await self._call_shard(Shard.compact, _COMPACTION_PAGE)
             await asyncio.sleep(time.monotonic() - started)
 
-    async def _call(self, method: Callable[Concatenate[Shard, _P], _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    async def _call_shard(
+        self, method: Callable[Concatenate[Shard, _P], _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
         """Call a method of the worker's shard."""
-        answer: _T = await self._send(ShardCall(method.__name__, args, kwargs))
+        answer: _T = await self._send_request(ShardCall(method.__name__, args, kwargs))
         return answer
 
-    async def _send(self, request: ShardCall | NearestQuery) -> Any:  # noqa: ANN401 - as each request says
+    async def _send_request(self, request: ShardCall | NearestQuery) -> Any:  # noqa: ANN401 - as each request says
         """Send a request to the worker.
 
         Raises:

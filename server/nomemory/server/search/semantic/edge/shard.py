@@ -61,7 +61,7 @@ class Shard:
     def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points. A point with the same user, message and part is overwritten."""
         stored = [_engine_point(point) for point in points]
-        self._forget(point.id for point in stored)
+        self._forget_points(point.id for point in stored)
         upsert(self._engine, stored)
         if self._compaction is not None:
             with self._cancelling_compaction_on_failure():
@@ -73,14 +73,14 @@ class Shard:
             records = self._engine.retrieve(list(block), with_payload=False, with_vector=False)
             if not records:
                 return
-            self._delete(records)
+            self._delete_records(records)
 
     def remove_versions(self, user_id: str, sequences: Sequence[int]) -> bool:
         """Delete a page of the points of versions of a user's messages. Return whether there may be more."""
         versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
         only = qdrant.Filter(must=[_user_condition(user_id), versions])
         records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_PAGE_POINTS, filter=only, with_payload=False))
-        self._delete(records)
+        self._delete_records(records)
         return len(records) == _PAGE_POINTS
 
     def search(self, queries: Sequence[NearestQuery]) -> list[list[ScoredPoint]]:
@@ -201,18 +201,18 @@ class Shard:
             unknown = [point.id for point in points]
         if unknown:
             records = self._engine.retrieve(unknown, with_payload=[TIME, SEQUENCE], with_vector=False)
-            self._versions.update((record.id, _version(record)) for record in records)
+            self._versions.update((record.id, _version_of(record)) for record in records)
         return [(point.score, *self._versions[point.id]) for point in points]
 
-    def _delete(self, records: Sequence[qdrant.Record]) -> None:
+    def _delete_records(self, records: Sequence[qdrant.Record]) -> None:
         point_ids = [record.id for record in records]
-        self._forget(point_ids)
+        self._forget_points(point_ids)
         delete(self._engine, point_ids)
         if self._compaction is not None:
             with self._cancelling_compaction_on_failure():
                 delete(self._compaction.target, point_ids)
 
-    def _forget(self, point_ids: Iterable[PointId]) -> None:
+    def _forget_points(self, point_ids: Iterable[PointId]) -> None:
         for identifier in point_ids:
             self._versions.pop(identifier, None)
 
@@ -226,13 +226,13 @@ def _query_request(query: NearestQuery) -> qdrant.QueryRequest:
     return qdrant.QueryRequest(
         limit=query.limit,
         query=qdrant.Query.Nearest(numbers_of(query.vector)),
-        filter=_filter(query.conditions),
+        filter=_build_filter(query.conditions),
         with_payload=False,
         params=_EXACT,
     )
 
 
-def _filter(conditions: Sequence[Condition]) -> qdrant.Filter:
+def _build_filter(conditions: Sequence[Condition]) -> qdrant.Filter:
     return qdrant.Filter(
         must=[_field_condition(condition) for condition in conditions if not isinstance(condition, NoMatch)],
         must_not=[
@@ -253,6 +253,6 @@ def _user_condition(user_id: str) -> qdrant.FieldCondition:
     return _field_condition(Match(USER, user_id))
 
 
-def _version(record: qdrant.Record) -> tuple[int, int]:
+def _version_of(record: qdrant.Record) -> tuple[int, int]:
     stored = record.payload or {}
     return stored[TIME], stored[SEQUENCE]

@@ -38,9 +38,9 @@ class EdgeWorker:
                 self._answer(searches, partial(self._shard.search, [call.request for call in searches]))
             if self._waiting:
                 call = self._waiting.popleft()
-                self._answer([call], partial(self._call, call.request))
+                self._answer([call], partial(self._handle_call, call.request))
 
-    def _call(self, call: ShardCall) -> Sequence[object]:
+    def _handle_call(self, call: ShardCall) -> Sequence[object]:
         return [getattr(self._shard, call.method)(*call.arguments, **call.keywords)]
 
     def _answer(self, calls: list[Call], compute: Callable[[], Sequence[object]]) -> None:

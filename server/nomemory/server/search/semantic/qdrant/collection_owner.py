@@ -36,7 +36,7 @@ class CollectionOwner:
         """
         if not self._log_id or not await response_of(self._client.collection_exists(collection)):
             return
-        if await self._owners(collection) - {self._log_id}:
+        if await self._read_owners(collection) - {self._log_id}:
             raise ForeignCollectionError(collection)
 
     async def claim(self, collection: str) -> None:
@@ -46,16 +46,16 @@ class CollectionOwner:
             ForeignCollectionError: another log has claimed the collection. If two logs claim it at the same time, both
                 claims can fail.
         """
-        if not self._log_id or await self._owners(collection) == {self._log_id}:
+        if not self._log_id or await self._read_owners(collection) == {self._log_id}:
             return
         alias = f"{collection}{_ALIAS_INFIX}{self._log_id}"
         create = models.CreateAlias(collection_name=collection, alias_name=alias)
         await self._update_aliases(models.CreateAliasOperation(create_alias=create))
-        if await self._owners(collection) - {self._log_id}:
+        if await self._read_owners(collection) - {self._log_id}:
             await self._update_aliases(models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias)))
             raise ForeignCollectionError(collection)
 
-    async def _owners(self, collection: str) -> set[str]:
+    async def _read_owners(self, collection: str) -> set[str]:
         aliases = await response_of(self._client.get_collection_aliases(collection))
         prefix = f"{collection}{_ALIAS_INFIX}"
         return {

@@ -115,28 +115,28 @@ class QdrantIndex:
         usable = list(usable_points(points, self._dimension))
         await self._ensure_created()
         for start in range(0, len(usable), _MAX_UPSERT):
-            await self._put(usable[start : start + _MAX_UPSERT])
+            await self._put_points(usable[start : start + _MAX_UPSERT])
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
         await self._ensure_created()
         for block in part_blocks(user_id, message_id, from_part):
-            records = await self._retrieve(user_id, [str(identifier) for identifier in block])
+            records = await self._retrieve_records(user_id, [str(identifier) for identifier in block])
             if not records:
                 return
-            await self._delete(user_id, models.PointIdsList(points=[record.id for record in records]))
+            await self._delete_points(user_id, models.PointIdsList(points=[record.id for record in records]))
 
     async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return the messages with more points than parts, in one request. Parts have no gaps."""
         surplus = {str(point_id(*message, count)): message for message, count in parts.items()}
         await self._ensure_created()
-        records = await self._retrieve(None, list(surplus)) if surplus else ()
+        records = await self._retrieve_records(None, list(surplus)) if surplus else ()
         return [surplus[str(record.id)] for record in records]
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the most similar messages."""
         numbers = numbers_of(usable_query(vector, self._dimension))
-        only = _filter(conditions(user_id, filters))
+        only = _build_filter(conditions(user_id, filters))
         await self._ensure_created()
         window = first_window(limit)
         while True:
@@ -152,7 +152,7 @@ class QdrantIndex:
         vectors = list[Vector]()
         for block in part_blocks(user_id, message_id, 0):
             parts = [str(identifier) for identifier in block]
-            records = await self._retrieve(user_id, parts, with_payload=[SEQUENCE], with_vectors=True)
+            records = await self._retrieve_records(user_id, parts, with_payload=[SEQUENCE], with_vectors=True)
             by_id = {str(record.id): record for record in records}
             for part in parts:
                 record = by_id.get(part)
@@ -165,7 +165,7 @@ class QdrantIndex:
         """Return the stored vectors of the first part of each message."""
         by_point = {str(point_id(user_id, message_id, 0)): message_id for message_id in message_ids}
         await self._ensure_created()
-        records = await self._retrieve(user_id, list(by_point), with_vectors=True)
+        records = await self._retrieve_records(user_id, list(by_point), with_vectors=True)
         return {by_point[str(record.id)]: np.asarray(record.vector, NUMBER).tobytes() for record in records}
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
@@ -173,7 +173,7 @@ class QdrantIndex:
         await self._ensure_created()
         versions = models.FieldCondition(key=SEQUENCE, match=models.MatchAny(any=list(sequences)))
         only = models.Filter(must=[_field_condition(Match(USER, user_id)), versions])
-        await self._delete(user_id, models.FilterSelector(filter=only))
+        await self._delete_points(user_id, models.FilterSelector(filter=only))
 
     async def users(self) -> set[str]:
         """Return the users who have points."""
@@ -199,7 +199,7 @@ class QdrantIndex:
         invalid = 0
         for user_id in user_ids:
             points = Counter[int]()
-            async for record in self._records(user_id, with_vectors=with_vectors):
+            async for record in self._scroll_records(user_id, with_vectors=with_vectors):
                 if _is_valid(record, self._dimension if with_vectors else 0):
                     points[(record.payload or {})[SEQUENCE]] += 1
                 else:
@@ -262,9 +262,9 @@ class QdrantIndex:
                 timeout=self._timeout_s,
             )
         )
-        return [_hit(point) for point in reply.points]
+        return [_to_hit(point) for point in reply.points]
 
-    async def _records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
+    async def _scroll_records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
         only, offset = models.Filter(must=[_field_condition(Match(USER, user_id))]), None
         while True:
             records, offset = await response_of(
@@ -284,14 +284,14 @@ class QdrantIndex:
             if offset is None:
                 return
 
-    async def _put(self, points: Sequence[VectorPoint]) -> None:
+    async def _put_points(self, points: Sequence[VectorPoint]) -> None:
         """Store points of any shard keys in one request."""
         parts = self._sharding.by_key(points)
-        lists = [models.PointsList(points=list(map(_stored, some)), shard_key=key) for key, some in parts]
+        lists = [models.PointsList(points=list(map(_to_point_struct, some)), shard_key=key) for key, some in parts]
         puts = [models.UpsertOperation(upsert=some) for some in lists]
         await response_of(self._client.batch_update_points(self._collection, puts, wait=True, ordering=self._ordering))
 
-    async def _retrieve(
+    async def _retrieve_records(
         self,
         user_id: str | None,
         ids: Sequence[str],
@@ -310,7 +310,7 @@ class QdrantIndex:
             )
         )
 
-    async def _delete(self, user_id: str, points: models.PointIdsList | models.FilterSelector) -> None:
+    async def _delete_points(self, user_id: str, points: models.PointIdsList | models.FilterSelector) -> None:
         await response_of(
             self._client.delete(
                 self._collection,
@@ -347,12 +347,12 @@ def _is_valid(record: models.Record, dimension: int) -> bool:
     return vector.shape == (dimension,) and abs(float(vector @ vector) - 1.0) < _MAX_NORM_ERROR
 
 
-def _stored(point: VectorPoint) -> models.PointStruct:
+def _to_point_struct(point: VectorPoint) -> models.PointStruct:
     identifier = str(point_id(point.user_id, point.message_id, point.part))
     return models.PointStruct(id=identifier, vector=numbers_of(point.vector), payload=payload(point))
 
 
-def _filter(conditions_: Sequence[Condition]) -> models.Filter:
+def _build_filter(conditions_: Sequence[Condition]) -> models.Filter:
     return models.Filter(
         must=[_field_condition(condition) for condition in conditions_ if not isinstance(condition, NoMatch)],
         must_not=[
@@ -369,6 +369,6 @@ def _field_condition(condition: Match | Range) -> models.FieldCondition:
     return models.FieldCondition(key=condition.field, range=models.Range(gte=condition.gte, lt=condition.lt))
 
 
-def _hit(point: models.ScoredPoint) -> VectorHit:
+def _to_hit(point: models.ScoredPoint) -> VectorHit:
     stored = point.payload or {}
     return VectorHit(point.score, stored[TIME], stored[SEQUENCE])

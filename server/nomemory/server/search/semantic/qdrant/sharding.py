@@ -44,11 +44,11 @@ class QdrantSharding:
     @property
     def keys(self) -> list[str]:
         """All shard keys."""
-        return [_key(bucket) for bucket in range(self.buckets)]
+        return [_shard_key(bucket) for bucket in range(self.buckets)]
 
     def key_of(self, user_id: str) -> str | None:
         """Return the shard key of a user's points; None without buckets."""
-        return _key(_bucket_of(user_id, self.buckets)) if self.buckets else None
+        return _shard_key(_bucket_of(user_id, self.buckets)) if self.buckets else None
 
     def collection_name(self, collection: str) -> str:
         """Return the name on the server. It contains the number of buckets, because points cannot be redistributed."""
@@ -71,5 +71,5 @@ def _bucket_of(user_id: str, buckets: int) -> int:
     return int.from_bytes(blake2b(user_id.encode(), digest_size=8).digest()) % buckets
 
 
-def _key(bucket: int) -> str:
+def _shard_key(bucket: int) -> str:
     return f"bucket-{bucket:03}"
