@@ -79,7 +79,9 @@ def compare_skills(
     """
     skills = parse_skills(named, folders)
     if messages is None and skills.folders:
-        raise click.UsageError("A running server has its own skills: name them, or give --messages.")
+        raise click.UsageError(
+            "Folders of skills require --messages. For a running server, pass the names of its skills."
+        )
     if messages and context.get_parameter_source("target") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--messages starts a temporary server and cannot be combined with --target.")
     try:

@@ -240,7 +240,7 @@ class Bench:
         self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.figures()
 
     def _read_while_writing(self, notes: Notes) -> None:
-        """Measure reads with one caller, on the idle server and during steady writes, for five times as long."""
+        """Measure reads of one caller, idle and under steady writes; each phase takes 5 × `--seconds`."""
         selected = [case for case in cases(notes) if case.name in _UNDER_WRITES]
         seconds = 5 * self._seconds
         result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}

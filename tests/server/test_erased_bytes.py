@@ -155,7 +155,7 @@ def erasing(own_settings: Settings) -> Settings:
 
 
 @pytest.mark.timeout(180)
-def test_nothing_of_what_is_removed_is_left_in_any_file(start: Start, erasing: Settings) -> None:
+def test_erased_content_is_absent_from_all_files(start: Start, erasing: Settings) -> None:
     data = erasing.server.data
     ways = ("q7erased", "q7deleted", "q7filtered", "q7expired")
     with start(erasing) as server:

@@ -132,7 +132,9 @@ def test_a_server_does_not_start_on_a_log_that_has_lost_changes(
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-def test_after_a_yes_what_is_left_is_served_and_found(start: Start, data: Path, lose: Callable[[Path], None]) -> None:
+def test_remaining_messages_are_served_after_confirmation(
+    start: Start, data: Path, lose: Callable[[Path], None]
+) -> None:
     lose(data)
     accept_loss(DataDirectory(data), SqliteStore(Settings.from_environment(), DataDirectory(data)).begin_epoch)
     with start(small(data)) as server:

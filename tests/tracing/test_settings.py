@@ -41,7 +41,9 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_half_a_configuration_is_refused(case: str, own_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_configuration_is_rejected(
+    case: str, own_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changed, sentence = REFUSED[case]
     monkeypatch.setattr(cannot_start, "find_spec", lambda _name: object())
     with pytest.raises(TracingSettingsError) as error:

@@ -266,7 +266,7 @@ def _ago(match: re.Match[str], now: datetime) -> TimeRange | None:
     return TimeRange(now - timedelta(days=unit * (count + 0.5)), now - timedelta(days=unit * (count - 0.5)))
 
 
-def _within(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _past_period(match: re.Match[str], now: datetime) -> TimeRange | None:
     count = min(_number(match["n"]), 99)
     return last_days(count * _DAYS_OF[match["u"].lower()], now) if count else None
 
@@ -329,8 +329,8 @@ _EXACT: Final[tuple[tuple[str, _Reader], ...]] = (
     (r"\b(?P<w>last|this)\s+(?P<u>week|month|year)\b", _english_period),
     (rf"\blast\s+(?P<d>{WEEKDAY})\b", _english_weekday),
     (rf"\b(?:in|during)\s+{_YEAR}\b", lambda match, now: _year(int(match["y"]), now)),
-    (rf"(?:过去|最近|近)(?:的|这)?{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)", _within),
-    (r"\b(?:past|last)\s+(?P<n>\d{1,2})\s+(?P<u>day|week|month|year)s?\b", _within),
+    (rf"(?:过去|最近|近)(?:的|这)?{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)", _past_period),
+    (r"\b(?:past|last)\s+(?P<n>\d{1,2})\s+(?P<u>day|week|month|year)s?\b", _past_period),
     (rf"{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)(?:以|之)?前", _ago),
     (r"\b(?P<n>\d{1,2})\s+(?P<u>day|night|week|month|year)s?\s+ago\b", _ago),
 )

@@ -91,9 +91,9 @@ class Writer:
         self._connection.close()
 
     def _write(self) -> None:
-        changes = dict(self._fresh(self._user()))
+        changes = dict(self._new_messages(self._user()))
         if self._random.random() < 0.2:  # noqa: PLR2004 - probability of a batch of two users
-            changes |= dict(self._fresh(self._user()))
+            changes |= dict(self._new_messages(self._user()))
         self._send(changes)
 
     def _write_again(self) -> None:
@@ -108,7 +108,7 @@ class Writer:
         self._send({key: self._version(user_id) for key, _ in chosen}, replace=True)
 
     def _import(self) -> None:
-        batches = [dict(self._fresh(self._user())) for _ in range(3)]
+        batches = [dict(self._new_messages(self._user())) for _ in range(3)]
         before = [self._ledger.attempt(changes) for changes in batches]
         stream = [pb.ImportMessagesRequest(messages=self._messages(changes)) for changes in batches]
         reply = self._connection.attempt(
@@ -229,7 +229,7 @@ class Writer:
         certain = self._ledger.certain(user_id)
         return [((user_id, item), state) for item, state in certain.items() if state is not None]
 
-    def _fresh(self, user_id: str) -> Iterator[tuple[tuple[str, str], State]]:
+    def _new_messages(self, user_id: str) -> Iterator[tuple[tuple[str, str], State]]:
         for _ in range(self._random.randint(1, _BATCH_MAX)):
             yield (user_id, f"m{self._random.getrandbits(64):016x}"), self._version(user_id)
 

@@ -30,7 +30,7 @@ _file_option = click.option(
     required=True,
     envvar="NOMEMORY_API_KEYS",
     show_envvar=True,
-    help="API key file; the server reads it as NOMEMORY_API_KEYS.",
+    help="Path of the API key file, the one in NOMEMORY_API_KEYS of the server.",
 )
 
 

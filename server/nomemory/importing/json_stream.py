@@ -36,13 +36,13 @@ def read_values(source: Source) -> Iterator[Record | Rejected]:
         yield Rejected(
             SourceLocation("item", 1), "", ("is a zip archive without readable conversations; extract it first",)
         )
-    elif _is_lines(source):
+    elif _is_json_lines(source):
         yield from _read_lines(source)
     else:
         yield from _read_items(source)
 
 
-def _is_lines(source: Source) -> bool:
+def _is_json_lines(source: Source) -> bool:
     """Return whether a file is JSON Lines: one of its first two lines is a complete value other than an array."""
     beginning = source.head.removeprefix(codecs.BOM_UTF8).lstrip(_SPACE)[:1]
     if beginning != b"{":

@@ -19,7 +19,7 @@ _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class BadAnswerError(RecallError):
-    """The model's answer is invalid. The message tells the model why, and quotes neither the answer nor a message."""
+    """The model's answer is invalid. The error text states why, without quoting the answer or a stored message."""
 
 
 def extract_object(text: str, keys: AbstractSet[str]) -> JsonObject:

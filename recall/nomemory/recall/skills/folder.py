@@ -31,7 +31,7 @@ class SkillNotFoundError(RecallError):
 
 
 class SkillInvalidError(RecallError):
-    """The skill cannot be loaded. The message has the reason, for callers.
+    """The skill cannot be loaded. The error message states the reason and can be shown to callers.
 
     Attributes:
         code: the invalid part.

@@ -116,7 +116,7 @@ class BoundTools:
             QueryServiceUnavailableError: all calls failed.
         """
         if self._failed and not self._answers:
-            raise QueryServiceUnavailableError("the QueryService answered no call")
+            raise QueryServiceUnavailableError("all calls to the QueryService failed")
 
     async def wait_for_write(self, timeout_s: float) -> None:
         """Wait until both indexes have reached the write token. Without a write token, return immediately.

@@ -42,8 +42,8 @@ def doctor(
     """Check the machine, the data directory and the server, and suggest fixes.
 
     Without options, nothing is changed. --repair corrects counts and the lexical index from the messages, and deletes
-    no messages. The server repairs the vector index at startup. The exit code is 1 if a check fails. A server that is
-    not running is a warning.
+    no messages. The server repairs the vector index at startup. The exit status is 1 if a check fails. If the server
+    is not running, the command reports a warning.
     """
     settings = load_settings(data=data)
     if repair or accept_loss or delete_damaged:

@@ -180,5 +180,5 @@ class ErasableLog(Protocol):
 
         Returns:
             The last page that was wiped. None: the end of the file was reached, and the write-ahead log is empty.
-            `after`: a reader blocked the operation, and it has to be retried.
+            The value of `after`: a reader blocked the operation; retry it.
         """

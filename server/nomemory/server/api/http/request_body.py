@@ -60,7 +60,7 @@ class RequestBody:
         if self._has_two_lengths:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "send a content-length or a transfer-encoding, not both")
         if self.media_type not in media_types:
-            raise UnsupportedMediaTypeError(f"send the body as {' or '.join(media_types)}")
+            raise UnsupportedMediaTypeError(f"unsupported content-type: send the body as {' or '.join(media_types)}")
         if self._encoding != "identity":
             raise UnsupportedMediaTypeError("bodies must not be compressed")
 

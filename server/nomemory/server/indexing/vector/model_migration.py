@@ -84,7 +84,7 @@ class ModelMigration:
         return more <= _TOLERATED_DEAD_LETTERS or more <= await space.index.count() // 4
 
     async def _has_points(self, space: IndexedSpace) -> bool:
-        """Return whether an index has points, or the active index has none either."""
+        """Return whether an index has points. An empty index is accepted if the active index is empty, too."""
         return await space.index.count() > 0 or await self.spaces.active.index.count() == 0
 
     async def _is_complete(self, space: IndexedSpace) -> bool:

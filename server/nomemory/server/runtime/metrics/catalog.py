@@ -45,8 +45,8 @@ HTTP_REJECTED: Final = Family(
 )
 READS_RUNNING: Final = Family(
     "nomemory_reads_running",
-    "Expensive reads (searches, recalls, counts and exports) in flight that do not wait for a slot.",
-    "At most NOMEMORY_EXPENSIVE_READ_CONCURRENCY of them compute. The others wait for the embedder, the vector "
+    "Admitted expensive reads (searches, recalls, counts and exports), without those that wait for a slot.",
+    "At most NOMEMORY_EXPENSIVE_READ_CONCURRENCY of them execute. The others wait for the embedder, the vector "
     "index or a chat model.",
 )
 READS_WAITING: Final = Family(

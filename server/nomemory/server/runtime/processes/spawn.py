@@ -59,5 +59,5 @@ class Launch:
                 )
             except OSError as error:
                 ours.close()
-                raise WorkerUnavailableError("the process cannot be started") from error
+                raise WorkerUnavailableError(f"cannot start the worker process: {error.strerror}") from error
         return process, ours

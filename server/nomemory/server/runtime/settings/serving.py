@@ -20,8 +20,8 @@ class ServerSettings(SettingsGroup):
     )
     database_url: SecretStr | None = Field(
         None,
-        description="URL of the PostgreSQL database of the message log, `postgresql://…`. Unset stores the log in "
-        "a SQLite file in the data directory.",
+        description="URL of the PostgreSQL database of the message log, `postgresql://…`. "
+        "If unset, the message log is a SQLite file in the data directory.",
     )
     key_file: Path | None = Field(
         None,

@@ -189,7 +189,7 @@ def _aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], s
 
 
 def _max_about(values: Floats | None, about: Floats, typical: float) -> float:
-    """Return the maximum over the messages about the persons; over all messages if there are none."""
+    """Return the highest value among the messages about the persons; if there are none, among all messages."""
     if values is None:
         return typical
     relevant = values[about > 0]

@@ -53,11 +53,7 @@ class LoopThread:
 
 
 class BlockingConnection:
-    """A blocking connection that is opened on demand and reopened after an error. Calls must not overlap.
-
-    Args:
-        database: the database.
-    """
+    """A blocking connection that is opened on demand and reopened after an error. Calls must not overlap."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -259,7 +259,7 @@ class TantivyLexicalIndex:
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> _Result:
-        """Run a search for a number of leaves, in a thread if its estimated cost is high."""
+        """Run a search for `leaves` terms and phrases, in a thread if its estimated cost is high."""
         if max(state.messages, _LEAF_POSTINGS) * leaves <= _INLINE_POSTINGS:
             return function(*args, **kwargs)
         return await self._threads.run(function, *args, **kwargs)
