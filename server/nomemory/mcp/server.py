@@ -71,13 +71,13 @@ class MemoryServer:
     async def list_tools(self, context: Context, _page: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Return the tools that this caller may use."""
         caller = await self._caller_of(context)
-        return types.ListToolsResult(tools=[tool.definition() for tool in TOOLS.values() if _may(caller, tool)])
+        return types.ListToolsResult(tools=[tool.definition() for tool in TOOLS.values() if _has_scope(caller, tool)])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool. Errors are returned as tool results, so the model can correct its call."""
         caller = await self._caller_of(context)
         tool = TOOLS.get(params.name)
-        if tool is None or not _may(caller, tool):
+        if tool is None or not _has_scope(caller, tool):
             raise MCPError(types.INVALID_PARAMS, "unknown tool, or not permitted for this caller")
         try:
             return await self._run(tool, caller, params.arguments or {})
@@ -159,7 +159,7 @@ class MemoryServer:
             raise MCPError(types.INVALID_REQUEST, str(error)) from None
 
 
-def _may(caller: BoundCaller, tool: Tool) -> bool:
+def _has_scope(caller: BoundCaller, tool: Tool) -> bool:
     return caller.may_write or not tool.writes
 
 

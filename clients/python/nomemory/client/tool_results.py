@@ -56,7 +56,7 @@ def recall_result(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]
     parts = {part.message_id: part for part in shown}
     evidence = [(item, parts[item.message.message_id]) for item in reply.evidence if item.message.message_id in parts]
     return {
-        "verdict": _enum_word(recall.Verdict.Name(reply.verdict)),
+        "verdict": _enum_label(recall.Verdict.Name(reply.verdict)),
         "preferences": _statements(view.preferences),
         "profile": _statements(view.profile),
         "constraints": _statements(view.constraints),
@@ -92,7 +92,7 @@ def write_result(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
     """Convert the result of writing one message."""
     (result,) = reply.results
     outcome = ingest_service_pb2.WriteOutcome.Name(result.outcome).removeprefix("WRITE_")
-    return {"message_id": result.message_id, "outcome": _enum_word(outcome)}
+    return {"message_id": result.message_id, "outcome": _enum_label(outcome)}
 
 
 def message(source: message_pb2.ChatMessage, score: float | None = None) -> Json:
@@ -149,10 +149,10 @@ def _statement(statement: recall.Statement) -> Json:
             for citation in statement.citations
         ],
         superseded_by=statement.superseded_by,
-        attribution=_enum_word(recall.Attribution.Name(statement.attribution)),
+        attribution=_enum_label(recall.Attribution.Name(statement.attribution)),
     )
 
 
-def _enum_word(enum_name: str) -> str:
+def _enum_label(enum_name: str) -> str:
     """Return an enum value without its prefix, in lower case: `supported` for VERDICT_SUPPORTED."""
     return enum_name.partition("_")[2].lower()
