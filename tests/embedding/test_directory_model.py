@@ -124,7 +124,7 @@ def test_a_broken_model_is_refused_in_a_sentence(tmp_path: Path, broken: str) ->
 def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None:
     found = check_embedder(settings(write_model(tmp_path / "mine")))
     assert found.state == "ok"
-    assert re.match(r"local: mine-\w+ from /.*/mine, 3 dimensions, \d+ texts a second, ", found.finding)
+    assert re.match(r"local: mine-\w+ from /.*/mine, 3 dimensions, \d+ texts per second, ", found.finding)
     (tmp_path / "mine" / "model.onnx").unlink()
     missing = check_embedder(settings(tmp_path / "mine"))
     assert (missing.state, "has no model.onnx" in missing.finding) == ("fail", True)

@@ -61,7 +61,7 @@ def test_messages_of_another_conversation_are_not_returned(
     own = {f"m{n}" for n in range(36) if f"c{n % 3}" == conversation}
     assert {message_id for step in reply.trace for message_id in step.message_ids} <= own
     assert reply.limits.messages_considered <= len(own)
-    assert any("only the conversation" in note.text for note in reply.limits.notes)
+    assert any("limited to the conversation" in note.text for note in reply.limits.notes)
     for step in reply.trace:
         if step.arguments:
             arguments = json_format.MessageToDict(step.arguments)
