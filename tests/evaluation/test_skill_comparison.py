@@ -51,8 +51,8 @@ def few(tmp_path: Path) -> Path:
 
 def answers(*found: tuple[str, ...]) -> list[Answer]:
     """Answer the three questions below, the last of which nothing answers."""
-    given = [MethodResult(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in found]
-    return [Answer(asked, item, 12.3, None) for asked, item in zip(QUESTIONS, given, strict=True)]
+    results = [MethodResult(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in found]
+    return [Answer(asked, item, 12.3, None) for asked, item in zip(QUESTIONS, results, strict=True)]
 
 
 QUESTIONS = [
@@ -142,8 +142,8 @@ def test_file_errors_name_the_line(tmp_path: Path) -> None:
         (["--skill", "a", "--questions", "nowhere"], "does not exist"),
         (["--skill", "a", "--skill", "a", "--questions", "{few}"], "the same name"),
         (["--skill", "{tmp}/nothing", "--questions", "{few}"], "SKILL.md is missing"),
-        (["--skill", "{late}", "--questions", "{few}"], "name them, or give --messages"),
-        (["--skill", "a", "--skills-dir", "{tmp}", "--questions", "{few}"], "name them, or give --messages"),
+        (["--skill", "{late}", "--questions", "{few}"], "pass the names of its skills"),
+        (["--skill", "a", "--skills-dir", "{tmp}", "--questions", "{few}"], "pass the names of its skills"),
         (
             ["--skill", "a", "--questions", "{few}", "--messages", "{few}", "--target", "h:1"],
             "cannot be combined with --target",

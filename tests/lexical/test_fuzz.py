@@ -141,7 +141,9 @@ def test_any_string_is_answered_with_the_users_own_messages(shelf: Shelf, *, is_
 
 def assert_highlighted(content: str, asked: Query, score: float) -> None:
     """What scored is marked, and only that."""
-    found = highlight(content, asked, 10, HighlightLimits(chars=20_000, spans=200))
-    assert bool(found.spans) == (score > 0)
-    assert all(0 <= span.start < span.end <= len(content) for span in found.spans)
-    assert 0 <= found.snippet.start <= found.snippet.end <= min(found.snippet.start + 10, len(content))
+    highlighted = highlight(content, asked, 10, HighlightLimits(chars=20_000, spans=200))
+    assert bool(highlighted.spans) == (score > 0)
+    assert all(0 <= span.start < span.end <= len(content) for span in highlighted.spans)
+    assert (
+        0 <= highlighted.snippet.start <= highlighted.snippet.end <= min(highlighted.snippet.start + 10, len(content))
+    )

@@ -98,23 +98,26 @@ def test_a_match_longer_than_the_snippet_is_shown_from_its_beginning() -> None:
 
 @given(st.text("辣吃 a，\u0301", max_size=60), st.sampled_from(["辣", "吃辣", '"辣吃"', "a", ""]), st.integers(1, 30))
 def test_a_snippet_is_a_stretch_of_the_content_no_longer_than_asked(content: str, text: str, chars: int) -> None:
-    found = highlight(content, query(text), chars, EXTENT)
-    assert 0 <= found.snippet.start <= found.snippet.end <= len(content)
-    assert found.snippet.end - found.snippet.start <= chars
-    if any(span.end - span.start <= chars for span in found.spans):
-        assert any(found.snippet.start <= span.start and span.end <= found.snippet.end for span in found.spans)
+    highlighted = highlight(content, query(text), chars, EXTENT)
+    assert 0 <= highlighted.snippet.start <= highlighted.snippet.end <= len(content)
+    assert highlighted.snippet.end - highlighted.snippet.start <= chars
+    if any(span.end - span.start <= chars for span in highlighted.spans):
+        assert any(
+            highlighted.snippet.start <= span.start and span.end <= highlighted.snippet.end
+            for span in highlighted.spans
+        )
 
 
 def test_only_the_first_spans_are_returned() -> None:
-    found = highlight("b " * 500, query("b"), 10, HighlightLimits(chars=20_000, spans=3))
-    assert [span.start for span in found.spans] == [0, 2, 4]
-    assert found.truncated
+    highlighted = highlight("b " * 500, query("b"), 10, HighlightLimits(chars=20_000, spans=3))
+    assert [span.start for span in highlighted.spans] == [0, 2, 4]
+    assert highlighted.truncated
 
 
 def test_a_long_content_is_looked_at_as_far_as_allowed_only() -> None:
     content = "b" + " a" * 20 + " b"
-    found = highlight(content, query("b"), 10, HighlightLimits(chars=30, spans=200))
-    assert ([span.start for span in found.spans], found.truncated) == ([0], True)
+    highlighted = highlight(content, query("b"), 10, HighlightLimits(chars=30, spans=200))
+    assert ([span.start for span in highlighted.spans], highlighted.truncated) == ([0], True)
     whole = highlight(content, query("b"), 10, HighlightLimits(chars=len(content), spans=2))
     assert ([span.start for span in whole.spans], whole.truncated) == ([0, 42], False)
 
@@ -130,12 +133,12 @@ def test_a_word_at_the_end_of_what_is_looked_at_is_not_taken_for_a_shorter_one(c
 def test_what_is_found_early_is_what_would_be_found_in_all(content: str, chars: int, spans: int) -> None:
     asked = query("辣 吃 a")
     everywhere = highlight(content, asked, 10, EXTENT).spans
-    found = highlight(content, asked, 10, HighlightLimits(chars, spans))
+    highlighted = highlight(content, asked, 10, HighlightLimits(chars, spans))
     covered = {place for span in everywhere for place in range(span.start, span.end)}
-    assert {place for span in found.spans for place in range(span.start, span.end)} <= covered
-    assert len(found.spans) <= spans
-    assert all(span.end <= chars for span in found.spans)
-    assert found.truncated or found.spans == everywhere
+    assert {place for span in highlighted.spans for place in range(span.start, span.end)} <= covered
+    assert len(highlighted.spans) <= spans
+    assert all(span.end <= chars for span in highlighted.spans)
+    assert highlighted.truncated or highlighted.spans == everywhere
 
 
 BITS = st.sampled_from(
@@ -159,8 +162,8 @@ def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, asked: str)
     wanted = {term.text for term in terms(tokenize(asked))}
     normal = normalize_plain(content)
     if normal is not None:
-        found = {(term.start, term.end) for term in terms(tokenize(content)) if term.text in wanted}
-        assert set(find_terms(normal, wanted)) == found
+        highlighted = {(term.start, term.end) for term in terms(tokenize(content)) if term.text in wanted}
+        assert set(find_terms(normal, wanted)) == highlighted
 
 
 @given(st.lists(BITS, max_size=60).map("".join), st.lists(BITS, max_size=60).map("".join), st.integers(4, 40))

@@ -94,10 +94,10 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
         )
         space = VectorSpace("space", NoEmbedder(2), index, UpToDate())
         nearest = SemanticSearch(log, SpeakerNames(log), BUDGET)
-        found = await nearest.search(space, SemanticQuery("u", None, EAST, EVERYTHING, 20, min_score))
+        hits = await nearest.search(space, SemanticQuery("u", None, EAST, EVERYTHING, 20, min_score))
     finally:
         await index.close()
-    assert len(found.items) == count
+    assert len(hits.items) == count
     assert index.limits == [28], "the page and a margin, once"
 
 

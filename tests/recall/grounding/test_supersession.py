@@ -42,6 +42,6 @@ def test_what_is_not_in_the_view_takes_no_place_and_loses_none() -> None:
     st.sets(IDS),
 )
 def test_only_later_messages_of_the_view_are_named(relations: list[Relation], cited: set[str]) -> None:
-    found = superseding_messages(relations, cited)
-    assert {*found, *found.values()} <= cited
-    assert all(earlier < later for earlier, later in found.items())
+    superseding = superseding_messages(relations, cited)
+    assert {*superseding, *superseding.values()} <= cited
+    assert all(earlier < later for earlier, later in superseding.items())

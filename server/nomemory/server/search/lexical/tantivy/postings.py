@@ -42,10 +42,15 @@ class TimedPosting:
         """The estimated memory."""
         return _OVERHEAD_BYTES + self.sequences.nbytes + self.ts_us.nbytes
 
+    @property
+    def posting(self) -> Posting:
+        """The posting of all messages."""
+        return Posting(self.count, self.sequences)
+
     def before(self, until_us: int | None) -> Posting | None:
         """Return the posting of the messages before a time; None if it has no sequences to count."""
         if until_us is None:
-            return Posting(self.count, self.sequences)
+            return self.posting
         if len(self.sequences) < self.count:
             return None
         sequences = self.sequences[self.ts_us < until_us]

@@ -205,14 +205,13 @@ class TantivyLexicalIndex:
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
         """Return the posting of each term, without the sequences of terms in more than `max_sequences` messages."""
-        until_us = message_filter.until_us
+        without_end = replace(message_filter, until_us=None)
         with _translate_errors():
-            cached = await self._timed_postings(user_id, terms, replace(message_filter, until_us=None), max_sequences)
-            postings = {term: posting.before(until_us) for term, posting in cached.items()}
-            if frequent := [term for term, posting in postings.items() if posting is None]:
-                counted = await self._timed_postings(user_id, frequent, message_filter, max_sequences)
-                postings |= {term: posting.before(None) for term, posting in counted.items()}
-        return [posting for term in terms if (posting := postings[term]) is not None]
+            cached = await self._timed_postings(user_id, terms, without_end, max_sequences)
+            before = {term: posting.before(message_filter.until_us) for term, posting in cached.items()}
+            frequent = [term for term, posting in before.items() if posting is None]
+            counted = await self._timed_postings(user_id, frequent, message_filter, max_sequences)
+        return [before[term] or counted[term].posting for term in terms]
 
     async def _timed_postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
