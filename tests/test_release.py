@@ -81,7 +81,7 @@ def test_everything_that_the_workflow_runs_is_there() -> None:
     assert all((ROOT / path).is_file() for path in ours)
 
 
-def test_nothing_is_published_before_everything_is_checked() -> None:
+def test_release_jobs_wait_for_all_checks() -> None:
     jobs = WORKFLOW["jobs"]
 
     def waits_for(name: str) -> set[str]:

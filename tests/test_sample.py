@@ -115,7 +115,7 @@ def test_message_ids_are_unique_per_user_and_carry_their_user(messages: list[Sai
     assert all(message.message_id.startswith(f"{message.user_id}-") for message in messages)
 
 
-def test_there_are_two_main_users_and_a_small_third(messages: list[Said]) -> None:
+def test_the_sample_has_two_main_users_and_a_small_third(messages: list[Said]) -> None:
     sizes = Counter(message.user_id for message in messages)
     assert set(sizes) == {"lin", "sam", "mei"}
     assert 300 <= sizes.total() <= 400
@@ -153,7 +153,7 @@ def test_each_main_user_speaks_both_languages(messages: list[Said], user_id: str
     assert sum(bool(LATIN.search(text)) for text in own) >= 10
 
 
-def test_nothing_is_said_twice_but_short_replies(messages: list[Said]) -> None:
+def test_only_short_replies_repeat_in_the_sample(messages: list[Said]) -> None:
     said = Counter(message.content for message in messages)
     assert {content for content, times in said.items() if times > 1} <= SHORT_REPLIES
 

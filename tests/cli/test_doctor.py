@@ -110,7 +110,7 @@ def test_a_server_that_is_not_running_is_a_warning(run: Run) -> None:
     assert not Path("not-there-yet").exists()
 
 
-def test_what_is_no_server_of_ours_is_a_failure(run: Run, script: Scripted) -> None:
+def test_doctor_fails_if_the_target_is_not_a_nomemory_server(run: Run, script: Scripted) -> None:
     result = run("doctor", "--target", script.target, "--json")
     assert result.exit_code == 1
     assert found(result)["Server"]["state"] == "fail"

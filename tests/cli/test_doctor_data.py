@@ -159,7 +159,7 @@ def test_a_lost_log_is_told_and_accepted(
         assert by_words(server, "zebras", token) == ["zebras"]
 
 
-def test_nothing_is_repaired_under_a_running_server(
+def test_doctor_does_not_repair_data_of_a_running_server(
     doctor: Callable[..., Result], start: Start, own_settings: Settings
 ) -> None:
     with start(own_settings):

@@ -166,7 +166,7 @@ def test_ids_of_one_user_and_time_grow_and_stay_apart(items: list[Accepted]) -> 
 
 
 @given(ITEMS, ITEMS)
-def test_what_follows_changes_no_id(items: list[Accepted], more: list[Accepted]) -> None:
+def test_later_messages_do_not_change_earlier_ids(items: list[Accepted], more: list[Accepted]) -> None:
     assert placed(items + more)[: len(items)] == placed(items)
 
 
@@ -178,6 +178,6 @@ def test_ids_that_are_in_order_or_have_to_stay_are_not_changed(items: list[Accep
     assert placed(alone) == alone
 
 
-def test_what_is_refused_is_handed_on() -> None:
+def test_rejected_items_are_passed_through() -> None:
     refused = Rejected(SourceLocation("line", 1), "", ("is not JSON",))
     assert FileOrder().in_order(refused) is refused

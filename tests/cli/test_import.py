@@ -130,7 +130,7 @@ def test_every_format_is_stored_once(name: str, import_: Import, server: Server,
 
 
 @pytest.mark.parametrize("name", ["openai.json", "conversations.json"])
-def test_what_a_tool_said_is_stored_and_found_as_a_tools(name: str, import_: Import, server: Server, user: str) -> None:
+def test_tool_messages_are_imported_with_the_tool_role(name: str, import_: Import, server: Server, user: str) -> None:
     import_(copied(name), "--user", user, "--start", "2024-05-01")
     with Client(server.target) as client:
         (said,) = client.iter_messages(user, role="tool")
@@ -280,7 +280,7 @@ def test_waiting_looks_until_the_slower_index_is_there(run: Run, script: Scripte
     assert len(script.asked) == 4
 
 
-def test_who_waits_long_looks_seldom_and_says_so_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_waits_poll_rarely_and_report_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     now, pauses, told = 0.0, list[float](), io.StringIO()
 
     def sleep(pause_s: float) -> None:

@@ -40,6 +40,6 @@ def test_json_keeps_its_value_and_loses_its_controls(text: str) -> None:
     assert not drives(written)
 
 
-def test_what_people_write_is_left_alone() -> None:
+def test_ordinary_text_is_printed_unchanged() -> None:
     for text in ("我不吃辣。\n😀 5:30", "naïve C++ \t x", "👩‍👩‍👧 café", "مرحبا"):
         assert printable(text) == text

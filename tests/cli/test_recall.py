@@ -117,7 +117,7 @@ PROMPTED.MergeFrom(
 )
 
 
-def test_what_goes_into_a_prompt(run: Run, script: Scripted, golden: Golden) -> None:
+def test_recall_as_prompt_prints_the_prompt_block(run: Run, script: Scripted, golden: Golden) -> None:
     script.will("StreamRecall", pb.StreamRecallResponse(result=PROMPTED))
     result = run("recall", "我能吃辣吗？", "--user", "lin", "--target", script.target, "--as", "prompt")
     assert result.exit_code == 0, result.stderr

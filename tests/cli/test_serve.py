@@ -31,7 +31,7 @@ def refusal(*arguments: str) -> str:
     return done.stderr
 
 
-def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_serve_runs_until_sigterm(tmp_path: Path) -> None:
     command = [*SERVE, "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
@@ -72,7 +72,7 @@ def test_on_a_terminal_it_speaks_to_people(tmp_path: Path) -> None:
     assert data == f"Data directory: {tmp_path / 'data'}"
 
 
-def test_who_asks_for_the_log_on_a_terminal_gets_lines_for_people(tmp_path: Path) -> None:
+def test_log_lines_on_a_terminal_are_human_readable(tmp_path: Path) -> None:
     lines = said_on_a_terminal(tmp_path, "--log-level", "info")
     assert any(line.startswith("info: rpc (method GetIndexStatus, request_id ") for line in lines)
     assert not any("{" in line for line in lines)

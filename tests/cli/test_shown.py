@@ -309,7 +309,7 @@ def test_full_shows_long_messages_whole(run: Run, script: Scripted) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
-def test_nothing_that_was_said_reaches_the_terminal_as_a_command(run: Run, script: Scripted, more: list[str]) -> None:
+def test_message_content_cannot_send_terminal_escape_sequences(run: Run, script: Scripted, more: list[str]) -> None:
     script.will("ListMessages", query_service_pb2.ListMessagesResponse(items=CHAT))
     shown = run("list", "--user", "ann", "--target", script.target, *more).stdout
     assert not set(shown) & {"\x1b", "\x9b", "\u202e", "\r"}
@@ -329,7 +329,7 @@ def test_json_says_exactly_what_was_said(run: Run, script: Scripted) -> None:
         (["hybrid", "x"], "HybridSearch", query_service_pb2.HybridSearchResponse(index_lagging=True), "indexed"),
     ],
 )
-def test_nothing_found_while_an_index_is_behind_is_not_the_last_word(
+def test_empty_results_of_a_lagging_index_name_the_lag(
     arguments: list[str],
     rpc: str,
     reply: Answer,

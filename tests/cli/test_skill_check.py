@@ -62,7 +62,7 @@ def test_each_skill_is_checked_once_and_is_one_line_of_json(run: Run) -> None:
     ]
 
 
-def test_nothing_in_a_skill_reaches_the_terminal_as_a_command(run: Run) -> None:
+def test_skill_text_cannot_send_terminal_escape_sequences(run: Run) -> None:
     written(Path(), SKILL_md=head("name: tea\ndescription: d\n\x1b[2Jx: y", "## Lexicon\n- a\x1b[2J\x9b\n"))
     for more in ([], ["--json"]):
         assert not set(run("skill", "check", "tea", *more).stdout) & {"\x1b", "\x9b"}

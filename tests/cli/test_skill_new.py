@@ -32,14 +32,14 @@ def make(run: Run) -> Callable[..., None]:
     return made
 
 
-def test_what_it_writes_and_says(run: Run, golden: Golden) -> None:
+def test_skill_new_writes_a_chinese_skill_and_prints_next_steps(run: Run, golden: Golden) -> None:
     result = run("skill", "new", "--scenario", "给销售团队用的 CRM 助手", "--out", "skills")
     assert result.exit_code == 0
     golden("skill-new.txt", f"{result.stdout}--- stderr\n{result.stderr}")
     golden("skill-new.zh.md", Path("skills/recall-crm/SKILL.md").read_text(encoding="utf-8"))
 
 
-def test_it_writes_english_for_an_english_sentence(run: Run, golden: Golden) -> None:
+def test_an_english_scenario_yields_an_english_skill(run: Run, golden: Golden) -> None:
     assert run("skill", "new", "--scenario", "A companion app").exit_code == 0
     golden("skill-new.en.md", Path("recall-companion/SKILL.md").read_text(encoding="utf-8"))
 
@@ -60,7 +60,7 @@ def test_wrong_usage_is_2_and_writes_nothing(arguments: list[str], run: Run) -> 
     assert list(Path().iterdir()) == []
 
 
-def test_nothing_is_overwritten(run: Run, make: Callable[..., None]) -> None:
+def test_an_existing_skill_is_not_overwritten(run: Run, make: Callable[..., None]) -> None:
     make()
     before = skill()
     refused = run("skill", "new", "--scenario", "coffee", "--name", "made")
@@ -91,7 +91,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatScript]:
         yield running
 
 
-def test_what_a_model_drafts_is_taken_where_it_passes(script: ChatScript, make: Callable[..., None]) -> None:
+def test_a_valid_model_draft_is_written(script: ChatScript, make: Callable[..., None]) -> None:
     script.answers = [answers(GIVEN)]
     make()
     assert Path("made", "references", "lexicon.md").read_text(encoding="utf-8") == "- 乌龙: 青茶, oolong\n"
@@ -108,7 +108,7 @@ def test_a_model_sees_the_sentence(script: ChatScript, make: Callable[..., None]
     says("I cannot do that"), says(None), answers({"lexicon": []}), answers({"lexicon": 3}),
     status(401), says('{"lexicon": ' + "[" * 5_000), answers([GIVEN]),
 ])  # fmt: skip
-def test_where_a_model_is_no_help_the_default_is_written(answer: Answer, script: ChatScript, run: Run) -> None:
+def test_an_unusable_model_draft_falls_back_to_the_default(answer: Answer, script: ChatScript, run: Run) -> None:
     script.answers = [answer]
     new = ("skill", "new", "--scenario", TEA, "--name")
     result = run(*new, "made")

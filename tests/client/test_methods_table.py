@@ -16,7 +16,7 @@ ROWS = dict(re.findall(r"`(\w+)\(([^)]*)\)`", "".join(TABLE)))
 
 
 @pytest.mark.parametrize("client", [Client, AsyncClient])
-def test_it_has_every_method_and_no_other(client: type[Client | AsyncClient]) -> None:
+def test_the_table_lists_exactly_the_client_methods(client: type[Client | AsyncClient]) -> None:
     assert ROWS.keys() == {name for name in dir(client) if not name.startswith("_")}
 
 

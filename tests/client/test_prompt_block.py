@@ -63,7 +63,7 @@ def test_dates_are_in_the_zone_of_who_asks() -> None:
     assert shown(Block([end], zone=ZoneInfo("Asia/Shanghai")).text())[0][1] == "Fri 9999-12-31 23:59"
 
 
-def test_what_is_superseded_contradictory_or_forwarded_is_marked_and_explained() -> None:
+def test_superseded_contradictory_and_forwarded_messages_are_marked() -> None:
     said = Annotations({"m1": "m2"}, {"m2": ("m3",), "m3": ("m2",)}, frozenset({"m3"}))
     block = Block([message("m1", "a"), message("m2", "b", 1), message("m3", "c", 2)], said).text()
     first, second, third = shown(block)
@@ -91,7 +91,7 @@ def test_forty_chat_messages_fit_whole() -> None:
     assert "left out" not in block
 
 
-def test_where_long_messages_do_not_fit_all_are_shown_and_none_eats_the_others_room() -> None:
+def test_long_messages_are_truncated_to_equal_lengths() -> None:
     found = [message(f"m{number}", "Nothing of note was said here. " * 130, number) for number in range(10)]
     found[3] = message("m3", "One line.", 3)
     block = Block(found).text()
@@ -103,7 +103,7 @@ def test_where_long_messages_do_not_fit_all_are_shown_and_none_eats_the_others_r
     assert "truncated: only passages" in block
 
 
-def test_what_does_not_fit_even_so_is_left_out_and_counted_the_likeliest_last() -> None:
+def test_lowest_ranked_messages_over_the_limit_are_omitted_and_counted() -> None:
     found = [message(f"m{number}", "word " * 100, number) for number in range(40)]
     ids = [item[0] for item in shown(Block(found).text(1_000))]
     assert ids == [f"m{number}" for number in range(len(ids))]
@@ -145,13 +145,13 @@ def test_without_a_hint_the_beginning_is_shown() -> None:
     assert len(str(only[3])) > 500
 
 
-def test_it_is_left_to_the_model_whether_the_messages_answer() -> None:
+def test_the_block_leaves_the_judgement_of_sufficiency_to_the_model() -> None:
     block = Block([message("m1", "a")]).text()
     assert "Judge for yourself whether the messages answer" in block
     assert "robably" not in block
 
 
-def test_what_cannot_be_searched_yet_is_told() -> None:
+def test_a_lagging_index_is_mentioned_in_the_block() -> None:
     told = "not searchable yet"
     assert told in Block([message("m1", "a")], behind=True).text()
     assert told in Block([], behind=True).text()
@@ -171,7 +171,9 @@ MESSAGES = st.builds(
 
 
 @given(st.lists(MESSAGES, max_size=6, unique_by=lambda item: item.message_id), TEXTS, st.integers(MIN_TOKENS, 1_500))
-def test_whatever_was_said_stays_data_within_the_tokens(found: list[RecalledMessage], question: str, most: int) -> None:
+def test_message_content_cannot_break_the_block_or_its_token_limit(
+    found: list[RecalledMessage], question: str, most: int
+) -> None:
     block = Block(found, question=question)
     text = block.text(most)
     assert text == block.text(most)

@@ -57,7 +57,7 @@ def test_stored_messages_can_be_counted_listed_and_exported(vector_server: Serve
         assert [message.message_id for message in oldest] == [f"m{number}" for number in range(7)]
 
 
-def test_what_was_just_said_is_added_in_one_call_and_found(vector_server: Server, user: str) -> None:
+def test_added_messages_are_searchable_with_their_write_token(vector_server: Server, user: str) -> None:
     talk = [{"role": "user", "content": "I never eat spicy food."}, {"role": "assistant", "content": "Noted."}]
     before = datetime.now(UTC) - timedelta(seconds=1)
     with Client(vector_server.target) as client:
@@ -70,7 +70,9 @@ def test_what_was_just_said_is_added_in_one_call_and_found(vector_server: Server
     assert all(before < item.ts.ToDatetime(tzinfo=UTC) < datetime.now(UTC) for item in listed)
 
 
-async def test_it_is_one_call_for_asyncio_too(vector_server: Server, user: str) -> None:
+async def test_messages_added_with_asyncio_are_searchable_with_their_write_token(
+    vector_server: Server, user: str
+) -> None:
     async with AsyncClient(vector_server.target) as client:
         added = await client.add(user, "I never eat spicy food.")
         found = await client.lexical_search(user, "spicy", at_least=added.write_token)

@@ -53,7 +53,7 @@ def test_a_dictionary_is_a_message_too() -> None:
     assert list(batch.messages) == [said()]
 
 
-def test_what_is_added_has_the_form_of_chat_apis() -> None:
+def test_add_accepts_chat_api_messages() -> None:
     parts = [{"type": "text", "text": "Be"}, {"type": "input_text", "text": "brief."}]
     request = requests.add(
         "ann",
@@ -138,7 +138,7 @@ def test_a_text_without_a_time_zone_is_refused() -> None:
             requests.hybrid_search("ann", "tea?", until=text)
 
 
-def test_what_is_neither_a_datetime_nor_a_text_is_no_time() -> None:
+def test_a_numeric_timestamp_is_a_type_error() -> None:
     number: Any = 1714564800
     with pytest.raises(TypeError, match="ts must be a datetime or an RFC 3339 string"):
         chat_message(user_id="ann", ts=number, role="user", content="hi")
@@ -163,7 +163,7 @@ def test_roles_go_by_their_names() -> None:
         role_number("boss")
 
 
-def test_what_is_not_asked_for_is_not_sent() -> None:
+def test_unset_options_are_not_sent() -> None:
     assert requests.list_messages("ann").ByteSize() == len(b"\x0a\x03ann\x12\x00")
     assert not requests.lexical_search("ann", "tea").HasField("highlight")
     assert not requests.semantic_search("ann", "tea").HasField("min_score")

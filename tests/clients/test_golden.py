@@ -73,21 +73,21 @@ def test_tools_are_given_the_arguments_that_they_have() -> None:
             assert not list(unknown_arguments(TOOLS[tool].arguments, call.arguments))
 
 
-def test_what_no_tool_can_say_is_not_left_out_in_silence() -> None:
+def test_a_request_field_without_a_tool_argument_is_an_error() -> None:
     for request, why in (({"order": "LIST_ORDER_OLDEST_FIRST"}, "argument for order"), ({"atLeast": "w_x"}, "atLeast")):
         asked = {"userId": "lin", **request}
         with pytest.raises(NoToolError, match=why):
             tool_call({"call": "ListMessages", "as": "service", "request": asked}, asked)
 
 
-def test_what_a_tool_does_not_show_is_not_expected_of_it() -> None:
+def test_fields_that_tools_omit_are_not_compared() -> None:
     step = {"call": "LexicalSearch", "reply": {"items": [{"messageId": "a", "userId": "u"}], "highlights": "*"}}
     assert visible_step(step)["reply"] == {"items": [{"messageId": "a"}]}
     got = {"replies": [{"items": [{"messageId": "a", "userId": "u", "content": "x"}], "highlights": []}]}
     assert visible_outcome(step, got) == {"replies": [{"items": [{"messageId": "a", "content": "x"}]}]}
 
 
-def test_what_a_tool_answers_is_compared_in_the_form_of_the_contract() -> None:
+def test_tool_results_are_converted_to_contract_messages() -> None:
     answered = {"messages": [{"message_id": "a", "said_at": "2026-01-01T00:00:00Z", "role": "user", "content": "x"}]}
     shown = Messages.model_validate(answered).model_dump(mode="json")
     message = {"messageId": "a", "ts": "2026-01-01T00:00:00Z", "role": "ROLE_USER", "content": "x"}

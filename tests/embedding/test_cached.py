@@ -72,7 +72,7 @@ async def test_a_failure_is_not_cache() -> None:
     assert embedder.asked == ["a", "a"]
 
 
-async def test_nothing_is_cache_where_there_is_no_room() -> None:
+async def test_a_cache_of_size_zero_stores_nothing() -> None:
     embedder = CountingEmbedder()
     cached = CachedEmbedder(embedder, 0)
     assert await cached.embed_query("a") == await cached.embed_query("a") == b"a"
@@ -110,7 +110,7 @@ async def test_a_refused_text_is_remembered_and_the_others_are_embedded() -> Non
     assert embedder.calls[-1] == ["a", "d"]
 
 
-async def test_what_was_embedded_before_an_interruption_or_a_fault_is_cache() -> None:
+async def test_embeddings_before_an_interruption_or_fault_are_cached() -> None:
     embedder = CountingEmbedder()
     vectors = DocumentVectors(embedder, 1, 10)
     assert not await vectors.embed(["a", "b"], lambda: True)

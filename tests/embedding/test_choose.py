@@ -36,7 +36,7 @@ def test_the_local_model_is_chosen_where_it_is_installed(embedder: str) -> None:
 
 
 @pytest.mark.usefixtures("_no_local_package")
-def test_where_it_is_not_auto_gives_none_and_local_says_what_to_do() -> None:
+def test_without_the_local_model_auto_selects_none_and_local_is_rejected() -> None:
     chosen = choose_embedder(settings(embedder="auto"))
     assert (chosen.kind, chosen.dimension) == ("none", 384)
     with pytest.raises(EmbedderSettingsError, match="NOMEMORY_EMBEDDER=openai") as refused:

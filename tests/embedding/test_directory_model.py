@@ -89,7 +89,7 @@ async def test_an_empty_text_has_a_vector(tmp_path: Path) -> None:
     assert (await vectors(settings(write_model(tmp_path), **prefix), "", "tea"))[0] == [1, 0, 0]
 
 
-def test_it_is_chosen_with_the_dimension_that_it_has(tmp_path: Path) -> None:
+def test_a_directory_model_is_selected_with_its_own_dimension(tmp_path: Path) -> None:
     chosen = choose_embedder(settings(write_model(tmp_path / "mine")))
     assert (chosen.kind, chosen.dimension) == ("local", 3)
     assert chosen.model.startswith("mine-")
@@ -97,7 +97,7 @@ def test_it_is_chosen_with_the_dimension_that_it_has(tmp_path: Path) -> None:
         choose_embedder(settings(tmp_path / "mine", embedding_dimension=384))
 
 
-def test_whatever_changes_its_vectors_changes_its_name(tmp_path: Path) -> None:
+def test_settings_and_weights_that_change_vectors_change_the_model_name(tmp_path: Path) -> None:
     directory = write_model(tmp_path)
     names = [choose_embedder(settings(directory, **more)).model for more in ({}, {"embedding_pooling": "last"})]
     again = choose_embedder(settings(directory)).model

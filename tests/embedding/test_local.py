@@ -45,7 +45,7 @@ async def test_vectors_have_length_one_and_the_dimension(embedder: LocalEmbedder
     assert [cosine(vector, vector) for vector in vectors] == pytest.approx([1] * 3, abs=1e-6)
 
 
-async def test_what_means_the_same_lies_near(embedder: LocalEmbedder) -> None:
+async def test_texts_of_similar_meaning_have_higher_cosine_similarity(embedder: LocalEmbedder) -> None:
     about_food, about_work = await embedder.embed_documents(["我从小就不吃辣椒", "The report is due on Friday."])
     question = await embedder.embed_query("他吃辣吗？")
     assert cosine(question, about_food) > cosine(question, about_work)

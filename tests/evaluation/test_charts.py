@@ -112,7 +112,7 @@ def test_a_picture_loads_nothing_and_stays_within_its_frame(file: Path) -> None:
         assert y + h <= height
 
 
-def test_it_is_readable_in_light_and_dark() -> None:
+def test_chart_text_has_sufficient_contrast_in_light_and_dark_mode() -> None:
     light, dark = re.findall(r"\.ground \{ fill: (#\w+) \}(.*?)(?=@media|</style>)", svg(CHART))
     for ground, rules in (light, dark):
         for name, colour in re.findall(r"\.(\w+) \{ fill: (#\w+) \}", rules):
@@ -140,7 +140,7 @@ def test_words_are_escaped_and_what_is_missing_is_left_out() -> None:
     assert svg(CHART) == svg(CHART)
 
 
-def test_nothing_measured_makes_a_picture_without_bars() -> None:
+def test_a_chart_without_measurements_is_valid_svg() -> None:
     ET.fromstring(charts.picture({"sets": {}}))  # noqa: S314 - our own
 
 

@@ -32,7 +32,7 @@ def test_a_question_is_answered_if_two_lines_cite_its_evidence(quoted: tuple[str
 @pytest.mark.parametrize(
     ("verdict", "right"), [("SUPPORTED", False), ("CONFLICTING", False), ("POSSIBLE", True), ("INSUFFICIENT", True)]
 )
-def test_nothing_may_be_asserted_where_nothing_answers(verdict: str, *, right: bool) -> None:
+def test_asserting_an_answer_to_an_unanswerable_question_is_wrong(verdict: str, *, right: bool) -> None:
     assert asked(UNANSWERABLE, verdict, "m2").is_right is right
 
 
@@ -41,7 +41,7 @@ def test_the_summary_counts_both_kinds() -> None:
     assert summary(some) == "1 of 2 answered in the first two statements; 1 of 1 unanswerable ones asserted"
 
 
-def test_there_are_fifteen_questions_to_each_sample_user_and_six_that_nothing_answers() -> None:
+def test_sample_users_have_fifteen_questions_each_and_six_are_unanswerable() -> None:
     known = frozenset(
         (message.message.user_id, message.message.message_id) for message in read_messages(SAMPLE / "messages.jsonl")
     )

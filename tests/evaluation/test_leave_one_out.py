@@ -25,7 +25,7 @@ def asked_at(settings: Mapping[str, str]) -> RecallAnswers:
     return RecallAnswers(answers, [answer(user, "x", 0.7, needed="") for user in ("ann", "bob", "cat")])
 
 
-def test_nobody_chooses_their_own_cut() -> None:
+def test_the_threshold_of_a_person_is_chosen_without_their_questions() -> None:
     figures = leave_one_out(asked_at)
     assert figures["people"] == 3
     assert figures["cuts"]["ann"] != QUOTE_THRESHOLDS[0]

@@ -25,7 +25,7 @@ def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:
     assert found.metadata["score"] > 0
 
 
-async def test_it_stays_with_its_user_and_its_options(client: Client, ann: str) -> None:
+async def test_a_retriever_uses_its_configured_user_and_options(client: Client, ann: str) -> None:
     retriever = MemoryRetriever(client=client, user_id=ann, options={"conversation_id": "trip"})
     found = await retriever.ainvoke("canaries, Kochi", user_id=f"{ann}-other")
     assert {item.metadata["conversation_id"] for item in found} == {"trip"}

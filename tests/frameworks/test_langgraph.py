@@ -74,7 +74,7 @@ async def test_putting_stores_changes_and_deletes_a_message(client: Client, user
     assert client.count_messages(user) == 0
 
 
-def test_what_takes_a_messages_place_keeps_what_a_value_does_not_show(client: Client, user: str) -> None:
+def test_replacing_a_message_keeps_fields_that_the_value_omits(client: Client, user: str) -> None:
     said = chat_message(
         user_id=user,
         message_id="m1",

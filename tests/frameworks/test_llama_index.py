@@ -22,7 +22,7 @@ def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:
     assert found.score > 0
 
 
-async def test_it_stays_with_its_user_and_its_options(client: Client, ann: str) -> None:
+async def test_a_retriever_uses_its_configured_user_and_options(client: Client, ann: str) -> None:
     found = await MemoryRetriever(client, ann, conversation_id="trip").aretrieve(QueryBundle("canaries, Kochi"))
     assert {item.node.metadata["conversation_id"] for item in found} == {"trip"}
     assert CANARY not in str(found)

@@ -47,7 +47,7 @@ def user_says(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def test_it_is_a_session(client: Client, user: str) -> None:
+def test_memory_session_implements_the_session_protocol(client: Client, user: str) -> None:
     assert isinstance(MemorySession(client, user, "monday"), Session)
     with pytest.raises(ValueError, match="must not be empty"):
         MemorySession(client, user, "")
@@ -65,7 +65,7 @@ async def test_items_come_back_in_their_order(client: Client, user: str) -> None
     assert items(*await bounded.get_items()) == [OUTPUT, user_says("number 3")]
 
 
-async def test_what_is_said_is_stored_as_such(client: Client, user: str) -> None:
+async def test_session_items_are_stored_as_messages_with_their_roles(client: Client, user: str) -> None:
     answered = {"type": "output_text", "text": "Noted.", "annotations": []}
     picture = {"role": "user", "content": [{"type": "input_image", "image_url": "data:,x", "detail": "auto"}]}
     await MemorySession(client, user, "monday").add_items(

@@ -36,7 +36,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatScript]:
         yield script
 
 
-def test_it_shows_every_framework() -> None:
+def test_the_page_has_an_example_for_every_framework() -> None:
     assert set(EXAMPLES) == set(PACKAGES)
 
 

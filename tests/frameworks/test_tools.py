@@ -41,7 +41,7 @@ def test_the_definitions_are_those_of_the_mcp_server() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_they_are_what_openai_takes_and_name_no_user(client: Client) -> None:
+def test_tool_definitions_match_the_openai_schema_without_user_parameters(client: Client) -> None:
     definitions = MemoryTools(client, "ann", may_write=True).definitions
     assert TypeAdapter(list[ChatCompletionFunctionToolParam]).validate_python(definitions)
     assert [definition["function"]["name"] for definition in definitions] == list(TOOLS)
@@ -88,7 +88,7 @@ def test_results_are_those_of_the_mcp_server(client: Client, ann: str) -> None:
     }
 
 
-def test_what_is_remembered_may_take_back_what_was_said(client: Client, user: str) -> None:
+def test_remember_retracts_earlier_messages(client: Client, user: str) -> None:
     tools = MemoryTools(client, user, may_write=True)
     told(tools, "remember", content="I live in Lyon.", message_id="m1", said_at="2026-01-01T00:00:00Z")
     told(tools, "remember", content="I do not.", message_id="m2", said_at="2026-01-02T00:00:00Z", retracts=["m1"])

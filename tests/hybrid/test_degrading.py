@@ -55,7 +55,7 @@ def test_answers_and_second_halves_are_found_in_any_shape(vector_server: Server,
     "question",
     ["Which tent did you recommend?", "你推荐过什么帐篷 tent？", "What have you said about the tent?", "tent?"],
 )
-def test_what_the_assistant_said_is_found_first_where_it_is_asked_for(
+def test_assistant_messages_rank_first_when_the_question_asks_for_them(
     vector_server: Server, user: str, question: str
 ) -> None:
     talk = chat(user, 60)

@@ -137,7 +137,7 @@ def test_messages_of_a_day_that_a_question_names_are_found_and_an_empty_day_is_r
     assert [period.since.seconds for period in nobody.empty_time_ranges] == [20 * DAY]
 
 
-def test_what_only_stands_beside_a_match_is_never_found(vector_server: Server, user: str) -> None:
+def test_neighbors_of_a_match_are_not_results(vector_server: Server, user: str) -> None:
     talk = chat(user, 21, name="Ann", conversation_id="c")
     talk[10].content = "The ferry to Naxos leaves at nine"
     token = write(vector_server, talk)

@@ -53,7 +53,7 @@ def line_of(some: list[str], known: Timeline | None = None) -> Timeline:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_read_is_what_the_index_says(tmp_path: Path, seed: int) -> None:
+def test_occurrences_from_messages_equal_occurrences_from_postings(tmp_path: Path, seed: int) -> None:
     some = texts(40, seed)
     terms = sorted({term for text in some for term in streams(text).terms} | {"nowhere"})
     line = line_of(some)
@@ -71,7 +71,7 @@ def test_what_is_read_is_what_the_index_says(tmp_path: Path, seed: int) -> None:
     assert occurrences_from_messages(line, []) == {}
 
 
-def test_what_is_long_is_looked_up() -> None:
+def test_long_timelines_use_the_index() -> None:
     assert line_of(texts(200, 1)).is_short
     assert not line_of(["tea"] * 300).is_short
     assert not line_of([LONG] * 20).is_short

@@ -19,7 +19,7 @@ from talk import said
 CANARY = "zanzibarcanary"
 
 
-def test_nothing_that_was_said_or_asked_is_logged(tmp_path: Path) -> None:
+def test_message_content_and_query_text_are_not_logged(tmp_path: Path) -> None:
     with fleet(tmp_path / "data") as alone:
         channel = alone.channel()
         message = said("u", "m", f"{CANARY} said so", name=f"{CANARY}-name", embedding=EAST)

@@ -98,7 +98,9 @@ def test_a_timeline_is_the_same_in_whatever_order_messages_come(some: list[Logge
 
 
 @given(messages)
-def test_what_follows_upon_what(some: list[LoggedMessage]) -> None:
+def test_a_message_follows_the_previous_one_in_its_conversation_within_the_time_limit(
+    some: list[LoggedMessage],
+) -> None:
     """By the definition: the message before in the same conversation, if it is near enough."""
     line = build_timeline(some)
     for place, before in enumerate(line.previous.tolist()):
@@ -212,7 +214,7 @@ def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_pa
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=9), st.integers(0, 9))
-def test_how_much_nearer_than_usual_is_counted_over_all_of_the_users_messages(scores: list[float], more: int) -> None:
+def test_z_scores_are_computed_over_all_messages_of_the_user(scores: list[float], more: int) -> None:
     scores.sort(reverse=True)
     line = build_timeline([logged(n, "x", n) for n in range(1, len(scores) + 1)])
     whole = semantic_scores(line, SemanticHits(hits(*scores)), is_complete=True, total=len(scores))
@@ -249,7 +251,7 @@ def test_equally_good_messages_lead_together_or_not_at_all() -> None:
         ("What did (x+y)* say?", {"(x+y)*"}),
     ],
 )
-def test_whom_a_question_names(text: str, persons: set[str]) -> None:
+def test_persons_named_in_the_question_are_recognized(text: str, persons: set[str]) -> None:
     assert parse_question(QuestionReading(text, NOW), ["A", "Melanie", "小明", "(x+y)*", " "]).persons == persons
 
 
@@ -267,7 +269,7 @@ def test_whom_a_question_names(text: str, persons: set[str]) -> None:
         ("我跟你说过我的生日吗？", False),
     ],
 )
-def test_who_is_asked_about_what_was_said(text: str, of_assistant: bool) -> None:  # noqa: FBT001 - what is expected
+def test_questions_about_the_assistant_or_the_user_are_distinguished(text: str, of_assistant: bool) -> None:  # noqa: FBT001 - what is expected
     asked = parse_question(QuestionReading(text, NOW), [])
     assert asked.asks_about_assistant == of_assistant
     assert not (asked.asks_about_assistant and asked.asks_about_user)
@@ -341,8 +343,6 @@ def test_features_are_kept_within_their_room() -> None:
         ("We sing in Porto on Friday.", True, False),
     ],
 )
-def test_what_tells_an_assistant_something_before_it_asks_says_as_much_as_any(
-    content: str, *, named: bool, little: bool
-) -> None:
+def test_a_statement_before_a_question_counts_as_an_assertion(content: str, *, named: bool, little: bool) -> None:
     line = build_timeline([logged(1, content, name="Ann" if named else "")])
     assert line.without_assertion.tolist() == [little]

@@ -73,7 +73,7 @@ def test_a_replaced_message_is_never_found_by_what_it_said(vector_server: Server
     assert answer.items[0].explanation.semantic_score == pytest.approx(0, abs=1e-6)
 
 
-def test_what_follows_what_is_read_anew_after_each_change(vector_server: Server, user: str) -> None:
+def test_follow_up_scores_are_updated_after_writes_and_deletions(vector_server: Server, user: str) -> None:
     talk = chat(user, 20, conversation_id="c")
     talk[10].content = "Where did you put the ladder?"
     talk[11].content = "Behind the shed, next to the ladder rack."

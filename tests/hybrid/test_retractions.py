@@ -36,7 +36,7 @@ def parts(item: q.HybridItem) -> dict[str, float]:
 
 
 @pytest.mark.both_logs
-def test_it_steps_behind_what_took_it_back(vector_server: Server, user: str) -> None:
+def test_a_retracted_message_ranks_below_its_retraction(vector_server: Server, user: str) -> None:
     answer = ask(vector_server, user, ASKED, write(vector_server, talk(user, "wrong")), explain=True)
     right, wrong = answer.items[:2]
     assert found(answer)[:2] == ["right", "wrong"]
@@ -54,7 +54,7 @@ def test_without_a_retraction_nothing_is_lifted(vector_server: Server, user: str
     assert not any(parts(item).keys() & {"retracts", "retracted"} for item in answer.items)
 
 
-def test_it_comes_back_when_what_took_it_back_is_deleted(vector_server: Server, user: str) -> None:
+def test_a_retracted_message_regains_its_rank_when_the_retraction_is_deleted(vector_server: Server, user: str) -> None:
     before = ask(vector_server, user, ASKED, write(vector_server, talk(user, "wrong")))
     after = ask(vector_server, user, ASKED, delete(vector_server, user, "right"))
     assert (before.items[0].message.message_id, after.items[0].message.message_id) == ("right", "wrong")
@@ -93,7 +93,7 @@ def test_a_filter_keeps_out_what_took_it_back_but_not_the_mark(vector_server: Se
         assert answer.items[0].message.retracted_by == "right"
 
 
-def test_what_took_it_back_is_read_where_a_user_has_too_many_messages_to_be_looked_at_whole(
+def test_retractions_are_read_for_users_with_more_messages_than_the_timeline_holds(
     own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]]
 ) -> None:
     bounds = {"timeline_max": 10, "candidates_max": 10}
@@ -111,7 +111,7 @@ retractions = st.lists(st.lists(st.sampled_from(IDS), max_size=2, unique=True), 
 
 @given(taken=retractions)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_takes_back_what_all_of_it_is_found_in_order_and_adds_up(
+def test_any_retraction_graph_yields_ordered_results_whose_score_components_add_up(
     vector_server: Server, user: str, taken: list[list[str]]
 ) -> None:
     messages = [

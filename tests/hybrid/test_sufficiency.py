@@ -64,15 +64,15 @@ def likely(some: SufficiencyFeatures) -> float:
 
 
 @given(candidates(), st.sets(st.integers(0, 2)), st.integers(0, 5))
-def test_it_is_a_probability(some: SufficiencyFeatures, asked: set[int], speakers: int) -> None:
+def test_sufficiency_is_between_zero_and_one(some: SufficiencyFeatures, asked: set[int], speakers: int) -> None:
     assert 0 <= sufficiency(some, asked, speakers) <= 1
 
 
-def test_nothing_found_answers_nothing() -> None:
+def test_sufficiency_without_results_is_zero() -> None:
     assert likely(of_user([])) == 0.0
 
 
-def test_it_rises_with_nearness_above_what_is_usual_and_with_known_words() -> None:
+def test_sufficiency_rises_with_similarity_above_the_mean_and_with_known_terms() -> None:
     plain = likely(of_user([0.85, 0.82]))
     assert likely(of_user([0.88, 0.82])) > plain
     assert likely(of_user([0.85, 0.82], mean=0.77)) > plain
@@ -99,7 +99,7 @@ def test_a_user_with_one_message_is_measured_by_what_is_usual_for_users() -> Non
 
 
 @given(st.lists(floats, min_size=1, max_size=20), floats)
-def test_it_falls_when_the_person_is_swapped(scores: Sequence[float], cosine: float) -> None:
+def test_sufficiency_falls_when_the_question_names_another_speaker(scores: Sequence[float], cosine: float) -> None:
     """All of it said by the first of two, of themselves."""
     count = len(scores)
     said_by_first = of_user(

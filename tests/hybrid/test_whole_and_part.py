@@ -98,7 +98,7 @@ def test_later_messages_do_not_change_partial_results(both: Both) -> None:
             assert item.sufficiency == other.sufficiency
 
 
-def test_who_fell_silent_long_ago_is_still_told_apart(both: Both) -> None:
+def test_speakers_outside_the_candidates_are_still_recognized(both: Both) -> None:
     talk = log("silent")
     for message in talk[:101]:
         message.name = {"Ann": "Ottoline", "Bob": "Kasimir"}[message.name]
@@ -110,7 +110,7 @@ def test_who_fell_silent_long_ago_is_still_told_apart(both: Both) -> None:
         assert asked.speaker_matched
 
 
-def test_what_stands_beside_is_not_found_in_part_either(both: Both) -> None:
+def test_neighbors_of_a_match_are_not_results_in_a_partial_timeline(both: Both) -> None:
     assert found(ask(both.part, "u", "telescope", top_k=200)) == found(ask(both.whole, "u", "telescope", top_k=200))
     assert len(ask(both.part, "u", "telescope").items) == 1
 

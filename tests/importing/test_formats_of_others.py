@@ -103,7 +103,7 @@ def test_a_chat_of_whatsapp_has_messages_of_several_lines() -> None:
     assert sum(isinstance(item, Skipped) for item in items) == 2
 
 
-def test_what_whatsapp_says_itself_is_no_speech(tmp_path: Path) -> None:
+def test_whatsapp_system_messages_are_skipped(tmp_path: Path) -> None:
     said = [
         "This message was deleted",
         "Eliminaste este mensaje.",
@@ -147,7 +147,7 @@ def test_a_format_without_users_wants_one(name: str) -> None:
     assert any("--user" in reason for _, _, reasons in refusals(parsed(name)) for reason in reasons)
 
 
-def test_what_somebody_wrote_into_a_chat_does_not_hold_up_the_import(tmp_path: Path) -> None:
+def test_a_crafted_chat_line_does_not_slow_the_import(tmp_path: Path) -> None:
     lines = ["24/12/2023, 8:05 pm - Ann: hello", "1/1/11" + " " * 60_000 + "x", "25/12/2023, 8:05 pm - Ann: bye"]
     chat = tmp_path / "chat.txt"
     chat.write_text("\n".join(lines), encoding="utf-8")

@@ -69,7 +69,7 @@ def test_ids_are_the_same_every_time_and_one_for_each_message(name: str) -> None
     assert len(set(found)) == len(found) >= 2
 
 
-def test_what_tools_answer_is_cut_in_the_middle_and_what_people_say_is_not() -> None:
+def test_long_tool_output_is_truncated_in_the_middle_and_user_text_is_not() -> None:
     long = "".join(f"line {number}\n" for number in range(1000))
     cut = content_to_store(long, "tool")
     assert cut.startswith("line 0\n")
@@ -113,7 +113,7 @@ def test_a_secret_of_a_known_form_is_left_out_wherever_it_stands(secret: str) ->
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIcut", "MIIcut"),
     ],
 )
-def test_what_is_given_as_a_secret_is_left_out_and_its_name_stays(text: str, secret: str) -> None:
+def test_secret_values_are_redacted_and_their_names_kept(text: str, secret: str) -> None:
     shown = redact_secrets(text)
     assert secret not in shown
     assert REDACTED in shown
@@ -138,7 +138,7 @@ def test_text_that_resembles_a_secret_is_unchanged(text: str) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=300))
-def test_nothing_else_is_changed_and_twice_is_once(text: str) -> None:
+def test_redaction_is_idempotent_and_changes_only_secrets(text: str) -> None:
     shown = redact_secrets(text)
     assert redact_secrets(shown) == shown
     assert REDACTED in shown or shown == text

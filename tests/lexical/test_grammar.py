@@ -138,7 +138,7 @@ def test_reading(text: str, tree: str) -> None:
         ("辣椒油", True, False),
     ],
 )
-def test_what_orders_the_matches(text: str, *, ranks: bool, uniform: bool) -> None:
+def test_queries_with_required_or_optional_terms_rank_by_score(text: str, *, ranks: bool, uniform: bool) -> None:
     asked = query(text)
     assert (bool(asked.leaves), asked.is_uniform) == (ranks, uniform)
 

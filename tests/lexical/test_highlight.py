@@ -130,7 +130,7 @@ def test_a_word_at_the_end_of_what_is_looked_at_is_not_taken_for_a_shorter_one(c
 
 
 @given(st.text("辣吃 a，\u0301", max_size=60), st.integers(1, 60), st.integers(0, 5))
-def test_what_is_found_early_is_what_would_be_found_in_all(content: str, chars: int, spans: int) -> None:
+def test_limited_highlights_are_a_subset_of_all_highlights(content: str, chars: int, spans: int) -> None:
     asked = query("辣 吃 a")
     everywhere = highlight(content, asked, 10, EXTENT).spans
     highlighted = highlight(content, asked, 10, HighlightLimits(chars, spans))

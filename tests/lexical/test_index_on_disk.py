@@ -85,7 +85,7 @@ def found(reader: Reader, text: str = "火锅", user: str = "u") -> list[int]:
     return [hit.sequence for hit in reader.search(user, asked, reader.freeze(user, asked))]
 
 
-def test_what_was_removed_is_gone_at_once_and_does_not_weigh(tmp_path: Path) -> None:
+def test_a_removed_message_is_not_found_and_not_counted_in_weights(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅 1", "火锅 2", "面条"]) as shelf:
         weights = shelf.reader.freeze("u", query("火锅")).weights
         shelf.remove(1)
@@ -139,7 +139,7 @@ def test_closing_drops_what_was_not_committed_and_keeps_the_rest(tmp_path: Path)
         assert (set(found(reader)), reader.applied()) == ({1, 2, 3}, 3)
 
 
-def test_there_is_one_writer(tmp_path: Path) -> None:
+def test_a_second_writer_is_rejected(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅"]) as shelf:
         with pytest.raises(ValueError, match="LockBusy"):
             TantivyLexicalWriter(tmp_path, HEAP_BYTES)

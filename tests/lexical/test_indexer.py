@@ -136,7 +136,7 @@ def test_writes_replacements_and_deletions_are_followed(tmp_path: Path) -> None:
     following.log.close()
 
 
-def test_what_has_queued_up_is_grouped_into_commits_of_bounded_size(tmp_path: Path) -> None:
+def test_queued_messages_are_committed_in_batches_of_limited_size(tmp_path: Path) -> None:
     following = Following(tmp_path, batch_max=40)
     last = following.write(*(f"火锅 {n}" for n in range(100)))
     with following.running():

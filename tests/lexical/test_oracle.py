@@ -138,7 +138,7 @@ def busy(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 @pytest.mark.parametrize("inline", [0, 10**6])
-def test_what_is_remembered_of_a_user_is_what_the_view_holds(
+def test_cached_statistics_of_a_user_equal_those_of_a_fresh_reader(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: int
 ) -> None:
     """Whatever comes and goes, of this user and of others: a reader that has just been opened counts the same."""
@@ -226,7 +226,7 @@ def crowd(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     filled.close()
 
 
-def test_what_only_the_right_person_said_is_no_tie(engine: Engine, tmp_path: Path) -> None:
+def test_a_speaker_match_is_not_dropped_as_a_tie(engine: Engine, tmp_path: Path) -> None:
     texts = ["cat", "dog", "火锅", "面条"]
     with shelved(engine, tmp_path) as shelf:
         shelf.put(*(message("u", texts[n % 4], n // 3, name="Cat" if n % 16 < 4 else "") for n in range(4800)))

@@ -172,7 +172,7 @@ def test_frequent_token_columns_whoever_said_much_are_weighed_by_the_latest_mess
     assert (rare.count, rare.sequences.tolist()) == (1, [6])
 
 
-async def test_nothing_is_compiled_for_a_statement(postgres_url: str) -> None:
+async def test_jit_compilation_is_off(postgres_url: str) -> None:
     """It takes ten times as long as the search of a typical user."""
     connection = await Database(postgres_url).connect()
     assert await connection.fetchval("SHOW jit") == "off"

@@ -50,7 +50,7 @@ def test_every_phrase_and_every_term_of_a_message_is_found(text: str, user: str,
 
 
 @given(FEW, FEW)
-def test_what_does_not_stand_in_a_message_is_not_found(text: str, other: str) -> None:
+def test_a_predicate_matches_only_messages_that_contain_the_term_or_phrase(text: str, other: str) -> None:
     columns = token_columns(message("u", text))
     (tokens, terms), (phrase, others) = streams(text), streams(other)
     if phrase:

@@ -102,7 +102,7 @@ def test_a_question_in_the_first_person_looks_first_for_what_the_user_said(engin
         assert shelf.find("u", "火锅 很难") == ["火锅很好", "火锅我喜欢"]
 
 
-def test_where_only_assistants_speak_the_first_person_changes_nothing(engine: Engine, tmp_path: Path) -> None:
+def test_the_first_person_boost_is_zero_without_user_messages(engine: Engine, tmp_path: Path) -> None:
     with shelved(engine, tmp_path) as shelf:
         shelf.put(*(message("u", text, 1, Role.ASSISTANT) for text in ("火锅", "火锅 面条")))
         asked = query("我的火锅和面条呢？")
@@ -119,7 +119,7 @@ def test_somebody_named_comes_before_the_user(talk: Shelf) -> None:
         assert [weight > 0 for weight in talk.weigh("u", asked)[len(asked.leaves) :]] == weighs
 
 
-def test_what_is_asked_counts_and_what_is_said_beside_it_hardly(engine: Engine, tmp_path: Path) -> None:
+def test_terms_of_the_question_outweigh_terms_of_the_surrounding_text(engine: Engine, tmp_path: Path) -> None:
     texts = ["小区环境优美", "今天天气真好，公园里花开得鲜艳"]
     with shelved(engine, tmp_path, [*texts, "面条"]) as shelf:
         chatter = "今天天气真好，公园里花开得特别鲜艳。"
@@ -145,12 +145,12 @@ def test_what_is_asked_counts_and_what_is_said_beside_it_hardly(engine: Engine, 
         ("Where AND Paris? It rains!", set()),
     ],
 )
-def test_what_stands_beside_what_is_asked(text: str, beside: set[str]) -> None:
+def test_text_beside_the_question_is_recognized(text: str, beside: set[str]) -> None:
     assert aside(text) == beside
 
 
 @given(st.text(st.sampled_from("火锅吃辣吗？。 什么怎样我的Who is a.?\n"), max_size=40))
-def test_what_a_question_is_taken_for_changes_nothing_of_what_it_matches(text: str) -> None:
+def test_question_analysis_does_not_change_the_matching_terms(text: str) -> None:
     asked, literally = query(text), query(text + " -zebra")
     wanted = {leaf for leaf in literally.leaves if leaf != Leaf(leaf.stream, ("zebra",))}
     assert set(asked.leaves) == wanted

@@ -89,7 +89,7 @@ def test_the_form_is_that_of_the_readme() -> None:
 
 
 @pytest.mark.parametrize("question", ANSWERABLE, ids=[question["question_id"] for question in ANSWERABLE])
-def test_what_proves_the_answer_is_found_in_its_project(talk: Client, question: dict[str, Any]) -> None:
+def test_hybrid_search_finds_the_evidence_within_its_project(talk: Client, question: dict[str, Any]) -> None:
     project = {"project": question["project"]}
     found = talk.hybrid_search("kai", question["question"], top_k=NEAR, metadata=project)
     assert {item.message.message_id for item in found.items} & set(question["evidence"])

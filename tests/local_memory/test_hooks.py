@@ -141,7 +141,7 @@ def test_cursor_says_it_in_its_events(served: LocalHome) -> None:
     assert stored(served, ("1", "Which port?"), ("shell", "7710"), ("2", "7710."))
 
 
-def test_what_bears_on_a_prompt_is_put_before_the_model_with_its_ids(served: LocalHome, transcript: Path) -> None:
+def test_the_prompt_hook_adds_relevant_messages_with_their_ids(served: LocalHome, transcript: Path) -> None:
     other = transcript.with_name("s2.jsonl")
     written(transcript, *TURN)
     written(other, claude_line(9, "user", "The gateway of this one is on port 9000.", "s2", cwd="/work/lighthouse"))
@@ -235,7 +235,7 @@ def test_without_a_server_the_hook_says_nothing_and_what_it_was_told_is_stored_l
 
 
 @pytest.mark.parametrize("handed", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000, b'{"prompt": 3}', HALF])
-def test_whatever_it_is_handed_the_agent_is_told_nothing(served: LocalHome, handed: bytes) -> None:
+def test_a_hook_ignores_malformed_input_silently(served: LocalHome, handed: bytes) -> None:
     assert served.hook("claude-code", handed) == ""
     assert served.server() is not None
 

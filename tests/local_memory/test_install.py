@@ -46,7 +46,7 @@ def test_taking_the_hooks_out_restores_exactly_what_was_there(at: LocalHome, nam
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_was_changed_since_stays(at: LocalHome, name: str) -> None:
+def test_uninstall_keeps_later_changes_of_the_settings_file(at: LocalHome, name: str) -> None:
     path = settings(at, name)
     at.run("agent", "install", name, "--yes")
     now = json.loads(path.read_text())
@@ -74,7 +74,7 @@ def test_settings_without_hooks_of_ours_are_not_touched(at: LocalHome) -> None:
     assert path.read_text(encoding="utf-8") == BEFORE["odd spaces"]
 
 
-def test_it_shows_what_changes_and_asks(at: LocalHome) -> None:
+def test_install_shows_the_diff_and_asks_for_confirmation(at: LocalHome) -> None:
     path = settings(at, "codex")
     put(path, "{}")
     asked = at.run("agent", "install", "codex", answer="n\n")

@@ -71,7 +71,7 @@ async def test_two_agents_that_begin_at_once_start_one_server(at: LocalHome) -> 
         assert len(at.servers()) == 1
 
 
-def test_what_a_killed_server_left_is_in_nobodys_way(at: LocalHome) -> None:
+def test_a_new_server_starts_despite_files_of_a_killed_server(at: LocalHome) -> None:
     with at.served() as home:
         killed = at.server()
         assert killed
@@ -91,7 +91,7 @@ def test_agent_killed_during_server_start_does_not_block_others(at: LocalHome) -
         assert client.server_info()
 
 
-def test_it_ends_when_nobody_has_used_it_for_a_while(at: LocalHome) -> None:
+def test_an_idle_local_server_exits(at: LocalHome) -> None:
     with at.served(idle_s=1.0) as home:
         server = at.server()
         with pytest.raises(subprocess.TimeoutExpired):  # twice as long as it would stay
@@ -107,7 +107,7 @@ def test_somebody_who_comes_while_it_ends_gets_another_one(at: LocalHome) -> Non
         assert client.server_info()
 
 
-def test_nobody_else_can_look_in(at: LocalHome) -> None:
+def test_local_directories_and_the_socket_are_private(at: LocalHome) -> None:
     with at.served() as home:
         for path in (home.root, home.data, home.hooks, Path(home.target.removeprefix("unix:"))):
             assert stat.S_IMODE(path.stat().st_mode) == 0o700
@@ -122,7 +122,7 @@ def test_settings_of_another_server_do_not_keep_it_from_serving_its_owner(
         assert client.server_info()
 
 
-async def test_why_it_cannot_start_is_told_to_the_agent(at: LocalHome) -> None:
+async def test_the_reason_of_a_failed_start_is_reported_to_the_agent(at: LocalHome) -> None:
     at.home.create().data.touch()
     async with agent(at) as client:
         result = await client.call_tool("messages_list", {})

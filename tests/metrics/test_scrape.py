@@ -60,7 +60,7 @@ def test_calls_are_counted_by_method_way_and_code(counted: Server, user: str) ->
     assert more("nomemory_call_duration_seconds_bucket", **bucket) == 3
 
 
-def test_what_no_method_has_taken_is_counted_by_its_reason(counted: Server) -> None:
+def test_rejected_http_requests_are_counted_by_reason(counted: Server) -> None:
     before = scraped(counted.http)
     assert httpx.get(f"{counted.http}/nothing/here").status_code == 404
     assert httpx.get(f"{counted.http}/v1/index_status", headers={"origin": "https://evil.example"}).status_code == 403
@@ -134,7 +134,7 @@ def test_the_lag_of_an_index_ends_when_it_has_everything(counted: Server, user: 
     assert scrape.value("nomemory_index_failing", index="lexical") == 0
 
 
-def test_nothing_that_a_caller_sends_is_in_a_scrape(counted: Server) -> None:
+def test_metrics_contain_no_request_data(counted: Server) -> None:
     user, word, key = "canary-user", "canarycontent", "canary-key-0123456789"
     metadata = (("x-request-id", "canary-request"),)
     message = said(user, "canary-message", word, ts=1, conversation_id="canary-conversation", name="canary-name")
@@ -168,7 +168,7 @@ def test_a_post_is_no_scrape(counted: Server) -> None:
     assert httpx.post(f"{counted.http}/metrics").status_code == 405
 
 
-def test_who_reads_no_scrape_holds_nobody(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_client_that_does_not_read_its_scrape_blocks_nobody(tmp_path_factory: pytest.TempPathFactory) -> None:
     settings = settings_of(tmp_path_factory.mktemp("unread"), unread_s=0.5, default_deadline_s=2.0)
     with started(settings) as server:
         ahead = request("GET /metrics").replace(b"connection: close\r\n", b"") * 10

@@ -57,7 +57,7 @@ async def test_a_fault_that_stands_is_told_until_it_is_over() -> None:
     assert read((await metrics.text()).decode()).sum("nomemory_active_faults") == 0
 
 
-async def test_what_cannot_be_read_does_not_hide_the_rest() -> None:
+async def test_an_unreadable_log_does_not_hide_other_metrics() -> None:
     meters = Meters()
     meters.observe(catalog.CALLS, 0.001, "ListMessages", "grpc", "UNAVAILABLE")
     scrape = read((await ServerMetrics(meters, ActiveFaults(), report=Unreadable()).text()).decode())

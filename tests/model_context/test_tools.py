@@ -129,7 +129,7 @@ async def test_remembered_message_is_searchable_immediately(guarded: Guarded, co
                 assert stored.structured_content["message_id"] in ids(found), tool
 
 
-async def test_what_is_remembered_may_take_back_what_was_said_before(guarded: Guarded, connect: Connect) -> None:
+async def test_remember_retracts_earlier_messages_over_mcp(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "cleo") as client:
         for content, item, retracts in (("Cleo rides a horse", "c1", []), ("No, it is a mule", "c2", ["c1"])):
             given = {"content": content, "message_id": item, "retracts": retracts, "said_at": f"2024-05-0{item[1]}"}

@@ -124,7 +124,9 @@ def test_wrong_usage_is_told(arguments: list[str], said: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_it_does_not_open_an_unguarded_server_to_others(vector_server: Server, tmp_path: Path) -> None:
+def test_mcp_over_http_rejects_a_public_address_for_an_unauthenticated_server(
+    vector_server: Server, tmp_path: Path
+) -> None:
     environment = {**os.environ, "NOMEMORY_TARGET": vector_server.target}
     certificate, key = issued(authority(), "here", *LOCALHOST).written_to(tmp_path, "here")
     asked = [NOMEMORY, "mcp", "--http", "0.0.0.0:0", "--http-cert", str(certificate), "--http-key", str(key)]

@@ -29,7 +29,7 @@ def start(stack: ExitStack, data: Path, **more: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_nobody_else_can_read_what_a_server_writes(tmp_path: Path) -> None:
+def test_files_of_a_server_are_private(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "lexical-v3").mkdir(parents=True)  # as a version before left it
     (data / "lexical-v3" / "note").touch(0o644)

@@ -130,7 +130,7 @@ def test_erasure_requires_a_user(vector_server: Server) -> None:
     assert refusal(error.value).fields == ["user_id"]
 
 
-def test_nothing_of_an_erased_user_but_ids_can_be_queried_in_the_log(
+def test_an_erased_user_has_no_rows_of_messages_embeddings_or_requests(
     start: Start, own_settings: Settings, user: str
 ) -> None:
     with start(own_settings) as server:

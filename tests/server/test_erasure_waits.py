@@ -40,7 +40,7 @@ def soon(own_settings: Settings) -> Settings:
 
 
 @pytest.mark.timeout(180)
-def test_where_there_is_no_room_for_a_copy_the_vectors_wait_and_are_served(
+def test_erasure_of_vectors_waits_for_disk_space_while_they_stay_searchable(
     start: Start, soon: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = soon.server.data

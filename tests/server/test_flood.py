@@ -99,7 +99,7 @@ def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own
     assert {item.reason for item in told} == {"OVERLOADED"}
 
 
-async def test_what_a_search_of_a_recall_says_of_overload_is_what_its_caller_is_told() -> None:
+async def test_overload_of_a_search_within_a_recall_reaches_the_caller() -> None:
     class Full:
         def __getattr__(self, _name: str) -> object:
             return self.refuse

@@ -115,7 +115,7 @@ async def test_server_deadline_applies_without_a_client_deadline() -> None:
     assert (refused.code, refused.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
 
 
-async def test_what_may_pass_says_when_to_retry() -> None:
+async def test_transient_errors_have_a_retry_delay() -> None:
     async with misbehaving() as stub:
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await stub.SemanticSearch(q.SemanticSearchRequest())

@@ -49,7 +49,7 @@ def test_the_directory_is_made_durable_last(tmp_path: Path, monkeypatch: pytest.
     assert synced == [(False, False), (True, True)]
 
 
-def test_what_a_crash_left_behind_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_partial_key_file_of_a_crash_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "server.key.new").write_bytes(b"half a")
     assert len(load_key(tmp_path / "server.key")) == KEY_BYTES
 

@@ -168,7 +168,7 @@ async def test_incomplete_request_is_rejected_at_the_deadline() -> None:
             assert await happens(opened, lambda: all(call.status == DEADLINE_EXCEEDED for call in calls))
 
 
-async def test_what_a_refused_request_held_is_freed_without_a_garbage_collection() -> None:
+async def test_a_rejected_request_is_freed_without_garbage_collection() -> None:
     async with limited(default_deadline_s=0.5) as server:
         gc.collect()
         gc.disable()

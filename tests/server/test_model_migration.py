@@ -189,7 +189,7 @@ def test_no_read_mixes_two_models_while_they_are_changed(data: Path, endpoint: M
         assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
 
 
-def test_where_the_former_model_is_gone_the_new_one_answers_with_what_it_has(data: Path, endpoint: Models) -> None:
+def test_if_the_previous_model_is_unavailable_the_new_one_serves_partial_results(data: Path, endpoint: Models) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         gone = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
     remember(data, endpoint.url, gone)
@@ -281,7 +281,7 @@ def test_return_to_the_previous_model_loses_nothing(data: Path, endpoint: Models
         assert until(lambda: collections(data) == [f"former-{DIMENSION}"])
 
 
-def test_who_has_just_taken_over_serves_on_if_another_model_follows_after_a_crash(data: Path, endpoint: Models) -> None:
+def test_the_current_model_serves_while_a_third_is_indexed_after_a_crash(data: Path, endpoint: Models) -> None:
     with (
         run(data, endpoint, NEW, NOMEMORY_VECTOR_FLUSH_INTERVAL_S="60") as server,
         grpc.insecure_channel(server.target) as channel,

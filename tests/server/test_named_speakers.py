@@ -51,7 +51,7 @@ def test_a_text_that_is_only_a_name_is_looked_for_as_it_is(server: Server, user:
     assert nearest(server, user, "Melanie", token)[-1][0] == "m2"
 
 
-def test_who_has_not_spoken_yet_is_no_speaker(server: Server, user: str) -> None:
+def test_a_name_without_earlier_messages_is_not_a_speaker(server: Server, user: str) -> None:
     write(server, user, TALK)
     token = write(server, user, [*TALK, ("Nadia", "I am new here.")])
     asked, bare = "Did Melanie and Nadia meet?", "Did and meet?"

@@ -104,7 +104,7 @@ def _listed(server: Process) -> list[str]:
 
 
 @pytest.mark.timeout(240)
-def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_or_the_database_is_killed(tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_kills_of_server_and_database_without_duplicates(tmp_path: Path) -> None:
     if programs() is None:
         pytest.skip(NOT_INSTALLED)
     ledger = Ledger()

@@ -79,7 +79,7 @@ def test_the_question_is_searched_for_by_its_vector(client: Client, teller: str)
     assert first(client, teller, None) == []
 
 
-def test_it_reaches_the_ranking_only_and_says_what_was_searched_without_it(client: Client, teller: str) -> None:
+def test_a_question_embedding_is_used_for_ranking_only_and_its_absence_is_noted(client: Client, teller: str) -> None:
     ranked = client.recall(QUESTION, user_id=teller, question_embedding=EAST, include_trace=True)
     (step,) = [step for step in ranked.trace if step.tool == "hybrid_search"]
     assert list(step.message_ids) == ["nuts", "ginger"]

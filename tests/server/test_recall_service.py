@@ -103,7 +103,7 @@ def test_a_recall_says_so_when_there_is_nothing_to_read_from(
         assert error.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_it_does_not_read_from_another_machine_in_the_clear(
+def test_a_remote_upstream_without_tls_is_rejected(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     far = own_settings.with_changes(recall_upstream="192.0.2.1:7700")
@@ -111,7 +111,7 @@ def test_it_does_not_read_from_another_machine_in_the_clear(
         pass
 
 
-def test_it_does_not_open_a_guarded_store_to_anybody_on_the_machine(
+def test_an_upstream_key_requires_authentication_of_callers(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     guarded = {"recall_upstream": "127.0.0.1:7700", "recall_upstream_api_key": SecretStr("nm_a_b")}

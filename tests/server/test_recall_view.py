@@ -89,7 +89,7 @@ def cited(statement: r.Statement) -> str:
     return statement.citations[0].message_id
 
 
-def test_what_was_said_anew_stands_first_and_the_old_names_it(asking: Asking) -> None:
+def test_superseding_statements_come_first_and_are_named_by_the_superseded(asking: Asking) -> None:
     old = told(asking.user, "old", "My studio is above the bakery in Mill Lane.", 40, STUDIO)
     new = told(asking.user, "new", "My studio is no longer in Mill Lane: it is above the ferry office.", 4, STUDIO)
     asking.write([*chatter(asking.user), old, new])
@@ -127,7 +127,7 @@ def test_a_day_without_messages_is_reported(asking: Asking) -> None:
     assert not asking.recall("What did I say about the light?").limits.empty_time_ranges
 
 
-def test_where_words_alone_match_a_little_the_log_may_answer(asking: Asking) -> None:
+def test_weak_lexical_matches_have_the_verdict_possible(asking: Asking) -> None:
     asking.write(chatter(asking.user))
     reply = asking.recall("Which soup did the mayor of the harbour serve to the visiting choir?", ())
     assert reply.verdict == r.VERDICT_POSSIBLE
@@ -135,7 +135,7 @@ def test_where_words_alone_match_a_little_the_log_may_answer(asking: Asking) -> 
     assert statements(reply)
 
 
-def test_nothing_written_is_nothing_said(asking: Asking) -> None:
+def test_a_user_without_messages_gets_an_insufficient_verdict(asking: Asking) -> None:
     reply = asking.recall("Where is my studio?")
     assert (reply.verdict, statements(reply), list(reply.evidence)) == (r.VERDICT_INSUFFICIENT, [], [])
 
@@ -164,7 +164,7 @@ def test_both_sides_of_a_contradiction_stand_in_the_view_and_are_a_guess(asking:
         ("转发养蜂群的通知：\n\n蜜蜂 bees 在果园过冬。", m.ROLE_USER, r.ATTRIBUTION_QUOTED),
     ],
 )
-def test_it_is_said_whose_words_a_statement_quotes(
+def test_statements_state_the_attribution_of_their_quotes(
     asking: Asking, content: str, role: m.Role.ValueType, attribution: r.Attribution.ValueType
 ) -> None:
     asking.write([told(asking.user, "bees", content, 4, BEES, role)])
@@ -172,7 +172,7 @@ def test_it_is_said_whose_words_a_statement_quotes(
     assert statement.attribution == attribution
 
 
-def test_what_the_user_asserts_is_quoted_before_what_the_assistant_repeats_or_the_user_only_asks(
+def test_user_assertions_are_quoted_before_assistant_echoes_and_questions(
     asking: Asking,
 ) -> None:
     echoes = [
@@ -210,7 +210,7 @@ def test_what_the_user_asserts_is_quoted_before_what_the_assistant_repeats_or_th
     st.sampled_from(["Do I keep bees?", "我养蜜蜂吗？", "Where are the bees?"]),
 )
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_was_said_the_view_cites_it_and_what_supersedes_stands_before(
+def test_any_view_cites_messages_and_places_superseding_statements_first(
     asking: Asking, drawn: list[tuple[str, int, m.Role.ValueType, Sequence[float]]], question: str
 ) -> None:
     one = Asking(asking.server, f"user-{uuid.uuid4()}", asking.stub)

@@ -83,7 +83,7 @@ def test_every_read_says_what_took_a_message_back(vector_server: Server, user: s
 
 
 @pytest.mark.both_logs
-def test_it_holds_again_when_what_took_it_back_is_deleted_or_says_so_no_more(vector_server: Server, user: str) -> None:
+def test_deleting_or_replacing_a_retraction_restores_the_message(vector_server: Server, user: str) -> None:
     write(vector_server, tea(user, "b", "a", ts=2), tea(user, "c", "a", ts=3))
     write(vector_server, tea(user, "a"))
     assert listed(vector_server, user) == {"c": "", "b": "", "a": "c"}
@@ -118,7 +118,7 @@ def test_a_mask_may_ask_for_nothing_but_the_mark(vector_server: Server, user: st
     ]
 
 
-def test_what_a_caller_says_of_it_is_ignored(vector_server: Server, user: str) -> None:
+def test_retracted_by_in_a_written_message_is_ignored(vector_server: Server, user: str) -> None:
     write(vector_server, tea(user, "a"))
     again = tea(user, "a")
     again.retracted_by = "made up"

@@ -37,7 +37,7 @@ def told(server: Server) -> s.GetServerInfoResponse:
         return client.server_info()
 
 
-def test_it_tells_its_version_its_features_and_its_vectors(vector_server: Server) -> None:
+def test_server_info_has_version_features_and_embedding_model(vector_server: Server) -> None:
     info = told(vector_server)
     assert info.version == __version__
     assert list(info.features) == ["query", "ingest", "recall"]
@@ -133,7 +133,7 @@ def test_a_chat_model_is_a_feature_where_it_plans(
         assert ("recall_model" in told(server).features) == is_told
 
 
-def test_it_names_the_skills_of_recalls_as_they_are_now(start: Start, own_settings: Settings, tmp_path: Path) -> None:
+def test_server_info_lists_the_current_recall_skills(start: Start, own_settings: Settings, tmp_path: Path) -> None:
     with start(own_settings.with_changes(recall_skill_dirs=str(tmp_path))) as server:
         assert list(told(server).skills) == ["nomemory-recall-default"]
         for name in ("tea", "Not a skill", "no-file"):

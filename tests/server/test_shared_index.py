@@ -119,7 +119,7 @@ def _has_all(query: QueryServiceStub, user: str, messages: int) -> bool:
     return len(found(query, user, EAST, "")) == messages
 
 
-def test_who_waits_for_another_servers_write_does_not_wait_for_the_next_look(
+def test_waiting_for_a_write_of_another_server_does_not_wait_for_the_next_poll(
     own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexer, "_POLL_S", 600.0)

@@ -77,7 +77,7 @@ def frame(kind: int, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload))[1:] + bytes([kind, 0]) + bytes(4) + payload
 
 
-def test_what_a_stranger_sends_forges_no_line(tmp_path: Path) -> None:
+def test_network_input_cannot_forge_log_lines(tmp_path: Path) -> None:
     text = b"\n" + FORGED + b"\n"
     with fleet(tmp_path / "data", GRPC_VERBOSITY="debug", GRPC_TRACE="http") as running:
         host, _, port = running.target.rpartition(":")

@@ -54,7 +54,7 @@ def test_nonsense_begins_a_trace(text: str) -> None:
     assert trace_of(Kept().tracer.begin("call", [("traceparent", text)])) != TRACE
 
 
-def test_what_is_sent_on_is_read_again() -> None:
+def test_outgoing_trace_context_is_read_by_the_next_server() -> None:
     kept = Kept()
     began = kept.tracer.begin("call", [("traceparent", GOOD), ("tracestate", "a=1")])
     sent = outgoing_metadata()
@@ -105,7 +105,7 @@ def test_span_of_an_error_contains_only_the_error_type() -> None:
     assert "tea" not in work.to_json()
 
 
-def test_what_outlives_a_call_is_no_part_of_it() -> None:
+def test_work_after_a_call_is_not_part_of_its_trace() -> None:
     kept = Kept()
     began = kept.tracer.begin("call", ())
     began.end(failed=False)

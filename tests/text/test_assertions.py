@@ -32,7 +32,7 @@ BRIEF_S = 0.2
         "有没有便宜一点的琴行",
     ],
 )
-def test_what_only_asks_asserts_nothing_with_a_question_mark_or_without(text: str) -> None:
+def test_pure_questions_are_recognized_with_or_without_question_mark(text: str) -> None:
     assert only_asks(text)
 
 
@@ -59,7 +59,7 @@ def test_what_only_asks_asserts_nothing_with_a_question_mark_or_without(text: st
         "is " + "a very long sentence about a piano, " * 4,
     ],
 )
-def test_what_says_anything_beside_a_question_does_not_only_ask(text: str) -> None:
+def test_questions_with_an_assertion_are_not_pure_questions(text: str) -> None:
     assert not only_asks(text)
 
 

@@ -59,7 +59,7 @@ def test_its_words_are_those_that_can_stand_in_an_answer(text: str, words: tuple
     assert read(text).words == words
 
 
-def test_what_must_stand_in_so_many_words_is_a_phrase() -> None:
+def test_quoted_and_reported_speech_is_read_as_phrases() -> None:
     assert read("我说过“清汤锅”吗？").phrases == ("清汤锅",)
     assert read("Did I ever say that I was vegetarian?").phrases == ("vegetarian",)
 
@@ -100,7 +100,7 @@ def test_without_a_time_of_asking_no_time_is_read() -> None:
         ("Who plays the cello?", set()),
     ],
 )
-def test_what_kind_of_answer_it_wants(text: str, parts: set[str]) -> None:
+def test_the_kind_of_the_requested_answer_is_recognized(text: str, parts: set[str]) -> None:
     kinds = {part for part in PARTS if part.startswith(("asks_when", "asks_for_", "asks_of_assistant"))}
     assert {part for part in kinds if getattr(read(text), part)} == parts
 
@@ -115,7 +115,7 @@ def test_what_kind_of_answer_it_wants(text: str, parts: set[str]) -> None:
         ("What does the US export?", False, False),
     ],
 )
-def test_whether_the_asker_speaks_of_themselves(text: str, *, anywhere: bool, where_it_asks: bool) -> None:
+def test_first_person_questions_are_recognized(text: str, *, anywhere: bool, where_it_asks: bool) -> None:
     assert (read(text).first_person, read(text).asks_of_self) == (anywhere, where_it_asks)
 
 

@@ -46,7 +46,7 @@ def test_pasted_text_is_a_span_with_its_author(content: str, span: str, author: 
         "本周安排：\n1. 周一体检\n2. 周二开会\n3. 周三出差",
     ],
 )
-def test_what_the_sender_writes_is_not_marked(content: str) -> None:
+def test_unquoted_text_is_not_marked_as_quoted(content: str) -> None:
     assert quoted_spans(content) == []
 
 

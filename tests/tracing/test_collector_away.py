@@ -69,7 +69,9 @@ def test_span_export_continues_after_a_rejected_batch(
         collector.wait(lambda spans: len(spans) >= 2)
 
 
-def test_what_is_left_is_sent_when_a_server_ends(start: Start, traced_settings: Settings, collector: Collector) -> None:
+def test_remaining_spans_are_exported_at_shutdown(
+    start: Start, traced_settings: Settings, collector: Collector
+) -> None:
     with start(traced_settings.with_changes(trace_export_interval_s=60.0, trace_max_batch_size=4)) as server:
         listed(server, 2)
         collector.wait(lambda spans: len(spans) == 4)

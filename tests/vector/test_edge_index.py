@@ -293,7 +293,7 @@ def test_queued_searches_are_batched_and_writes_stay_ordered() -> None:
     assert pipe.answers == {1: None, 2: [7], 3: None, 4: [8], 5: None, 6: None, 7: [9], 8: "RuntimeError"}
 
 
-def test_it_works_on_uvloop(tmp_path: Path) -> None:
+def test_the_edge_index_restarts_its_process_on_uvloop(tmp_path: Path) -> None:
     async def main() -> int:
         index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20)
         await asyncio.gather(*(index.upsert([point(number)]) for number in range(200)))

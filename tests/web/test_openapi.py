@@ -51,7 +51,7 @@ def test_openapi_has_every_annotated_method(document: dict[str, Any]) -> None:
     assert {(path, verb) for path, verb, _ in operations(document)} == expected
 
 
-def test_it_is_whole(document: dict[str, Any]) -> None:
+def test_the_openapi_document_is_complete_and_its_references_resolve(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1.")
     assert document["info"]["title"]
     assert document["info"]["version"]

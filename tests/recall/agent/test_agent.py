@@ -184,7 +184,7 @@ async def test_the_latest_message_takes_the_place_whichever_call_said_so() -> No
     assert marks["m1"] == "m3"
 
 
-async def test_nothing_found_is_insufficient_and_no_error() -> None:
+async def test_a_recall_without_results_has_the_verdict_insufficient() -> None:
     result = await recall(ScriptedQuery(), "lin", FOOD)
     assert result.verdict is Verdict.INSUFFICIENT
     assert not result.evidence

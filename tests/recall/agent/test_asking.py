@@ -23,7 +23,7 @@ def test_words_of_asking_are_left_out() -> None:
     assert content_words("Do you remember what my brother is called?") == ["brother", "called"]
 
 
-def test_what_was_said_in_so_many_words_is_a_phrase() -> None:
+def test_quoted_and_reported_speech_becomes_exact_phrases() -> None:
     assert exact_phrases("我是不是说过我不吃辣？") == ["不吃辣"]
     assert exact_phrases("我说过“清汤锅”吗？《云上邮局》呢？") == ["清汤锅", "云上邮局"]
     assert exact_phrases("Did I ever say that I was vegetarian?") == ["vegetarian"]

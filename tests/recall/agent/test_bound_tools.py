@@ -92,7 +92,7 @@ def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.text() | st.integers(), st.lists)))
-def test_whatever_a_planner_says_is_answered(arguments: dict[str, Any]) -> None:
+def test_any_planner_arguments_yield_an_observation_bound_to_the_user(arguments: dict[str, Any]) -> None:
     for tool in CALLABLE:
         stub = ScriptedQuery()
         result = asyncio.run(bound(stub).call(tool, arguments, 1.0))
@@ -100,7 +100,7 @@ def test_whatever_a_planner_says_is_answered(arguments: dict[str, Any]) -> None:
         assert all(request.user_id == "lin" for request in stub.asked)
 
 
-def test_what_hides_too_deep_to_be_looked_at_is_dropped_unseen() -> None:
+def test_arguments_nested_too_deeply_are_dropped() -> None:
     deep: Any = {"user_id": "mei"}
     for _ in range(200):
         deep = {"filter": deep}
@@ -187,7 +187,7 @@ async def test_a_filter_may_come_as_json() -> None:
     assert stub.asked[0].filter.role == 1
 
 
-async def test_nothing_at_or_after_the_time_of_the_question_is_asked_for_or_given() -> None:
+async def test_tools_return_only_messages_before_the_time_of_the_question() -> None:
     late = [said("lin", "before", "x", NOW.timestamp() - 1), said("lin", "at", "x", NOW.timestamp())]
     stub = ScriptedQuery(late)
     tools = bound(stub)
@@ -230,7 +230,7 @@ async def test_a_ranking_is_bounded_by_neither_what_a_planner_may_be_shown_nor_l
     assert not result.cut
 
 
-async def test_what_stands_nearest_to_an_anchor_stays(sample: QueryStub) -> None:
+async def test_truncated_neighbors_keep_the_messages_nearest_to_the_anchor(sample: QueryStub) -> None:
     result = await bound(sample, Budget(result_items=3)).call("neighbors", {"message_id": "lin-0010", "before": 8}, 5.0)
     assert [hit.message.message_id for hit in result.items] == ["lin-0008", "lin-0009", "lin-0010"]
     assert result.cut
@@ -284,7 +284,7 @@ async def test_a_cursor_goes_back_unchanged(sample: QueryStub) -> None:
     assert len({hit.message.message_id for hit in (*first.items, *second.items)}) == 10
 
 
-async def test_what_the_contract_refuses_is_an_observation(sample: QueryStub) -> None:
+async def test_invalid_tool_arguments_become_observations(sample: QueryStub) -> None:
     tools = bound(sample)
     forged = await tools.call("messages_list", {"role": "any", "cursor": "c_forged"}, 5.0)
     foreign = await tools.call("neighbors", {"message_id": "mei-0001"}, 5.0)

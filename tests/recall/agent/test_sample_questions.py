@@ -66,7 +66,7 @@ def test_every_answer_cites_and_shows_at_most_as_much_as_it_may(answers: dict[st
         assert 1 <= len(result.evidence) <= MOST
 
 
-def test_nothing_said_at_or_after_the_question_is_looked_at(answers: dict[str, RecallResult]) -> None:
+def test_evidence_is_older_than_the_question(answers: dict[str, RecallResult]) -> None:
     for item in QUESTIONS.values():
         result = answers[item.question_id]
         assert all(evidence.message.ts < item.question.now for evidence in result.evidence)
@@ -95,7 +95,7 @@ def test_every_step_says_why(answers: dict[str, RecallResult]) -> None:
     assert {step.tool for step in result.trace} >= {"hybrid_search", "neighbors"}
 
 
-def test_what_was_said_in_so_many_words_is_looked_for_as_a_phrase(answers: dict[str, RecallResult]) -> None:
+def test_reported_speech_is_searched_as_an_exact_phrase(answers: dict[str, RecallResult]) -> None:
     result = answers["lin-q02"]
     queries = [step.arguments["query_text"] for step in result.trace if step.tool == "lexical_search"]
     assert any('"不吃辣"' in str(query) for query in queries)

@@ -65,7 +65,7 @@ async def test_the_defaults_are_where_it_starts() -> None:
     assert not result.limits.widened
 
 
-async def test_what_the_defaults_leave_out_comes_in_by_widening() -> None:
+async def test_widening_finds_messages_outside_the_default_scope() -> None:
     long_ago = talk(8, datetime(2025, 3, 1, tzinfo=UTC).timestamp(), role=message_pb2.ROLE_ASSISTANT)
     stub, result = await asked(steered(DEFAULTS), stub=ScriptedQuery(long_ago))
     scopes = [
@@ -167,7 +167,7 @@ async def test_a_skill_spends_no_more_than_the_budget(calls: int) -> None:
     assert result.limits.tool_calls <= calls
 
 
-async def test_what_the_lexicon_brings_ranks_below_the_exact_words(sample: QueryStub) -> None:
+async def test_lexicon_matches_rank_below_exact_matches(sample: QueryStub) -> None:
     exact = await recall(sample, "lin", Question("我是不是说过我不吃辣？", NOW), skill=steered())
     lexicon = "## Lexicon\n- 吃辣: 的, 了, 我, 会议, 天气, 火锅, 周末\n"
     noisy = await recall(sample, "lin", Question("我是不是说过我不吃辣？", NOW), skill=steered(lexicon))

@@ -29,7 +29,7 @@ def asked(text: str = "", *turns: tuple[Role, str]) -> Question:
         (((USER, "x" * 3_000 + "end"),), "x" * 497 + "end"),
     ],
 )
-def test_what_the_user_said_last_is_sought(turns: tuple[tuple[Role, str], ...], sought: str) -> None:
+def test_a_follow_up_question_searches_for_the_last_user_turn(turns: tuple[tuple[Role, str], ...], sought: str) -> None:
     assert asked("", *turns).query_text == sought
     assert asked("why?", *turns).query_text == "why?"
 
@@ -55,7 +55,7 @@ def test_a_statement_is_talk(text: str) -> None:
         "What now?",
     ],
 )
-def test_what_asks_or_requests_or_names_is_none(text: str) -> None:
+def test_questions_requests_and_names_are_not_small_talk(text: str) -> None:
     assert not asked(text).is_conversation
 
 

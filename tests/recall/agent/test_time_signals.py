@@ -82,7 +82,7 @@ def test_words_for_all_along_mean_any_time(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["我不吃辣", "May I ask what I eat", "13月", "February 30", "2031-01-01", "march on"])
-def test_what_names_no_past_time_has_no_window(text: str) -> None:
+def test_text_without_a_past_time_has_no_time_range(text: str) -> None:
     assert time_signal(text, NOW) is None
 
 

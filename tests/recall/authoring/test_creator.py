@@ -113,7 +113,7 @@ def test_sentences_without_a_known_word_have_names_of_their_own() -> None:
     assert len(names) == 2
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_an_existing_skill_is_not_overwritten(tmp_path: Path) -> None:
     made("tea", tmp_path, name="mine")
     with pytest.raises(NotCreatedError, match="already exists"):
         made("coffee", tmp_path, name="mine")
@@ -128,7 +128,7 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+def test_a_skill_is_not_written_through_a_symbolic_link(tmp_path: Path) -> None:
     outside, library = tmp_path / "outside", tmp_path / "library"
     outside.mkdir()
     library.mkdir()
@@ -138,7 +138,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
-def test_what_does_not_pass_is_not_written(tmp_path: Path) -> None:
+def test_an_invalid_skill_is_not_written(tmp_path: Path) -> None:
     text = render(TEMPLATES[Language.ENGLISH], "recall-tea", "tea")
     with pytest.raises(NotCreatedError, match="names a user"):
         create({"SKILL.md": f"{text}\n`semantic_search(user_id)`\n"}, "recall-tea", tmp_path)

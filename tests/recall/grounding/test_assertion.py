@@ -81,7 +81,7 @@ def test_people_have_names_where_most_messages_do() -> None:
         (LONG_LIST, Role.USER, "", Attribution.QUOTED),
     ],
 )
-def test_whose_words_a_message_holds(content: str, role: Role, name: str, whose: Attribution) -> None:
+def test_attribution_depends_on_role_name_and_quoting(content: str, role: Role, name: str, whose: Attribution) -> None:
     assert attribution(told("m1", content, role=role, name=name)) is whose
 
 

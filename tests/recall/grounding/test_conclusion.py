@@ -82,7 +82,7 @@ def test_a_correction_answers_what_the_corrected_message_answered() -> None:
     assert conclude(asked("Which car do I drive?"), quoting(basel, lyon), found).verdict is Verdict.INSUFFICIENT
 
 
-def test_what_was_said_anew_is_marked_and_stays() -> None:
+def test_superseded_statements_are_marked_and_kept() -> None:
     found = findings(ranking(WORKSHOP, MOVED, OTHER), [SAME_THING])
     view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), found).view
     marks = {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()}
@@ -115,7 +115,7 @@ def test_retracted_message_does_not_contradict_others() -> None:
     assert verdicts == [Verdict.CONFLICTING, Verdict.SUPPORTED]
 
 
-def test_what_is_not_in_the_view_supersedes_nothing() -> None:
+def test_a_message_outside_the_view_supersedes_nothing() -> None:
     found = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
     (statement,) = conclude(asked("Where is my workshop?"), quoting(WORKSHOP), found).view.statements()
     assert statement.superseded_by == ""
@@ -146,7 +146,7 @@ def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
     assert [note.text for note in synthesis.notes] == ["no statement has a valid citation"]
 
 
-def test_it_is_said_whose_words_a_statement_quotes() -> None:
+def test_statements_state_the_attribution_of_their_quotes() -> None:
     advice = told("advice", "You could keep it in the barn.", 9, Role.ASSISTANT)
     pasted = told("pasted", "From the mill:\n\nThe barn is to let.", 8)
     found = findings(ranking(WORKSHOP, advice, pasted))
@@ -172,7 +172,7 @@ def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
 
 
 @given(MESSAGES, st.sampled_from(["Do I keep bees?", "我住在哪？", "", "How many hives?"]), st.floats(0, 1), st.data())
-def test_whatever_is_concluded_is_cited_in_order_and_marks_point_to_newer_statements(
+def test_any_conclusion_is_cited_and_ordered_with_superseding_statements_first(
     said: list[RetrievedMessage], text: str, sufficiency: float, data: st.DataObject
 ) -> None:
     ordered = sorted(said, key=lambda item: (item.ts, item.message_id))

@@ -61,7 +61,7 @@ def test_a_flat_denial_or_another_count_contradicts(question: str, earlier: str,
         ("Do I play the oboe?", "My sister wrote:\n\nI never play the oboe.", "I practise the oboe every morning."),
     ],
 )
-def test_what_only_seems_to_contradict_does_not(question: str, earlier: str, later: str) -> None:
+def test_compatible_statements_are_not_contradictions(question: str, earlier: str, later: str) -> None:
     assert between(question, earlier, later) == []
 
 

@@ -53,7 +53,7 @@ def shown(text: str, *quotes: str, computed: tuple[str, ...] = (), question: str
         ("Has one brother", "a brother"),
     ],
 )
-def test_what_stands_in_the_quotes_in_any_notation_passes(text: str, quote: str) -> None:
+def test_figures_in_the_quotes_pass_in_any_notation(text: str, quote: str) -> None:
     assert shown(text, quote) == text
 
 
@@ -112,7 +112,7 @@ def test_a_number_may_count_the_quotes() -> None:
         ("Five fruits", "apples and pears", "1 + 1 + 1 + 1 + 1 = 5", False),
     ],
 )
-def test_what_is_computed_is_recomputed_from_what_the_quotes_have(
+def test_equations_are_recomputed_from_figures_in_the_quotes(
     text: str, quote: str, equation: str, *, passes: bool
 ) -> None:
     assert (shown(text, quote, computed=(equation,)) == text) is passes
@@ -132,7 +132,7 @@ def test_what_is_computed_is_recomputed_from_what_the_quotes_have(
         "2 days = 3",
     ],
 )
-def test_what_is_no_equation_or_does_not_hold_computes_nothing(equation: str) -> None:
+def test_invalid_or_false_equations_are_rejected(equation: str) -> None:
     assert verified_equation(equation) is None
 
 

@@ -20,7 +20,7 @@ def test_the_latest_message_on_the_same_thing_takes_the_place() -> None:
     assert superseding_messages(relations, "abc") == {"a": "c", "b": "c"}
 
 
-def test_what_is_less_near_or_shares_less_still_holds() -> None:
+def test_pairs_below_either_threshold_do_not_supersede() -> None:
     assert (
         superseding_messages(
             [Relation("a", "b", MIN_SIMILARITY - 0.01, 1.0), Relation("a", "c", 9.0, MIN_SHARED_TERMS - 0.01)], "abc"
@@ -29,7 +29,7 @@ def test_what_is_less_near_or_shares_less_still_holds() -> None:
     )
 
 
-def test_what_is_not_in_the_view_takes_no_place_and_loses_none() -> None:
+def test_messages_outside_the_view_neither_supersede_nor_are_superseded() -> None:
     relations = [Relation("a", "b", 9.0, 1.0), Relation("a", "c", 9.0, 1.0)]
     assert superseding_messages(relations, "ab") == {"a": "b"}
     assert superseding_messages(relations, "bc") == {}

@@ -22,7 +22,7 @@ def knows(*formats: str, code: int = 400) -> Answer:
     return answer
 
 
-async def test_it_asks_for_an_object_of_the_schema(script: ChatScript, endpoint: ChatEndpoint) -> None:
+async def test_the_request_demands_an_object_of_the_schema(script: ChatScript, endpoint: ChatEndpoint) -> None:
     script.answers = [says('{"stop": true}')]
     assert await endpoint.ask(PROMPT) == '{"stop": true}'
     (body,) = script.bodies
@@ -80,7 +80,7 @@ async def test_a_model_that_has_its_own_names_and_temperature_keeps_the_schema(
 
 
 @pytest.mark.parametrize("passing", [status(500), status(503), status(429, retry_after="0"), status(408)])
-async def test_what_passes_is_asked_again_once(script: ChatScript, endpoint: ChatEndpoint, passing: Answer) -> None:
+async def test_transient_errors_are_retried_once(script: ChatScript, endpoint: ChatEndpoint, passing: Answer) -> None:
     script.answers = [passing, says("{}")]
     assert await endpoint.ask(PROMPT) == "{}"
     script.answers = [passing]

@@ -124,7 +124,7 @@ async def test_one_call_reads_the_ranking_and_answers(script: ChatScript, recall
     assert recaller.steps[-1].thought == f"the model reads {result.limits.reading.messages} messages"
 
 
-async def test_what_it_looks_up_is_added_and_nothing_is_taken_away(script: ChatScript, recaller: Recaller) -> None:
+async def test_lookups_of_the_model_add_messages_to_the_prompt(script: ChatScript, recaller: Recaller) -> None:
     script.answers = [look_up(search("Marta"), search("dog")), view(("m3", "Marta comes on Friday"))]
     result = await recaller.ask()
     first, second = (body["messages"] for body in script.bodies)
@@ -152,9 +152,7 @@ async def test_evidence_has_what_is_cited_and_then_the_best_of_the_ranking(
     assert len(result.evidence) == 2
 
 
-async def test_what_stands_around_a_shown_message_is_asked_for_by_its_label(
-    script: ChatScript, recaller: Recaller
-) -> None:
+async def test_the_model_requests_neighbors_by_message_label(script: ChatScript, recaller: Recaller) -> None:
     around = {"tool": "neighbors", "args": {"message_id": "m1", "before": 0, "after": 5}}
     script.answers = [look_up(around), view(("m1", "never eat spicy"))]
     await recaller.ask()
@@ -255,7 +253,7 @@ async def test_turns_stay_in_a_fence_and_of_many_the_last_are_shown(script: Chat
     assert "an assistant should think of" in prompt
 
 
-async def test_what_is_read_is_as_much_as_the_budget_says(script: ChatScript, recaller: Recaller) -> None:
+async def test_the_prompt_has_at_most_the_budgeted_messages(script: ChatScript, recaller: Recaller) -> None:
     script.answers = [view(("m1", "spicy"))]
     result = await recaller.ask(budget=replace(BUDGET, read_messages=1))
     assert result.limits.reading.messages == 1

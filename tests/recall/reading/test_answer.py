@@ -173,7 +173,7 @@ def test_invalid_conflict_is_omitted(odd: object) -> None:
 
 
 @pytest.mark.parametrize("odd", [None, 7, "", "true", "pending", ["supported"], {"verdict": "supported"}], ids=repr)
-def test_what_is_no_verdict_leaves_it_to_the_rules(odd: object) -> None:
+def test_an_invalid_verdict_is_left_to_the_rules(odd: object) -> None:
     assert read({"verdict": odd, "profile": ["不吃辣"]}).draft.verdict is None
 
 

@@ -52,7 +52,7 @@ def test_retracted_message_names_its_retraction_by_label() -> None:
     assert "holds no more" not in first_text(asked("Where is the key?"), lines[1:], 1)
 
 
-def test_what_took_a_message_back_is_not_named_by_its_own_id() -> None:
+def test_an_unshown_retraction_is_not_named_by_its_id() -> None:
     (line,) = window().rank([replace(said(1, "The key is with Ana."), retracted_by="<anybody's text>")], NONE)
     assert line["taken_back_by"] == "a message that is not shown"
 
@@ -127,7 +127,7 @@ def test_the_model_is_told_how_many_rounds_are_left_and_that_nothing_matches_wel
     assert "Nothing matches" not in first_text(question, lines, 1, Sufficiency(0.6, speaker_matched=False))
 
 
-def test_what_does_not_fit_is_left_out_the_likeliest_last() -> None:
+def test_lowest_ranked_messages_over_the_limit_are_omitted() -> None:
     many = [said(number, f"message {number}") for number in range(30)]
     assert labels(window(messages=5).rank(many, NONE)) == ["m1", "m2", "m3", "m4", "m5"]
     few = window(tokens_=100).rank(many, NONE)
@@ -143,12 +143,12 @@ def test_many_long_messages_are_shortened_to_fit() -> None:
     assert sum(tokens(json.dumps(line)) for line in lines) <= 4_000
 
 
-def test_what_an_assistant_writes_in_many_lines_is_its_own() -> None:
+def test_a_multi_line_assistant_message_is_not_marked_as_forwarded() -> None:
     (line,) = window().rank([said(1, "Three things:\n\n1. a\n2. b\n3. c\n4. d\n5. e", Role.ASSISTANT)], NONE)
     assert "passed_on" not in line
 
 
-def test_what_was_shown_stays_and_is_not_shown_again() -> None:
+def test_shown_messages_keep_their_labels_and_are_not_repeated() -> None:
     shown = window(messages=8)
     shown.rank([said(1, "one"), said(2, "two")], NONE)
     added = shown.add([[said(2, "two"), said(3, "three")], [said(4, "four"), said(3, "three"), said(5, "five")]])

@@ -42,7 +42,7 @@ def ranked(question: Question = PLAIN) -> EvidenceRanking:
     st.lists(st.integers(1, 100), min_size=1, max_size=8, unique=True),
     st.lists(st.tuples(st.sampled_from(FOLLOW_UPS), st.dictionaries(st.integers(0, 12), st.floats(0, 50)))),
 )
-def test_nothing_that_follows_up_displaces_the_leaders(
+def test_follow_up_searches_do_not_displace_the_leading_hits(
     scores: list[int], follow_ups: list[tuple[str, dict[int, float]]]
 ) -> None:
     leaders = sorted(scores, reverse=True)
@@ -53,7 +53,7 @@ def test_nothing_that_follows_up_displaces_the_leaders(
     assert order(ranking)[: len(leaders)] == [f"m{n}" for n in range(len(leaders))]
 
 
-def test_what_only_asks_and_what_the_assistant_said_come_after_what_asserts() -> None:
+def test_assertions_rank_above_questions_and_assistant_messages() -> None:
     ranking = ranked()
     asks = message("asks", content="how tall is the lighthouse")
     echo = message("echo", role=Role.ASSISTANT)
@@ -63,7 +63,7 @@ def test_what_only_asks_and_what_the_assistant_said_come_after_what_asserts() ->
     assert order(ranking) == ["says", "also", "asks", "echo"]
 
 
-def test_what_tells_something_before_it_asks_keeps_its_place() -> None:
+def test_a_message_that_asserts_before_it_asks_keeps_its_rank() -> None:
     ranking = ranked()
     tells = message("tells", content="We are off to the lighthouse on Friday, can you plan the walk with me?")
     ranking.add_result("hybrid_search", brought((tells, 0.9), (message("says"), 0.3)))
@@ -92,7 +92,7 @@ def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
     ("text", "first"),
     [("How is the lighthouse now?", "new"), ("灯塔现在怎么样了？", "new"), ("Is the lighthouse red?", "old")],
 )
-def test_where_a_question_asks_how_things_stand_now_the_later_gains(text: str, first: str) -> None:
+def test_questions_about_the_present_favor_later_messages(text: str, first: str) -> None:
     ranking = ranked(asked(text))
     ranking.add_result(
         "hybrid_search", brought((message("old", 90), 0.90), (message("new", 3), 0.88), (message("off"), 0.3))
@@ -110,7 +110,7 @@ def test_ranking_is_unchanged_without_assertions() -> None:
     assert order(ranking) == ["asks", "b"]
 
 
-def test_what_asserts_far_down_stays_there() -> None:
+def test_assertions_below_the_reordered_ranks_keep_their_rank() -> None:
     ranking = ranked()
     asking = [message(f"m{n:02}", content="how tall is it?") for n in range(MAX_REORDERED)]
     hits = [*((item, 0.9 - n / 100) for n, item in enumerate(asking)), (message("says"), 0.1)]
@@ -118,7 +118,7 @@ def test_what_asserts_far_down_stays_there() -> None:
     assert order(ranking)[-1] == "says"
 
 
-def test_what_a_skill_asks_for_adds_to_the_ranking() -> None:
+def test_follow_up_hits_of_a_skill_add_to_the_ranking() -> None:
     best, alias, other = message("best"), message("alias"), message("other")
     ranking = ranked()
     ranking.add_result("hybrid_search", brought((best, 1.0), (alias, 0.9)))

@@ -30,7 +30,7 @@ def json_lines(text: str) -> list[str]:
     return [line for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
 
 
-def test_it_loads_without_a_note() -> None:
+def test_the_default_skill_loads_without_notes() -> None:
     assert SKILL.name == "nomemory-recall-default"
     assert SKILL.notes == ()
 

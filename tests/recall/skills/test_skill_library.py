@@ -113,7 +113,7 @@ def test_quotes_in_quotes_are_read(library: Path) -> None:
     assert SkillLibrary([library], "x").load("tea").description == 'It\'s "tea"'
 
 
-def test_what_a_skill_may_not_set_is_ignored_and_said(library: Path) -> None:
+def test_unsupported_skill_fields_are_ignored_with_a_note(library: Path) -> None:
     skill = head(
         "name: tea\ndescription: d\nallowed-tools: [Bash]\nmetadata:\n  budget: 99\nlicense: &x MIT",
         body="## Defaults\n- page_size: 500",

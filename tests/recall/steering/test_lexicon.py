@@ -89,7 +89,7 @@ def test_an_alias_of_two_terms_brings_both() -> None:
     assert read("- 客户: 甲方", "- 买家: 甲方, buyer").expansions("甲方") == ("客户", "买家", "buyer")
 
 
-def test_what_a_question_brings_is_bounded_and_canonical_terms_come_first() -> None:
+def test_expansions_are_limited_with_canonical_terms_first() -> None:
     steering = read(
         *(f"- term{number}: shared, " + ", ".join(f"a{number}x{n}" for n in range(9)) for number in range(50))
     )

@@ -52,6 +52,6 @@ def test_a_window_may_be_shorter_than_a_day() -> None:
     assert Steering(Defaults(timedelta(hours=6))).window(NOW) == TimeRange(NOW - timedelta(hours=6), NOW)
 
 
-def test_how_much_is_asked_for() -> None:
+def test_the_page_size_of_a_skill_is_used() -> None:
     assert MONTH.page_size(50) == 20
     assert Steering().page_size(50) == 50

@@ -35,7 +35,7 @@ def test_a_text_falls_into_sentences_and_clauses(text: str, clauses: list[list[s
     assert split(text) == clauses
 
 
-def test_what_is_quoted_is_hidden_and_the_length_stays() -> None:
+def test_quoted_text_is_masked_at_equal_length() -> None:
     text = "她说“我不吃辣”，真的"
     assert masked(text) == f"她说“{HIDDEN * 4}”，真的"
 

@@ -41,7 +41,7 @@ def test_the_first_is_quoted_always_and_never_more_than_four(evidence: list[Evid
     assert [item for item in evidence if item in kept] == kept
 
 
-def test_what_is_far_behind_or_far_from_the_question_is_left_out() -> None:
+def test_low_ranked_or_dissimilar_messages_are_not_quoted() -> None:
     near = ranking(*LINES, deviations=4.0)
     assert len(select_quoted(near, QUOTED)) == MAX_QUOTED
     assert len(select_quoted(ranking(*LINES, deviations=-4.0), QUOTED)) == MIN_QUOTED
@@ -54,7 +54,7 @@ def test_one_clear_winner_stands_alone() -> None:
     assert len(select_quoted([first, *others], QUOTED)) > 1
 
 
-def test_where_meaning_could_not_be_searched_nearness_leaves_nothing_out() -> None:
+def test_without_semantic_search_similarity_excludes_no_quotes() -> None:
     assert len(select_quoted(ranking(*LINES, deviations=0.0), QUOTED)) > MIN_QUOTED
 
 
@@ -110,7 +110,7 @@ async def test_the_assistant_is_quoted_only_where_nobody_else_says_anything() ->
 
 
 @pytest.mark.parametrize("text", ["Which lamp is broken?", "哪盏灯坏了？", "", "."])
-async def test_nothing_found_is_nothing_said_and_something_found_is_said(text: str) -> None:
+async def test_statements_are_drafted_only_from_hits(text: str) -> None:
     synthesiser, skill = ExtractiveSynthesizer(QUOTED), Skill("s", "d", "")
     assert (await synthesiser.draft(asked(text), skill, findings(()))).statements == ()
     assert len((await synthesiser.draft(asked(text), skill, findings(ranking(LINES[0])))).statements) == 1

@@ -114,7 +114,7 @@ DRAFTS = st.builds(
 
 
 @given(DRAFTS, st.sampled_from([LIKELY, UNLIKELY]))
-def test_whatever_is_judged_the_answer_fits_itself(draft: Draft, likely: Sufficiency) -> None:
+def test_any_verdict_is_consistent_with_statements_and_conflicts(draft: Draft, likely: Sufficiency) -> None:
     synthesis = concluded(draft, likely)
     stated = synthesis.view.statements()
     assert all(

@@ -186,7 +186,7 @@ def _parts(content: str) -> st.SearchStrategy[str]:
 
 
 @given(situations())
-def test_whatever_is_drafted_what_survives_was_said(situation: tuple[Retrieval, list[DraftStatement]]) -> None:
+def test_verified_statements_quote_retrieved_messages(situation: tuple[Retrieval, list[DraftStatement]]) -> None:
     retrieval, drafts = situation
     view, _ = verify(drafts, retrieval)
     assert wrong(view, retrieval) == []
