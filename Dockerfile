@@ -7,6 +7,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY server ./server
 COPY recall ./recall
 COPY skills ./skills
+COPY sample/messages.jsonl ./sample/messages.jsonl
 COPY clients/python ./clients/python
 RUN python -m venv --without-pip /opt/nomemory \
  && python -m pip --python /opt/nomemory/bin/python install --no-cache-dir --constraint constraints.txt ./clients/python '.[openai,otel,postgres,qdrant]'

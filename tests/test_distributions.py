@@ -68,6 +68,9 @@ def shipped_skills() -> set[str]:
     return {f"nomemory/{file.relative_to(ROOT)}" for file in (ROOT / "skills").rglob("*") if file.is_file()}
 
 
+SAMPLE = "nomemory/sample/messages.jsonl"
+
+
 def without_metadata(files: set[str]) -> set[str]:
     return {file for file in files if ".dist-info/" not in file}
 
@@ -77,8 +80,9 @@ def test_the_clients_wheel_has_the_contract_and_the_client(client_files: set[str
     assert {file.split("/")[1] for file in without_metadata(client_files)} == {"client", "frameworks", "v1"}
 
 
-def test_the_servers_wheel_has_everything_else_and_the_shipped_skills(server_files: set[str]) -> None:
-    assert without_metadata(server_files) == in_the_tree(ROOT / "server", ROOT / "recall") | shipped_skills()
+def test_the_servers_wheel_has_everything_else_the_shipped_skills_and_the_sample(server_files: set[str]) -> None:
+    expected = in_the_tree(ROOT / "server", ROOT / "recall") | shipped_skills() | {SAMPLE}
+    assert without_metadata(server_files) == expected
 
 
 def test_the_wheels_share_no_file_and_the_namespace_is_nobodys(server_files: set[str], client_files: set[str]) -> None:

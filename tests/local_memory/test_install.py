@@ -80,6 +80,7 @@ def test_install_shows_the_diff_and_asks_for_confirmation(at: LocalHome) -> None
     asked = at.run("agent", "install", "codex", answer="n\n")
     assert '+    "UserPromptSubmit": [' in asked.stdout
     assert f"Change {path}?" in asked.stdout
+    assert asked.stdout.rstrip().endswith(f"{path} was not changed.")
     assert path.read_text() == "{}"
     assert at.run("agent", "install", "codex", answer="y\n").returncode == 0
     assert path.read_text() != "{}"

@@ -23,6 +23,7 @@ from nomemory.importing.formats import FORMATS, detect, load_format, read_record
 from nomemory.importing.progress import indexing_progress, progress
 from nomemory.importing.record import Format, ImportDefaults, ParseResult, Rejected
 from nomemory.importing.rejects import Rejects, rejects_path
+from nomemory.importing.sample import sample_path
 from nomemory.importing.upload import Summary, Upload, wait_until_indexed
 from nomemory.server.runtime.extension_point import ExtensionError
 from nomemory.v1 import ingest_service_pb2
@@ -54,9 +55,8 @@ def parse_time_zone(text: str) -> tzinfo:
 
 
 @click.command("import")
-@click.argument(
-    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, allow_dash=True)
-)
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--sample", is_flag=True, help="Import the sample: a year of chat of the users `lin`, `sam` and `mei`.")
 @click.option("--user", default="", metavar="USER", help="User id for all messages; overrides user ids in the files.")
 @click.option(
     "--format",
@@ -95,6 +95,7 @@ def parse_time_zone(text: str) -> tzinfo:
 def import_(  # noqa: PLR0913 - a parameter for each option
     *,
     files: Sequence[str],
+    sample: bool,
     user: str,
     name: str | None,
     start: datetime | None,
@@ -114,6 +115,10 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     idempotent: to resume after an interruption, run the command again. Rejected messages are written to
     FILE.rejects.jsonl with the reasons, and the exit code is 1.
     """
+    if sample:
+        files = [*files, str(sample_path())]
+    if not files:
+        raise click.UsageError("Name a file to import, or import the sample with --sample.")
     if {rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
         raise click.UsageError("The rejects file of one input would overwrite another input; rename that input.")
     send = _discard if dry_run else functools.partial(client.import_messages, replace=replace)

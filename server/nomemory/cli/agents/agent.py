@@ -84,6 +84,7 @@ def _apply(get_change: Callable[[], Change], then: Callable[[Change], None], *, 
         if change.before != change.after:
             click.echo(_diff(change))
             if not yes and not click.confirm(f"Change {change.path}?"):
+                click.echo(f"{change.path} was not changed.")
                 return False
             change.apply()
         then(change)

@@ -1,0 +1,28 @@
+"""`nomemory import --sample`: the sample that ships with the packages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cli.command_line import Run
+
+from nomemory.importing.sample import sample_path
+from served import Server
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_import_of_the_sample_needs_no_file(run: Run, vector_server: Server) -> None:
+    result = run("import", "--sample", "--target", vector_server.target, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["sent"] == 377
+
+
+def test_sample_of_a_checkout_is_the_one_that_ships() -> None:
+    assert sample_path() == ROOT / "sample" / "messages.jsonl"
+
+
+def test_import_of_nothing_names_the_sample(run: Run) -> None:
+    result = run("import")
+    assert (result.exit_code, "--sample" in result.stderr) == (2, True)
