@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -142,21 +144,34 @@ def test_a_user_has_the_name_that_the_system_has_and_one_place_to_serve(at: Loca
     assert (wrong.returncode, "--http" in wrong.stderr) == (2, True)
 
 
-def test_the_quickstart_shows_answers_and_takes_its_talk_out_again(at: LocalHome) -> None:
-    shown = at.run("quickstart", "--no-inspector")
+def test_quickstart_shows_answers_and_ends_with_the_commands_to_continue(at: LocalHome) -> None:
+    shown = at.run("quickstart")
     assert shown.returncode == 0, shown.stderr
-    assert "port 7710" in shown.stdout.split("Which port does the gateway use?")[1]
-    assert str(at.home.root) in shown.stdout
-    users = at.run("users", "--target", "local")
-    assert (users.returncode, "quickstart" in users.stdout) == (0, False)
+    answers, next_steps = shown.stdout.split("Try next:")
+    assert "port 7710" in answers.split("Which port does the gateway use?")[1]
+    assert str(at.home.root) in answers
+    assert f"claude mcp add --scope user nomemory -- {NOMEMORY} mcp --local" in next_steps
+    commands = [line.strip() for line in next_steps.splitlines() if line.strip().startswith(NOMEMORY)]
+    recall, inspect, stop = (shlex.split(command)[1:] for command in commands)
+    assert "port 7710" in at.run(*recall).stdout
+    assert inspect == ["inspect", "--target", "local"]
+    assert at.servers()
+    stopped = at.run(*stop)
+    assert (stopped.returncode, "was stopped" in stopped.stdout) == (0, True), stopped.stderr
+    assert until(lambda: not at.servers())
+    assert "quickstart" not in at.run("users", "--target", "local").stdout
 
 
-def test_the_quickstart_serves_the_inspector_until_it_is_stopped(at: LocalHome) -> None:
-    process = subprocess.Popen([NOMEMORY, "quickstart"], env=at.environment, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    for line in process.stdout:
-        if "/inspect/#token=" in line:
-            break
-    process.send_signal(signal.SIGINT)
-    assert "The conversation was erased" in process.stdout.read()
-    assert process.wait(30) == 0
+def test_quickstart_can_be_repeated(at: LocalHome) -> None:
+    for _ in range(2):
+        assert at.run("quickstart").returncode == 0
+    counted = at.run("count", "--target", "local", "--user", "nomemory-quickstart", "--json")
+    assert json.loads(counted.stdout)["count"] == 6
+
+
+def test_quickstart_does_not_stop_a_server_that_an_agent_uses(at: LocalHome) -> None:
+    with at.served():
+        server = at.server()
+        kept = at.run("quickstart", "--stop")
+        assert (kept.returncode, "keeps running" in kept.stdout) == (0, True)
+        assert at.server() == server

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+import signal
 import socket
+import struct
 import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from typing import Final
@@ -20,8 +25,12 @@ IDLE_S: Final = 3600.0
 BUSY: Final = 75
 """Exit code if another server is already running."""
 _START_TIMEOUT_S: Final = 60.0
+_STOP_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.02
 _SHOWN_LOG_LINES: Final = 3
+_SOL_LOCAL: Final = 0
+_LOCAL_PEERPID: Final = 2
+"""The socket option of macOS for the process id of the peer (sys/un.h), which the module `socket` does not define."""
 
 
 class LocalServerError(NoMemoryError):
@@ -83,6 +92,40 @@ def is_running(home: LocalDataDir) -> bool:
                 return False
             raise LocalServerError(f"{home.hooks}: {error.strerror or error}") from None
     return True
+
+
+def stop(home: LocalDataDir) -> bool:
+    """Stop the server, unless an agent or a command is using it. Return whether no server is running.
+
+    Raises:
+        LocalServerError: the server does not stop.
+    """
+    with home.open_usage_lock() as usage_lock:
+        try:
+            fcntl.flock(usage_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # new clients wait until the file is closed
+        except BlockingIOError:
+            return False
+        if is_running(home):
+            os.kill(_server_pid(home), signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        while is_running(home):
+            if time.monotonic() > deadline:
+                raise LocalServerError(f"the local server did not stop within {_STOP_TIMEOUT_S:g} s; see {home.log}")
+            time.sleep(_POLL_S)
+    return True
+
+
+def _server_pid(home: LocalDataDir) -> int:
+    """Return the id of the server process: the peer of its socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(home.hooks))
+        if sys.platform == "darwin":
+            return int.from_bytes(
+                connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, struct.calcsize("i")), sys.byteorder
+            )
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, _user, _group = struct.unpack("3i", credentials)
+    return int(pid)
 
 
 def _start(home: LocalDataDir, idle_s: float) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 import click
 
+from nomemory.agents import local_server
 from nomemory.agents.local_data_dir import LocalDataDir
-from nomemory.cli.connection import LOCAL, Target, connect, local_server
+from nomemory.agents.local_server import LocalServerError
+from nomemory.cli import connection
+from nomemory.cli.connection import LOCAL, Target, connect
 from nomemory.client.messages import RoleName, chat_message
 from nomemory.client.sync import Client
 from nomemory.importing.upload import wait_until_indexed
@@ -25,28 +31,42 @@ _CONVERSATION: Final[tuple[tuple[RoleName, str], ...]] = (
 )
 _INDEXING_TIMEOUT_S: Final = 120.0
 _QUESTIONS: Final = ("Which port does the gateway use?", "订午饭有什么忌口？")
+_NEXT_STEPS: Final = """
+The local server runs in the background. Try next:
+
+  Ask another question:
+    {recall} 'Why did the gateway move?'
+  See the searches and scores in a browser:
+    {program} inspect --target local
+  Connect an agent to your own memory:
+    claude mcp add --scope user nomemory -- {program} mcp --local
+    codex mcp add nomemory -- {program} mcp --local
+    Other agents: add an MCP server with the command `{program} mcp --local`.
+  Erase this conversation and stop the local server:
+    {program} quickstart --stop
+"""
 
 
 @click.command("quickstart")
-@click.option("--inspector/--no-inspector", default=True, help="Open the inspector at the end.")
-def quickstart(*, inspector: bool) -> None:
-    """Demonstrate NoMemory on a local server: a short conversation, two questions, and the inspector."""
-    root = LocalDataDir.for_current_user().root
-    click.echo(f"Starting the local server. Its data is in {root}; only you have access.")
-    with local_server() as address, connect(Target(address)) as client:
-        try:
-            _show(client)
-            if inspector:
-                click.echo(
-                    "Open the address below in a browser to see the same in the inspector. Press Ctrl-C to stop it."
-                )
-                _run("inspect")
-        finally:
-            client.erase_user(_USER)
+@click.option("--stop", is_flag=True, help="Erase the conversation and stop the local server.")
+def quickstart(*, stop: bool) -> None:
+    """Demonstrate NoMemory on a local server: store a short conversation and ask two questions.
+
+    The command ends with the commands that connect an agent and stop the server.
+    """
+    local_data = LocalDataDir.for_current_user()
+    if stop:
+        _stop(local_data)
+        return
     click.echo(
-        "The conversation was erased. The server stops when it is idle. To delete its directory:\n"
-        f"  rm -r {shlex.quote(str(root))}\nTo give your agent this memory: nomemory mcp --local (docs/mcp.md)."
+        f"Starting the local server. The first start can take a minute. Its data is in {local_data.root}; only you "
+        "have access."
     )
+    with connection.local_server() as address, connect(Target(address)) as client:
+        _show(client)
+    program = _program()
+    recall = shlex.join([program, "recall", "--target", LOCAL, "--user", _USER])
+    click.echo(_NEXT_STEPS.format(program=shlex.quote(program), recall=recall), nl=False)
 
 
 def _show(client: Client) -> None:
@@ -56,6 +76,7 @@ def _show(client: Client) -> None:
         chat_message(user_id=_USER, ts=begin + timedelta(minutes=minute), role=role, content=text)
         for minute, (role, text) in enumerate(_CONVERSATION)
     ]
+    client.erase_user(_USER)  # the conversation of an earlier run
     client.write(messages)
     for message in messages:
         click.echo(f"  {message.content}")
@@ -65,8 +86,33 @@ def _show(client: Client) -> None:
         _run("recall", "--user", _USER, question)
 
 
+def _stop(local_data: LocalDataDir) -> None:
+    """Erase the conversation, and stop the server unless it is in use.
+
+    Raises:
+        click.ClickException: the server does not stop.
+    """
+    with connection.local_server() as address, connect(Target(address)) as client:
+        client.erase_user(_USER)
+    try:
+        is_stopped = local_server.stop(local_data)
+    except LocalServerError as error:
+        raise click.ClickException(error.message) from None
+    server = "was stopped" if is_stopped else "keeps running, because an agent or another command is using it"
+    click.echo(
+        f"The conversation was erased. The local server {server}.\n"
+        f"The memory of your agents is in {local_data.root}. To delete it, delete the directory."
+    )
+
+
 def _run(*words: str) -> None:
     """Print a command line and run it."""
     arguments = [words[0], "--target", LOCAL, *words[1:]]
     click.echo(f"$ nomemory {shlex.join(arguments)}")
     click.get_current_context().find_root().command.main(arguments, standalone_mode=False)
+
+
+def _program() -> str:
+    """Return the absolute path of this program, because agents may run without the environment of this shell."""
+    path = shutil.which(sys.argv[0])
+    return str(Path(path).absolute()) if path else "nomemory"
