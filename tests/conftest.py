@@ -83,8 +83,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first, in their order; the others stay as they are."""
-    places = {path: place for place, path in enumerate(LONGEST)}
-    items.sort(key=lambda item: next((at for path, at in places.items() if item.nodeid.startswith(path)), len(places)))
+    ranks = {path: rank for rank, path in enumerate(LONGEST)}
+    items.sort(key=lambda item: next((at for path, at in ranks.items() if item.nodeid.startswith(path)), len(ranks)))
 
 
 @contextmanager

@@ -17,13 +17,13 @@ class Arrow(NamedTuple):
 
 def source_files(root: Path, parts: Iterable[str], package: str) -> dict[str, Path]:
     """Return the modules of a package and their files, without generated ones."""
-    found = {
+    modules = {
         ".".join(file.relative_to(root / part).with_suffix("").parts).removesuffix(".__init__"): file
         for part in parts
         for file in sorted((root / part / "nomemory").rglob("*.py"))
         if "_pb2" not in file.stem
     }
-    return {module: file for module, file in found.items() if is_within(module, package)}
+    return {module: file for module, file in modules.items() if is_within(module, package)}
 
 
 def is_within(module: str, *packages: str) -> bool:

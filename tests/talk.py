@@ -35,9 +35,9 @@ def ids(messages: Iterable[m.ChatMessage]) -> list[str]:
 
 def address_in(line: str) -> str:
     """Find the address in what a server prints when it is ready."""
-    found = re.search(r"\S+:[0-9]+", line)
-    assert found, f"no address in {line!r}"
-    return found.group()
+    match = re.search(r"\S+:[0-9]+", line)
+    assert match, f"no address in {line!r}"
+    return match.group()
 
 
 @contextmanager
@@ -71,13 +71,13 @@ def refusal(error: grpc.RpcError) -> Refusal:
     """Read the google.rpc details of an error; every error of the contract has them."""
     status = rpc_status.from_call(error)
     info, bad, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
-    found = {detail.TypeName(): detail for detail in status.details}
-    assert found["google.rpc.ErrorInfo"].Unpack(info)
+    details = {detail.TypeName(): detail for detail in status.details}
+    assert details["google.rpc.ErrorInfo"].Unpack(info)
     assert info.domain == "nomemory"
     assert info.metadata["request_id"] == request_id_of(error)
-    if "google.rpc.BadRequest" in found:
-        found["google.rpc.BadRequest"].Unpack(bad)
-    retries = "google.rpc.RetryInfo" in found and found["google.rpc.RetryInfo"].Unpack(retry)
+    if "google.rpc.BadRequest" in details:
+        details["google.rpc.BadRequest"].Unpack(bad)
+    retries = "google.rpc.RetryInfo" in details and details["google.rpc.RetryInfo"].Unpack(retry)
     return Refusal(
         error.code(),
         info.reason.removeprefix("ERROR_REASON_"),

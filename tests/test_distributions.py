@@ -103,11 +103,11 @@ def test_both_have_one_version_and_the_server_wants_that_client() -> None:
 
 
 def test_every_public_package_tells_the_version() -> None:
-    told = {package.__version__ for package in (nomemory.client, nomemory.recall, nomemory.server)}
-    assert told == {project(ROOT)["version"]}
+    versions = {package.__version__ for package in (nomemory.client, nomemory.recall, nomemory.server)}
+    assert versions == {project(ROOT)["version"]}
     command = [str(Path(sys.executable).with_name("nomemory")), "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split()[-1] in told
+    assert done.stdout.split()[-1] in versions
 
 
 def test_the_client_needs_grpc_and_nothing_of_the_server() -> None:

@@ -95,8 +95,8 @@ def test_a_server_runs_with_its_embedder_and_planner_and_imports_by_its_format(i
         assert imported.returncode == 0, imported.stderr
         assert (json.loads(imported.stdout)["format"], json.loads(imported.stdout)["sent"]) == ("slack", 2)
 
-        found = installed.command_of_the_page("semantic", "--json", target=target)
-        assert len(found.stdout.splitlines()) == 2, found.stderr
+        output = installed.command_of_the_page("semantic", "--json", target=target)
+        assert len(output.stdout.splitlines()) == 2, output.stderr
         status = installed.run(NOMEMORY, "status", "--json", NOMEMORY_TARGET=target)
         assert json.loads(status.stdout)["embedder"]["kind"] == ingest_service_pb2.EMBEDDER_KIND_PLUGIN
 

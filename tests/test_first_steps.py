@@ -37,15 +37,15 @@ def blocks(language: str) -> list[str]:
 
 def shell_commands(word: str) -> list[str]:
     """Return the commands that begin with a word, lines that go on joined."""
-    found = []
+    commands = []
     for block in blocks("sh"):
         command = ""
         for line in block.splitlines():
             command += line + "\n"
             if not line.endswith("\\") and command.count("'") % 2 == 0:
-                found.append(command)
+                commands.append(command)
                 command = ""
-    return [command for command in found if command.startswith(word)]
+    return [command for command in commands if command.startswith(word)]
 
 
 def run(command: str, server: Server) -> subprocess.CompletedProcess[str]:
@@ -100,8 +100,8 @@ def test_its_python_works(filled: Server) -> None:
     (program,) = blocks("python")
     program = program.replace("127.0.0.1:7700", filled.target)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
-    found, recalled = done.stdout.splitlines()
-    assert found.rstrip(".") == recalled.rstrip(".") == "I never eat spicy food", done.stderr
+    hits, recalled = done.stdout.splitlines()
+    assert hits.rstrip(".") == recalled.rstrip(".") == "I never eat spicy food", done.stderr
 
 
 @pytest.mark.parametrize("page", OTHER_PAGES)
@@ -138,11 +138,11 @@ def test_the_python_of_other_pages_works(filled: Server, page: str) -> None:
     programs = [block.text for block in of_page(page, "python") if not block.text.startswith("import asyncio")]
     with Client(filled.target) as memory:
         dimension = memory.status().embedder.dimension
-        given = {"memory": memory, "now": datetime.now(UTC)}
+        namespace = {"memory": memory, "now": datetime.now(UTC)}
         for program in programs:
             vector = f"[{', '.join(['0.1'] * dimension)}]"
             here = program.replace("127.0.0.1:7700", filled.target).replace("[0.12, -0.03, …]", vector)
-            names = dict(given)
+            names = dict(namespace)
             exec(here, names)  # noqa: S102 - the page's own program
             reply = names.get("answer") or names["context"]
             assert isinstance(reply, recall_service_pb2.RecallResponse | recall_service_pb2.BuildContextResponse)

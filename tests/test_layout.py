@@ -80,8 +80,8 @@ def test_only_what_serves_recalls_knows_the_agent() -> None:
 
 def test_no_packages_import_each_other_in_a_circle() -> None:
     arrows = between_packages(source_files(ROOT, PARTS, "nomemory"))
-    found = on_cycles(arrows)
-    assert not found, "\n".join(f"{arrow.start} → {arrow.end}: {witness}" for arrow, witness in sorted(found.items()))
+    cycles = on_cycles(arrows)
+    assert not cycles, "\n".join(f"{arrow.start} → {arrow.end}: {witness}" for arrow, witness in sorted(cycles.items()))
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:

@@ -16,13 +16,13 @@ from nomemory.cli.main import nomemory
 
 ROOT = Path(__file__).parent.parent
 WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))
-PLACES = sorted({path for path, _ in release.versions() if "/" in path or "." in path} - {"Chart.yaml"})
+FILES = sorted({path for path, _ in release.versions() if "/" in path or "." in path} - {"Chart.yaml"})
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Copy what a release has to agree on."""
-    for path in (*PLACES, "deploy/helm/nomemory/Chart.yaml", "CHANGELOG.md", "README.md", "Dockerfile"):
+    for path in (*FILES, "deploy/helm/nomemory/Chart.yaml", "CHANGELOG.md", "README.md", "Dockerfile"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, tmp_path / path)
     return tmp_path
@@ -36,7 +36,7 @@ def test_every_place_has_one_version() -> None:
     assert not list(release.release_errors(None))
 
 
-@pytest.mark.parametrize("path", PLACES)
+@pytest.mark.parametrize("path", FILES)
 def test_a_place_with_another_version_is_named(path: str, tree: Path) -> None:
     if path == "pyproject.toml":
         return  # the others are compared with it
@@ -69,9 +69,9 @@ def test_the_registry_is_told_a_command_that_there_is() -> None:
     assert len(manifest["description"]) <= 100  # the registry takes no more
     [package] = manifest["packages"]
     command, *options = [item["value"] for item in package["packageArguments"]]
-    found = nomemory.get_command(click.Context(nomemory), command)
-    assert found is not None
-    assert set(options) <= {option for param in found.params for option in param.opts}
+    subcommand = nomemory.get_command(click.Context(nomemory), command)
+    assert subcommand is not None
+    assert set(options) <= {option for param in subcommand.params for option in param.opts}
 
 
 def test_everything_that_the_workflow_runs_is_there() -> None:

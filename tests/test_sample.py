@@ -140,22 +140,22 @@ def test_time_never_runs_backwards_and_ties_are_few(messages: list[Said]) -> Non
 
 @pytest.mark.parametrize("user_id", ["lin", "sam"])
 def test_each_main_user_spans_a_year_in_many_conversations(messages: list[Said], user_id: str) -> None:
-    own = of_user(messages, user_id)
-    assert own[-1].at - own[0].at >= timedelta(days=365)
-    assert len({message.conversation_id for message in own}) >= 20
-    assert {message.role for message in own} == ROLES
+    user_messages = of_user(messages, user_id)
+    assert user_messages[-1].at - user_messages[0].at >= timedelta(days=365)
+    assert len({message.conversation_id for message in user_messages}) >= 20
+    assert {message.role for message in user_messages} == ROLES
 
 
 @pytest.mark.parametrize("user_id", ["lin", "sam"])
 def test_each_main_user_speaks_both_languages(messages: list[Said], user_id: str) -> None:
-    own = [message.content for message in of_user(messages, user_id) if message.role == "user"]
-    assert sum(bool(HAN.search(text)) for text in own) >= 4
-    assert sum(bool(LATIN.search(text)) for text in own) >= 10
+    contents = [message.content for message in of_user(messages, user_id) if message.role == "user"]
+    assert sum(bool(HAN.search(text)) for text in contents) >= 4
+    assert sum(bool(LATIN.search(text)) for text in contents) >= 10
 
 
 def test_only_short_replies_repeat_in_the_sample(messages: list[Said]) -> None:
-    said = Counter(message.content for message in messages)
-    assert {content for content, times in said.items() if times > 1} <= SHORT_REPLIES
+    counts = Counter(message.content for message in messages)
+    assert {content for content, times in counts.items() if times > 1} <= SHORT_REPLIES
 
 
 def test_the_hard_kinds_of_text_are_there(messages: list[Said]) -> None:
@@ -171,46 +171,46 @@ def test_the_hard_kinds_of_text_are_there(messages: list[Said]) -> None:
 def test_a_canary_word_is_in_one_users_log_only(messages: list[Said], questions: list[Question], canary: str) -> None:
     holders = {message.user_id for message in messages if canary.lower() in message.content.lower()}
     assert holders == {"mei"}
-    askers = {asked.user_id for asked in questions if canary in f"{asked.question} {asked.answer}"}
+    askers = {question.user_id for question in questions if canary in f"{question.question} {question.answer}"}
     assert askers <= {"mei"}
 
 
 def test_question_ids_are_unique_and_categories_all_in_use(questions: list[Question]) -> None:
-    assert len({asked.question_id for asked in questions}) == len(questions)
+    assert len({question.question_id for question in questions}) == len(questions)
     assert 40 <= len(questions) <= 60
-    assert {asked.category for asked in questions} == CATEGORIES
+    assert {question.category for question in questions} == CATEGORIES
 
 
 def test_evidence_is_the_users_own_and_was_said_before_the_question(
     messages: list[Said], questions: list[Question]
 ) -> None:
-    said = {(message.user_id, message.message_id): message for message in messages}
-    for asked in questions:
-        assert len(set(asked.evidence)) == len(asked.evidence)
-        for message_id in asked.evidence:
-            evidence = said[asked.user_id, message_id]
-            assert evidence.at < asked.asked_at, (asked.question_id, message_id)
+    messages_by_id = {(message.user_id, message.message_id): message for message in messages}
+    for question in questions:
+        assert len(set(question.evidence)) == len(question.evidence)
+        for message_id in question.evidence:
+            evidence = messages_by_id[question.user_id, message_id]
+            assert evidence.at < question.asked_at, (question.question_id, message_id)
 
 
 def test_only_the_unanswerable_lack_evidence_and_an_answer(questions: list[Question]) -> None:
-    for asked in questions:
-        unanswerable = asked.category == "unanswerable"
-        assert (not asked.evidence) is unanswerable, asked.question_id
-        assert (asked.answer is None) is unanswerable, asked.question_id
-    assert sum(asked.category == "unanswerable" for asked in questions) >= 6
+    for question in questions:
+        unanswerable = question.category == "unanswerable"
+        assert (not question.evidence) is unanswerable, question.question_id
+        assert (question.answer is None) is unanswerable, question.question_id
+    assert sum(question.category == "unanswerable" for question in questions) >= 6
 
 
 @pytest.mark.parametrize("user_id", ["lin", "sam"])
 def test_questions_are_asked_in_both_languages(questions: list[Question], user_id: str) -> None:
-    own = [asked.question for asked in questions if asked.user_id == user_id]
-    assert sum(bool(HAN.search(text)) for text in own) >= 5
-    assert sum(not HAN.search(text) for text in own) >= 5
+    user_questions = [question.question for question in questions if question.user_id == user_id]
+    assert sum(bool(HAN.search(text)) for text in user_questions) >= 5
+    assert sum(not HAN.search(text) for text in user_questions) >= 5
 
 
 def test_a_change_or_a_contradiction_is_proven_by_more_than_one_message(questions: list[Question]) -> None:
-    for asked in questions:
-        if asked.category in {"changed", "contradiction"}:
-            assert len(asked.evidence) >= 2, asked.question_id
+    for question in questions:
+        if question.category in {"changed", "contradiction"}:
+            assert len(question.evidence) >= 2, question.question_id
 
 
 def test_the_readme_names_messages_that_exist_and_counts_them_right(
@@ -224,6 +224,6 @@ def test_the_readme_names_messages_that_exist_and_counts_them_right(
     assert f"| `questions.jsonl` | {len(questions)} |" in page
     flowing = " ".join(page.split())
     for user_id in ("lin", "sam"):
-        own = of_user(messages, user_id)
-        held = len({message.conversation_id for message in own})
-        assert f"{len(own)} messages in {held} conversations" in flowing
+        user_messages = of_user(messages, user_id)
+        held = len({message.conversation_id for message in user_messages})
+        assert f"{len(user_messages)} messages in {held} conversations" in flowing

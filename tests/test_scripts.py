@@ -57,9 +57,9 @@ def explained(command: Sequence[str], checkout: Path) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_has_no_side_effects(command: str, checkout: Path) -> None:
-    said = explained([str(checkout / command)], checkout)
-    assert said.startswith("usage: ")
-    assert len(said.splitlines()) > 2
+    help_text = explained([str(checkout / command)], checkout)
+    assert help_text.startswith("usage: ")
+    assert len(help_text.splitlines()) > 2
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -64,8 +64,8 @@ async def test_reads_without_user_are_counted_by_caller() -> None:
 
 
 def test_listing_is_expensive_with_an_unindexed_filter() -> None:
-    def listed(**narrowed: object) -> bool:
-        request = q.ListMessagesRequest(user_id="u", filter=message_pb2.Filter(**narrowed))  # type: ignore[arg-type]
+    def listed(**filter_values: object) -> bool:
+        request = q.ListMessagesRequest(user_id="u", filter=message_pb2.Filter(**filter_values))  # type: ignore[arg-type]
         return is_expensive("ListMessages", request)
 
     assert not listed()

@@ -16,7 +16,7 @@ from nomemory.client.sync import Client
 from served import Server
 
 START = datetime(2024, 5, 1, 8, tzinfo=UTC)
-SAID = [
+CHAT = [
     ("user", "我从小就不吃辣椒", "dinner"),
     ("assistant", "好的，记住了：不吃辣。", "dinner"),
     ("user", "吃辣的我都不吃", "dinner"),
@@ -34,14 +34,14 @@ def ask(run: Run, server: Server, user: str) -> Ask:
         written = client.write(
             chat_message(
                 user_id=user,
-                message_id=f"m{place}",
-                ts=START + timedelta(minutes=place),
+                message_id=f"m{index}",
+                ts=START + timedelta(minutes=index),
                 role="user" if role == "user" else "assistant",
                 content=content,
                 conversation_id=conversation,
-                metadata={"app": "phone" if place % 2 else "web", "place": f"{place}={place}"},
+                metadata={"app": "phone" if index % 2 else "web", "place": f"{index}={index}"},
             )
-            for place, (role, content, conversation) in enumerate(SAID)
+            for index, (role, content, conversation) in enumerate(CHAT)
         )
         client.lexical_search(user, "不", at_least=written.write_token)
         client.semantic_search(user, "不", at_least=written.write_token)

@@ -159,10 +159,12 @@ def test_no_embedder_is_a_warning_and_a_remote_one_is_not_asked() -> None:
 @pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
 def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    told = check_embedder(Settings.from_environment(embedder="local", embedding_model_cache_dir=str(tmp_path / "file")))
-    assert told.state == "warn"
-    assert "converted at every start" in told.finding
-    assert "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR" in told.advice
+    check = check_embedder(
+        Settings.from_environment(embedder="local", embedding_model_cache_dir=str(tmp_path / "file"))
+    )
+    assert check.state == "warn"
+    assert "converted at every start" in check.finding
+    assert "NOMEMORY_EMBEDDING_MODEL_CACHE_DIR" in check.advice
 
 
 def test_doctor_output_matches_the_golden_file(

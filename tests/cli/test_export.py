@@ -24,7 +24,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2, query_service_pb2
 from served import Server
 
-SAID = chat_message(user_id="ann", ts="2024-05-01T08:30:00.000001Z", role="user", content="hi", message_id="m1")
+MESSAGE = chat_message(user_id="ann", ts="2024-05-01T08:30:00.000001Z", role="user", content="hi", message_id="m1")
 
 
 def imported(line: str) -> message_pb2.ChatMessage:
@@ -88,7 +88,7 @@ def test_export_returns_matching_messages_of_one_user(vector_server: Server, run
 
 
 def test_a_file_is_there_when_it_is_complete(script: Scripted, run: Run) -> None:
-    batch = query_service_pb2.ExportMessagesResponse(messages=[SAID], next_cursor="c")
+    batch = query_service_pb2.ExportMessagesResponse(messages=[MESSAGE], next_cursor="c")
     script.will("ExportMessages", batch, grpc.StatusCode.INTERNAL)
     arguments = ("export", "--user", "ann", "--out", "ann.jsonl", "--target", script.target)
     done = run(*arguments)
@@ -103,7 +103,7 @@ def test_a_file_is_there_when_it_is_complete(script: Scripted, run: Run) -> None
 
 def test_a_message_that_expires_says_so(script: Scripted, run: Run) -> None:
     expiring = message_pb2.ChatMessage()
-    expiring.CopyFrom(SAID)
+    expiring.CopyFrom(MESSAGE)
     expiring.expire_ts.CopyFrom(timestamp("expire_ts", "2030-01-01T00:00:00Z"))
     script.will("ExportMessages", query_service_pb2.ExportMessagesResponse(messages=[expiring]))
     line = run("export", "--user", "ann", "--target", script.target).stdout

@@ -22,40 +22,40 @@ from served import Server
 
 BEGAN = 1_714_552_200
 COUNT = 40
-SAID = [f"Number {n} of {COUNT}" for n in range(COUNT)]
+CONTENTS = [f"Number {n} of {COUNT}" for n in range(COUNT)]
 
 WriteFile = Callable[[Sequence[str]], Any]
 
 
-def second(place: int) -> int:
+def second(index: int) -> int:
     """Ten messages share each second."""
-    return BEGAN + place // 10
+    return BEGAN + index // 10
 
 
-def json_lines(said: Sequence[str]) -> list[dict[str, object]]:
-    return [{"ts": second(n), "role": "user", "content": text} for n, text in enumerate(said)]
+def json_lines(contents: Sequence[str]) -> list[dict[str, object]]:
+    return [{"ts": second(n), "role": "user", "content": text} for n, text in enumerate(contents)]
 
 
-def openai(said: Sequence[str]) -> dict[str, object]:
-    messages = [{"role": "user", "content": text, "created_at": second(n)} for n, text in enumerate(said)]
+def openai(contents: Sequence[str]) -> dict[str, object]:
+    messages = [{"role": "user", "content": text, "created_at": second(n)} for n, text in enumerate(contents)]
     return {"id": "thread", "messages": messages}
 
 
-def openai_with_ids(said: Sequence[str]) -> dict[str, object]:
+def openai_with_ids(contents: Sequence[str]) -> dict[str, object]:
     messages = [
         {"id": f"msg_{hash_like(n)}", "role": "user", "content": text, "created_at": second(n)}
-        for n, text in enumerate(said)
+        for n, text in enumerate(contents)
     ]
     return {"id": "thread", "messages": messages}
 
 
-def openai_undated(said: Sequence[str]) -> dict[str, object]:
-    return {"id": "thread", "messages": [{"role": "user", "content": text} for text in said]}
+def openai_undated(contents: Sequence[str]) -> dict[str, object]:
+    return {"id": "thread", "messages": [{"role": "user", "content": text} for text in contents]}
 
 
-def chatgpt(said: Sequence[str]) -> list[dict[str, object]]:
+def chatgpt(contents: Sequence[str]) -> list[dict[str, object]]:
     """Make a conversation of which only each tenth message has a time."""
-    names = [hash_like(n) for n in range(len(said))]
+    names = [hash_like(n) for n in range(len(contents))]
     mapping = {
         name: {
             "id": name,
@@ -65,7 +65,7 @@ def chatgpt(said: Sequence[str]) -> list[dict[str, object]]:
                 "id": name,
                 "author": {"role": "user"},
                 "create_time": second(n) if n % 10 == 0 else None,
-                "content": {"content_type": "text", "parts": [said[n]]},
+                "content": {"content_type": "text", "parts": [contents[n]]},
             },
         }
         for n, name in enumerate(names)
@@ -102,38 +102,38 @@ def import_(run: Run, vector_server: Server, user: str) -> Callable[[object], di
 def test_every_read_gives_the_order_of_the_file(
     form: str, import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
 ) -> None:
-    assert import_(TIME_FORMATS[form](SAID)) == {"created": COUNT}
+    assert import_(TIME_FORMATS[form](CONTENTS)) == {"created": COUNT}
     with Client(vector_server.target) as client:
         newest_first = list(client.iter_messages(user, page_size=7))
-        assert [message.content for message in newest_first] == SAID[::-1]
+        assert [message.content for message in newest_first] == CONTENTS[::-1]
         middle = newest_first[COUNT // 2]
         around = client.neighbors(user, middle.message_id, before=COUNT, after=COUNT).items
-        assert [message.content for message in around] == SAID
+        assert [message.content for message in around] == CONTENTS
 
 
 @pytest.mark.parametrize("form", TIME_FORMATS)
 def test_a_file_that_has_grown_adds_what_is_new(
     form: str, import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
 ) -> None:
-    assert import_(TIME_FORMATS[form](SAID[:25])) == {"created": 25}
-    assert import_(TIME_FORMATS[form](SAID[:25])) == {"unchanged": 25}
-    assert import_(TIME_FORMATS[form](SAID)) == {"created": COUNT - 25, "unchanged": 25}
+    assert import_(TIME_FORMATS[form](CONTENTS[:25])) == {"created": 25}
+    assert import_(TIME_FORMATS[form](CONTENTS[:25])) == {"unchanged": 25}
+    assert import_(TIME_FORMATS[form](CONTENTS)) == {"created": COUNT - 25, "unchanged": 25}
     with Client(vector_server.target) as client:
-        assert [message.content for message in client.iter_messages(user)] == SAID[::-1]
+        assert [message.content for message in client.iter_messages(user)] == CONTENTS[::-1]
 
 
 def test_the_ids_of_json_lines_stay(
     import_: Callable[[object], dict[str, int]], vector_server: Server, user: str
 ) -> None:
-    named = [line | {"message_id": hash_like(n)} for n, line in enumerate(json_lines(SAID))]
+    named = [line | {"message_id": hash_like(n)} for n, line in enumerate(json_lines(CONTENTS))]
     import_(named)
     with Client(vector_server.target) as client:
-        found = {message.content: message.message_id for message in client.iter_messages(user)}
-    assert found == {text: hash_like(n) for n, text in enumerate(SAID)}
+        ids_by_content = {message.content: message.message_id for message in client.iter_messages(user)}
+    assert ids_by_content == {text: hash_like(n) for n, text in enumerate(CONTENTS)}
 
 
 def test_lines_that_are_the_same_in_everything_are_one_message(import_: Callable[[object], dict[str, int]]) -> None:
-    lines = json_lines(SAID[:10])
+    lines = json_lines(CONTENTS[:10])
     assert import_(lines + lines[::-1]) == {"created": 10, "unchanged": 10}
 
 
@@ -158,10 +158,10 @@ def test_ids_of_one_user_and_time_grow_and_stay_apart(items: list[Accepted]) -> 
     for before, after in zip(items, placed(items), strict=True):
         assert len(after.message.message_id) <= 128
         assert replace(after, message=before.message) == before
-        own = given_ids.setdefault((before.message.user_id, before.message.ts.seconds), {})
-        assert own.setdefault(before.message.message_id, after.message.message_id) == after.message.message_id
-    for own in given_ids.values():
-        ids = list(own.values())
+        last_ids = given_ids.setdefault((before.message.user_id, before.message.ts.seconds), {})
+        assert last_ids.setdefault(before.message.message_id, after.message.message_id) == after.message.message_id
+    for last_ids in given_ids.values():
+        ids = list(last_ids.values())
         assert ids == sorted(set(ids), key=str.encode)
 
 

@@ -133,9 +133,9 @@ def test_every_format_is_stored_once(name: str, import_: Import, server: Server,
 def test_tool_messages_are_imported_with_the_tool_role(name: str, import_: Import, server: Server, user: str) -> None:
     import_(copied(name), "--user", user, "--start", "2024-05-01")
     with Client(server.target) as client:
-        (said,) = client.iter_messages(user, role="tool")
-        assert said.role == message_pb2.ROLE_TOOL
-        assert "original_role" not in said.metadata
+        (tool_message,) = client.iter_messages(user, role="tool")
+        assert tool_message.role == message_pb2.ROLE_TOOL
+        assert "original_role" not in tool_message.metadata
 
 
 def test_bad_lines_are_in_the_file_of_rejects_and_the_good_ones_are_stored(
@@ -145,11 +145,11 @@ def test_bad_lines_are_in_the_file_of_rejects_and_the_good_ones_are_stored(
     assert result.exit_code == 1
     assert counts(result) == {"created": 2, "rejected": 6}
     assert stored(server, user) == ["b1", "b5"]
-    found = rejects("broken.jsonl.rejects.jsonl")
-    assert [entry["line"] for entry in found] == [2, 3, 4, 5, 6, 7]
+    rejected_lines = rejects("broken.jsonl.rejects.jsonl")
+    assert [entry["line"] for entry in rejected_lines] == [2, 3, 4, 5, 6, 7]
     originals = (IMPORTS / "broken.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [entry["original"] for entry in found] == originals[1:7]
-    assert all(entry["reasons"] and entry["file"] == "broken.jsonl" for entry in found)
+    assert [entry["original"] for entry in rejected_lines] == originals[1:7]
+    assert all(entry["reasons"] and entry["file"] == "broken.jsonl" for entry in rejected_lines)
 
 
 @pytest.mark.parametrize("ts", ["1" + "0" * 400, "1e400", "-1e99"])
@@ -181,12 +181,12 @@ def test_rejected_messages_keep_their_line_numbers_over_several_streams(
     Path("long.jsonl").write_text("".join(lines), encoding="utf-8")
     result = import_("long.jsonl", "--json")
     assert counts(result) == {"created": 2_496, "rejected": 4}
-    found = rejects("long.jsonl.rejects.jsonl")
-    assert [entry["line"] for entry in found] == [4, 701, 2_000, 2_401]
-    reasons: list[list[str]] = [entry["reasons"] for entry in found]
+    rejected_lines = rejects("long.jsonl.rejects.jsonl")
+    assert [entry["line"] for entry in rejected_lines] == [4, 701, 2_000, 2_401]
+    reasons: list[list[str]] = [entry["reasons"] for entry in rejected_lines]
     assert reasons[0][0].startswith("is not JSON: Expecting value")
     assert [reason[0].partition(":")[0] for reason in reasons[1:]] == ["content", "message_id", "conversation_id"]
-    assert found[2]["original"] == lines[1_999].strip()
+    assert rejected_lines[2]["original"] == lines[1_999].strip()
     assert len(stored(server, user)) == 2_496
 
 
@@ -223,8 +223,8 @@ def test_list_output_can_be_imported(import_: Import, run: Run, server: Server, 
 
 
 def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import, user: str) -> None:
-    said = {"user_id": user, "ts": "2024-05-01T08:30:00Z", "role": "user", "content": "hi"}
-    bad: list[dict[str, str]] = [{**said, "ts": ""}, said, {**said, "ts": ""}, {**said, "content": " "}]
+    message = {"user_id": user, "ts": "2024-05-01T08:30:00Z", "role": "user", "content": "hi"}
+    bad: list[dict[str, str]] = [{**message, "ts": ""}, message, {**message, "ts": ""}, {**message, "content": " "}]
     text = "".join(json.dumps(item) + "\n" for item in bad) + "{no\n{nor this\n"
     Path("bad.jsonl").write_text(text, encoding="utf-8")
     lines = import_("bad.jsonl").stdout.splitlines()
@@ -281,7 +281,7 @@ def test_waiting_looks_until_the_slower_index_is_there(run: Run, script: Scripte
 
 
 def test_long_waits_poll_rarely_and_report_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, pauses, told = 0.0, list[float](), io.StringIO()
+    now, pauses, output = 0.0, list[float](), io.StringIO()
 
     def sleep(pause_s: float) -> None:
         nonlocal now
@@ -290,11 +290,11 @@ def test_long_waits_poll_rarely_and_report_progress(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("time.sleep", sleep)
     monkeypatch.setattr("time.monotonic", lambda: now)
-    with indexing_progress(Console(file=told)) as tell:
+    with indexing_progress(Console(file=output)) as tell:
         assert wait_until_indexed(lambda: behind(0 if now > 60 else 4), 600, tell)
     assert len(pauses) < 40, "the server logs each look"
     assert pauses[-1] == 2
-    assert 3 < told.getvalue().count("Indexing: 4 to go\n") < 7
+    assert 3 < output.getvalue().count("Indexing: 4 to go\n") < 7
 
 
 def test_waiting_ends_at_its_timeout(run: Run, script: Scripted) -> None:

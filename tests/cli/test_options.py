@@ -91,16 +91,16 @@ class Listing:
         return Numbers(list(range(start, end)), str(end) if end < self._length else "")
 
 
-@given(length=st.integers(0, 60), limit=st.integers(0, 70), most=st.integers(1, 20))
-def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int, limit: int, most: int) -> None:
+@given(length=st.integers(0, 60), limit=st.integers(0, 70), page_limit=st.integers(1, 20))
+def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int, limit: int, page_limit: int) -> None:
     listing = Listing(length)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(options, "PAGE_MAX", most)
+        patch.setattr(options, "PAGE_MAX", page_limit)
         pages = list(Paging(limit, "").pages(listing.page))
     expected = min(limit or length, length)
     assert [number for page in pages for number in page.items] == list(range(expected))
     assert pages[-1].next_cursor == (str(expected) if expected < length else "")
-    assert max(listing.sizes) <= most
+    assert max(listing.sizes) <= page_limit
 
 
 def test_a_cursor_decides_where_paging_begins() -> None:

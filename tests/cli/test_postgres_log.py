@@ -19,8 +19,8 @@ def _run(*arguments: str, url: str) -> Result:
     [("backup", "--out", "{data}/copy"), ("restore", "{data}"), ("doctor", "--repair"), ("doctor", "--delete-damaged")],
 )
 def test_file_command_rejects_a_postgresql_log(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    given = [argument.format(data=tmp_path) for argument in arguments]
-    done = _run(*given, "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
+    command_arguments = [argument.format(data=tmp_path) for argument in arguments]
+    done = _run(*command_arguments, "--data", str(tmp_path), url="postgresql://nomemory:secret@127.0.0.1:1/none")
     assert done.exit_code == 1
     assert "the message log is in PostgreSQL (NOMEMORY_DATABASE_URL)" in done.output
     assert "secret" not in done.output

@@ -56,12 +56,12 @@ ANSWER = pb.RecallResponse(
 
 @pytest.mark.parametrize("explain", [False, True])
 def test_text_output_matches_the_golden_file(explain: bool, golden: Golden) -> None:  # noqa: FBT001 - pytest gives it by name
-    shown, beside = io.StringIO(), io.StringIO()
-    human = TextOutput(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
+    shown, error_output = io.StringIO(), io.StringIO()
+    human = TextOutput(Console(file=shown, width=88, markup=False), Console(file=error_output, width=88, markup=False))
     if explain:
         human.step(STEP)
     human.show(ANSWER, explain=explain)
-    golden(f"recall{'-explained' if explain else ''}.txt", f"{beside.getvalue()}---\n{shown.getvalue()}")
+    golden(f"recall{'-explained' if explain else ''}.txt", f"{error_output.getvalue()}---\n{shown.getvalue()}")
     assert "\x1b" not in shown.getvalue()
 
 
@@ -127,15 +127,15 @@ def test_recall_as_prompt_prints_the_prompt_block(run: Run, script: Scripted, go
 
 def test_a_prompt_is_bounded_and_no_json(run: Run, script: Scripted) -> None:
     script.will("StreamRecall", pb.StreamRecallResponse(result=PROMPTED))
-    asked = ("recall", "我能吃辣吗？", "--user", "lin", "--target", script.target, "--as", "prompt")
-    assert run(*asked, "--max-tokens", "399").exit_code == 2
-    both = run(*asked, "--json")
+    command_arguments = ("recall", "我能吃辣吗？", "--user", "lin", "--target", script.target, "--as", "prompt")
+    assert run(*command_arguments, "--max-tokens", "399").exit_code == 2
+    both = run(*command_arguments, "--json")
     assert both.exit_code == 2
     assert "--as prompt and --json cannot be combined" in both.stderr
 
 
 def test_statements_say_what_took_their_place_and_whose_words_they_are(golden: Golden) -> None:
-    shown, beside = io.StringIO(), io.StringIO()
+    shown, error_output = io.StringIO(), io.StringIO()
     reply = pb.RecallResponse(
         verdict=pb.VERDICT_POSSIBLE,
         memory_view=pb.MemoryView(
@@ -152,7 +152,7 @@ def test_statements_say_what_took_their_place_and_whose_words_they_are(golden: G
         ),
         evidence=ANSWER.evidence,
     )
-    human = TextOutput(Console(file=shown, width=88, markup=False), Console(file=beside, width=88, markup=False))
+    human = TextOutput(Console(file=shown, width=88, markup=False), Console(file=error_output, width=88, markup=False))
     human.show(reply)
     golden("recall-possible.txt", shown.getvalue())
     assert "\x1b" not in shown.getvalue()
@@ -197,21 +197,21 @@ def test_a_question_is_answered_with_its_quote(run: Run, server: Server, user: s
 
 def test_a_context_shows_related_messages(run: Run, server: Server, user: str) -> None:
     with Client(server.target) as client:
-        said = {"user_id": user, "role": "user", "ts": datetime(2026, 3, 1, tzinfo=UTC)}
+        message_fields = {"user_id": user, "role": "user", "ts": datetime(2026, 3, 1, tzinfo=UTC)}
         messages = [
-            {**said, "message_id": "m1", "content": "我对芒果过敏。", "conversation_id": "a"},
-            {**said, "message_id": "m2", "content": "芒果好吃吗？", "conversation_id": "b"},
-            {**said, "message_id": "m3", "content": "芒果过敏？", "conversation_id": "c"},
+            {**message_fields, "message_id": "m1", "content": "我对芒果过敏。", "conversation_id": "a"},
+            {**message_fields, "message_id": "m2", "content": "芒果好吃吗？", "conversation_id": "b"},
+            {**message_fields, "message_id": "m3", "content": "芒果过敏？", "conversation_id": "c"},
         ]
         token = client.write(messages).write_token  # type: ignore[arg-type]
         client.lexical_search(user, "芒果", at_least=token)
-    asked = ("context", "芒果", "--user", user, "--target", server.target, "--conversation", "b")
-    result = run(*asked, "--exclude-conversation", "c")
+    command_arguments = ("context", "芒果", "--user", user, "--target", server.target, "--conversation", "b")
+    result = run(*command_arguments, "--exclude-conversation", "c")
     assert result.exit_code == 0, result.stderr
     assert [line[:5] for line in result.stdout.splitlines() if line.startswith("[")] == ['["m1"', '["m2"']
-    as_json = json.loads(run(*asked, "--json").stdout)
+    as_json = json.loads(run(*command_arguments, "--json").stdout)
     assert [item["message"]["message_id"] for item in as_json["recent"]] == ["m2"]
-    assert run(*asked, "--max-tokens", "99").exit_code == 2
+    assert run(*command_arguments, "--max-tokens", "99").exit_code == 2
 
 
 def test_a_conversation_confines_the_answer(run: Run, server: Server, user: str) -> None:
@@ -228,6 +228,6 @@ def test_a_conversation_confines_the_answer(run: Run, server: Server, user: str)
             for conversation in ("one", "two")
         ]
         client.hybrid_search(user, "x", at_least=client.write(messages).write_token)
-    asked = ("recall", "我对什么过敏？", "--user", user, "--target", server.target, "--json")
-    answer = json.loads(run(*asked, "--conversation", "two").stdout)
+    command_arguments = ("recall", "我对什么过敏？", "--user", user, "--target", server.target, "--json")
+    answer = json.loads(run(*command_arguments, "--conversation", "two").stdout)
     assert [item["message"]["message_id"] for item in answer["evidence"]] == ["in-two"]

@@ -48,19 +48,19 @@ def said_on_a_terminal(tmp_path: Path, *options: str) -> list[str]:
     environment = {name: value for name, value in os.environ.items() if name != "NOMEMORY_LOG_LEVEL"}
     with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
-        said = b""
-        while b"Data directory" not in said:
-            said += os.read(ours, 1 << 16)
-        with Client(address_in(said.decode().partition("NoMemory is serving at ")[2])) as client:
+        output = b""
+        while b"Data directory" not in output:
+            output += os.read(ours, 1 << 16)
+        with Client(address_in(output.decode().partition("NoMemory is serving at ")[2])) as client:
             client.add("ann", "I moved to Basel.")
             assert client.status().log.messages == 1
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     with suppress(OSError):  # how Linux says that a terminal is at its end
         while more := os.read(ours, 1 << 16):
-            said += more
+            output += more
     os.close(ours)
-    return said.decode().splitlines()
+    return output.decode().splitlines()
 
 
 def test_on_a_terminal_it_speaks_to_people(tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_an_address_that_it_must_not_use_is_refused_in_a_line(tmp_path: Path, ad
 
 
 def test_a_directory_that_is_in_use_is_refused_in_a_line(server: Server) -> None:
-    said = refusal("--data", str(server.settings.server.data), "--listen", "127.0.0.1:0")
-    assert said == f"Error: the data directory {server.settings.server.data} is in use by another server\n"
+    error_output = refusal("--data", str(server.settings.server.data), "--listen", "127.0.0.1:0")
+    assert error_output == f"Error: the data directory {server.settings.server.data} is in use by another server\n"
 
 
 def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Path) -> None:
-    said = refusal("--data", str(tmp_path), "--listen", server.target)
-    assert said.splitlines()[-1] == f"Error: cannot listen on {server.target}: is the port taken?"
+    error_output = refusal("--data", str(tmp_path), "--listen", server.target)
+    assert error_output.splitlines()[-1] == f"Error: cannot listen on {server.target}: is the port taken?"
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_a_damaged_file_is_refused_in_a_line_that_says_what_to_do(
     tmp_path: Path, file: str, content: bytes, reason: str
 ) -> None:
     (tmp_path / file).write_bytes(content)
-    said = refusal("--data", str(tmp_path), "--listen", "127.0.0.1:0")
-    assert said.startswith("Error: ")
-    assert f"{tmp_path / file} {reason}" in said
-    assert said.count("\n") == 1
+    error_output = refusal("--data", str(tmp_path), "--listen", "127.0.0.1:0")
+    assert error_output.startswith("Error: ")
+    assert f"{tmp_path / file} {reason}" in error_output
+    assert error_output.count("\n") == 1
 
 
 def test_a_log_that_was_cut_short_is_refused_in_a_line(own_settings: Settings, start: Start) -> None:
@@ -125,6 +125,6 @@ def test_a_log_that_was_cut_short_is_refused_in_a_line(own_settings: Settings, s
         )
     log = own_settings.server.data / "log.db"
     os.truncate(log, 20_000)
-    said = refusal("--data", str(own_settings.server.data), "--listen", "127.0.0.1:0")
-    assert said.startswith(f"Error: the message log {log} cannot be opened: ")
-    assert "Traceback" not in said
+    error_output = refusal("--data", str(own_settings.server.data), "--listen", "127.0.0.1:0")
+    assert error_output.startswith(f"Error: the message log {log} cannot be opened: ")
+    assert "Traceback" not in error_output

@@ -70,7 +70,7 @@ def test_an_existing_skill_is_not_overwritten(run: Run, make: Callable[..., None
     assert run("skill", "new", "--scenario", "tea", "--name", "../up").exit_code == 1
 
 
-GIVEN = {
+MODEL_DRAFT = {
     "lexicon": [
         {"canonical": "乌龙", "aliases": ["青茶", "oolong", "user_id", "a`b", "- x: y", "", "长" * 50]},
         {"canonical": "## Defaults", "aliases": ["x"]},
@@ -92,13 +92,13 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatScript]:
 
 
 def test_a_valid_model_draft_is_written(script: ChatScript, make: Callable[..., None]) -> None:
-    script.answers = [answers(GIVEN)]
+    script.answers = [answers(MODEL_DRAFT)]
     make()
     assert Path("made", "references", "lexicon.md").read_text(encoding="utf-8") == "- 乌龙: 青茶, oolong\n"
 
 
 def test_a_model_sees_the_sentence(script: ChatScript, make: Callable[..., None]) -> None:
-    script.answers = [answers(GIVEN)]
+    script.answers = [answers(MODEL_DRAFT)]
     make()
     (prompt,) = script.prompts
     assert TEA in prompt
@@ -106,7 +106,7 @@ def test_a_model_sees_the_sentence(script: ChatScript, make: Callable[..., None]
 
 @pytest.mark.parametrize("answer", [
     says("I cannot do that"), says(None), answers({"lexicon": []}), answers({"lexicon": 3}),
-    status(401), says('{"lexicon": ' + "[" * 5_000), answers([GIVEN]),
+    status(401), says('{"lexicon": ' + "[" * 5_000), answers([MODEL_DRAFT]),
 ])  # fmt: skip
 def test_an_unusable_model_draft_falls_back_to_the_default(answer: Answer, script: ChatScript, run: Run) -> None:
     script.answers = [answer]

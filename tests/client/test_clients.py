@@ -21,7 +21,7 @@ from nomemory.server.faults import Fault, Reason, field_fault
 from nomemory.server.faults import Violation as BadField
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
-SAID = chat_message(user_id="ann", ts=datetime(2024, 5, 1, tzinfo=UTC), role="user", content="hi", message_id="m1")
+MESSAGE = chat_message(user_id="ann", ts=datetime(2024, 5, 1, tzinfo=UTC), role="user", content="hi", message_id="m1")
 
 Call = Callable[..., Any]
 
@@ -51,16 +51,16 @@ def call(request: pytest.FixtureRequest) -> Call:
 CALLS: list[tuple[str, tuple[Any, ...], str, Message, Message]] = [
     (
         "write",
-        ([SAID],),
+        ([MESSAGE],),
         "WriteMessages",
-        ingest_service_pb2.WriteMessagesRequest(messages=[SAID]),
+        ingest_service_pb2.WriteMessagesRequest(messages=[MESSAGE]),
         ingest_service_pb2.WriteMessagesResponse(results=[ingest_service_pb2.WriteResult(message_id="m1")]),
     ),
     (
         "import_messages",
-        ([SAID],),
+        ([MESSAGE],),
         "ImportMessages",
-        ingest_service_pb2.ImportMessagesRequest(messages=[SAID]),
+        ingest_service_pb2.ImportMessagesRequest(messages=[MESSAGE]),
         ingest_service_pb2.ImportMessagesResponse(created=1),
     ),
     (
@@ -75,7 +75,7 @@ CALLS: list[tuple[str, tuple[Any, ...], str, Message, Message]] = [
         ("ann",),
         "ListMessages",
         query_service_pb2.ListMessagesRequest(user_id="ann", filter=message_pb2.Filter()),
-        query_service_pb2.ListMessagesResponse(items=[SAID], next_cursor="c"),
+        query_service_pb2.ListMessagesResponse(items=[MESSAGE], next_cursor="c"),
     ),
     (
         "list_conversations",
@@ -89,7 +89,7 @@ CALLS: list[tuple[str, tuple[Any, ...], str, Message, Message]] = [
         ("ann", "tea"),
         "LexicalSearch",
         query_service_pb2.LexicalSearchRequest(user_id="ann", query_text="tea", filter=message_pb2.Filter()),
-        query_service_pb2.LexicalSearchResponse(items=[SAID], scores=[query_service_pb2.MessageScore(score=0.5)]),
+        query_service_pb2.LexicalSearchResponse(items=[MESSAGE], scores=[query_service_pb2.MessageScore(score=0.5)]),
     ),
     (
         "semantic_search",
@@ -110,14 +110,14 @@ CALLS: list[tuple[str, tuple[Any, ...], str, Message, Message]] = [
         ("ann", "m1"),
         "GetNeighbors",
         query_service_pb2.GetNeighborsRequest(user_id="ann", message_id="m1"),
-        query_service_pb2.GetNeighborsResponse(items=[SAID]),
+        query_service_pb2.GetNeighborsResponse(items=[MESSAGE]),
     ),
     (
         "batch_get",
         ("ann", ["m1"]),
         "BatchGetMessages",
         query_service_pb2.BatchGetMessagesRequest(user_id="ann", message_ids=["m1"]),
-        query_service_pb2.BatchGetMessagesResponse(items=[SAID]),
+        query_service_pb2.BatchGetMessagesResponse(items=[MESSAGE]),
     ),
     (
         "status",
@@ -205,7 +205,7 @@ async def test_a_method_says_what_it_takes_and_does(script: Scripted, method: st
         inspect.signature(blocking_one).bind(*args)
 
 
-BATCH = query_service_pb2.ExportMessagesResponse(messages=[SAID], next_cursor="c")
+BATCH = query_service_pb2.ExportMessagesResponse(messages=[MESSAGE], next_cursor="c")
 
 
 def test_a_count_is_a_number(call: Call, script: Scripted) -> None:
@@ -289,7 +289,7 @@ def test_error_has_all_details_of_the_server(call: Call, script: Scripted) -> No
 def test_an_import_that_fails_says_why(call: Call, script: Scripted) -> None:
     script.will("ImportMessages", Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the disk is full"))
     with pytest.raises(NoMemoryError, match="the disk is full"):
-        call(script.target, "import_messages", [SAID], attempts=1)
+        call(script.target, "import_messages", [MESSAGE], attempts=1)
 
 
 def test_an_error_without_details_is_still_an_error(call: Call, script: Scripted) -> None:
@@ -310,7 +310,7 @@ def test_a_server_that_is_not_there_is_unavailable(call: Call) -> None:
 def test_metadata_goes_with_every_call(call: Call, script: Scripted) -> None:
     script.will("GetIndexStatus", ingest_service_pb2.GetIndexStatusResponse())
     script.will("ImportMessages", ingest_service_pb2.ImportMessagesResponse())
-    for method, args in (("status", ()), ("import_messages", ([SAID],))):
+    for method, args in (("status", ()), ("import_messages", ([MESSAGE],))):
         call(script.target, method, *args, metadata=[("authorization", "Bearer key")])
     assert [sent["authorization"] for sent in script.metadata] == ["Bearer key", "Bearer key"]
 
@@ -329,13 +329,13 @@ def test_the_user_of_a_recall_travels_as_metadata(script: Scripted) -> None:
 def test_iterating_follows_the_cursors(call: Call, script: Scripted) -> None:
     script.will(
         "ListMessages",
-        query_service_pb2.ListMessagesResponse(items=[SAID, SAID], next_cursor="c_2"),
+        query_service_pb2.ListMessagesResponse(items=[MESSAGE, MESSAGE], next_cursor="c_2"),
         query_service_pb2.ListMessagesResponse(next_cursor="c_3"),
-        query_service_pb2.ListMessagesResponse(items=[SAID]),
+        query_service_pb2.ListMessagesResponse(items=[MESSAGE]),
     )
-    assert call(script.target, "iter_messages", "ann") == [SAID] * 3
-    asked = [r for r in script.asked if isinstance(r, query_service_pb2.ListMessagesRequest)]
-    assert [request.cursor for request in asked] == ["", "c_2", "c_3"]
+    assert call(script.target, "iter_messages", "ann") == [MESSAGE] * 3
+    list_requests = [r for r in script.asked if isinstance(r, query_service_pb2.ListMessagesRequest)]
+    assert [request.cursor for request in list_requests] == ["", "c_2", "c_3"]
 
 
 def test_iterating_a_search_gives_each_message_with_its_score(call: Call, script: Scripted) -> None:
@@ -343,10 +343,10 @@ def test_iterating_a_search_gives_each_message_with_its_score(call: Call, script
     script.will(
         "LexicalSearch",
         query_service_pb2.LexicalSearchResponse(
-            items=[SAID], scores=[query_service_pb2.MessageScore(score=2.0)], highlights=[marked], next_cursor="c_2"
+            items=[MESSAGE], scores=[query_service_pb2.MessageScore(score=2.0)], highlights=[marked], next_cursor="c_2"
         ),
-        query_service_pb2.LexicalSearchResponse(items=[SAID], scores=[query_service_pb2.MessageScore(score=1.0)]),
+        query_service_pb2.LexicalSearchResponse(items=[MESSAGE], scores=[query_service_pb2.MessageScore(score=1.0)]),
     )
     hits = call(script.target, "iter_lexical", "ann", "hi")
-    assert [(hit.message, hit.score) for hit in hits] == [(SAID, 2.0), (SAID, 1.0)]
+    assert [(hit.message, hit.score) for hit in hits] == [(MESSAGE, 2.0), (MESSAGE, 1.0)]
     assert [hit.highlight for hit in hits] == [marked, None]

@@ -25,5 +25,5 @@ def test_its_arguments_are_those_of_the_method(name: str, named: str) -> None:
     with Client("127.0.0.1:1") as client:
         takes = inspect.signature(getattr(client, name)).parameters.values()
     required = [take.name for take in takes if take.default is take.empty and take.kind is take.POSITIONAL_OR_KEYWORD]
-    said = [item for item in named.split(", ") if item]
-    assert set(required) <= set(said) <= {take.name for take in takes}
+    documented = [item for item in named.split(", ") if item]
+    assert set(required) <= set(documented) <= {take.name for take in takes}

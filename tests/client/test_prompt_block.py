@@ -42,8 +42,8 @@ def message(message_id: str, content: str, day: int = 0, speaker: str = "user") 
 
 def shown(block: str) -> list[list[object]]:
     """Read the messages back from between the two lines with the code."""
-    found = re.search(r"^<<<MEMORY (\w+)\n(.*)\nMEMORY \1>>>$", block, re.DOTALL | re.MULTILINE)
-    return [json.loads(line) for line in found.group(2).split("\n")] if found else []
+    fence = re.search(r"^<<<MEMORY (\w+)\n(.*)\nMEMORY \1>>>$", block, re.DOTALL | re.MULTILINE)
+    return [json.loads(line) for line in fence.group(2).split("\n")] if fence else []
 
 
 def test_messages_stand_dated_oldest_first_with_who_spoke_and_the_weekday() -> None:
@@ -64,8 +64,8 @@ def test_dates_are_in_the_zone_of_who_asks() -> None:
 
 
 def test_superseded_contradictory_and_forwarded_messages_are_marked() -> None:
-    said = Annotations({"m1": "m2"}, {"m2": ("m3",), "m3": ("m2",)}, frozenset({"m3"}))
-    block = Block([message("m1", "a"), message("m2", "b", 1), message("m3", "c", 2)], said).text()
+    annotations = Annotations({"m1": "m2"}, {"m2": ("m3",), "m3": ("m2",)}, frozenset({"m3"}))
+    block = Block([message("m1", "a"), message("m2", "b", 1), message("m3", "c", 2)], annotations).text()
     first, second, third = shown(block)
     assert first[4] == {"superseded_by": "m2"}
     assert second[4] == {"contradicts": ["m3"]}
@@ -85,16 +85,16 @@ def test_retracted_message_names_only_its_retraction() -> None:
 
 
 def test_forty_chat_messages_fit_whole() -> None:
-    found = [message(f"m{number}", f"On day {number} I walked around the lake.", number) for number in range(40)]
-    block = Block(found).text()
+    messages = [message(f"m{number}", f"On day {number} I walked around the lake.", number) for number in range(40)]
+    block = Block(messages).text()
     assert len(shown(block)) == 40
     assert "left out" not in block
 
 
 def test_long_messages_are_truncated_to_equal_lengths() -> None:
-    found = [message(f"m{number}", "Nothing of note was said here. " * 130, number) for number in range(10)]
-    found[3] = message("m3", "One line.", 3)
-    block = Block(found).text()
+    messages = [message(f"m{number}", "Nothing of note was said here. " * 130, number) for number in range(10)]
+    messages[3] = message("m3", "One line.", 3)
+    block = Block(messages).text()
     assert len(shown(block)) == 10
     assert shown(block)[3] == ["m3", "Tue 2026-03-10 09:30", "user", "One line."]
     sizes = {len(str(item[3])) for item in shown(block)} - {len("One line.")}
@@ -104,12 +104,12 @@ def test_long_messages_are_truncated_to_equal_lengths() -> None:
 
 
 def test_lowest_ranked_messages_over_the_limit_are_omitted_and_counted() -> None:
-    found = [message(f"m{number}", "word " * 100, number) for number in range(40)]
-    ids = [item[0] for item in shown(Block(found).text(1_000))]
+    messages = [message(f"m{number}", "word " * 100, number) for number in range(40)]
+    ids = [item[0] for item in shown(Block(messages).text(1_000))]
     assert ids == [f"m{number}" for number in range(len(ids))]
     assert 5 < len(ids) < 40
-    assert f"size limit: {40 - len(ids)}." in Block(found).text(1_000)
-    assert [item.message_id for item in Block(found).shown(1_000)] == ids
+    assert f"size limit: {40 - len(ids)}." in Block(messages).text(1_000)
+    assert [item.message_id for item in Block(messages).shown(1_000)] == ids
 
 
 FILLER = "The weather was mild and the talk went on about other things. "
@@ -117,24 +117,27 @@ FILLER = "The weather was mild and the talk went on about other things. "
 
 def test_long_message_is_cut_to_quoted_passages() -> None:
     content = f"{FILLER * 200}My locker at the pool is number 27. {FILLER * 200}"
-    said = Annotations(quotes={"m1": ("number 27",)})
-    (only,) = shown(Block([message("m1", content)], said).text())
+    annotations = Annotations(quotes={"m1": ("number 27",)})
+    (only,) = shown(Block([message("m1", content)], annotations).text())
     assert "My locker at the pool is number 27." in str(only[3])
     assert " … " in str(only[3])
     assert only[4] == {"truncated": True}
 
 
 @pytest.mark.parametrize(
-    ("question", "told", "around"),
+    ("question", "passage", "around"),
     [
         ("Which allergies do I have?", "By the way, I am allergic to hazelnuts.", FILLER),
         ("我的车停在哪里？", "车停在地下二层。", "今天大家聊得很开心，天气也不错。"),
     ],
 )
-def test_long_message_is_cut_to_passages_with_words_of_the_question(question: str, told: str, around: str) -> None:
-    found = [message("m1", f"{around * 60}{told}{around * 60}"), *(message(f"n{n}", around * 90) for n in range(9))]
-    (of_it,) = (item for item in shown(Block(found, question=question).text()) if item[0] == "m1")
-    assert told in str(of_it[3])
+def test_long_message_is_cut_to_passages_with_words_of_the_question(question: str, passage: str, around: str) -> None:
+    messages = [
+        message("m1", f"{around * 60}{passage}{around * 60}"),
+        *(message(f"n{n}", around * 90) for n in range(9)),
+    ]
+    (of_it,) = (item for item in shown(Block(messages, question=question).text()) if item[0] == "m1")
+    assert passage in str(of_it[3])
 
 
 def test_without_a_hint_the_beginning_is_shown() -> None:
@@ -152,10 +155,10 @@ def test_the_block_leaves_the_judgement_of_sufficiency_to_the_model() -> None:
 
 
 def test_a_lagging_index_is_mentioned_in_the_block() -> None:
-    told = "not searchable yet"
-    assert told in Block([message("m1", "a")], behind=True).text()
-    assert told in Block([], behind=True).text()
-    assert told not in Block([message("m1", "a")]).text()
+    lag_note = "not searchable yet"
+    assert lag_note in Block([message("m1", "a")], behind=True).text()
+    assert lag_note in Block([], behind=True).text()
+    assert lag_note not in Block([message("m1", "a")]).text()
 
 
 def test_too_few_tokens_are_refused_and_no_message_is_said_to_be_none() -> None:
@@ -172,18 +175,18 @@ MESSAGES = st.builds(
 
 @given(st.lists(MESSAGES, max_size=6, unique_by=lambda item: item.message_id), TEXTS, st.integers(MIN_TOKENS, 1_500))
 def test_message_content_cannot_break_the_block_or_its_token_limit(
-    found: list[RecalledMessage], question: str, most: int
+    messages: list[RecalledMessage], question: str, max_tokens: int
 ) -> None:
-    block = Block(found, question=question)
-    text = block.text(most)
-    assert text == block.text(most)
-    assert tokens(text) <= most
-    by_id = {item.message_id: item for item in found}
+    block = Block(messages, question=question)
+    text = block.text(max_tokens)
+    assert text == block.text(max_tokens)
+    assert tokens(text) <= max_tokens
+    by_id = {item.message_id: item for item in messages}
     for item in shown(text):
-        said = by_id[str(item[0])]
-        assert item[3] == said.content or item[4] == {"truncated": True}
-        if "…" not in said.content:
-            assert all(passage in said.content for passage in str(item[3]).split(" … "))
+        original = by_id[str(item[0])]
+        assert item[3] == original.content or item[4] == {"truncated": True}
+        if "…" not in original.content:
+            assert all(passage in original.content for passage in str(item[3]).split(" … "))
     lines = text.splitlines()
     assert sum(line.startswith("<<<MEMORY ") for line in lines) == sum(line.startswith("MEMORY ") for line in lines)
 
@@ -198,32 +201,36 @@ def result() -> RecallResult:
 
     old = Statement("我不吃辣", cited("m1", "我不吃辣", 0), superseded_by="m2", attribution=Attribution.QUOTED)
     new = Statement("现在能吃微辣", cited("m2", "现在能吃微辣", 3))
-    said = [("m2", "现在能吃微辣", 3, ""), ("m1", "我不吃辣", 0, "林")]
-    found = [
+    contents = [("m2", "现在能吃微辣", 3, ""), ("m1", "我不吃辣", 0, "林")]
+    messages = [
         Evidence(RetrievedMessage(message_id, FIRST + timedelta(days=day), Role.USER, content, name), 1.0)
-        for message_id, content, day, name in said
+        for message_id, content, day, name in contents
     ]
     looked = Limits(TimeRange(), Role.ANY, 2, 1, 1, "rules", StopReason.SUFFICIENT, False, False, False, "s", 0)  # noqa: FBT003 - in the order of its fields
     return RecallResult(
-        MemoryView(profile=(new, old)), tuple(found), looked, Verdict.CONFLICTING, (Conflict(old, new, possible=True),)
+        MemoryView(profile=(new, old)),
+        tuple(messages),
+        looked,
+        Verdict.CONFLICTING,
+        (Conflict(old, new, possible=True),),
     )
 
 
 def test_the_page_shows_what_is_written() -> None:
-    said = [
+    contents = [
         RecalledMessage("m2", datetime(2026, 5, 2, 18, 4, tzinfo=UTC), "user", "I can eat mildly spicy food now."),
         message("m1", "I never eat spicy food."),
     ]
-    assert f"```\n{Block(said, Annotations({'m1': 'm2'})).text()}\n```" in PAGE.read_text("utf-8")
+    assert f"```\n{Block(contents, Annotations({'m1': 'm2'})).text()}\n```" in PAGE.read_text("utf-8")
 
 
 def test_a_host_and_a_client_get_the_same_block() -> None:
     reply = recall_reply(result(), evidence_chars=4_000, include_trace=False)
     assert as_prompt(reply) == result().as_prompt()
     assert as_prompt(reply, max_tokens=500) == result().as_prompt(max_tokens=500)
-    asked = Question("我能吃辣吗？", FIRST.astimezone(ZoneInfo("Asia/Shanghai")))
-    theirs = as_prompt(reply, question=asked.text, time_zone="Asia/Shanghai")
-    assert theirs == result().as_prompt(question=asked)
+    question = Question("我能吃辣吗？", FIRST.astimezone(ZoneInfo("Asia/Shanghai")))
+    theirs = as_prompt(reply, question=question.text, time_zone="Asia/Shanghai")
+    assert theirs == result().as_prompt(question=question)
     first, second = shown(as_prompt(reply))
     assert first == ["m1", "Sat 2026-03-07 09:30", "林", "我不吃辣", first[4]]
     assert first[4] == {"superseded_by": "m2", "contradicts": ["m2"], "forwarded": True}

@@ -31,8 +31,8 @@ def test_written_message_is_read(vector_server: Server, user: str) -> None:
         assert [message.message_id for message in client.iter_messages(user, page_size=3)] == [
             f"m{number}" for number in range(6, -1, -1)
         ]
-        found = client.iter_lexical(user, "message", page_size=2, at_least=written.write_token, snippet_chars=20)
-        hits = list(found)
+        lexical_hits = client.iter_lexical(user, "message", page_size=2, at_least=written.write_token, snippet_chars=20)
+        hits = list(lexical_hits)
         assert len(hits) == 7
         assert all(hit.highlight is not None and hit.highlight.spans for hit in hits)
         assert client.neighbors(user, "m3", before=1, after=1).anchor_index == 1
@@ -62,11 +62,11 @@ def test_added_messages_are_searchable_with_their_write_token(vector_server: Ser
     before = datetime.now(UTC) - timedelta(seconds=1)
     with Client(vector_server.target) as client:
         added = client.add(user, talk)
-        found = client.lexical_search(user, "spicy", at_least=added.write_token).items
+        hits = client.lexical_search(user, "spicy", at_least=added.write_token).items
         listed = list(client.iter_messages(user, oldest_first=True))
     assert [item.message_id for item in listed] == [result.message_id for result in added.results]
     assert [item.content for item in listed] == [message["content"] for message in talk]
-    assert [item.content for item in found] == ["I never eat spicy food."]
+    assert [item.content for item in hits] == ["I never eat spicy food."]
     assert all(before < item.ts.ToDatetime(tzinfo=UTC) < datetime.now(UTC) for item in listed)
 
 
@@ -75,8 +75,8 @@ async def test_messages_added_with_asyncio_are_searchable_with_their_write_token
 ) -> None:
     async with AsyncClient(vector_server.target) as client:
         added = await client.add(user, "I never eat spicy food.")
-        found = await client.lexical_search(user, "spicy", at_least=added.write_token)
-    assert [item.message_id for item in found.items] == [added.results[0].message_id]
+        response = await client.lexical_search(user, "spicy", at_least=added.write_token)
+    assert [item.message_id for item in response.items] == [added.results[0].message_id]
 
 
 async def test_the_same_holds_for_asyncio(vector_server: Server, user: str) -> None:

@@ -114,12 +114,12 @@ def test_a_naive_time_is_refused() -> None:
 def test_a_time_may_be_a_text_in_rfc_3339(text: str) -> None:
     written = chat_message(user_id="ann", ts=text, role="user", content="hi")
     listed = requests.list_messages("ann", since=text, until=text)
-    asked = requests.recall("tea?", since=text, until=text, now=text)
+    request = requests.recall("tea?", since=text, until=text, now=text)
     noon = timestamp("ts", NOON)
     assert written.ts == noon
-    for span in (listed.filter.time_range, asked.context.time_range):
+    for span in (listed.filter.time_range, request.context.time_range):
         assert (span.since, span.until) == (noon, noon)
-    assert asked.context.now == noon
+    assert request.context.now == noon
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2024-13-01T00:00:00Z", "1714564800"])

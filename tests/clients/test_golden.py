@@ -53,18 +53,18 @@ def test_every_client_plays() -> None:
 
 def asked_of_tools() -> dict[str, list[ToolCall]]:
     """Return what the scenario asks of each tool."""
-    asked: dict[str, list[ToolCall]] = {}
+    calls_by_tool: dict[str, list[ToolCall]] = {}
     for step in STEPS:
         with suppress(NoToolError):
             call = tool_call(step, step["request"])
-            asked.setdefault(call.tool, []).append(call)
-    return asked
+            calls_by_tool.setdefault(call.tool, []).append(call)
+    return calls_by_tool
 
 
 def test_every_tool_is_called() -> None:
-    asked = asked_of_tools()
-    assert asked.keys() == TOOLS.keys() - {"build_context"} == set(CALLED_BY.values())
-    assert sum(map(len, asked.values())) >= 34
+    calls_by_tool = asked_of_tools()
+    assert calls_by_tool.keys() == TOOLS.keys() - {"build_context"} == set(CALLED_BY.values())
+    assert sum(map(len, calls_by_tool.values())) >= 34
 
 
 def test_tools_are_given_the_arguments_that_they_have() -> None:
@@ -75,9 +75,9 @@ def test_tools_are_given_the_arguments_that_they_have() -> None:
 
 def test_a_request_field_without_a_tool_argument_is_an_error() -> None:
     for request, why in (({"order": "LIST_ORDER_OLDEST_FIRST"}, "argument for order"), ({"atLeast": "w_x"}, "atLeast")):
-        asked = {"userId": "lin", **request}
+        request_json = {"userId": "lin", **request}
         with pytest.raises(NoToolError, match=why):
-            tool_call({"call": "ListMessages", "as": "service", "request": asked}, asked)
+            tool_call({"call": "ListMessages", "as": "service", "request": request_json}, request_json)
 
 
 def test_fields_that_tools_omit_are_not_compared() -> None:
@@ -148,10 +148,10 @@ def test_clients_agree_where_only_the_run_differs() -> None:
 
 def test_the_time_of_a_recall_counts_where_a_step_says_it() -> None:
     early, late = ({"replies": [{"limits": {"timeRange": {"until": moment}}}]} for moment in ("early", "late"))
-    asked = {"name": "one", "request": {"question": "?"}}
-    told = {"name": "one", "request": {"context": {"now": "2026-06-01T00:00:00Z"}}}
-    assert not list(disagreements([asked], [early], [late]))
-    assert list(disagreements([told], [early], [late]))
+    untimed_step = {"name": "one", "request": {"question": "?"}}
+    timed_step = {"name": "one", "request": {"context": {"now": "2026-06-01T00:00:00Z"}}}
+    assert not list(disagreements([untimed_step], [early], [late]))
+    assert list(disagreements([timed_step], [early], [late]))
 
 
 def test_the_packages_have_the_version_of_the_server() -> None:

@@ -27,13 +27,15 @@ def instructions() -> list[tuple[str, str]]:
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
     lines = text.replace("\\\n", " ").splitlines()
     stages = [at for at, line in enumerate(lines) if line.startswith("FROM ")]
-    return [(word, said.strip()) for word, _, said in (line.partition(" ") for line in lines[stages[-1] :] if line)]
+    return [
+        (word, operands.strip()) for word, _, operands in (line.partition(" ") for line in lines[stages[-1] :] if line)
+    ]
 
 
 def instruction(name: str) -> str:
     """Return what the one instruction of a name says."""
-    [said] = [said for word, said in instructions() if word == name]
-    return said
+    [operands] = [operands for word, operands in instructions() if word == name]
+    return operands
 
 
 def pairs(name: str) -> dict[str, str]:
@@ -43,12 +45,12 @@ def pairs(name: str) -> dict[str, str]:
 
 def unit(path: Path) -> dict[str, list[str]]:
     """Return the settings of a unit of systemd: each with all that is said of it, in its order."""
-    found: dict[str, list[str]] = {}
+    options: dict[str, list[str]] = {}
     for line in path.read_text("utf-8").splitlines():
         if "=" in line and not line.startswith("#"):
             name, _, value = line.partition("=")
-            found.setdefault(name, []).append(value)
-    return found
+            options.setdefault(name, []).append(value)
+    return options
 
 
 def environment(path: Path) -> dict[str, str]:
@@ -58,5 +60,5 @@ def environment(path: Path) -> dict[str, str]:
 
 def environment_of_service(file: str, service: str) -> dict[str, str]:
     """Return the variables of a service of a compose file."""
-    found: dict[str, str] = loaded(DEPLOY / file)["services"][service]["environment"]
-    return found
+    environment: dict[str, str] = loaded(DEPLOY / file)["services"][service]["environment"]
+    return environment

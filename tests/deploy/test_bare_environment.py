@@ -29,8 +29,8 @@ def test_command_does_not_see_the_host(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("NOMEMORY_LOG_LEVEL", "debug")
     done = run(tmp_path, "NOMEMORY_DRAIN_TIMEOUT_S=2", PYTHON, "-c", "import os; print(os.getcwd(), dict(os.environ))")
     assert done.returncode == 0, done.stderr
-    where, _, told = done.stdout.partition(" ")
-    variables = eval(told)  # noqa: S307 - printed by the line above
+    where, _, environment = done.stdout.partition(" ")
+    variables = eval(environment)  # noqa: S307 - printed by the line above
     assert where == "/"
     of_the_image = {name: value.replace("/data", str(tmp_path)) for name, value in pairs("ENV").items()}
     assert variables.keys() - {"LC_CTYPE"} == of_the_image.keys() | {"NOMEMORY_DRAIN_TIMEOUT_S"}

@@ -73,18 +73,18 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     )
     with started(settings) as server:
         ports = {":7700": free_port(), ":7780": free_port()}
-        places = {"127.0.0.1:7800": server.target, "127.0.0.1:7880": server.http.removeprefix("http://")}
+        backends = {"127.0.0.1:7800": server.target, "127.0.0.1:7880": server.http.removeprefix("http://")}
         written = CONFIGURATION.read_text("utf-8")
-        for there, here in places.items():
+        for there, here in backends.items():
             assert there in written
             written = written.replace(there, here)
         written = written.replace("port 7880", f"port {server.http.rpartition(':')[2]}")
         for bound, port in ports.items():
             written = written.replace(f"bind {bound}", f"bind 127.0.0.1:{port}")
         with haproxy(folder, written):
-            found = Front(ports[":7700"], ports[":7780"], key)
-            assert until(found.serves)
-            yield found
+            front_end = Front(ports[":7700"], ports[":7780"], key)
+            assert until(front_end.serves)
+            yield front_end
 
 
 @contextmanager

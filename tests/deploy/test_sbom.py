@@ -36,5 +36,7 @@ def test_sbom_lists_dependencies_but_no_tools(listed: dict[str, str]) -> None:
 
 def test_sbom_versions_are_pinned_versions(listed: dict[str, str]) -> None:
     pinned = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE))
-    known = {canonicalize_name(name): version for name, version in pinned.items()}
-    assert {name: version for name, version in listed.items() if name != "nomemory-client"}.items() <= known.items()
+    pinned_versions = {canonicalize_name(name): version for name, version in pinned.items()}
+    assert {
+        name: version for name, version in listed.items() if name != "nomemory-client"
+    }.items() <= pinned_versions.items()

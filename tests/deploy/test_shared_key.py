@@ -15,10 +15,10 @@ FILE = "compose.cluster.yaml"
 def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()
-    shell, option, said = loaded(DEPLOY / FILE)["services"]["keys"]["entrypoint"]
+    shell, option, script = loaded(DEPLOY / FILE)["services"]["keys"]["entrypoint"]
     made = []
     for _ in range(2):  # and once more, as at the next start
-        subprocess.run([shell, option, said.replace("/keys/", f"{keys}/")], check=True)
+        subprocess.run([shell, option, script.replace("/keys/", f"{keys}/")], check=True)
         made.append(load_key(keys / "server.key"))
     assert made[0] == made[1]
     assert (keys / "server.key").stat().st_mode & 0o777 == 0o600

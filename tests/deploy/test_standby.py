@@ -37,8 +37,8 @@ def primary() -> Iterator[PrivatePostgres]:
     server = create_postgres("postgres")
     try:
         server.start(("fsync=off", "wal_level=replica"))
-        with scripts_in(server) as place:
-            command = [*as_another_user(), "bash", str(place / "first-start.sh")]
+        with scripts_in(server) as scripts:
+            command = [*as_another_user(), "bash", str(scripts / "first-start.sh")]
             done = subprocess.run(
                 command, env=variables(server, POSTGRES_USER="postgres"), capture_output=True, text=True, check=False
             )
@@ -55,25 +55,25 @@ def primary() -> Iterator[PrivatePostgres]:
 @contextmanager
 def scripts_in(server: PrivatePostgres) -> Iterator[Path]:
     """Copy the scripts to where the server's user may read them."""
-    place = server.root / "scripts"
-    shutil.copytree(SCRIPTS, place)
+    scripts = server.root / "scripts"
+    shutil.copytree(SCRIPTS, scripts)
     try:
-        yield place
+        yield scripts
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(scripts)
 
 
 @contextmanager
 def standby(primary: PrivatePostgres) -> Iterator[subprocess.Popen[bytes]]:
     """Run the standby's script until the context is left."""
-    own = {"PGDATA": str(primary.root / "copy/data"), "PRIMARY_HOST": str(primary.root)}
+    environment = {"PGDATA": str(primary.root / "copy/data"), "PRIMARY_HOST": str(primary.root)}
     where = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={primary.root}/copy", "-c", "fsync=off"]
     with (
-        scripts_in(primary) as place,
-        (primary.root / "copy/said").open("ab") as said,
+        scripts_in(primary) as scripts,
+        (primary.root / "copy/said").open("ab") as output,
         subprocess.Popen(
-            [*as_another_user(), "bash", str(place / "standby.sh"), *where],
-            env=variables(primary, **own), stdout=said, stderr=said,
+            [*as_another_user(), "bash", str(scripts / "standby.sh"), *where],
+            env=variables(primary, **environment), stdout=output, stderr=output,
         ) as process,
     ):  # fmt: skip
         try:

@@ -42,26 +42,26 @@ class Block:
 
     def commands(self) -> list[Command]:
         """Return the commands of a block for the shell, one per line, pipe or list; lines that go on are joined."""
-        found, begun = [], ""
+        complete, begun = [], ""
         for line in self.text.replace("\\\n", " ").splitlines():
             begun += COMMENT.sub("", line) + "\n"
             if begun.count("'") % 2 == 0:
-                found += [command(words) for words in parts(begun)]
+                complete += [command(words) for words in parts(begun)]
                 begun = ""
-        return found
+        return complete
 
 
 def parts(line: str) -> list[list[str]]:
     """Split a line into the words of its commands."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
-    found: list[list[str]] = [[]]
+    chapters: list[list[str]] = [[]]
     for word in lexer:
         if set(word) <= set("|&;"):
-            found.append([])
+            chapters.append([])
         else:
-            found[-1].append(word)
-    return [words for words in found if words]
+            chapters[-1].append(word)
+    return [words for words in chapters if words]
 
 
 def command(words: list[str]) -> Command:

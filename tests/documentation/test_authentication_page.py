@@ -42,8 +42,8 @@ class Keys:
 
 def commands(*second: str) -> list[Command]:
     """Return the commands of the page that begin with `nomemory` and this word."""
-    found = [command for block in of_page(PAGE, "sh") for command in block.commands()]
-    return [item for item in found if item.program == "nomemory" and item.words[1] in second]
+    page_commands = [command for block in of_page(PAGE, "sh") for command in block.commands()]
+    return [item for item in page_commands if item.program == "nomemory" and item.words[1] in second]
 
 
 def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

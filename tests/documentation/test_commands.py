@@ -21,6 +21,8 @@ VARIABLES = {
     *("NOMEMORY_API_KEY", "NOMEMORY_TARGET", "NOMEMORY_USER"),
     *("FUZZ_REQUESTS", "FUZZ_SEED", "OLLAMA_CONTEXT_LENGTH", "OPENAI_API_KEY", "OPENAI_BASE_URL", "PATH"),
 }
+SAVED = {"assistant.py"}
+"""Programs that a page shows for the reader to save."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FOR_THE_SHELL = [block for block in blocks() if block.is_for_the_shell]
 
@@ -29,9 +31,9 @@ def check_nomemory(words: Sequence[str]) -> None:
     """Fail if the command line does not know a subcommand or an option."""
     command: click.Command = nomemory
     while isinstance(command, click.Group):
-        found = command.get_command(click.Context(command), words[0])
-        assert found is not None, words[0]
-        command, words = found, words[1:]
+        subcommand = command.get_command(click.Context(command), words[0])
+        assert subcommand is not None, words[0]
+        command, words = subcommand, words[1:]
     command.make_parser(click.Context(command)).parse_args(list(words))
 
 
@@ -40,8 +42,8 @@ def check_script(name: str, words: Sequence[str]) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     for module in re.findall(r"-m ([a-z._]+)|scripts/([a-z_]+)\.py", text):
         runs = "".join(module).removesuffix(".main").replace(".", "/")
-        places = [ROOT / "scripts", ROOT / "server"]
-        files = [file for place in places for file in (*place.glob(f"{runs}.py"), *place.glob(f"{runs}/*.py"))]
+        folders = [ROOT / "scripts", ROOT / "server"]
+        files = [file for folder in folders for file in (*folder.glob(f"{runs}.py"), *folder.glob(f"{runs}/*.py"))]
         text += "".join(file.read_text(encoding="utf-8") for file in files)
     unknown = [word for word in words if word.startswith("--") and word not in text]
     assert unknown == [], f"{name} knows no {unknown}"
@@ -67,16 +69,16 @@ def check(command: Command) -> None:
     elif program == "pip":
         check_pip(words)
     elif program in ("python", "python3"):
-        assert words[0] in ("-c", "-m") or (ROOT / words[0]).exists()
+        assert words[0] in ("-c", "-m", *SAVED) or (ROOT / words[0]).exists()
     else:
         assert program in OF_OTHERS | {""}, program
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in FOR_THE_SHELL}))
 def test_every_command_is_one(page: str) -> None:
-    found = [command for block in FOR_THE_SHELL if block.page == page for command in block.commands()]
-    assert found
-    for command in found:
+    page_commands = [command for block in FOR_THE_SHELL if block.page == page for command in block.commands()]
+    assert page_commands
+    for command in page_commands:
         check(command)
 
 

@@ -24,9 +24,9 @@ def test_the_file_of_certificates_is_one() -> None:
 
 
 def test_the_agents_are_told_of_a_command() -> None:
-    told = [json.loads(block.text) for block in of_page("docs/mcp.md", "json")]
-    servers = [item for whole in told for item in (whole.get("mcpServers") or whole["servers"]).values()]
-    assert len(servers) == len(told)
+    configurations = [json.loads(block.text) for block in of_page("docs/mcp.md", "json")]
+    servers = [item for whole in configurations for item in (whole.get("mcpServers") or whole["servers"]).values()]
+    assert len(servers) == len(configurations)
     for server in servers:
         assert server["command"] == "nomemory"
         check_nomemory(server["args"])
@@ -35,9 +35,9 @@ def test_the_agents_are_told_of_a_command() -> None:
 def test_the_map_of_the_tree_is_true() -> None:
     (tree,) = (block.text for block in of_page("ARCHITECTURE.md", "") if block.text.startswith("proto/"))
     folders = [line for line in tree.splitlines() if line and not line.startswith(" ")]
-    places = [place for line in folders for place in re.findall(r"(?:^|  )(\w\S*/)(?= |$)", line)]
-    assert len(places) > 8
-    assert [place for place in places if not (ROOT / place).exists()] == []
+    folders_on_page = [folder for line in folders for folder in re.findall(r"(?:^|  )(\w\S*/)(?= |$)", line)]
+    assert len(folders_on_page) > 8
+    assert [folder for folder in folders_on_page if not (ROOT / folder).exists()] == []
 
 
 def test_maven_coordinates_on_the_page_match_the_pom() -> None:

@@ -43,18 +43,18 @@ def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_its_interceptors_fit() -> None:
     (program,) = (block.text for block in of_page(PAGE, "python"))
-    given: list[object] = []
+    server_interceptors: list[object] = []
 
     class Tracing(grpc.aio.ServerInterceptor):
         async def intercept_service(self, continuation: object, details: object) -> None:
             """Stand where an interceptor of the page stands."""
 
     def serve(settings: Settings, *, interceptors: object) -> None:
-        given.extend((settings, interceptors))
+        server_interceptors.extend((settings, interceptors))
 
     program = program.replace(f"from {app.__name__} import serve\n", "")
     names: dict[str, Any] = {"Tracing": Tracing, "is_over_quota": lambda _caller: False, "serve": serve}
     exec(program, names)  # noqa: S102 - the page's own program
-    (passed,) = given[1:]
+    (passed,) = server_interceptors[1:]
     assert isinstance(passed, HostInterceptors)
     assert [len(passed.grpc), len(passed.before_handler)] == [1, 1]

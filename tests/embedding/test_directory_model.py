@@ -62,17 +62,19 @@ async def vectors(chosen: Settings, *texts: str) -> list[list[float]]:
     """Embed texts as documents, and the last one as a query too."""
     embedder = local_embedder(chosen)
     try:
-        found = [*await embedder.embed_documents(texts), await embedder.embed_query(texts[-1])]
+        embeddings = [*await embedder.embed_documents(texts), await embedder.embed_query(texts[-1])]
     finally:
         await embedder.close()
-    return [np.frombuffer(vector, "<f4").tolist() for vector in found]
+    return [np.frombuffer(vector, "<f4").tolist() for vector in embeddings]
 
 
 async def test_its_vectors_are_the_mean_over_the_tokens_alone_and_among_longer_texts(tmp_path: Path) -> None:
-    found = await vectors(settings(write_model(tmp_path)), "tea", "tea coffee", "tea tea tea coffee milk", "coffee")
-    assert found[0] == pytest.approx([1, 0, 0])
-    assert found[1] == pytest.approx([0.6, 0.8, 0])
-    assert found[3:] == [[0, 1, 0]] * 2
+    embeddings = await vectors(
+        settings(write_model(tmp_path)), "tea", "tea coffee", "tea tea tea coffee milk", "coffee"
+    )
+    assert embeddings[0] == pytest.approx([1, 0, 0])
+    assert embeddings[1] == pytest.approx([0.6, 0.8, 0])
+    assert embeddings[3:] == [[0, 1, 0]] * 2
 
 
 async def test_prefixes_and_pooling_are_settings(tmp_path: Path) -> None:
@@ -122,9 +124,9 @@ def test_a_broken_model_is_refused_in_a_sentence(tmp_path: Path, broken: str) ->
 
 
 def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None:
-    found = check_embedder(settings(write_model(tmp_path / "mine")))
-    assert found.state == "ok"
-    assert re.match(r"local: mine-\w+ from /.*/mine, 3 dimensions, \d+ texts per second, ", found.finding)
+    check = check_embedder(settings(write_model(tmp_path / "mine")))
+    assert check.state == "ok"
+    assert re.match(r"local: mine-\w+ from /.*/mine, 3 dimensions, \d+ texts per second, ", check.finding)
     (tmp_path / "mine" / "model.onnx").unlink()
     missing = check_embedder(settings(tmp_path / "mine"))
     assert (missing.state, "has no model.onnx" in missing.finding) == ("fail", True)
@@ -162,9 +164,9 @@ NO_EMBEDDERS = {
 
 @pytest.mark.parametrize("kind", NO_EMBEDDERS)
 def test_a_graph_that_is_no_embedder_is_refused_in_a_sentence(tmp_path: Path, kind: str) -> None:
-    model, told = NO_EMBEDDERS[kind]
+    model, message = NO_EMBEDDERS[kind]
     (write_model(tmp_path) / "model.onnx").write_bytes(model)
-    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDING_MODEL_DIR: .*{told}") as refused:
+    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDING_MODEL_DIR: .*{message}") as refused:
         choose_embedder(settings(tmp_path))
     assert "Error:" not in str(refused.value)
 

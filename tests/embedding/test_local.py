@@ -30,8 +30,8 @@ async def embedder() -> AsyncIterator[LocalEmbedder]:
     await embedder.close()
 
 
-def cosine(one: Vector, other: Vector) -> float:
-    return float(np.frombuffer(one, "<f4") @ np.frombuffer(other, "<f4"))
+def cosine(first: Vector, other: Vector) -> float:
+    return float(np.frombuffer(first, "<f4") @ np.frombuffer(other, "<f4"))
 
 
 def pid(process_id: int | None) -> int:

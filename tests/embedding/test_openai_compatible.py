@@ -35,8 +35,8 @@ def embedding(text: str, encoding: str) -> str | list[float]:
 def ok(body: dict[str, Any], encoding: str = "base64") -> Reply:
     """Answer as OpenAI does, in an order of its own."""
     rows = [
-        {"object": "embedding", "index": place, "embedding": embedding(text, encoding)}
-        for place, text in enumerate(body["input"])
+        {"object": "embedding", "index": index, "embedding": embedding(text, encoding)}
+        for index, text in enumerate(body["input"])
     ]
     return reply({"object": "list", "model": body["model"], "data": rows[::-1], "usage": {}})
 
@@ -242,12 +242,12 @@ def refusing(status: int, *poison: str) -> Answer:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("index", range(4))
 async def test_the_text_that_is_refused_is_found(
-    endpoint: Endpoint, embedder: OpenAICompatibleEmbedder, status: int, place: int
+    endpoint: Endpoint, embedder: OpenAICompatibleEmbedder, status: int, index: int
 ) -> None:
     texts = [f"text {number}" for number in range(8)]
-    poison = 4 + place
+    poison = 4 + index
     endpoint.answer = refusing(status, texts[poison])
     with pytest.raises(TextRefusedError) as refused:
         await embedder.embed_documents(texts)

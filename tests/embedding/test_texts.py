@@ -13,8 +13,8 @@ def test_texts_of_like_length_come_together_the_longest_first() -> None:
 
 
 @given(st.lists(st.integers(0, 600)), st.integers(1, 300))
-def test_every_text_is_in_one_batch_that_is_not_too_large(lengths: list[int], most: int) -> None:
-    found = list(batches(lengths, most))
-    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
-    for batch in found:
-        assert len(batch) == 1 or len(batch) * max(lengths[place] for place in batch) <= most
+def test_every_text_is_in_one_batch_that_is_not_too_large(lengths: list[int], max_characters: int) -> None:
+    text_batches = list(batches(lengths, max_characters))
+    assert sorted(index for batch in text_batches for index in batch) == list(range(len(lengths)))
+    for batch in text_batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= max_characters

@@ -69,18 +69,18 @@ class Rerecording:
     def take(self, prompt: Path) -> bool:
         """Give a prompt its answer; returns whether there is one."""
         question_id = _question_of(prompt.read_text("utf-8"))
-        place = self.done.get(question_id, 0)
+        index = self.done.get(question_id, 0)
         answers = self.answers.get(question_id, [])
-        if place >= len(answers):
+        if index >= len(answers):
             return False
-        answers[place]["prompt"] = prompt.name.removesuffix(PROMPT)
-        self.done[question_id] = place + 1
+        answers[index]["prompt"] = prompt.name.removesuffix(PROMPT)
+        self.done[question_id] = index + 1
         return True
 
 
 def _question_of(prompt: str) -> str:
-    asked = [json.loads(line) for line in (SET / "questions.jsonl").read_text("utf-8").splitlines()]
-    return next(str(item["question_id"]) for item in asked if item["question"] in prompt)
+    questions = [json.loads(line) for line in (SET / "questions.jsonl").read_text("utf-8").splitlines()]
+    return next(str(item["question_id"]) for item in questions if item["question"] in prompt)
 
 
 def _waiting(folder: Path) -> Iterator[Path]:
@@ -93,13 +93,22 @@ def _answer_name(prompt: Path) -> str:
 
 def _write(answers: Recorded) -> None:
     """Write the answers, those of a question on a line."""
-    lines = (f"{json.dumps(asked)}: {json.dumps(given, ensure_ascii=False)}" for asked, given in answers.items())
+    lines = (
+        f"{json.dumps(question_id)}: {json.dumps(answers_given, ensure_ascii=False)}"
+        for question_id, answers_given in answers.items()
+    )
     _ANSWERS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def rerecord(left: Path) -> int:
     """Record all answers again; returns how many prompts have none. They are in the folder `left`."""
-    ours = Rerecording({asked: [dict(item, prompt="") for item in given] for asked, given in recorded().items()}, {})
+    ours = Rerecording(
+        {
+            question_id: [dict(item, prompt="") for item in answers_given]
+            for question_id, answers_given in recorded().items()
+        },
+        {},
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run(folder)
@@ -110,7 +119,10 @@ def rerecord(left: Path) -> int:
         left.mkdir(exist_ok=True)
         for prompt in waiting:
             shutil.copy(prompt, left)
-    kept = {asked: [item for item in given if item["prompt"]] for asked, given in ours.answers.items()}
+    kept = {
+        question_id: [item for item in answers_given if item["prompt"]]
+        for question_id, answers_given in ours.answers.items()
+    }
     _write(kept)
     return len(waiting)
 

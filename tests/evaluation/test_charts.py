@@ -51,8 +51,8 @@ def test_the_figures_of_quality_are_those_of_the_table() -> None:
     sets = figures(charts.FIGURES)["sets"]
     assert list(rows) == list(NAMES)
     for method, cells in rows.items():
-        for found, cell in zip(sets.values(), cells, strict=True):
-            expected = found[method]["all"]
+        for set_figures, cell in zip(sets.values(), cells, strict=True):
+            expected = set_figures[method]["all"]
             assert [expected.get(name) for name in ("recall@6", "recall@10", "hit@1")] == numbers(cell)
 
 
@@ -69,8 +69,8 @@ def test_the_figures_of_performance_are_those_of_the_table() -> None:
 def case(cpu: str, waits: str, rate: str) -> dict[str, dict[str, float | None]]:
     """Return the cells of a read in the benchmark's form."""
     cpu_ms, many = numbers(cpu), dict(zip(["rps"], numbers(rate), strict=False))
-    one = {"cpu_ms": cpu_ms[0], **dict(zip(["p50_ms", "p99_ms"], numbers(waits), strict=False))}
-    return {"1": one, "16": {"cpu_ms": cpu_ms[1], **many}}
+    measured = {"cpu_ms": cpu_ms[0], **dict(zip(["p50_ms", "p99_ms"], numbers(waits), strict=False))}
+    return {"1": measured, "16": {"cpu_ms": cpu_ms[1], **many}}
 
 
 def mean_the_same(label: str, name: str) -> bool:
@@ -120,9 +120,9 @@ def test_chart_text_has_sufficient_contrast_in_light_and_dark_mode() -> None:
             assert contrast(ground, colour) >= least, (ground, name)
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, other: str) -> float:
     """Return how far two colours stand apart, as WCAG counts."""
-    bright, dim = sorted((_luminance(one), _luminance(other)), reverse=True)
+    bright, dim = sorted((_luminance(first), _luminance(other)), reverse=True)
     return (bright + 0.05) / (dim + 0.05)
 
 

@@ -42,10 +42,10 @@ def test_the_summary_counts_both_kinds() -> None:
 
 
 def test_sample_users_have_fifteen_questions_each_and_six_are_unanswerable() -> None:
-    known = frozenset(
+    message_keys = frozenset(
         (message.message.user_id, message.message.message_id) for message in read_messages(SAMPLE / "messages.jsonl")
     )
-    questions = read_questions(SAMPLE / "everyday.jsonl", known)
+    questions = read_questions(SAMPLE / "everyday.jsonl", message_keys)
     users = [question.user_id for question in questions]
     assert (users.count("sam"), users.count("lin")) == (15, 15)
     assert sum(not question.evidence for question in questions) == 6

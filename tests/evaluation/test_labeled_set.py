@@ -13,8 +13,8 @@ from evaluation.labeled_set import read_sets
 
 SAMPLE = Path(__file__).parent.parent.parent / "sample"
 
-SAID = {"user_id": "u", "message_id": "m1", "ts": "2025-01-01T00:00:00Z", "role": "user", "content": "我不吃辣"}
-ASKED = {"question_id": "q1", "user_id": "u", "question": "我吃辣吗？", "category": "food", "evidence": ["m1"]}
+MESSAGE = {"user_id": "u", "message_id": "m1", "ts": "2025-01-01T00:00:00Z", "role": "user", "content": "我不吃辣"}
+QUESTION = {"question_id": "q1", "user_id": "u", "question": "我吃辣吗？", "category": "food", "evidence": ["m1"]}
 
 
 def lines(path: Path, *records: object) -> Path:
@@ -24,9 +24,9 @@ def lines(path: Path, *records: object) -> Path:
     return path
 
 
-def a_set(folder: Path, name: str, said: list[object], asked: list[object]) -> None:
-    lines(folder / f"{name}.messages.jsonl", *said)
-    lines(folder / f"{name}.questions.jsonl", *asked)
+def a_set(folder: Path, name: str, messages: list[object], questions: list[object]) -> None:
+    lines(folder / f"{name}.messages.jsonl", *messages)
+    lines(folder / f"{name}.questions.jsonl", *questions)
 
 
 def test_the_sample_is_a_set_that_is_named_after_its_folder() -> None:
@@ -42,10 +42,10 @@ def test_the_sample_is_a_set_that_is_named_after_its_folder() -> None:
 def test_unanswerable_questions_are_recognized(tmp_path: Path) -> None:
     path = lines(
         tmp_path / "q.jsonl",
-        ASKED,
-        ASKED | {"question_id": "q2", "category": "adversarial"},
-        ASKED | {"question_id": "q3", "evidence": []},
-        {key: value for key, value in ASKED.items() if key != "evidence"} | {"question_id": "q4", "answer": None},
+        QUESTION,
+        QUESTION | {"question_id": "q2", "category": "adversarial"},
+        QUESTION | {"question_id": "q3", "evidence": []},
+        {key: value for key, value in QUESTION.items() if key != "evidence"} | {"question_id": "q4", "answer": None},
     )
     assert [question.is_answerable for question in read_questions(path)] == [True, False, False, False]
     assert read_questions(path)[0].now is None
@@ -53,8 +53,8 @@ def test_unanswerable_questions_are_recognized(tmp_path: Path) -> None:
 
 def test_sets_are_chosen_by_name_and_thinned_evenly(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        asked = [ASKED | {"question_id": f"q{n}"} for n in range(10)]
-        a_set(tmp_path, name, [SAID], [*asked])
+        questions = [QUESTION | {"question_id": f"q{n}"} for n in range(10)]
+        a_set(tmp_path, name, [MESSAGE], [*questions])
     (chosen,) = read_sets(tmp_path, ["b"])
     assert chosen.name == "b"
     assert [question.question_id for question in chosen.limited_to(3).questions] == ["q0", "q3", "q6"]
@@ -72,7 +72,7 @@ def test_the_questions_of_some_users_keep_everybodys_messages_and_know_their_con
 
 def test_a_user_of_two_sets_becomes_two_users(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        a_set(tmp_path, name, [SAID, SAID | {"user_id": f"only-{name}"}], [ASKED])
+        a_set(tmp_path, name, [MESSAGE, MESSAGE | {"user_id": f"only-{name}"}], [QUESTION])
     first, second = read_sets(tmp_path)
     assert [sorted(item.users) for item in (first, second)] == [["a:u", "only-a"], ["b:u", "only-b"]]
     assert [item.questions[0].user_id for item in (first, second)] == ["a:u", "b:u"]
@@ -80,43 +80,43 @@ def test_a_user_of_two_sets_becomes_two_users(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "asked", "place", "complaint"),
+    ("messages", "questions", "position", "complaint"),
     [
-        (["{"], [ASKED], "x.messages.jsonl:1", "is not JSON"),
-        ([SAID, SAID | {"ts": "yesterday"}], [ASKED], "x.messages.jsonl:2", "ts: is not a time"),
-        ([SAID | {"role": "cat"}], [ASKED], "x.messages.jsonl:1", "role: must be one of"),
-        ([SAID], ["7"], "x.questions.jsonl:1", "is not a JSON object"),
-        ([SAID], [ASKED, "", {}], "x.questions.jsonl:3", "question: is required; category: is required"),
-        ([SAID], [ASKED, ASKED], "x.questions.jsonl:2", "question_id: duplicate"),
-        ([SAID], [ASKED | {"evidence": "m1"}], "x.questions.jsonl:1", "evidence: must be a list of message ids"),
-        ([SAID], [ASKED | {"evidence": ["m9", "m8"]}], "x.questions.jsonl:1", "no message m8, m9"),
-        ([SAID], [ASKED | {"user_id": "v"}], "x.questions.jsonl:1", "no message m1"),
-        ([SAID], [ASKED | {"now": "2025-01-01"}], "x.questions.jsonl:1", "now: has no time zone"),
-        ([SAID], [], "x.questions.jsonl", "no questions"),
+        (["{"], [QUESTION], "x.messages.jsonl:1", "is not JSON"),
+        ([MESSAGE, MESSAGE | {"ts": "yesterday"}], [QUESTION], "x.messages.jsonl:2", "ts: is not a time"),
+        ([MESSAGE | {"role": "cat"}], [QUESTION], "x.messages.jsonl:1", "role: must be one of"),
+        ([MESSAGE], ["7"], "x.questions.jsonl:1", "is not a JSON object"),
+        ([MESSAGE], [QUESTION, "", {}], "x.questions.jsonl:3", "question: is required; category: is required"),
+        ([MESSAGE], [QUESTION, QUESTION], "x.questions.jsonl:2", "question_id: duplicate"),
+        ([MESSAGE], [QUESTION | {"evidence": "m1"}], "x.questions.jsonl:1", "evidence: must be a list of message ids"),
+        ([MESSAGE], [QUESTION | {"evidence": ["m9", "m8"]}], "x.questions.jsonl:1", "no message m8, m9"),
+        ([MESSAGE], [QUESTION | {"user_id": "v"}], "x.questions.jsonl:1", "no message m1"),
+        ([MESSAGE], [QUESTION | {"now": "2025-01-01"}], "x.questions.jsonl:1", "now: has no time zone"),
+        ([MESSAGE], [], "x.questions.jsonl", "no questions"),
     ],
 )
 def test_errors_name_the_line(
-    tmp_path: Path, said: list[object], asked: list[object], place: str, complaint: str
+    tmp_path: Path, messages: list[object], questions: list[object], position: str, complaint: str
 ) -> None:
-    a_set(tmp_path, "x", said, asked)
+    a_set(tmp_path, "x", messages, questions)
     with pytest.raises(LabeledDataError) as refused:
         read_sets(tmp_path)
-    assert f"{tmp_path / place}" in str(refused.value)
+    assert f"{tmp_path / position}" in str(refused.value)
     assert complaint in str(refused.value)
 
 
 def test_many_faults_are_counted(tmp_path: Path) -> None:
     with pytest.raises(LabeledDataError) as refused:
         read_questions(lines(tmp_path / "q.jsonl", *[{}] * 30))
-    told = str(refused.value).splitlines()
-    assert len(told) == 21
-    assert told[-1] == "… and 10 more"
+    error_lines = str(refused.value).splitlines()
+    assert len(error_lines) == 21
+    assert error_lines[-1] == "… and 10 more"
 
 
 def test_a_set_needs_both_files_and_a_folder_needs_a_set(tmp_path: Path) -> None:
     with pytest.raises(LabeledDataError, match=r": \*\.messages\.jsonl is missing"):
         read_sets(tmp_path)
-    lines(tmp_path / "x.messages.jsonl", SAID)
+    lines(tmp_path / "x.messages.jsonl", MESSAGE)
     with pytest.raises(LabeledDataError, match=r"x\.questions\.jsonl is missing in the same folder"):
         read_sets(tmp_path)
     with pytest.raises(LabeledDataError, match=r": y\.messages\.jsonl is missing"):

@@ -16,7 +16,7 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.server.faults import Fault, Reason, Violation, field_fault
 from nomemory.v1 import query_service_pb2 as pb
 
-ASKED = Question("q", "ann", "我对什么过敏？", "food", frozenset({"m1"}), datetime(2025, 6, 1, tzinfo=UTC))
+QUESTION = Question("q", "ann", "我对什么过敏？", "food", frozenset({"m1"}), datetime(2025, 6, 1, tzinfo=UTC))
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def script() -> Iterator[Scripted]:
         yield running
 
 
-def found(script: Scripted, method: Method, question: Question = ASKED) -> MethodResult:
+def found(script: Scripted, method: Method, question: Question = QUESTION) -> MethodResult:
     with Client(script.target, attempts=1) as client:
         return ask(client, method, question, lambda: None).result
 
@@ -38,8 +38,8 @@ def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script
     assert found(script, methods(["HybridSearch"])["HybridSearch"]) == MethodResult(("m2", "m1"), sufficiency=0.25)
     (request,) = script.asked
     assert isinstance(request, pb.HybridSearchRequest)
-    assert (request.user_id, request.query_text, request.top_k) == ("ann", ASKED.text, 50)
-    assert request.filter.time_range.until.ToDatetime(UTC) == ASKED.now
+    assert (request.user_id, request.query_text, request.top_k) == ("ann", QUESTION.text, 50)
+    assert request.filter.time_range.until.ToDatetime(UTC) == QUESTION.now
     assert not request.filter.time_range.HasField("since")
 
 
@@ -67,7 +67,7 @@ def test_the_first_question_is_asked_once_more_and_not_counted(script: Scripted)
     script.will("SemanticSearch", pb.SemanticSearchResponse())
     clock = iter(range(100, 1000, 7))
     with Client(script.target) as client:
-        answers = list(ask_all(client, semantic, [ASKED, ASKED], lambda: float(next(clock))))
+        answers = list(ask_all(client, semantic, [QUESTION, QUESTION], lambda: float(next(clock))))
     assert len(script.asked) == 3
     assert [answer.cpu_ms for answer in answers] == [7, 7]
     assert all(answer.latency_ms > 0 for answer in answers)

@@ -50,18 +50,18 @@ def test_metrics_are_0_if_nothing_is_found_and_1_if_all_is() -> None:
 
 @given(rankings, evidence_sets)
 def test_metrics_are_what_their_definitions_say(ranked: list[str], evidence: frozenset[str]) -> None:
-    found = ranking_metrics(ranked, evidence)
+    metrics = ranking_metrics(ranked, evidence)
     for k in (6, 10, 20, 50):
-        assert found[f"recall@{k}"] == pytest.approx(len(evidence & set(ranked[:k])) / len(evidence))
+        assert metrics[f"recall@{k}"] == pytest.approx(len(evidence & set(ranked[:k])) / len(evidence))
     for k in (1, 6):
-        assert found[f"hit@{k}"] == (not evidence.isdisjoint(ranked[:k]))
-    assert found["full@6"] == (evidence <= set(ranked[:6]))
+        assert metrics[f"hit@{k}"] == (not evidence.isdisjoint(ranked[:k]))
+    assert metrics["full@6"] == (evidence <= set(ranked[:6]))
     ranks = [rank for rank, item in enumerate(ranked, 1) if item in evidence]
-    assert found["mrr"] == (1 / min(ranks) if ranks else 0)
+    assert metrics["mrr"] == (1 / min(ranks) if ranks else 0)
     gained = math.fsum(math.log(2) / math.log(rank + 1) for rank in ranks if rank <= 10)
     ideal = math.fsum(math.log(2) / math.log(rank + 1) for rank in range(1, min(10, len(evidence)) + 1))
-    assert found["ndcg@10"] == pytest.approx(gained / ideal)
-    assert all(0 <= value <= 1 + 1e-12 for value in found.values())
+    assert metrics["ndcg@10"] == pytest.approx(gained / ideal)
+    assert all(0 <= value <= 1 + 1e-12 for value in metrics.values())
 
 
 @given(scores, scores)
@@ -107,6 +107,6 @@ def test_every_draw_has_as_many_questions() -> None:
 def test_conversations_are_judged_by_the_first_of_their_messages() -> None:
     conversations = {"a": "1", "b": "1", "c": "2", "d": "3", "e": "4", "f": "5", "g": "6"}
     ranked = ("x", "a", "b", "c", "d", "e", "f", "g")
-    found = session_metrics(ranked, {"b", "g"}, conversations)
-    assert found == {"session_recall@5": 0.5, "session_recall@10": 1}, "the sixth conversation is that of g"
+    metrics = session_metrics(ranked, {"b", "g"}, conversations)
+    assert metrics == {"session_recall@5": 0.5, "session_recall@10": 1}, "the sixth conversation is that of g"
     assert session_metrics(ranked, {"x"}, conversations) == {}

@@ -15,12 +15,12 @@ def figures(cpu_ms: float, database_cpu_ms: float = 0.0) -> dict[str, float]:
 
 @pytest.fixture
 def result() -> dict[str, Any]:
-    places = {EMBEDDED: figures(0.5), POSTGRES: figures(2.0, 1.5), REPLICAS: figures(1.0, 0.2)}
+    figures_by_engine = {EMBEDDED: figures(0.5), POSTGRES: figures(2.0, 1.5), REPLICAS: figures(1.0, 0.2)}
     ratios = {"cpu": 1.1, "p50": 1.3}
     return {
         "size": {"messages": 20},
         "machine": {},
-        "cases": {name: {"16": places} for name in ("list_typical", "lexical_common_heavy", "recall_heavy")},
+        "cases": {name: {"16": figures_by_engine} for name in ("list_typical", "lexical_common_heavy", "recall_heavy")},
         "ingest": {name: {"write_per_s": 4000, "import_per_s": 2000} for name in (EMBEDDED, POSTGRES)},
         "growth": {"list_typical": {EMBEDDED: ratios, POSTGRES: ratios}},
     }

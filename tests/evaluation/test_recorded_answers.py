@@ -32,7 +32,7 @@ def test_a_model_recalls_the_set_right_with_recorded_answers(tmp_path: Path) -> 
     result = run(tmp_path, "--json", str(tmp_path / "figures.json"))
     assert result.exit_code == 0, f"prompts have changed: see recorded_answers.py. {result.stderr}"
     figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]
-    assert hashes(tmp_path) == {item["prompt"] for given in answers.values() for item in given}
+    assert hashes(tmp_path) == {item["prompt"] for answers_given in answers.values() for item in answers_given}
     assert (figures["questions"], figures["waiting"], figures["by_rules"]) == (len(answers), 0, 0)
     assert figures["calls"] == pytest.approx(13 / 12, abs=1e-3), "one question is looked up first"
     assert figures["contradictions_found"] == figures["contradictions"] == 2
@@ -42,15 +42,15 @@ def test_a_model_recalls_the_set_right_with_recorded_answers(tmp_path: Path) -> 
 
 def test_unanswered_prompts_are_reported_until_they_have_answers(tmp_path: Path) -> None:
     first = run(tmp_path, "--users", "wenqi", "--json", str(tmp_path / "figures.json"))
-    asked = hashes(tmp_path)
+    prompt_hashes = hashes(tmp_path)
     assert first.exit_code == 3, first.stderr
     assert f"{QUESTIONS} prompts in " in first.stderr
-    assert len(asked) == QUESTIONS
+    assert len(prompt_hashes) == QUESTIONS
     figures = json.loads((tmp_path / "figures.json").read_text("utf-8"))["sets"]["recorded"]["Recall"]["all"]
     assert (figures["waiting"], figures["questions"]) == (QUESTIONS, 0)
     assert "right" not in figures
 
-    (tmp_path / f"{min(asked)}{ANSWER}").write_text("{}", encoding="utf-8")
+    (tmp_path / f"{min(prompt_hashes)}{ANSWER}").write_text("{}", encoding="utf-8")
     second = run(tmp_path, "--users", "wenqi")
     assert f"{QUESTIONS} prompts in " in second.stderr, "one was answered, and led to another"
     assert len(hashes(tmp_path)) == QUESTIONS + 1, "all others are the same again"
@@ -72,8 +72,8 @@ def test_a_question_without_a_time_is_refused(tmp_path: Path) -> None:
 
 def test_after_a_missing_answer_the_question_is_refused_everything(tmp_path: Path) -> None:
     endpoint = RecordedEndpoint(tmp_path)
-    known = prompt_hash(prompt_text(body("known")))
-    (tmp_path / f"{known}{ANSWER}").write_text("yes", encoding="utf-8")
+    known_hash = prompt_hash(prompt_text(body("known")))
+    (tmp_path / f"{known_hash}{ANSWER}").write_text("yes", encoding="utf-8")
     endpoint.begin()
     assert endpoint.answer(body("known"))[1]["choices"][0]["message"]["content"] == "yes"
     assert [endpoint.answer(body(text))[0] for text in ("new", "known")] == [401, 401]

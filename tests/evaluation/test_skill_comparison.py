@@ -49,10 +49,10 @@ def few(tmp_path: Path) -> Path:
     return path
 
 
-def answers(*found: tuple[str, ...]) -> list[Answer]:
+def answers(*id_lists: tuple[str, ...]) -> list[Answer]:
     """Answer the three questions below, the last of which nothing answers."""
-    results = [MethodResult(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in found]
-    return [Answer(asked, item, 12.3, None) for asked, item in zip(QUESTIONS, results, strict=True)]
+    results = [MethodResult(ids, verdict="SUPPORTED" if ids else "INSUFFICIENT") for ids in id_lists]
+    return [Answer(question, item, 12.3, None) for question, item in zip(QUESTIONS, results, strict=True)]
 
 
 QUESTIONS = [
@@ -116,8 +116,14 @@ def test_a_running_server_is_asked_about_the_questions_users(server: Server, use
         )
         client.lexical_search(user, "芒果", at_least=written.write_token)
     questions = tmp_path / "q.jsonl"
-    asked = {"question_id": "q1", "user_id": user, "question": "我对什么过敏？", "category": "food", "evidence": ["m1"]}
-    questions.write_text(json.dumps(asked), encoding="utf-8")
+    question_record = {
+        "question_id": "q1",
+        "user_id": user,
+        "question": "我对什么过敏？",
+        "category": "food",
+        "evidence": ["m1"],
+    }
+    questions.write_text(json.dumps(question_record), encoding="utf-8")
     result = run("--skill", DEFAULT, "--questions", questions, "--target", server.target)
     assert result.exit_code == 0, result.stderr
     assert re.search(r"^food +nomemory-recall-default +1 +1\.000 +1\.000 +1\.000", result.stdout, re.MULTILINE)

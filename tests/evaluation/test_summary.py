@@ -15,9 +15,9 @@ VERDICTS = {"sufficiency_auc", "balanced_accuracy"}
 
 
 def answer(
-    category: str, evidence: set[str], found: MethodResult, ms: float = 1.0, cpu_ms: float | None = 1.0
+    category: str, evidence: set[str], result: MethodResult, ms: float = 1.0, cpu_ms: float | None = 1.0
 ) -> Answer:
-    return Answer(Question("q", "u", "?", category, frozenset(evidence), None), found, ms, cpu_ms)
+    return Answer(Question("q", "u", "?", category, frozenset(evidence), None), result, ms, cpu_ms)
 
 
 RECALLED = [
@@ -97,8 +97,8 @@ def test_the_curve_of_refusals_goes_from_all_answered_to_few() -> None:
 
 
 def test_unanswered_prompts_count_only_as_waiting() -> None:
-    asked = MethodResult(("a",), verdict="SUPPORTED", prompts=("中文", "x" * 300))
-    answers = [answer("easy", {"a"}, asked), answer("hard", {"a"}, MethodResult((), prompts=("x",), is_waiting=True))]
+    result = MethodResult(("a",), verdict="SUPPORTED", prompts=("中文", "x" * 300))
+    answers = [answer("easy", {"a"}, result), answer("hard", {"a"}, MethodResult((), prompts=("x",), is_waiting=True))]
     everything = summarize(answers)["all"]
     assert (everything["waiting"], everything["questions"], everything["hit@1"]) == (1, 1, 1)
     assert (everything["calls"], everything["prompt_tokens_p50"], everything["prompt_chars_p50"]) == (2, 51, 151)

@@ -72,7 +72,7 @@ def test_a_contradiction_where_there_is_none_is_false() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "found", "verdict", "right"),
+    ("question", "memory_view", "verdict", "right"),
     [
         (asked({"a"}, {"b"}), view("a", "x", "b"), "SUPPORTED", True),
         (asked({"a"}, {"b"}), view("a"), "SUPPORTED", False),
@@ -89,9 +89,9 @@ def test_a_contradiction_where_there_is_none_is_false() -> None:
     ],
 )
 def test_a_recall_is_right_in_all_respects_or_not(
-    question: Question, found: View, verdict: str, *, right: bool
+    question: Question, memory_view: View, verdict: str, *, right: bool
 ) -> None:
-    assert is_right(LabeledView(question, found), verdict) is right
+    assert is_right(LabeledView(question, memory_view), verdict) is right
 
 
 def test_a_view_is_read_section_by_section() -> None:

@@ -19,17 +19,17 @@ from nomemory.frameworks.langchain import MemoryRetriever, langchain_tools
 
 
 def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:
-    (found,) = MemoryRetriever(client=client, user_id=ann, options={"top_k": 1}).invoke("What am I allergic to?")
-    assert (found.id, found.page_content) == ("a1", PEANUTS)
-    assert found.metadata["said_at"] == "2026-01-05T09:01:00Z"
-    assert found.metadata["score"] > 0
+    (document,) = MemoryRetriever(client=client, user_id=ann, options={"top_k": 1}).invoke("What am I allergic to?")
+    assert (document.id, document.page_content) == ("a1", PEANUTS)
+    assert document.metadata["said_at"] == "2026-01-05T09:01:00Z"
+    assert document.metadata["score"] > 0
 
 
 async def test_a_retriever_uses_its_configured_user_and_options(client: Client, ann: str) -> None:
     retriever = MemoryRetriever(client=client, user_id=ann, options={"conversation_id": "trip"})
-    found = await retriever.ainvoke("canaries, Kochi", user_id=f"{ann}-other")
-    assert {item.metadata["conversation_id"] for item in found} == {"trip"}
-    assert CANARY not in str(found)
+    documents = await retriever.ainvoke("canaries, Kochi", user_id=f"{ann}-other")
+    assert {item.metadata["conversation_id"] for item in documents} == {"trip"}
+    assert CANARY not in str(documents)
 
 
 def test_tools_are_described_to_a_model_as_they_are(client: Client, user: str) -> None:
@@ -42,17 +42,17 @@ def test_tools_are_described_to_a_model_as_they_are(client: Client, user: str) -
 
 async def test_a_models_call_is_answered(client: Client, ann: str) -> None:
     tools = {tool.name: tool for tool in langchain_tools(MemoryTools(client, ann))}
-    asked = {"query_text": "allergic", "filter": {"role": "user"}}
-    call = ToolCall(name="lexical_search", args=asked, id="1", type="tool_call")
-    told = tools["lexical_search"].invoke(call)
-    assert told.status == "success"
-    assert json.loads(told.content)["messages"][0]["content"] == PEANUTS
-    assert PEANUTS in await tools["recall"].ainvoke({"question": "What am I allergic to?"})
+    call_arguments = {"query": "allergic", "role": "user"}
+    call = ToolCall(name="lexical_search", args=call_arguments, id="1", type="tool_call")
+    reply = tools["lexical_search"].invoke(call)
+    assert reply.status == "success"
+    assert json.loads(reply.content)["messages"][0]["content"] == PEANUTS
+    assert PEANUTS in await tools["recall"].ainvoke({"query": "What am I allergic to?"})
 
 
 def test_a_call_that_is_refused_is_an_error_for_the_model(client: Client, ann: str) -> None:
     tool = langchain_tools(MemoryTools(client, ann))[2]
-    asked = {"query_text": "allergic", "user_id": f"{ann}-other"}
-    told = tool.invoke(ToolCall(name=tool.name, args=asked, id="1", type="tool_call"))
-    assert told.status == "error"
-    assert "unknown" in told.content
+    call_arguments = {"query": "allergic", "user_id": f"{ann}-other"}
+    reply = tool.invoke(ToolCall(name=tool.name, args=call_arguments, id="1", type="tool_call"))
+    assert reply.status == "error"
+    assert "unknown" in reply.content

@@ -20,12 +20,12 @@ ROOT, TRIP = ("memories",), ("memories", "trip")
 
 def test_a_search_finds_the_users_messages_best_first(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann)
-    found = store.search(ROOT, query="What am I allergic to?", limit=2)
-    assert (found[0].key, found[0].namespace, found[0].value["content"]) == ("a1", ROOT, PEANUTS)
-    assert found[0].score
-    assert found[0].created_at.isoformat() == "2026-01-05T09:01:00+00:00"
+    hits = store.search(ROOT, query="What am I allergic to?", limit=2)
+    assert (hits[0].key, hits[0].namespace, hits[0].value["content"]) == ("a1", ROOT, PEANUTS)
+    assert hits[0].score
+    assert hits[0].created_at.isoformat() == "2026-01-05T09:01:00+00:00"
     second = store.search(ROOT, query="What am I allergic to?", limit=1, offset=1)
-    assert [item.key for item in second] == [item.key for item in found[1:]]
+    assert [item.key for item in second] == [item.key for item in hits[1:]]
     assert CANARY not in str(store.search((), query="allergic to canaries", limit=50))
 
 
@@ -42,8 +42,8 @@ def test_an_item_is_where_its_namespace_says(client: Client, ann: str) -> None:
     store = MemoryStore(client, ann)
     item = store.get(TRIP, "c1")
     assert item
-    said = {"content": "Kochi it is.", "role": "assistant", "said_at": "2026-01-05T09:04:00Z", "name": "Kim"}
-    assert (item.key, item.namespace, item.value) == ("c1", TRIP, said)
+    value = {"content": "Kochi it is.", "role": "assistant", "said_at": "2026-01-05T09:04:00Z", "name": "Kim"}
+    assert (item.key, item.namespace, item.value) == ("c1", TRIP, value)
     assert store.get(ROOT, "c1") is None
     assert store.get(TRIP, "gone") is None
     assert store.get(ROOT, "b0") is None  # another user's
@@ -75,7 +75,7 @@ async def test_putting_stores_changes_and_deletes_a_message(client: Client, user
 
 
 def test_replacing_a_message_keeps_fields_that_the_value_omits(client: Client, user: str) -> None:
-    said = chat_message(
+    message = chat_message(
         user_id=user,
         message_id="m1",
         ts="2026-01-05T09:00:00Z",
@@ -84,11 +84,11 @@ def test_replacing_a_message_keeps_fields_that_the_value_omits(client: Client, u
         metadata={"channel": "phone"},
         expire_ts="2099-01-01T00:00:00Z",
     )
-    client.write([said])
+    client.write([message])
     MemoryStore(client, user).put(ROOT, "m1", {"content": "I moved to Bern."})
     (changed,) = client.list_messages(user).items
-    said.content = "I moved to Bern."
-    assert changed == said
+    message.content = "I moved to Bern."
+    assert changed == message
 
 
 def test_record_that_is_not_a_message_is_rejected(client: Client, ann: str) -> None:

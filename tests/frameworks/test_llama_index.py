@@ -15,14 +15,14 @@ from nomemory.frameworks.llama_index_retriever import MemoryRetriever
 
 
 def test_a_retriever_finds_messages_whole(client: Client, ann: str) -> None:
-    (found,) = MemoryRetriever(client, ann, top_k=1).retrieve("What am I allergic to?")
-    assert (found.node.node_id, found.node.get_content()) == ("a1", PEANUTS)
-    assert found.node.metadata["said_at"] == "2026-01-05T09:01:00Z"
-    assert found.score
-    assert found.score > 0
+    (document,) = MemoryRetriever(client, ann, top_k=1).retrieve("What am I allergic to?")
+    assert (document.node.node_id, document.node.get_content()) == ("a1", PEANUTS)
+    assert document.node.metadata["said_at"] == "2026-01-05T09:01:00Z"
+    assert document.score
+    assert document.score > 0
 
 
 async def test_a_retriever_uses_its_configured_user_and_options(client: Client, ann: str) -> None:
-    found = await MemoryRetriever(client, ann, conversation_id="trip").aretrieve(QueryBundle("canaries, Kochi"))
-    assert {item.node.metadata["conversation_id"] for item in found} == {"trip"}
-    assert CANARY not in str(found)
+    documents = await MemoryRetriever(client, ann, conversation_id="trip").aretrieve(QueryBundle("canaries, Kochi"))
+    assert {item.node.metadata["conversation_id"] for item in documents} == {"trip"}
+    assert CANARY not in str(documents)

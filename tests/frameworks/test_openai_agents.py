@@ -39,8 +39,8 @@ def agent(script: ChatScript, tools: MemoryTools | None = None) -> Agent[Any]:
     return Agent(name="assistant", model=model, tools=agent_tools(tools) if tools else [])
 
 
-def items(*given: Any) -> Any:  # noqa: ANN401 - the SDK's items
-    return list(given)
+def items(*raw_items: Any) -> Any:  # noqa: ANN401 - the SDK's items
+    return list(raw_items)
 
 
 def user_says(text: str) -> dict[str, Any]:
@@ -120,18 +120,22 @@ async def test_messages_of_others_have_no_more_weight_than_a_model(client: Clien
 
 async def test_a_run_remembers_the_run_before(client: Client, user: str, script: ChatScript) -> None:
     script.answers = [says("Noted."), says("You moved to Basel.")]
-    for asked in ("I moved to Basel.", "Where do I live?"):
+    for user_input in ("I moved to Basel.", "Where do I live?"):
         session = MemorySession(client, user, "monday")
-        done = await Runner.run(agent(script), asked, session=session, run_config=QUIET)
+        done = await Runner.run(agent(script), user_input, session=session, run_config=QUIET)
     assert done.final_output == "You moved to Basel."
-    told = [(body["role"], body["content"]) for body in script.bodies[1]["messages"]]
-    assert told == [("user", "I moved to Basel."), ("assistant", "Noted."), ("user", "Where do I live?")]
+    prompt_messages = [(body["role"], body["content"]) for body in script.bodies[1]["messages"]]
+    assert prompt_messages == [("user", "I moved to Basel."), ("assistant", "Noted."), ("user", "Where do I live?")]
     assert client.count_messages(user, conversation_id="monday") == 4
 
 
 async def test_a_run_calls_the_memorys_tools(client: Client, ann: str, script: ChatScript) -> None:
-    asked = {"question": "What am I allergic to?"}
-    script.answers = [wants("recall", {**asked, "user_id": f"{ann}-other"}), wants("recall", asked), says("Peanuts.")]
+    call_arguments = {"query": "What am I allergic to?"}
+    script.answers = [
+        wants("recall", {**call_arguments, "user_id": f"{ann}-other"}),
+        wants("recall", call_arguments),
+        says("Peanuts."),
+    ]
     session = MemorySession(client, ann, "monday")
     done = await Runner.run(agent(script, MemoryTools(client, ann)), "And?", session=session, run_config=QUIET)
     refused, recalled = (body["content"] for body in script.bodies[2]["messages"] if body["role"] == "tool")

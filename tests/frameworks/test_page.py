@@ -30,7 +30,7 @@ PACKAGES = {
 def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatScript]:
     """A chat model that recalls before it answers, where the programs look for OpenAI's."""
     with chat_model() as script:
-        script.answers = [wants("recall", {"question": "What can I not eat?"}), says("You are allergic to peanuts.")]
+        script.answers = [wants("recall", {"query": "What can I not eat?"}), says("You are allergic to peanuts.")]
         monkeypatch.setenv("OPENAI_BASE_URL", script.url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         yield script
@@ -50,8 +50,8 @@ def test_its_example_finds_what_was_said(
         package.set_tracing_disabled(True)
     shown = EXAMPLES[framework].replace("127.0.0.1:7700", server.target).replace('"ann"', f'"{ann}"')
     exec(compile(shown, "frameworks.md", "exec"), {"__name__": "__main__"})  # noqa: S102 - the page's own words
-    told = capsys.readouterr().out
-    assert "allergic to peanuts" in told
+    output = capsys.readouterr().out
+    assert "allergic to peanuts" in output
     if script.bodies:
         assert PEANUTS in str(script.bodies[-1]["messages"])
 

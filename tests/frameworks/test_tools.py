@@ -42,7 +42,7 @@ def test_the_definitions_are_those_of_the_mcp_server() -> None:
 
 
 def test_tool_definitions_match_the_openai_schema_without_user_parameters(client: Client) -> None:
-    definitions = MemoryTools(client, "ann", may_write=True).definitions
+    definitions = MemoryTools(client, "ann", may_write=True, may_delete=True).definitions
     assert TypeAdapter(list[ChatCompletionFunctionToolParam]).validate_python(definitions)
     assert [definition["function"]["name"] for definition in definitions] == list(TOOLS)
     assert not any(
@@ -57,21 +57,37 @@ def test_caller_without_ingest_scope_is_not_offered_remember(client: Client, use
     assert not client.count_messages(user)
 
 
+def test_forget_is_offered_only_to_programs_that_ask_for_it(client: Client, user: str, ann: str) -> None:
+    writing, deleting = MemoryTools(client, user, may_write=True), MemoryTools(client, user, may_delete=True)
+    assert [function["name"] for function in writing.functions] == [*READS, "remember"]
+    assert [function["name"] for function in deleting.functions] == [*READS, "forget"]
+    assert "unknown tool" in writing.call("forget", {"message_ids": ["m1"]})
+    writing.run("remember", {"content": "I moved.", "message_id": "m1"})
+    result = json.loads(deleting.run("forget", {"message_ids": ["m1", "a1"]}))
+    assert result == {"deleted": 1, "missing_message_ids": ["a1"]}
+    assert (client.count_messages(user), "a1" in ids(MemoryTools(client, ann), "messages_list")) == (0, True)
+
+
+def test_the_text_of_a_recall_starts_with_its_verdict(client: Client, ann: str) -> None:
+    text = MemoryTools(client, ann).run("recall", {"query": "What am I allergic to?"})
+    assert text.startswith("Verdict: ")
+
+
 def test_every_tool_reads_its_users_messages(client: Client, ann: str) -> None:
     tools = MemoryTools(client, ann)
-    assert PEANUTS in tools.run("recall", {"question": "What am I allergic to?"})
-    assert ids(tools, "search", query_text="What am I allergic to?")[0] == "a1"
-    assert ids(tools, "lexical_search", query_text='"allergic to"') == ["a1"]
-    assert ids(tools, "semantic_search", query_text="an allergy", top_k=1) == ["a1"]
+    assert PEANUTS in tools.run("recall", {"query": "What am I allergic to?"})
+    assert ids(tools, "search", query="What am I allergic to?")[0] == "a1"
+    assert ids(tools, "lexical_search", query='"allergic to"') == ["a1"]
+    assert ids(tools, "semantic_search", query="an allergy", top_k=1) == ["a1"]
     assert ids(tools, "messages_list", since="2026-01-05T09:01", until="2026-01-05T09:03:00Z") == ["a2", "a1"]
     assert ids(tools, "neighbors", message_id="a1", before=1, after=1) == ["a0", "a1", "a2"]
 
 
 def test_a_filter_narrows_and_a_cursor_goes_on(client: Client, ann: str) -> None:
     tools = MemoryTools(client, ann)
-    narrowed = {"role": "ASSISTANT", "conversation_id": "trip", "time_range": {"since": "2026-01-05"}}
-    assert ids(tools, "lexical_search", query_text="Kochi", filter=narrowed) == ["c1"]
-    assert len(ids(tools, "search", query_text="Kochi", filter={"role": "any", "conversation_id": None})) >= 2
+    filter_arguments = {"role": "ASSISTANT", "conversation_id": "trip", "time_range": {"since": "2026-01-05"}}
+    assert ids(tools, "lexical_search", query="Kochi", filter=filter_arguments) == ["c1"]
+    assert len(ids(tools, "search", query="Kochi", filter={"role": "any", "conversation_id": None})) >= 2
     first = told(tools, "messages_list", page_size=3.0)
     assert ids(tools, "messages_list", cursor=first["next_cursor"]) == ["a1", "a0"]
 
@@ -99,26 +115,26 @@ def test_remember_retracts_earlier_messages(client: Client, user: str) -> None:
 
 def test_remembering_stores_what_was_said(client: Client, user: str) -> None:
     tools = MemoryTools(client, user, may_write=True)
-    given = {"content": "I moved to Basel.", "message_id": "m1", "said_at": "2026-01-05T09:00:00"}
-    outcomes = [told(tools, "remember", **given)["outcome"] for _ in range(2)]
+    call_arguments = {"content": "I moved to Basel.", "message_id": "m1", "said_at": "2026-01-05T09:00:00"}
+    outcomes = [told(tools, "remember", **call_arguments)["outcome"] for _ in range(2)]
     assert outcomes == ["created", "unchanged"]
     assert told(tools, "messages_list")["messages"][0]["said_at"] == "2026-01-05T09:00:00Z"
     assert told(tools, "remember", content="And so did Kim.", role="assistant")["outcome"] == "created"
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"),
+    ("name", "call_arguments"),
     [
-        ("recall", {"question": "Where did I move to?"}),
-        ("search", {"query_text": "Where did I move to?"}),
-        ("lexical_search", {"query_text": "Basel"}),
+        ("recall", {"query": "Where did I move to?"}),
+        ("search", {"query": "Where did I move to?"}),
+        ("lexical_search", {"query": "Basel"}),
         ("messages_list", {}),
     ],
 )
-def test_remembered_message_is_found(noting: Noting, user: str, name: str, asked: dict[str, object]) -> None:
+def test_remembered_message_is_found(noting: Noting, user: str, name: str, call_arguments: dict[str, object]) -> None:
     tools = MemoryTools(noting, user, may_write=True)
     tools.run("remember", {"content": "I moved to Basel."})
-    assert "I moved to Basel." in tools.run(name, asked)
+    assert "I moved to Basel." in tools.run(name, call_arguments)
     assert noting.at_least[-1] == noting.tokens[-1] != ""
 
 
@@ -132,42 +148,43 @@ def test_a_search_that_would_wait_in_vain_finds_what_there_is() -> None:
         tools = MemoryTools(client, "ann", may_write=True)
         tools.run("remember", {"content": "I moved to Basel."})
         for _ in range(2):
-            assert tools.run("search", {"query_text": "Where did I move to?"}) == '{"messages": []}'
+            assert tools.run("search", {"query": "Where did I move to?"}) == '{"messages": []}'
     assert [getattr(item, "at_least", None) for item in script.asked] == [None, "w_1", "", ""]
 
 
 def test_unknown_tool_argument_error_lists_valid_arguments(client: Client, ann: str) -> None:
-    refused = MemoryTools(client, ann).call("search", {"query_text": "tea", "limit": 3, "x" * 99: 1})
+    refused = MemoryTools(client, ann).call("search", {"query": "tea", "limit": 3, "x" * 99: 1})
     unknown = f'unknown argument "limit", "{"x" * 40}"'
-    assert refused == f"not called: {unknown}; supported: query_text, filter, top_k"
+    filters = "query, since, until, role, conversation_id, exclude_conversation_ids, top_k"
+    assert refused == f"not called: {unknown}; supported: {filters}"
 
 
 @pytest.mark.parametrize("name", READS)
 def test_no_argument_names_another_user(client: Client, ann: str, name: str) -> None:
     tools = MemoryTools(client, ann)
-    needed: dict[str, object] = {"question": "canaries", "query_text": "canaries", "message_id": "b0"}
-    asked = {key: value for key, value in needed.items() if key in TOOLS[name].arguments.model_fields}
-    assert CANARY not in tools.call(name, asked)
+    needed: dict[str, object] = {"query": "canaries", "query": "canaries", "message_id": "b0"}
+    call_arguments = {key: value for key, value in needed.items() if key in TOOLS[name].arguments.model_fields}
+    assert CANARY not in tools.call(name, call_arguments)
     for smuggled in ({"user_id": f"{ann}-other"}, {"filter": {"user_id": f"{ann}-other"}}):
-        assert "unknown" in tools.call(name, {**asked, **smuggled})
+        assert "unknown" in tools.call(name, {**call_arguments, **smuggled})
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [
-        ("search", {}, "query_text is required"),
-        ("search", {"query_text": None}, "query_text is required"),
-        ("search", {"query_text": 5}, "query_text must be a string"),
-        ("search", {"query_text": "x", "top_k": True}, "top_k must be an integer"),
-        ("search", {"query_text": "x", "top_k": 1e30}, "not called: "),
-        ("search", {"query_text": "x", "filter": "trip"}, "filter must be an object"),
-        ("search", {"query_text": "x", "filter": {"role": "king"}}, "role must be one of user, "),
-        ("search", {"query_text": "x", "filter": {"time_range": {"since": "soon"}}}, "since must be an ISO 8601 time"),
+        ("search", {}, "query is required"),
+        ("search", {"query": None}, "query is required"),
+        ("search", {"query": 5}, "query must be a string"),
+        ("search", {"query": "x", "top_k": True}, "top_k must be an integer"),
+        ("search", {"query": "x", "top_k": 1e30}, "not called: "),
+        ("build_context", {"turns": ["hello"]}, "items of turns must be an object"),
+        ("search", {"query": "x", "role": "any"}, "role must be one of user, assistant, system, tool"),
+        ("search", {"query": "x", "since": "soon"}, "since must be an ISO 8601 time"),
         ("messages_list", {"since": "0001-01-01T00:00:00+10:00"}, "out of range"),
         ("semantic_search", {"query_embedding": [0.1, "x"]}, "items of query_embedding must be a number"),
-        ("semantic_search", {"query_text": "\ud800"}, "not called"),
+        ("semantic_search", {"query": "\ud800"}, "not called"),
         ("neighbors", {"message_id": "gone"}, "NOT_FOUND"),
-        ("lexical_search", {"query_text": "x", "cursor": "c_nonsense"}, "INVALID_ARGUMENT"),
+        ("lexical_search", {"query": "x", "cursor": "c_nonsense"}, "INVALID_ARGUMENT"),
         ("search", "not JSON", "not JSON"),
         ("search", "[" * 100_000, "not JSON"),
         ("search", "[]", "the arguments must be an object"),

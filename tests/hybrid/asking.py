@@ -56,11 +56,11 @@ def found(answer: q.HybridSearchResponse) -> list[str]:
 
 def until(seconds: float, since: float | None = None) -> m.Filter:
     """Narrow to what was said before a time."""
-    narrowed = m.Filter()
-    narrowed.time_range.until.FromMicroseconds(round(seconds * 1e6))
+    message_filter = m.Filter()
+    message_filter.time_range.until.FromMicroseconds(round(seconds * 1e6))
     if since is not None:
-        narrowed.time_range.since.FromMicroseconds(round(since * 1e6))
-    return narrowed
+        message_filter.time_range.since.FromMicroseconds(round(since * 1e6))
+    return message_filter
 
 
 def chat(user: str, count: int, *, start: float = 0, **fields: object) -> list[m.ChatMessage]:

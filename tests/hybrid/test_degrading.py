@@ -21,13 +21,13 @@ USER, ASSISTANT = m.ROLE_USER, m.ROLE_ASSISTANT
 def story(user: str, **fields: str) -> list[m.ChatMessage]:
     """Make small talk with two things told in it: one in answer to a question, one in two halves."""
     talk = chat(user, 120)
-    for place, text in {
+    for index, text in {
         41: "Which instrument would you like to learn?",
         42: "The cello, since I was nine.",
         80: "My neighbour Aldous turned 57 on Sunday.",
         101: "Aldous drives the ferry across the fjord.",
     }.items():
-        talk[place].content = text
+        talk[index].content = text
     for message in talk:
         for field, value in fields.items():
             setattr(message, field, value)
@@ -79,9 +79,9 @@ def test_a_promise_of_the_assistant(vector_server: Server, user: str, question: 
 
 
 def test_the_users_own_words_come_first_where_nobody_is_named(vector_server: Server, user: str) -> None:
-    told = [said(user, "user", "peanuts make me ill", 5), said(user, "assistant", "peanuts make me ill", 9e5)]
-    told[1].role = ASSISTANT
-    token = write(vector_server, [*chat(user, 30, start=2 * DAY), *told])
+    messages = [said(user, "user", "peanuts make me ill", 5), said(user, "assistant", "peanuts make me ill", 9e5)]
+    messages[1].role = ASSISTANT
+    token = write(vector_server, [*chat(user, 30, start=2 * DAY), *messages])
     assert found(ask(vector_server, user, "What makes me ill? Peanuts?", token))[0] == "user"
 
 
@@ -104,9 +104,9 @@ def test_swapping_the_person_lowers_sufficiency(vector_server: Server, user: str
     talk = chat(user, 80, conversation_id="c")
     for n, item in enumerate(talk):
         item.name = ("Imke", "Teodor")[n % 2]
-    told = {30: "I finally ran my first marathon in Porto!", 50: "My marathon medal hangs in my kitchen."}
-    for place, text in told.items():
-        talk[place].content = text
+    contents = {30: "I finally ran my first marathon in Porto!", 50: "My marathon medal hangs in my kitchen."}
+    for index, text in contents.items():
+        talk[index].content = text
     talk[31].content = "Your marathon must have been hard!"
     token = write(vector_server, talk)
     of_her = ask(vector_server, user, "Where did Imke run a marathon?", token)

@@ -38,15 +38,15 @@ FILTERS = {
 }
 
 
-def admits(narrowed: m.Filter, message: m.ChatMessage) -> bool:
-    span, ts = narrowed.time_range, message.ts.ToMicroseconds()
+def admits(message_filter: m.Filter, message: m.ChatMessage) -> bool:
+    span, ts = message_filter.time_range, message.ts.ToMicroseconds()
     return (
         (not span.HasField("since") or ts >= span.since.ToMicroseconds())
         and (not span.HasField("until") or ts < span.until.ToMicroseconds())
-        and narrowed.role in {m.ROLE_UNSPECIFIED, message.role}
-        and narrowed.conversation_id in {"", message.conversation_id}
-        and message.conversation_id not in narrowed.exclude_conversation_ids
-        and dict(narrowed.metadata).items() <= dict(message.metadata).items()
+        and message_filter.role in {m.ROLE_UNSPECIFIED, message.role}
+        and message_filter.conversation_id in {"", message.conversation_id}
+        and message.conversation_id not in message_filter.exclude_conversation_ids
+        and dict(message_filter.metadata).items() <= dict(message.metadata).items()
     )
 
 
@@ -84,11 +84,11 @@ def test_until_after_the_last_message_has_no_effect(vector_server: Server, user:
     assert sorted(found(at_the_latest)) == [f"m{n}" for n in range(5)]
 
 
-def everything(server: Server, user: str, narrowed: m.Filter, token: str = "") -> list[q.HybridSearchResponse]:
+def everything(server: Server, user: str, message_filter: m.Filter, token: str = "") -> list[q.HybridSearchResponse]:
     """Ask in many ways; what was found behind is left out, as it may be either."""
     questions = ["What did Ann say about the film?", "tea", "爬山", "What did Zoe buy?", "bicycle mushrooms 周末"]
     answers = [
-        ask(server, user, question, token, filter=narrowed, explain=True, top_k=200, query_embedding=embedding)
+        ask(server, user, question, token, filter=message_filter, explain=True, top_k=200, query_embedding=embedding)
         for question in questions
         for embedding in (None, q.Embedding(values=EAST))
     ]
@@ -127,13 +127,13 @@ def test_messages_of_a_day_that_a_question_names_are_found_and_an_empty_day_is_r
 ) -> None:
     days = [said(user, f"day{n:02}", "I went to the market", n * DAY + 3600) for n in range(28) if n != 20]
     token = write(vector_server, days)
-    asked = until(40 * DAY)
-    answer = ask(vector_server, user, "What did I do at the market on 1970-01-13?", token, filter=asked)
+    message_filter = until(40 * DAY)
+    answer = ask(vector_server, user, "What did I do at the market on 1970-01-13?", token, filter=message_filter)
     assert found(answer)[0] == "day12"
     assert not answer.empty_time_ranges
-    empty = ask(vector_server, user, "What did I do at the market on 1970-01-21?", token, filter=asked)
+    empty = ask(vector_server, user, "What did I do at the market on 1970-01-21?", token, filter=message_filter)
     assert [period.since.seconds for period in empty.empty_time_ranges] == [20 * DAY]
-    nobody = ask(vector_server, f"{user}-without-messages", "What did I do on 1970-01-21?", filter=asked)
+    nobody = ask(vector_server, f"{user}-without-messages", "What did I do on 1970-01-21?", filter=message_filter)
     assert [period.since.seconds for period in nobody.empty_time_ranges] == [20 * DAY]
 
 

@@ -70,8 +70,8 @@ def test_other_users_messages_change_no_answer(
     assert answers(vector_server, user, write(vector_server, other)) == before
     token = delete(vector_server, f"{user}-other", *[f"m{n}" for n in range(gone + 1)])
     assert answers(vector_server, user, token) == before
-    own = {f"m{n}": text for n, (text, *_) in enumerate(mine)}
-    assert all(own[item.message.message_id] == item.message.content for entry in before for item in entry.items)
+    contents = {f"m{n}": text for n, (text, *_) in enumerate(mine)}
+    assert all(contents[item.message.message_id] == item.message.content for entry in before for item in entry.items)
 
 
 def test_another_users_neighbours_never_appear(vector_server: Server, user: str) -> None:

@@ -25,8 +25,10 @@ def test_message_content_and_query_text_are_not_logged(tmp_path: Path) -> None:
         message = said("u", "m", f"{CANARY} said so", name=f"{CANARY}-name", embedding=EAST)
         written = IngestServiceStub(channel).WriteMessages(i.WriteMessagesRequest(messages=[message]))
         query = QueryServiceStub(channel)
-        asked = q.HybridSearchRequest(user_id="u", query_text=f"{CANARY}?", explain=True, at_least=written.write_token)
-        assert query.HybridSearch(asked).items
+        request = q.HybridSearchRequest(
+            user_id="u", query_text=f"{CANARY}?", explain=True, at_least=written.write_token
+        )
+        assert query.HybridSearch(request).items
         for refused in (
             q.HybridSearchRequest(user_id="u", query_text=CANARY, top_k=-1),
             q.HybridSearchRequest(user_id="u", query_text=f"{CANARY}\0"),

@@ -114,8 +114,8 @@ def test_without_an_answer_of_the_embedder_the_words_decide(
         assert answer.index_lagging
         assert not answer.embedding_model
         assert 0 <= answer.sufficiency <= 1
-        own = ask(server, "u", "tea", query_embedding=VECTOR)
-        assert (own.semantic_unavailable, own.embedding_model) == (False, "absent")
+        response = ask(server, "u", "tea", query_embedding=VECTOR)
+        assert (response.semantic_unavailable, response.embedding_model) == (False, "absent")
         request = q.HybridSearchRequest(user_id="u", query_text="tea", at_least=token)
         with pytest.raises(grpc.RpcError) as error:
             server.query.HybridSearch(request, timeout=0.5)

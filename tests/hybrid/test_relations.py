@@ -48,13 +48,13 @@ def packed(vectors: dict[str, list[float]]) -> dict[str, bytes]:
 
 def reckoned(some: Sequence[ComparedMessage], vectors: dict[str, list[float]]) -> list[Relation]:
     """Reckon the same, pair by pair."""
-    known = sorted(
+    compared = sorted(
         (item for item in some if item.message.message_id in vectors),
         key=lambda item: (item.message.ts_us, item.message.message_id),
     )
 
-    def cosine(one: ComparedMessage, other: ComparedMessage) -> float:
-        pairs = zip(vectors[one.message.message_id], vectors[other.message.message_id], strict=True)
+    def cosine(first: ComparedMessage, other: ComparedMessage) -> float:
+        pairs = zip(vectors[first.message.message_id], vectors[other.message.message_id], strict=True)
         return sum(a * b for a, b in pairs)
 
     def weight(terms: frozenset[str]) -> float:
@@ -62,14 +62,14 @@ def reckoned(some: Sequence[ComparedMessage], vectors: dict[str, list[float]]) -
         return sum(math.log(1 + (len(some) - count + 0.5) / (count + 0.5)) for count in counts)
 
     pairs = []
-    for place, one in enumerate(known):
-        for other in known[place + 1 :]:
-            usual = [cosine(one, third) for third in known if third is not one]
-            near = (cosine(one, other) - fmean(usual)) / max(pstdev(usual), 1e-9)
-            least = min(weight(one.terms), weight(other.terms))
-            shared = weight(one.terms & other.terms) / least if least else 0.0
-            if one.speaker == other.speaker:
-                pairs.append(Relation(one.message.message_id, other.message.message_id, near, shared))
+    for index, message in enumerate(compared):
+        for other in compared[index + 1 :]:
+            usual = [cosine(message, third) for third in compared if third is not message]
+            near = (cosine(message, other) - fmean(usual)) / max(pstdev(usual), 1e-9)
+            least = min(weight(message.terms), weight(other.terms))
+            shared = weight(message.terms & other.terms) / least if least else 0.0
+            if message.speaker == other.speaker:
+                pairs.append(Relation(message.message.message_id, other.message.message_id, near, shared))
     return pairs
 
 
@@ -104,9 +104,11 @@ def test_pairs_are_those_of_a_plain_reckoning(
 
 def spread(message_id: str, vectors: dict[str, list[float]]) -> float:
     """Return how far apart a message's cosines lie: where they do not, rounding decides."""
-    own = vectors[message_id]
+    own_vector = vectors[message_id]
     return pstdev(
-        sum(a * b for a, b in zip(own, other, strict=True)) for name, other in vectors.items() if name != message_id
+        sum(a * b for a, b in zip(own_vector, other, strict=True))
+        for name, other in vectors.items()
+        if name != message_id
     )
 
 

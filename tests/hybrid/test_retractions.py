@@ -19,7 +19,7 @@ from talk import said
 if TYPE_CHECKING:
     from served import Server
 
-ASKED = "Where is my workshop in Lisbon?"
+QUESTION = "Where is my workshop in Lisbon?"
 
 
 def talk(user: str, *retracts: str) -> list[m.ChatMessage]:
@@ -37,7 +37,7 @@ def parts(item: q.HybridItem) -> dict[str, float]:
 
 @pytest.mark.both_logs
 def test_a_retracted_message_ranks_below_its_retraction(vector_server: Server, user: str) -> None:
-    answer = ask(vector_server, user, ASKED, write(vector_server, talk(user, "wrong")), explain=True)
+    answer = ask(vector_server, user, QUESTION, write(vector_server, talk(user, "wrong")), explain=True)
     right, wrong = answer.items[:2]
     assert found(answer)[:2] == ["right", "wrong"]
     assert wrong.message.retracted_by == "right"
@@ -48,23 +48,23 @@ def test_a_retracted_message_ranks_below_its_retraction(vector_server: Server, u
 
 
 def test_without_a_retraction_nothing_is_lifted(vector_server: Server, user: str) -> None:
-    answer = ask(vector_server, user, ASKED, write(vector_server, talk(user)), explain=True)
+    answer = ask(vector_server, user, QUESTION, write(vector_server, talk(user)), explain=True)
     assert found(answer)[0] == "wrong"
     assert "right" not in found(answer)
     assert not any(parts(item).keys() & {"retracts", "retracted"} for item in answer.items)
 
 
 def test_a_retracted_message_regains_its_rank_when_the_retraction_is_deleted(vector_server: Server, user: str) -> None:
-    before = ask(vector_server, user, ASKED, write(vector_server, talk(user, "wrong")))
-    after = ask(vector_server, user, ASKED, delete(vector_server, user, "right"))
+    before = ask(vector_server, user, QUESTION, write(vector_server, talk(user, "wrong")))
+    after = ask(vector_server, user, QUESTION, delete(vector_server, user, "right"))
     assert (before.items[0].message.message_id, after.items[0].message.message_id) == ("right", "wrong")
     assert after.items[0].message.retracted_by == ""
 
 
 def test_retracted_message_does_not_raise_the_sufficiency(vector_server: Server, user: str) -> None:
-    likely = ask(vector_server, user, ASKED, write(vector_server, talk(user))).sufficiency
+    likely = ask(vector_server, user, QUESTION, write(vector_server, talk(user))).sufficiency
     retracted = talk(user, "wrong")[-1]
-    unlikely = ask(vector_server, user, ASKED, write(vector_server, [retracted], replace=True)).sufficiency
+    unlikely = ask(vector_server, user, QUESTION, write(vector_server, [retracted], replace=True)).sufficiency
     assert unlikely < 0.75 < likely
 
 
@@ -73,7 +73,7 @@ def test_a_chain_stands_in_its_order(vector_server: Server, user: str) -> None:
         said(user, "third", "No, wait.", 50 * DAY, retracts=["right"]),
         said(user, "fourth", "Forget it.", 60 * DAY, retracts=["third"]),
     ]
-    answer = ask(vector_server, user, ASKED, write(vector_server, [*talk(user, "wrong"), *later]))
+    answer = ask(vector_server, user, QUESTION, write(vector_server, [*talk(user, "wrong"), *later]))
     assert found(answer)[:4] == ["fourth", "third", "right", "wrong"]
     assert [item.message.retracted_by for item in answer.items[:4]] == ["", "fourth", "third", "right"]
 
@@ -81,14 +81,14 @@ def test_a_chain_stands_in_its_order(vector_server: Server, user: str) -> None:
 def test_messages_that_take_back_each_other_are_found_all_the_same(vector_server: Server, user: str) -> None:
     messages = talk(user, "wrong")
     messages[-2].retracts.append("right")
-    assert set(found(ask(vector_server, user, ASKED, write(vector_server, messages)))[:2]) == {"right", "wrong"}
+    assert set(found(ask(vector_server, user, QUESTION, write(vector_server, messages)))[:2]) == {"right", "wrong"}
 
 
 @pytest.mark.both_logs
 def test_a_filter_keeps_out_what_took_it_back_but_not_the_mark(vector_server: Server, user: str) -> None:
     token = write(vector_server, talk(user, "wrong"))
-    for narrowed in (until(35 * DAY), until(35 * DAY, since=20 * DAY)):
-        answer = ask(vector_server, user, ASKED, token, filter=narrowed)
+    for message_filter in (until(35 * DAY), until(35 * DAY, since=20 * DAY)):
+        answer = ask(vector_server, user, QUESTION, token, filter=message_filter)
         assert "right" not in found(answer)
         assert answer.items[0].message.retracted_by == "right"
 
@@ -100,7 +100,7 @@ def test_retractions_are_read_for_users_with_more_messages_than_the_timeline_hol
     with start(own_settings.model_copy(update={"hybrid": own_settings.hybrid.model_copy(update=bounds)})) as server:
         again = said("u", "third", "No, wait.", 90 * DAY, retracts=["right"])
         more = chat("u", 200, start=60 * DAY)
-        answer = ask(server, "u", ASKED, write(server, [*talk("u", "wrong"), again, *more[20:]]))
+        answer = ask(server, "u", QUESTION, write(server, [*talk("u", "wrong"), again, *more[20:]]))
         assert found(answer)[:3] == ["third", "right", "wrong"]
 
 
@@ -118,7 +118,7 @@ def test_any_retraction_graph_yields_ordered_results_whose_score_components_add_
         said(user, entry, text, n, retracts=[other for other in retracted if other != entry])
         for n, (entry, text, retracted) in enumerate(zip(IDS, texts, taken, strict=True))
     ]
-    answer = ask(vector_server, user, ASKED, write(vector_server, messages, replace=True), explain=True)
+    answer = ask(vector_server, user, QUESTION, write(vector_server, messages, replace=True), explain=True)
     scores = {item.message.message_id: item.score for item in answer.items}
     assert {"m0", "m1", "m4"} <= scores.keys()
     assert [item.score for item in answer.items] == sorted(scores.values(), reverse=True)

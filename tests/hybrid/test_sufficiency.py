@@ -64,8 +64,10 @@ def likely(some: SufficiencyFeatures) -> float:
 
 
 @given(candidates(), st.sets(st.integers(0, 2)), st.integers(0, 5))
-def test_sufficiency_is_between_zero_and_one(some: SufficiencyFeatures, asked: set[int], speakers: int) -> None:
-    assert 0 <= sufficiency(some, asked, speakers) <= 1
+def test_sufficiency_is_between_zero_and_one(
+    some: SufficiencyFeatures, named_speakers: set[int], speakers: int
+) -> None:
+    assert 0 <= sufficiency(some, named_speakers, speakers) <= 1
 
 
 def test_sufficiency_without_results_is_zero() -> None:

@@ -17,7 +17,7 @@ from nomemory.v1 import query_service_pb2 as q
 from served import Server, started
 from talk import said
 
-PLACES = ("Lisbon", "Naxos", "Kyoto", "Bergen", "Quito", "Malta", "Perth", "Cusco")
+CITIES = ("Lisbon", "Naxos", "Kyoto", "Bergen", "Quito", "Malta", "Perth", "Cusco")
 THINGS = ("kayak", "harp", "loom", "sextant", "drone", "telescope", "quilt", "banjo")
 
 
@@ -29,9 +29,9 @@ def log(user: str) -> list[m.ChatMessage]:
         item.conversation_id = f"c{n // 20}"
         item.name = ("Ann", "Bob")[n % 2]
         item.ts.FromMicroseconds(round((n // 20 * DAY + n % 20 * MINUTE) * 1e6))
-    for k, (place, thing) in enumerate(zip(PLACES, THINGS, strict=True)):
+    for k, (city, thing) in enumerate(zip(CITIES, THINGS, strict=True)):
         at = 20 * (3 * k + 2) + 2 * rng.randrange(9)
-        talk[at].content = f"What did you bring from {place}?"
+        talk[at].content = f"What did you bring from {city}?"
         talk[at + 1].content = f"I bought an old {thing} there, it cost {k + 2}00 euros"
     return talk
 
@@ -59,9 +59,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         yield Both(whole, part)
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_both_find_what_answers(both: Both, place: str) -> None:
-    question = f"What did Bob buy in {place}?"
+@pytest.mark.parametrize("city", CITIES)
+def test_both_find_what_answers(both: Both, city: str) -> None:
+    question = f"What did Bob buy in {city}?"
     top = [ask(server, "u", question, top_k=3).items for server in (both.whole, both.part)]
     assert top[0][0].message.content.startswith("I bought an old")
     assert [item.message for item in top[1]][:1] == [item.message for item in top[0]][:1]
@@ -69,27 +69,31 @@ def test_both_find_what_answers(both: Both, place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "narrowed",
+    "message_filter",
     [m.Filter(role=m.ROLE_ASSISTANT), m.Filter(conversation_id="c5"), until(9 * DAY), until(20 * DAY, since=9 * DAY)],
     ids=["role", "conversation", "until", "both ends"],
 )
-def test_a_filter_narrows_the_whole_and_the_part_alike(both: Both, narrowed: m.Filter) -> None:
-    asked = ("bicycle tyre", "noodles and 地铁", "Did Ann buy the kayak in Lisbon?")
-    for question in asked:
-        of_whole = ask(both.whole, "u", question, filter=narrowed, top_k=200)
-        of_part = ask(both.part, "u", question, filter=narrowed, top_k=200)
+def test_a_filter_narrows_the_whole_and_the_part_alike(both: Both, message_filter: m.Filter) -> None:
+    questions = ("bicycle tyre", "noodles and 地铁", "Did Ann buy the kayak in Lisbon?")
+    for question in questions:
+        of_whole = ask(both.whole, "u", question, filter=message_filter, top_k=200)
+        of_part = ask(both.part, "u", question, filter=message_filter, top_k=200)
         assert set(found(of_part)) <= set(found(of_whole))
         assert bool(of_part.items) == bool(of_whole.items)
 
 
 def test_later_messages_do_not_change_partial_results(both: Both) -> None:
-    asked = ["What did Bob buy in Naxos?", "bicycle", "mushrooms 周末"]
+    questions = ["What did Bob buy in Naxos?", "bicycle", "mushrooms 周末"]
     for owner in ("first", "second"):
         write(both.part, log(owner))
     token = delete(both.part, "second", *[f"talk{n:05}" for n in range(400, 600)])
-    for narrowed in (until(20 * DAY), until(20 * DAY - 5 * MINUTE), until(DAY)):
-        ever = [ask(both.part, "first", text, token, filter=narrowed, explain=True, top_k=99) for text in asked]
-        then = [ask(both.part, "second", text, token, filter=narrowed, explain=True, top_k=99) for text in asked]
+    for message_filter in (until(20 * DAY), until(20 * DAY - 5 * MINUTE), until(DAY)):
+        ever = [
+            ask(both.part, "first", text, token, filter=message_filter, explain=True, top_k=99) for text in questions
+        ]
+        then = [
+            ask(both.part, "second", text, token, filter=message_filter, explain=True, top_k=99) for text in questions
+        ]
         assert any(item.items for item in ever)
         for item, other in zip(ever, then, strict=True):
             assert [(i.message.message_id, i.score, i.explanation) for i in item.items] == [
@@ -105,9 +109,9 @@ def test_speakers_outside_the_candidates_are_still_recognized(both: Both) -> Non
     talk[40].content = talk[41].content = "I repaired the lighthouse"
     for server in (both.whole, both.part):
         write(server, talk)
-        asked = ask(server, "silent", "Did Kasimir repair the lighthouse?", write(server, talk[:1]), top_k=2)
-        assert found(asked) == ["talk00041", "talk00040"]
-        assert asked.speaker_matched
+        response = ask(server, "silent", "Did Kasimir repair the lighthouse?", write(server, talk[:1]), top_k=2)
+        assert found(response) == ["talk00041", "talk00040"]
+        assert response.speaker_matched
 
 
 def test_neighbors_of_a_match_are_not_results_in_a_partial_timeline(both: Both) -> None:

@@ -56,9 +56,9 @@ def test_audit_entry_counts_messages_per_user(tmp_path: Path) -> None:
     with logging_to(tmp_path / "log", embedding_dimension="4") as channel:
         ingest = IngestServiceStub(channel)
         ingest.WriteMessages(i.WriteMessagesRequest(messages=batch))
-        narrowed = i.DeleteMessagesRequest(user_id="ann")
-        narrowed.filter.conversation_id = "other"
-        ingest.DeleteMessages(narrowed)
+        request = i.DeleteMessagesRequest(user_id="ann")
+        request.filter.conversation_id = "other"
+        ingest.DeleteMessages(request)
     first, second = audited((tmp_path / "log").read_text())
     assert (first["users"], first["messages"]) == ({"ann": 2, "bob": 1}, 3)
     assert (second["action"], second["users"]) == ("delete-matching", {"ann": 0})

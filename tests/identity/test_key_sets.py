@@ -250,17 +250,17 @@ async def test_no_key_is_accepted_before_the_first_fetch() -> None:
 
 
 async def test_cancelled_call_does_not_cancel_the_fetch() -> None:
-    issuer, asked = Issuer(key_set(public_jwk("rsa-1"))), threading.Event()
+    issuer, fetch_started = Issuer(key_set(public_jwk("rsa-1"))), threading.Event()
 
     def slow() -> bytes:
-        asked.wait(5)
+        fetch_started.wait(5)
         return issuer.fetch()
 
     keys = KeySetUrl(slow, ALGORITHMS, lambda: issuer.now)
     impatient = asyncio.create_task(keys.key("rsa-1"))
     await asyncio.sleep(0)
     impatient.cancel()
-    asked.set()
+    fetch_started.set()
     await good(keys, token_of("rsa-1"))
     assert issuer.fetched == 1
 

@@ -36,11 +36,11 @@ def test_namespace_round_trip_keeps_the_user_id(name: str, user_id: str) -> None
     assert without_namespace(namespace.stored_id(user_id)) == user_id
 
 
-@given(one=names, other=names, user_id=users, spelled=users)
-def test_user_ids_of_different_namespaces_are_disjoint(one: str, other: str, user_id: str, spelled: str) -> None:
-    if one == other:
+@given(first=names, other=names, user_id=users, spelled=users)
+def test_user_ids_of_different_namespaces_are_disjoint(first: str, other: str, user_id: str, spelled: str) -> None:
+    if first == other:
         return
-    stored = Namespace(one).stored_id(user_id)
+    stored = Namespace(first).stored_id(user_id)
     assert stored != Namespace(other).stored_id(spelled)
     with pytest.raises(ForeignUserError):
         Namespace(other).external_id(stored)

@@ -143,8 +143,8 @@ def outcome(method: Method, application: Application, request: Any, *named: str)
 
 def users_of_the_victim(shared: Shared) -> list[object]:
     """Return all that the victim has, as the victim sees it."""
-    own = shared.victim
-    return [list(own.list(user).items) for user in (VICTIM, "victim-only")] + [own.status().log]
+    victim = shared.victim
+    return [list(victim.list(user).items) for user in (VICTIM, "victim-only")] + [victim.status().log]
 
 
 @pytest.mark.parametrize("attacker", ATTACKERS)
@@ -154,12 +154,12 @@ def test_no_user_id_reaches_another_namespace(shared: Shared, name: str, attacke
     before = users_of_the_victim(shared)
     for spelling in SPELLINGS:
         cursors = ("", *shared.loot.cursors)
-        asked = [filled(method.request_type, values(spelling, shared.loot, cursor)) for cursor in cursors]
-        for request in asked if asked[0] != asked[1] else asked[:1]:  # most have no cursor
-            told = outcome(method, application, request, spelling)
-            assert CANARY not in told
-            assert "victim-only" not in told
-            assert f"{attacker}/" not in told.replace(spelling, "") if spelling else f"{attacker}/" not in told
+        requests = [filled(method.request_type, values(spelling, shared.loot, cursor)) for cursor in cursors]
+        for request in requests if requests[0] != requests[1] else requests[:1]:  # most have no cursor
+            reply = outcome(method, application, request, spelling)
+            assert CANARY not in reply
+            assert "victim-only" not in reply
+            assert f"{attacker}/" not in reply.replace(spelling, "") if spelling else f"{attacker}/" not in reply
     assert users_of_the_victim(shared) == before
 
 
@@ -199,9 +199,9 @@ def test_cursor_of_the_same_user_id_in_another_namespace_is_rejected(shared: Sha
 
 def test_same_user_id_in_two_namespaces_is_two_users(shared: Shared) -> None:
     for attacker in ATTACKERS:
-        own = said(VICTIM, "own", f"tea of {attacker}", ts=99)
-        shared.applications[attacker].write(own)
-        assert list(shared.applications[attacker].list(VICTIM, page_size=1).items) == [own]
+        attacker_message = said(VICTIM, "own", f"tea of {attacker}", ts=99)
+        shared.applications[attacker].write(attacker_message)
+        assert list(shared.applications[attacker].list(VICTIM, page_size=1).items) == [attacker_message]
     assert len(shared.victim.list(VICTIM).items) == 5
     assert {message.user_id for message in shared.victim.list(VICTIM).items} == {VICTIM}
 
@@ -245,14 +245,14 @@ def test_user_listing_is_restricted_to_the_namespace(shared: Shared) -> None:
     method, application = METHODS["ListUsers"], shared.applications["a"]
     application.write(said("listed", "m", "tea"), said("listed/too", "m", "tea"))
     outcome(method, application, method.request_type())
-    found: list[str] = []
+    listed_users: list[str] = []
     cursor = ""
-    while not found or cursor:
+    while not listed_users or cursor:
         (page,) = method.send(application.channel, q.ListUsersRequest(page_size=1, cursor=cursor), application.metadata)
-        found.extend(item.user_id for item in page.users)
+        listed_users.extend(item.user_id for item in page.users)
         cursor = page.next_cursor
         if cursor:
             assert "CURSOR_OTHER_USER" in outcome(method, shared.victim, q.ListUsersRequest(cursor=cursor))
-    assert {"listed", "listed/too"} <= set(found)
-    assert found == sorted(set(found))
-    assert not any(user.startswith(("a/", "b/")) and user not in SPELLINGS for user in found)
+    assert {"listed", "listed/too"} <= set(listed_users)
+    assert listed_users == sorted(set(listed_users))
+    assert not any(user.startswith(("a/", "b/")) and user not in SPELLINGS for user in listed_users)

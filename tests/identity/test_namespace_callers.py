@@ -58,11 +58,11 @@ def remember(server: Guarded, user: str) -> None:
 
 def test_token_reads_its_user_in_the_configured_namespace(confined: Guarded, user: str) -> None:
     remember(confined, user)
-    own = bearer(token(user))
-    assert [message.user_id for message in listing(confined.channel, user, own).items] == [user]
+    token_metadata = bearer(token(user))
+    assert [message.user_id for message in listing(confined.channel, user, token_metadata).items] == [user]
     for name in READS:
-        READS[name].send(confined.channel, user, own)
-    evidence = recall(confined.channel, user, (*own, ("x-user-id", user))).evidence
+        READS[name].send(confined.channel, user, token_metadata)
+    evidence = recall(confined.channel, user, (*token_metadata, ("x-user-id", user))).evidence
     assert ids(item.message for item in evidence) == ["m1"]
 
 
@@ -93,15 +93,15 @@ def test_length_limit_of_token_user_id_excludes_the_prefix(confined: Guarded) ->
 def test_recall_reads_the_bound_user_of_the_namespace(confined: Guarded, user: str) -> None:
     remember(confined, user)
     scopes = ("recall", "act-as")
-    own, other = (key(confined, *scopes, namespace=name) for name in ("acme", "other"))
-    for reader in own, other:
+    own_key, other = (key(confined, *scopes, namespace=name) for name in ("acme", "other"))
+    for reader in own_key, other:
         request = r.StreamRecallRequest(question="tea?")
         for named in (user, f"acme/{user}", f"../acme/{user}"):
             metadata = (*reader, ("x-user-id", named))
-            told = str(recall(confined.channel, user, metadata))
-            told += str(list(RecallServiceStub(confined.channel).StreamRecall(request, metadata=metadata, timeout=10)))
-            assert ('message_id: "m1"' in told) == (reader is own and named == user)
-            assert "acme" not in told
+            reply = str(recall(confined.channel, user, metadata))
+            reply += str(list(RecallServiceStub(confined.channel).StreamRecall(request, metadata=metadata, timeout=10)))
+            assert ('message_id: "m1"' in reply) == (reader is own_key and named == user)
+            assert "acme" not in reply
 
 
 @pytest.mark.parametrize("named", ["", " ", "y" * 129, "a/" + "y" * 127, "lin\n"])

@@ -65,8 +65,8 @@ class Tls:
 
     @contextmanager
     def channel(self, target: str, client: Pair | None = None) -> Iterator[grpc.Channel]:
-        own = (client.key_pem(), client.pem()) if client else (None, None)
-        with grpc.secure_channel(target, grpc.ssl_channel_credentials(self.ca.pem(), *own)) as channel:
+        client_pair = (client.key_pem(), client.pem()) if client else (None, None)
+        with grpc.secure_channel(target, grpc.ssl_channel_credentials(self.ca.pem(), *client_pair)) as channel:
             yield channel
 
 

@@ -150,12 +150,12 @@ async def test_arbitrary_text_is_rejected_as_token(text: str) -> None:
     )
 )
 async def test_arbitrary_claims_grant_at_most_reads_of_one_user(odd: dict[str, Any]) -> None:
-    asked = plain("ann") | odd
+    claims = plain("ann") | odd
     with contextlib.suppress(Fault):  # any other error would be a fault of the server
         caller = await TokenAuthenticator(SharedSecret(SECRET.encode()), RULES).authenticate(
-            signed({"alg": "HS256"}, asked)
+            signed({"alg": "HS256"}, claims)
         )
-        assert caller.user_id == asked["sub"]
+        assert caller.user_id == claims["sub"]
         assert caller.scopes <= {Scope.QUERY, Scope.RECALL}
 
 

@@ -49,8 +49,8 @@ def test_token_reads_its_own_user(guarded: Guarded, user: str, name: str) -> Non
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("spelling", ["{other}", "", " ", "{user} ", "{user}\n", "{USER}", "{user}\0"])
 def test_token_is_rejected_for_another_user(guarded: Guarded, user: str, other: str, name: str, spelling: str) -> None:
-    asked = spelling.format(user=user, USER=user.upper(), other=other)
-    refusal = refused(READS[name].send, guarded.channel, asked, bearer(token(user)))
+    spelled_user = spelling.format(user=user, USER=user.upper(), other=other)
+    refusal = refused(READS[name].send, guarded.channel, spelled_user, bearer(token(user)))
     assert (refusal.code, refusal.reason) == (grpc.StatusCode.PERMISSION_DENIED, "OTHER_USER")
     assert other not in refusal.text
     assert user not in refusal.text
@@ -104,12 +104,12 @@ def test_scopes_are_accepted_in_the_scp_claim(guarded: Guarded, user: str) -> No
 
 
 def test_token_cannot_read_other_users_with_lifecycle_methods(guarded: Guarded, user: str, other: str) -> None:
-    own, query = bearer(token(user)), QueryServiceStub(guarded.channel)
-    assert query.CountMessages(q.CountMessagesRequest(user_id=user), metadata=own).count == 0
-    assert list(query.ExportMessages(q.ExportMessagesRequest(user_id=user), metadata=own)) == [
+    own_token, query = bearer(token(user)), QueryServiceStub(guarded.channel)
+    assert query.CountMessages(q.CountMessagesRequest(user_id=user), metadata=own_token).count == 0
+    assert list(query.ExportMessages(q.ExportMessagesRequest(user_id=user), metadata=own_token)) == [
         q.ExportMessagesResponse()
     ]
-    assert not query.ListConversations(q.ListConversationsRequest(user_id=user), metadata=own).conversations
+    assert not query.ListConversations(q.ListConversationsRequest(user_id=user), metadata=own_token).conversations
     service = bearer(guarded.keyring.key("query"))
     assert query.CountMessages(q.CountMessagesRequest(user_id=other), metadata=service).count == 1
 

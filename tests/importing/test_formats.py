@@ -28,8 +28,8 @@ START = datetime(2024, 5, 1, 8, tzinfo=UTC)
 def parsed(name: str, defaults: ImportDefaults = NOBODY) -> list[ParseResult]:
     def items() -> Iterator[ParseResult]:
         source = Source(str(IMPORTS / name))
-        chosen, found = detect(read_records(source, None), defaults)
-        for item in found:
+        chosen, recognized = detect(read_records(source, None), defaults)
+        for item in recognized:
             yield from [item] if isinstance(item, Rejected) else chosen.parse(item)
 
     return list(items())
@@ -81,9 +81,9 @@ def test_an_export_in_several_files_is_read_in_their_order(tmp_path: Path) -> No
         "conversations-000.json": json.dumps([first]) + "\n",
         "../../conversations-002.json": "[] ?",
     }
-    found = parsed(archived(tmp_path / "export.zip", **parts), ANN)
-    assert accepted(found) == accepted(parsed("conversations.json", ANN))
-    assert refusals(found)[-1][2] == ("is neither an object nor an array",)
+    parsed_items = parsed(archived(tmp_path / "export.zip", **parts), ANN)
+    assert accepted(parsed_items) == accepted(parsed("conversations.json", ANN))
+    assert refusals(parsed_items)[-1][2] == ("is neither an object nor an array",)
 
 
 def test_archive_without_messages_or_over_the_size_limit_is_rejected(tmp_path: Path) -> None:
@@ -164,13 +164,13 @@ def test_every_fault_of_a_broken_line_is_named() -> None:
     assert ids(items) == ["b1", "b5"]
     roles = "role: must be one of user, assistant, system, developer, tool, function"
     zone = "ts: has no time zone: append Z for UTC, or an offset like +08:00"
-    found = {number: reasons for number, _, reasons in refusals(items)}
-    assert set(found) == {2, 3, 4, 5, 6, 7}
-    assert all(found[number][0].startswith("is not JSON") for number in (2, 3))
-    assert found[7] == ("a text contains an unpaired surrogate, which is not valid Unicode",)
-    assert found[4] == ("is not a JSON object",)
-    assert found[5] == (zone, "content: is required", roles)
-    assert found[6] == (
+    reasons_by_line = {number: reasons for number, _, reasons in refusals(items)}
+    assert set(reasons_by_line) == {2, 3, 4, 5, 6, 7}
+    assert all(reasons_by_line[number][0].startswith("is not JSON") for number in (2, 3))
+    assert reasons_by_line[7] == ("a text contains an unpaired surrogate, which is not valid Unicode",)
+    assert reasons_by_line[4] == ("is not a JSON object",)
+    assert reasons_by_line[5] == (zone, "content: is required", roles)
+    assert reasons_by_line[6] == (
         "user_id: is required",
         "ts: is not a time in RFC 3339, like 2024-05-01T08:30:00Z",
         "message_id: must be a string",
@@ -202,22 +202,26 @@ def test_openai_refuses_what_says_nothing_or_not_when() -> None:
 
 
 def test_messages_without_times_are_spaced_from_a_start() -> None:
-    found = accepted(parsed("openai.jsonl", ImportDefaults("ann", START, timedelta(minutes=1))))
-    assert [record["ts"] for record in found] == [f"2024-05-01T08:0{minute}:00Z" for minute in range(5)]
-    first, second = found[:3], found[3:]
+    messages = accepted(parsed("openai.jsonl", ImportDefaults("ann", START, timedelta(minutes=1))))
+    assert [record["ts"] for record in messages] == [f"2024-05-01T08:0{minute}:00Z" for minute in range(5)]
+    first, second = messages[:3], messages[3:]
     assert len({record["conversation_id"] for record in first}) == 1
     assert {record["conversation_id"] for record in first}.isdisjoint(record["conversation_id"] for record in second)
 
 
 def test_the_same_thing_said_twice_is_two_messages() -> None:
-    found = ids(parsed("loose.json", ImportDefaults("ann", START)))
-    assert len(set(found)) == 3
+    message_ids = ids(parsed("loose.json", ImportDefaults("ann", START)))
+    assert len(set(message_ids)) == 3
     assert len(set(ids(parsed("loose.json", ImportDefaults("ann", START, timedelta(0)))))) == 3
 
 
 def test_formats_without_users_need_one() -> None:
     for name in ("openai.json", "loose.json", "conversations.json"):
-        reasons = {reason for _, _, found in refusals(parsed(name, ImportDefaults(start=START))) for reason in found}
+        reasons = {
+            reason
+            for _, _, item_reasons in refusals(parsed(name, ImportDefaults(start=START)))
+            for reason in item_reasons
+        }
         assert reasons == {"user_id: this format has no user ids; set one with --user"}
 
 

@@ -63,8 +63,8 @@ def test_zep_gives_a_threads_messages() -> None:
     assert (first["user_id"], first["conversation_id"], first["name"]) == ("ann", "t-1", "Ann")
     assert (first["message_id"], first["metadata"]) == ("z-1", {"source": "app"})
     assert (second["role"], second["content"]) == ("assistant", "Noted.")
-    ((number, place, reasons),) = refusals(items)
-    assert (number, place) == (1, "t-1, message 3")
+    ((number, location, reasons),) = refusals(items)
+    assert (number, location) == (1, "t-1, message 3")
     assert reasons[0].startswith("role: must be one of")
 
 
@@ -104,7 +104,7 @@ def test_a_chat_of_whatsapp_has_messages_of_several_lines() -> None:
 
 
 def test_whatsapp_system_messages_are_skipped(tmp_path: Path) -> None:
-    said = [
+    texts = [
         "This message was deleted",
         "Eliminaste este mensaje.",
         "此消息已删除",
@@ -116,7 +116,7 @@ def test_whatsapp_system_messages_are_skipped(tmp_path: Path) -> None:
         "1 < 2 > 0",
     ]
     chat = tmp_path / "chat.txt"
-    chat.write_text("".join(f"24/12/2023, 20:05 - Ann: {text}\n" for text in said), encoding="utf-8")
+    chat.write_text("".join(f"24/12/2023, 20:05 - Ann: {text}\n" for text in texts), encoding="utf-8")
     contents = [item["content"] for item in accepted(parsed(str(chat), SHANGHAI))]
     assert contents == ["I said: this message was deleted", "I moved to Basel.", "1 < 2 > 0"]
 
@@ -130,16 +130,16 @@ def test_a_chinese_phones_chat_is_read_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("defaults", "complaint"),
     [
         (ANN, "set one with --time-zone"),
         (SHANGHAI, "order of day and month"),
         (ImportDefaults(zone=ZoneInfo("Asia/Shanghai")), "set one with --user"),
     ],
 )
-def test_no_time_and_no_user_is_guessed(given: ImportDefaults, said: str) -> None:
-    ((_, _, reasons),) = refusals(parsed("unclear.txt", given))
-    assert any(said in reason for reason in reasons)
+def test_no_time_and_no_user_is_guessed(defaults: ImportDefaults, complaint: str) -> None:
+    ((_, _, reasons),) = refusals(parsed("unclear.txt", defaults))
+    assert any(complaint in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("name", ["claude.json", "agent.af"])
@@ -173,7 +173,7 @@ def letta(*contents: str) -> dict[str, object]:
 
 
 def test_json_that_a_user_said_is_kept_and_a_file_of_one_agent_is_read() -> None:
-    said = '{"type": "object", "message": "my own json"}'
-    record = Record(SourceLocation("item", 1), letta(said, '{"type": "login"}'), "")
+    content = '{"type": "object", "message": "my own json"}'
+    record = Record(SourceLocation("item", 1), letta(content, '{"type": "login"}'), "")
     kept = accepted(list(Letta(ANN).parse(record)))
-    assert [item["content"] for item in kept] == [said]
+    assert [item["content"] for item in kept] == [content]

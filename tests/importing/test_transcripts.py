@@ -58,15 +58,15 @@ def test_cursor_needs_a_time_and_has_its_files_name_as_the_session() -> None:
         ("user", "Which port did we choose?", "2024-05-01T08:00:00Z", "k1"),
         ("assistant", "Port 7710.", "2024-05-01T08:00:01Z", "k1"),
     ]
-    reasons = {reason for _, _, found in refusals(parsed("cursor.jsonl", ANN)) for reason in found}
+    reasons = {reason for _, _, item_reasons in refusals(parsed("cursor.jsonl", ANN)) for reason in item_reasons}
     assert reasons == {"ts: the transcript has no times; set the time of the first message with --start"}
 
 
 @pytest.mark.parametrize("name", ["claude_code.jsonl", "codex.jsonl", "cursor.jsonl"])
 def test_ids_are_the_same_every_time_and_one_for_each_message(name: str) -> None:
-    found = ids(parsed(name, CURSOR))
-    assert found == ids(parsed(name, CURSOR))
-    assert len(set(found)) == len(found) >= 2
+    message_ids = ids(parsed(name, CURSOR))
+    assert message_ids == ids(parsed(name, CURSOR))
+    assert len(set(message_ids)) == len(message_ids) >= 2
 
 
 def test_long_tool_output_is_truncated_in_the_middle_and_user_text_is_not() -> None:

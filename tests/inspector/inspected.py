@@ -24,7 +24,7 @@ ROWS = "[...document.querySelectorAll('#line [role=option]:not([hidden]):not(.ab
 
 _TRIES, _TRY_S = 3, 10.0
 
-ASKED = "!document.querySelector('.keep').hidden"
+HAS_ASKED = "!document.querySelector('.keep').hidden"
 """JavaScript condition: the recall has ended."""
 
 
@@ -48,8 +48,8 @@ class Inspected:
 
     def address(self, user: str = "", question: str = "") -> str:
         """Return the URL of the page with a user and a question."""
-        asked = {name: value for name, value in (("user", user), ("question", question)) if value}
-        return f"{self.url}#{urlencode(asked)}" if asked else self.url
+        parameters = {name: value for name, value in (("user", user), ("question", question)) if value}
+        return f"{self.url}#{urlencode(parameters)}" if parameters else self.url
 
 
 def write_sample(server: Server, key: str | None = None) -> str:
@@ -71,5 +71,5 @@ def recalled(page: Page) -> Page:
         with suppress(TimeoutError):  # a key that comes before the page knows its user asks nothing
             page.until("document.querySelector('.made .empty').hidden", _TRY_S)
             break
-    page.until(ASKED)
+    page.until(HAS_ASKED)
     return page

@@ -25,8 +25,8 @@ def asked_about(page: Page, question: str = KOCHI) -> set[str]:
     """Run a recall and return the users of the evidence."""
     page.write("#question", question)
     recalled(page)
-    found = page.value("[...document.querySelectorAll('li[data-message]')].map(one => one.dataset.message)")
-    return {message_id.split("-")[0] for message_id in found}
+    message_ids = page.value("[...document.querySelectorAll('li[data-message]')].map(one => one.dataset.message)")
+    return {message_id.split("-")[0] for message_id in message_ids}
 
 
 def test_user_in_url_determines_user_of_recall(inspected: Inspected, browser: Browser) -> None:

@@ -37,9 +37,11 @@ def evil(user: str) -> list[m.ChatMessage]:
     whole = (
         f"{attack('content')} {{constructor.constructor('document.title=1')()}} javascript:alert(1) I eat no peanuts."
     )
-    one = said(user, attack("id"), whole, 1_700_000_000, name=attack("name"), conversation_id=attack("conversation"))
-    one.metadata[attack("key")[:64]] = attack("value")
-    return [one, said(user, "calm", "I am allergic to peanuts.", 1_700_000_100)]
+    message = said(
+        user, attack("id"), whole, 1_700_000_000, name=attack("name"), conversation_id=attack("conversation")
+    )
+    message.metadata[attack("key")[:64]] = attack("value")
+    return [message, said(user, "calm", "I am allergic to peanuts.", 1_700_000_100)]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +124,7 @@ def test_page_cannot_be_framed_or_controlled_by_its_opener(
         page.until(
             "(() => { try { return !document.querySelector('iframe').contentDocument?.body } catch { return true } })()"
         )
-        assert any("frame-ancestors" in said or "X-Frame-Options" in said for said in page.complaints())
+        assert any("frame-ancestors" in complaint or "X-Frame-Options" in complaint for complaint in page.complaints())
         opens = f"void (window.opened = window.open('{inspected.url}'))"
         page.command("Runtime.evaluate", expression=opens, userGesture=True)
         page.until("window.opened.closed")  # a window of a group of its own looks like one that is closed
@@ -136,8 +138,10 @@ def test_page_of_another_origin_cannot_call_the_api(inspected: Inspected, browse
         for path in ("messages/lexical_search", "recall", "users/ann/messages:delete"):
             for kind in ("application/json", "text/plain"):
                 address = f"{inspected.server.http}/v1/{path}"
-                asked = f"{{method: 'POST', body: '{{}}', headers: {{'content-type': '{kind}'}}}}"
-                assert page.value(f"fetch('{address}', {asked}).then(() => 1, error => error.name)") == "TypeError"
+                fetch_options = f"{{method: 'POST', body: '{{}}', headers: {{'content-type': '{kind}'}}}}"
+                assert (
+                    page.value(f"fetch('{address}', {fetch_options}).then(() => 1, error => error.name)") == "TypeError"
+                )
 
 
 @pytest.fixture(scope="module")

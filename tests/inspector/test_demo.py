@@ -67,11 +67,11 @@ def test_demo_opens_a_recall_in_the_inspector(browser: Browser, tmp_path: Path) 
         assert page.complaints() == []
 
 
-def colours(browser: Browser, picture: bytes, places: list[list[object]]) -> list[str]:
+def colours(browser: Browser, picture: bytes, points: list[list[object]]) -> list[str]:
     """Return the colours of a picture at some places."""
     page: Page = browser.page()
-    found: list[str] = page.value(f"{COLOURS}('{base64.b64encode(picture).decode()}', {places!r})")
-    return found
+    colors: list[str] = page.value(f"{COLOURS}('{base64.b64encode(picture).decode()}', {points!r})")
+    return colors
 
 
 def test_demo_rejects_unknown_arguments() -> None:

@@ -55,11 +55,11 @@ def sam(inspected: Inspected, browser: Browser) -> Page:
 def test_panes_have_no_accessibility_violations(sam: Page, scheme: str) -> None:
     sam.prefer(color_scheme=scheme)
     sam.command("Runtime.evaluate", expression=axe())
-    found: dict[str, Any] = {}
+    violations: dict[str, Any] = {}
 
     def look(pane: str) -> None:
         sam.until(STILL)
-        found[pane] = sam.value(f"{VIOLATIONS}({RULES[scheme]})")
+        violations[pane] = sam.value(f"{VIOLATIONS}({RULES[scheme]})")
 
     for pane in ("compare", "state", "recall"):
         sam.click(f"#tab-{pane}")
@@ -74,7 +74,7 @@ def test_panes_have_no_accessibility_violations(sam: Page, scheme: str) -> None:
     look("users")
     sam.press("Escape")
     sam.until("!document.querySelector('dialog[open]')")
-    assert {pane: item for pane, item in found.items() if item} == {}
+    assert {pane: item for pane, item in violations.items() if item} == {}
 
 
 def test_page_fits_a_narrow_screen(inspected: Inspected, browser: Browser) -> None:

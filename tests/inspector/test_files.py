@@ -68,9 +68,9 @@ def test_inspector_explorer_and_site_share_the_theme(inspected: Inspected) -> No
     website = Path(__file__).parents[2] / "website"
     assert "[tokens.css, style.css]" in (website / "mkdocs.yml").read_text("utf-8")
     styles = [file for folder in (FOLDER.parent, website) for file in folder.rglob("*.css")]
-    own = [file.read_text("utf-8") for file in styles if file.name != "tokens.css"]
+    page_styles = [file.read_text("utf-8") for file in styles if file.name != "tokens.css"]
     assert not [
-        style for style in own if re.search(r"#[0-9a-fA-F]{3,8}\b(?!\[)(?=[;,) ])", style)
+        style for style in page_styles if re.search(r"#[0-9a-fA-F]{3,8}\b(?!\[)(?=[;,) ])", style)
     ]  # colours are in one file
 
 
@@ -82,8 +82,8 @@ def test_other_files_are_not_served(inspected: Inspected) -> None:
         "/inspect//main.js",
         "/inspect/x",
     ):
-        said = answered(inspected.server.http, request(f"GET {path}"))
-        assert said.startswith(b"HTTP/1.1 404 "), path
+        reply = answered(inspected.server.http, request(f"GET {path}"))
+        assert reply.startswith(b"HTTP/1.1 404 "), path
 
 
 def test_url_without_trailing_slash_redirects(inspected: Inspected) -> None:

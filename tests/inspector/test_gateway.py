@@ -130,8 +130,8 @@ def test_pages_of_other_origins_are_rejected(opened: Opened) -> None:
         {"sec-fetch-site": "same-site"},
     ):
         assert opened.client.get(LIST, headers=headers).status_code == 403, headers
-    asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
-    assert "access-control-allow-origin" not in opened.client.options(LIST, headers=asked).headers
+    preflight_headers = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    assert "access-control-allow-origin" not in opened.client.options(LIST, headers=preflight_headers).headers
 
 
 def test_credentials_of_requests_are_not_forwarded(opened: Opened) -> None:

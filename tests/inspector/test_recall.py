@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf.json_format import MessageToJson
-from inspector.inspected import ASKED, KOCHI, ROOT, Inspected, recalled, write_sample
+from inspector.inspected import HAS_ASKED, KOCHI, ROOT, Inspected, recalled, write_sample
 from web.chromium import MISSING, PROGRAM
 from web.served import settings_of
 
@@ -40,10 +40,10 @@ def test_steps_are_shown_and_announced_as_they_happen(inspected: Inspected, brow
         .observe(document.querySelector('#recall'), {childList: true, subtree: true})"""
     )
     recalled(page)
-    told = page.value("told")
-    assert told[0] == "Searching"
-    assert re.fullmatch(r"Step 1: \d+ messages", told[1])
-    assert told[-1] in {"Probably answered", "Probably not answered"}
+    announcements = page.value("told")
+    assert announcements[0] == "Searching"
+    assert re.fullmatch(r"Step 1: \d+ messages", announcements[1])
+    assert announcements[-1] in {"Probably answered", "Probably not answered"}
     assert [1, False] in page.value("shown")
     assert page.text(".steps li q") == KOCHI
     assert page.complaints() == []
@@ -55,8 +55,8 @@ def test_score_bars_show_their_components(sam: Page) -> None:
     )
     widths = sam.value(f"{BARS}.map(bar => bar.querySelector('.plus').getBoundingClientRect().width)")
     assert max(widths) > 50
-    said = sam.value(f"{BARS}[0].getAttribute('aria-label')")
-    parts = [float(part.rpartition(" ")[2]) for part in said.split(", ")]
+    label = sam.value(f"{BARS}[0].getAttribute('aria-label')")
+    parts = [float(part.rpartition(" ")[2]) for part in label.split(", ")]
     total = float(sam.value("document.querySelector('.score output').textContent"))
     assert sum(parts) == pytest.approx(total, abs=0.05)
     pieces = sam.value(f"[...{BARS}[0].querySelectorAll('i')].map(one => one.getBoundingClientRect().width)")
@@ -158,11 +158,11 @@ def test_notes_are_translated(inspected: Inspected, browser: Browser, code: str)
     answer = MessageToJson(r.RecallResponse(verdict=r.VERDICT_SUPPORTED, limits=limits))
     page = inspected.page(browser, "sam")
     page.click("#language")
-    said = page.value(
+    text = page.value(
         f"import('/inspect/verdict.js').then(({{verdict}}) => verdict({{result: {answer}, tookMs: 1}}).textContent)"
     )
     # an entry of a skill is named as it stands there
-    assert re.findall(r"[A-Za-z_.]{3,}", said) == (["English."] if code == "NOTE_CODE_SKILL_IGNORED" else [])
+    assert re.findall(r"[A-Za-z_.]{3,}", text) == (["English."] if code == "NOTE_CODE_SKILL_IGNORED" else [])
 
 
 def test_faults_are_translated(inspected: Inspected, browser: Browser) -> None:
@@ -170,11 +170,11 @@ def test_faults_are_translated(inspected: Inspected, browser: Browser) -> None:
     page.click("#language")
     kinds = [kind for kind in i.FaultKind.keys() if kind != "FAULT_KIND_UNSPECIFIED"]  # noqa: SIM118 - not a mapping
     for kind in kinds:
-        said = page.value(
+        text = page.value(
             "import('/inspect/server_state.js').then(({faultsCard}) => "
             f"faultsCard([{{component: 'COMPONENT_QDRANT', kind: '{kind}'}}]).textContent)"
         )
-        assert re.fullmatch(r"qdrant: [^A-Za-z_]+", said), said
+        assert re.fullmatch(r"qdrant: [^A-Za-z_]+", text), text
 
 
 def text_of(message: str) -> str:
@@ -212,7 +212,7 @@ def test_sample_question_runs_a_recall(inspected: Inspected, browser: Browser) -
     assert page.value("document.querySelectorAll('.samples .sample').length") == 3
     question = page.text(".samples .sample")
     page.click(".samples .sample")
-    page.until(ASKED)
+    page.until(HAS_ASKED)
     assert page.text(".steps q") == question
     assert page.value("document.querySelector('#question').value") == question
     assert not page.value("document.querySelector('.empty').checkVisibility()")
@@ -266,7 +266,7 @@ def test_server_status_is_shown(inspected: Inspected, browser: Browser) -> None:
 @pytest.mark.parametrize("include_content", [True, False])
 def test_recall_is_exported(sam: Page, tmp_path: Path, *, include_content: bool) -> None:
     sam.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
-    sam.until(ASKED)
+    sam.until(HAS_ASKED)
     sam.value(f"document.querySelector('#include-content').checked = {str(include_content).lower()}")
     sam.value(
         """void (window.saved = new Promise(done => { const make = URL.createObjectURL; URL.createObjectURL =

@@ -38,10 +38,10 @@ def test_selected_step_shows_arguments_and_results(sam: Page) -> None:
 def test_results_of_earlier_steps_are_not_new(sam: Page) -> None:
     sam.click(".steps li:nth-child(3) .step")
     sam.until(f"{BROUGHT}.length")
-    known = sam.value(f"{BROUGHT}.filter(one => one.className === 'known').length")
+    known_count = sam.value(f"{BROUGHT}.filter(one => one.className === 'known').length")
     fresh = sam.value(f"{BROUGHT}.filter(one => one.querySelector('.moved')).length")
-    assert known >= 1
-    assert known + fresh == sam.value(f"{BROUGHT}.length")
+    assert known_count >= 1
+    assert known_count + fresh == sam.value(f"{BROUGHT}.length")
 
 
 def test_keys_and_buttons_select_steps(sam: Page) -> None:

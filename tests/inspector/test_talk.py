@@ -145,10 +145,10 @@ def test_errors_are_shown(inspected: Inspected, browser: Browser) -> None:
 
 
 def test_plural_forms_of_strings(sam: Page) -> None:
-    said = """(async () => { const {setLanguage, word} = await import('/inspect/i18n.js'); const found = [];
+    script = """(async () => { const {setLanguage, word} = await import('/inspect/i18n.js'); const found = [];
       for (const language of ['en', 'zh']) {
         setLanguage(language);
         for (const n of [0, 1, 2]) found.push(word('step.hits', {n}));
       }
       setLanguage('en'); return found })()"""
-    assert sam.value(said) == ["0 messages", "1 message", "2 messages", "0 条消息", "1 条消息", "2 条消息"]
+    assert sam.value(script) == ["0 messages", "1 message", "2 messages", "0 条消息", "1 条消息", "2 条消息"]

@@ -44,9 +44,9 @@ def message(number: int) -> Any:  # noqa: ANN401 - of generated code
 
 def test_any_position_shows_its_message(inspected: Inspected, browser: Browser, talkative: str) -> None:
     page = inspected.page(browser, talkative)
-    for place in (9999, 0, 5003, 5350, 5699, 5700, 2500, 7777, 7650, 9100):
-        page.value(f"document.querySelector('#line').scrollTop = {place} * 76 - 200")
-        page.until(f"document.querySelector('#line-{place}')?.innerText.includes('Message {place}:')")
+    for index in (9999, 0, 5003, 5350, 5699, 5700, 2500, 7777, 7650, 9100):
+        page.value(f"document.querySelector('#line').scrollTop = {index} * 76 - 200")
+        page.until(f"document.querySelector('#line-{index}')?.innerText.includes('Message {index}:')")
     assert page.value("document.querySelectorAll('#line [role=option]').length") < 60
     assert page.complaints() == []
 
@@ -78,8 +78,8 @@ def test_scrolling_and_searching_have_no_long_tasks(inspected: Inspected, browse
 
 def tasks_ms(page: Page) -> list[float]:
     """Return how long the tasks of the page's thread have computed: other programs' turns do not count."""
-    told = wait_for_trace(page)
-    events = [event for part in told for event in part["value"]]
+    trace = wait_for_trace(page)
+    events = [event for part in trace for event in part["value"]]
     threads = {(item["pid"], item["tid"]) for item in events if item.get("args", {}).get("name") == "CrRendererMain"}
     return [
         item["tdur"] / 1000

@@ -117,8 +117,10 @@ class World:
                 self.cursors += self._cursors(query, victim, token)
             for attacker in self.attackers:
                 if attacker.stored_user_id:
-                    own = _messages_of(attacker.stored_user_id, self.victims[0].user_id)
-                    ingest.WriteMessages(i.WriteMessagesRequest(messages=own), metadata=self.owner, timeout=_TIMEOUT_S)
+                    messages = _messages_of(attacker.stored_user_id, self.victims[0].user_id)
+                    ingest.WriteMessages(
+                        i.WriteMessagesRequest(messages=messages), metadata=self.owner, timeout=_TIMEOUT_S
+                    )
             self._wait_for_indexes(query)
         self.processes_at_start, self.messages_at_start = self.server.processes(), self.messages_of_victims()
 

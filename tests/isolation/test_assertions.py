@@ -48,8 +48,8 @@ def test_expected_rejections_are_not_reported(code: grpc.StatusCode) -> None:
     ("status", "kinds"), [(200, []), (400, []), (503, []), (500, ["INTERNAL"]), (502, ["INTERNAL"])]
 )
 def test_http_server_errors_are_reported(status: int, kinds: list[str]) -> None:
-    found = findings_of_answer("a call", httpx.Response(status), [CANARY])
-    assert [finding.kind for finding in found] == kinds
+    findings = findings_of_answer("a call", httpx.Response(status), [CANARY])
+    assert [finding.kind for finding in findings] == kinds
 
 
 def test_leak_in_a_header_is_reported() -> None:

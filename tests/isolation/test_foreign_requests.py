@@ -109,7 +109,7 @@ def findings(world: World, method: Method, calls: Iterator[Call]) -> list[Findin
             return list(findings_of(f"{method.name} by {attacker.name}: {request}", outcome, world.canaries))
 
         with ThreadPoolExecutor(THREADS) as threads:
-            return [finding for found in threads.map(made, calls) for finding in found]
+            return [finding for call_findings in threads.map(made, calls) for finding in call_findings]
 
 
 @each_method

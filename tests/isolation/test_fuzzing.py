@@ -71,10 +71,14 @@ def values(world: World, attacker: Attacker) -> Mapping[str, Sequence[Any]]:
 
 def metadata(world: World, attacker: Attacker, chance: random.Random) -> Metadata:
     """Return an attacker's credentials, with users named beside them, rightly or not."""
-    own, victim = attacker.user_id, world.victims[0].user_id
-    named: list[Metadata] = [(("x-user-id", own),), (("x-user-id-bin", own.encode()),), ()]
+    attacker_id, victim = attacker.user_id, world.victims[0].user_id
+    named: list[Metadata] = [(("x-user-id", attacker_id),), (("x-user-id-bin", attacker_id.encode()),), ()]
     if attacker.may_name_others:
-        named += [(("x-user-id", victim),), (("x-user-id", own), ("x-user-id", victim)), (("x-user-id-bin", b"\xff"),)]
+        named += [
+            (("x-user-id", victim),),
+            (("x-user-id", attacker_id), ("x-user-id", victim)),
+            (("x-user-id-bin", b"\xff"),),
+        ]
     request_id: Metadata = (("x-request-id", chance.choice(ODD_REQUEST_IDS)),) if chance.random() < 0.1 else ()
     return (*attacker.metadata, *chance.choice(named), *request_id)
 
@@ -112,7 +116,7 @@ def findings(fuzzer: Fuzzer) -> list[Finding]:
         ]
 
     with ThreadPoolExecutor(THREADS) as threads:
-        return [finding for found in threads.map(run, range(THREADS)) for finding in found]
+        return [finding for thread_findings in threads.map(run, range(THREADS)) for finding in thread_findings]
 
 
 def test_random_grpc_requests_leak_nothing(world: World) -> None:

@@ -51,16 +51,16 @@ def _all(claims: Sequence[Claim]) -> Claim:
 
 
 def _side_by_side(claims: Sequence[Claim]) -> Claim:
-    asked = [claim for claim in claims if not claim.negates]
+    positive = [claim for claim in claims if not claim.negates]
     refused = [claim for claim in claims if claim.negates]
     return Claim(
         " ".join(claim.text for claim in claims),
         lambda content: (
-            (not asked or any(claim.holds(content) for claim in asked))
+            (not positive or any(claim.holds(content) for claim in positive))
             and all(claim.holds(content) for claim in refused)
         ),
-        frozenset[tuple[str, str]]().union(*(claim.leaves for claim in asked)),
-        negates=not asked,
+        frozenset[tuple[str, str]]().union(*(claim.leaves for claim in positive)),
+        negates=not positive,
     )
 
 

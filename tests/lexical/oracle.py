@@ -37,22 +37,22 @@ def random_messages(count: int) -> list[Message]:
     return [one() for _ in range(count)]
 
 
-def let_through(narrowed: Filter, each: Message) -> bool:
+def let_through(message_filter: Filter, each: Message) -> bool:
     return (
-        (narrowed.since_us is None or each.ts_us >= narrowed.since_us)
-        and (narrowed.until_us is None or each.ts_us < narrowed.until_us)
-        and narrowed.role in (None, each.role)
-        and narrowed.conversation_id in ("", each.conversation_id)
-        and each.conversation_id not in narrowed.exclude_conversation_ids
-        and set(narrowed.metadata) <= set(each.metadata.items())
+        (message_filter.since_us is None or each.ts_us >= message_filter.since_us)
+        and (message_filter.until_us is None or each.ts_us < message_filter.until_us)
+        and message_filter.role in (None, each.role)
+        and message_filter.conversation_id in ("", each.conversation_id)
+        and each.conversation_id not in message_filter.exclude_conversation_ids
+        and set(message_filter.metadata) <= set(each.metadata.items())
     )
 
 
 def weight(shelf: Shelf, sought: str) -> float:
     """Return the inverse document frequency within the user, in steps of 1/64."""
     mine = [each.content for each in shelf.messages.values() if each.user_id == "u"]
-    found = sum(sought in content for content in mine)
-    return max(1, round(math.log(1 + (len(mine) - found + 0.5) / (found + 0.5)) * 64)) / 64
+    frequency = sum(sought in content for content in mine)
+    return max(1, round(math.log(1 + (len(mine) - frequency + 0.5) / (frequency + 0.5)) * 64)) / 64
 
 
 def worth(content: str) -> float:
@@ -62,20 +62,20 @@ def worth(content: str) -> float:
     return 1 - (sum(terms >= length for length in (8, 24, 72)) + 2 * content.endswith("？")) / 16
 
 
-def expected(shelf: Shelf, claim: Claim, narrowed: Filter) -> Listing:
+def expected(shelf: Shelf, claim: Claim, message_filter: Filter) -> Listing:
     weights = {leaf: weight(shelf, leaf[1]) for leaf in claim.leaves}
     is_prose = not query(claim.text).is_uniform and not re.search(r"AND|OR|NOT|-", claim.text)
     heaviest = max(weights.values(), default=0.0)
     for_name = round(min(0.4 * sum(weights.values()), heaviest) * 64) / 64 if ("word", "cat") in weights else 0.0
 
     def score(each: Message) -> float:
-        found = sum(w for (_, sought), w in weights.items() if sought in each.content)
-        return (found + for_name * (each.name == "Cat")) * worth(each.content) if is_prose else found
+        score_sum = sum(w for (_, sought), w in weights.items() if sought in each.content)
+        return (score_sum + for_name * (each.name == "Cat")) * worth(each.content) if is_prose else score_sum
 
     matching = [
         (score(each), each.ts_us, number)
         for number, each in shelf.messages.items()
-        if each.user_id == "u" and let_through(narrowed, each) and claim.holds(each.content)
+        if each.user_id == "u" and let_through(message_filter, each) and claim.holds(each.content)
     ]
     return in_order(matching)
 

@@ -71,8 +71,8 @@ def engine_of(server: PrivatePostgres) -> Engine:
 
 def _row(sequence: int, message: Message) -> tuple[object, ...]:
     keys, tokens = token_columns(message)
-    place = (bucket_of(message.user_id), message.user_id, message.ts_us, f"m{sequence}", sequence, message.expire_us)
-    return (*place, checksum(message.user_id, sequence, b""), message.role.value, message.conversation_id, keys, tokens)
+    key = (bucket_of(message.user_id), message.user_id, message.ts_us, f"m{sequence}", sequence, message.expire_us)
+    return (*key, checksum(message.user_id, sequence, b""), message.role.value, message.conversation_id, keys, tokens)
 
 
 def _entries(sequence: int, message: Message) -> list[tuple[object, ...]]:

@@ -70,7 +70,7 @@ class Shelf:
 
     def put_texts(self, user: str, *contents: str) -> None:
         """Add messages of which each is later than the one before."""
-        self.put(*(message(user, text, self.sequence + place) for place, text in enumerate(contents)))
+        self.put(*(message(user, text, self.sequence + offset) for offset, text in enumerate(contents)))
 
     def remove(self, *sequences: int) -> None:
         """Remove messages in one commit."""
@@ -78,42 +78,44 @@ class Shelf:
             del self.messages[sequence]
         self._apply({}, sequences)
 
-    def find(self, user: str, text: str, narrowed: Filter = EVERYTHING) -> list[str]:
+    def find(self, user: str, text: str, message_filter: Filter = EVERYTHING) -> list[str]:
         """Return the contents that match, best first."""
-        return [self.messages[hit.sequence].content for hit in self.hits(user, query(text), narrowed)]
+        return [self.messages[hit.sequence].content for hit in self.hits(user, query(text), message_filter)]
 
-    def hits(self, user: str, asked: Query, narrowed: Filter = EVERYTHING) -> list[LexicalHit]:
+    def hits(self, user: str, parsed_query: Query, message_filter: Filter = EVERYTHING) -> list[LexicalHit]:
         """Return all hits, best first."""
-        return self.page(user, asked, self.freeze(user, asked, narrowed), narrowed, None, 10_000)
+        return self.page(
+            user, parsed_query, self.freeze(user, parsed_query, message_filter), message_filter, None, 10_000
+        )
 
     def page(
         self,
         user: str,
-        asked: Query,
+        parsed_query: Query,
         ranking: FrozenRanking,
-        narrowed: Filter = EVERYTHING,
+        message_filter: Filter = EVERYTHING,
         start: RankPosition | None = None,
         limit: int = 10,
     ) -> list[LexicalHit]:
         """Return one page."""
-        return self.now(self._reader.search(LexicalSearch(user, asked, ranking, narrowed, start, limit)))
+        return self.now(self._reader.search(LexicalSearch(user, parsed_query, ranking, message_filter, start, limit)))
 
-    def freeze(self, user: str, asked: Query, narrowed: Filter = EVERYTHING) -> FrozenRanking:
+    def freeze(self, user: str, parsed_query: Query, message_filter: Filter = EVERYTHING) -> FrozenRanking:
         """Return the ranking of a query as of now."""
-        return self.now(self._reader.freeze(user, asked, narrowed))
+        return self.now(self._reader.freeze(user, parsed_query, message_filter))
 
-    def weigh(self, user: str, asked: Query) -> tuple[float, ...]:
+    def weigh(self, user: str, parsed_query: Query) -> tuple[float, ...]:
         """Return the weights of a query."""
-        return self.freeze(user, asked).weights
+        return self.freeze(user, parsed_query).weights
 
     @property
     def reader_index(self) -> LexicalIndex:
         """The index itself, for whoever awaits it."""
         return self._reader
 
-    def postings(self, user: str, terms: Sequence[str], narrowed: Filter, most: int) -> list[Posting]:
+    def postings(self, user: str, terms: Sequence[str], message_filter: Filter, limit: int) -> list[Posting]:
         """Return where terms stand."""
-        return self.now(self._reader.postings(user, terms, narrowed, most))
+        return self.now(self._reader.postings(user, terms, message_filter, limit))
 
     @contextmanager
     def another_reader(self) -> Iterator[Shelf]:

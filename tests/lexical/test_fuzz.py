@@ -130,18 +130,18 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_any_string_is_answered_with_the_users_own_messages(shelf: Shelf, *, is_remote: bool) -> None:
     finding, count = 0, REMOTE_STRINGS if is_remote else STRINGS
     for text in islice(strings(seed=7), count):
-        asked = parse(text, LIMITS)
-        hits = shelf.page("u1", asked, shelf.freeze("u1", asked), limit=3)
+        parsed_query = parse(text, LIMITS)
+        hits = shelf.page("u1", parsed_query, shelf.freeze("u1", parsed_query), limit=3)
         assert {shelf.messages[hit.sequence].user_id for hit in hits} <= {"u1"}
         for hit in hits[:1]:
-            assert_highlighted(shelf.messages[hit.sequence].content, asked, hit.score)
-        finding += bool(hits and asked.leaves)
+            assert_highlighted(shelf.messages[hit.sequence].content, parsed_query, hit.score)
+        finding += bool(hits and parsed_query.leaves)
     assert finding > count / 2, "the strings have to be such that they find something"
 
 
-def assert_highlighted(content: str, asked: Query, score: float) -> None:
+def assert_highlighted(content: str, parsed_query: Query, score: float) -> None:
     """What scored is marked, and only that."""
-    highlighted = highlight(content, asked, 10, HighlightLimits(chars=20_000, spans=200))
+    highlighted = highlight(content, parsed_query, 10, HighlightLimits(chars=20_000, spans=200))
     assert bool(highlighted.spans) == (score > 0)
     assert all(0 <= span.start < span.end <= len(content) for span in highlighted.spans)
     assert (

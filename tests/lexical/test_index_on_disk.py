@@ -44,11 +44,11 @@ class Reader:
     def applied(self) -> int:
         return asyncio.run(self._index.applied("u"))
 
-    def freeze(self, user: str, asked: Query) -> FrozenRanking:
-        return asyncio.run(self._index.freeze(user, asked, EVERYTHING))
+    def freeze(self, user: str, parsed_query: Query) -> FrozenRanking:
+        return asyncio.run(self._index.freeze(user, parsed_query, EVERYTHING))
 
-    def search(self, user: str, asked: Query, ranking: FrozenRanking) -> list[LexicalHit]:
-        return asyncio.run(self._index.search(LexicalSearch(user, asked, ranking, EVERYTHING, None, 100)))
+    def search(self, user: str, parsed_query: Query, ranking: FrozenRanking) -> list[LexicalHit]:
+        return asyncio.run(self._index.search(LexicalSearch(user, parsed_query, ranking, EVERYTHING, None, 100)))
 
     def refresh(self) -> None:
         asyncio.run(self._index.refresh())
@@ -81,8 +81,8 @@ def opened(directory: Path) -> Reader:
 
 def found(reader: Reader, text: str = "火锅", user: str = "u") -> list[int]:
     """Return the sequences of what is found."""
-    asked = query(text)
-    return [hit.sequence for hit in reader.search(user, asked, reader.freeze(user, asked))]
+    parsed_query = query(text)
+    return [hit.sequence for hit in reader.search(user, parsed_query, reader.freeze(user, parsed_query))]
 
 
 def test_a_removed_message_is_not_found_and_not_counted_in_weights(tmp_path: Path) -> None:

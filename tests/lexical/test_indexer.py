@@ -89,9 +89,9 @@ class Following:
     async def _found(self, text: str, user: str) -> set[str]:
         threads, log = ReadThreads(1), SqliteLogReader(self.directory / "log.db")
         index = TantivyLexicalIndex(self.directory / DIRECTORY, threads)
-        asked = query(text)
-        ranking = await index.freeze(user, asked, EVERYTHING)
-        hits = await index.search(LexicalSearch(user, asked, ranking, EVERYTHING, None, 10_000))
+        parsed_query = query(text)
+        ranking = await index.freeze(user, parsed_query, EVERYTHING)
+        hits = await index.search(LexicalSearch(user, parsed_query, ranking, EVERYTHING, None, 10_000))
         versions = await log.by_sequences(user, [hit.sequence for hit in hits])
         assert len(versions) == len(hits), "each hit is a version that the log has"
         await log.close()

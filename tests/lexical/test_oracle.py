@@ -35,20 +35,20 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @given(claims, st.just(EVERYTHING) | FILTERS)
-def test_a_search_gives_what_matches_by_score_and_time(shelf: Shelf, claim: Claim, narrowed: Filter) -> None:
-    assert listed(shelf.hits("u", query(claim.text), narrowed)) == expected(shelf, claim, narrowed)
+def test_a_search_gives_what_matches_by_score_and_time(shelf: Shelf, claim: Claim, message_filter: Filter) -> None:
+    assert listed(shelf.hits("u", query(claim.text), message_filter)) == expected(shelf, claim, message_filter)
 
 
 @given(claims, st.lists(st.integers(1, 7), min_size=1))
 def test_pages_give_every_match_once_in_order(shelf: Shelf, claim: Claim, limits: list[int]) -> None:
-    asked = query(claim.text)
-    ranking = shelf.freeze("u", asked)
+    parsed_query = query(claim.text)
+    ranking = shelf.freeze("u", parsed_query)
     walked: list[LexicalHit] = []
     delivered: set[LexicalHit] = set()
     while True:
         after = at(walked[-1]) if walked else None
         limit = limits[len(walked) % len(limits)] + len(delivered)
-        page = shelf.page("u", asked, ranking, start=after, limit=limit)
+        page = shelf.page("u", parsed_query, ranking, start=after, limit=limit)
         assert delivered <= set(page), "hits at the position are there again"
         fresh = [hit for hit in page if hit not in delivered]
         if not fresh:
@@ -61,8 +61,8 @@ def test_pages_give_every_match_once_in_order(shelf: Shelf, claim: Claim, limits
 
 @given(claims, st.integers(1, 30))
 def test_a_page_is_full_and_cuts_no_tie(shelf: Shelf, claim: Claim, limit: int) -> None:
-    asked = query(claim.text)
-    page = listed(shelf.page("u", asked, shelf.freeze("u", asked), limit=limit))
+    parsed_query = query(claim.text)
+    page = listed(shelf.page("u", parsed_query, shelf.freeze("u", parsed_query), limit=limit))
     everything = expected(shelf, claim, EVERYTHING)
     assert page == [hit for hit in everything if hit[:2] >= everything[:limit][-1][:2]] if everything else page == []
 
@@ -71,11 +71,13 @@ def test_pages_beyond_the_first_pull(engine: Engine, tmp_path_factory: pytest.Te
     shelf = Shelf(engine, tmp_path_factory.mktemp("lexical"))
     texts = ["火锅", "火锅 辣椒", "辣椒", "cat 辣椒"]
     shelf.put(*(message("u", texts[n % 4], n // 3) for n in range(3000)))
-    asked = query("火锅 辣椒 cat")
-    everything = listed(shelf.hits("u", asked))
+    parsed_query = query("火锅 辣椒 cat")
+    everything = listed(shelf.hits("u", parsed_query))
     assert len(everything) == 3000
-    ranking, after, walked = shelf.freeze("u", asked), None, set[int]()
-    while page := [hit for hit in shelf.page("u", asked, ranking, start=after, limit=43) if hit.sequence not in walked]:
+    ranking, after, walked = shelf.freeze("u", parsed_query), None, set[int]()
+    while page := [
+        hit for hit in shelf.page("u", parsed_query, ranking, start=after, limit=43) if hit.sequence not in walked
+    ]:
         assert listed(page) == everything[len(walked) : len(walked) + len(page)]
         walked |= {hit.sequence for hit in page}
         after = at(page[-1])
@@ -85,19 +87,19 @@ def test_pages_beyond_the_first_pull(engine: Engine, tmp_path_factory: pytest.Te
 
 @given(claims, st.just(EVERYTHING) | FILTERS, st.integers(2, 60))
 def test_a_window_ranks_the_heaviest_terms_and_the_newest_messages(
-    shelf: Shelf, claim: Claim, narrowed: Filter, size: int
+    shelf: Shelf, claim: Claim, message_filter: Filter, size: int
 ) -> None:
-    asked, everything = query(claim.text), expected(shelf, claim, narrowed)
+    parsed_query, everything = query(claim.text), expected(shelf, claim, message_filter)
     with pytest.MonkeyPatch.context() as patch:
         for module in (window, tantivy_reader, postgres_reader):
             patch.setattr(module, "WINDOW", size)
         with shelf.another_reader() as opened:  # readers keep windows
-            ranking = opened.freeze("u", asked, narrowed)
-    hits = listed(shelf.page("u", asked, ranking, narrowed, None, 10_000))
+            ranking = opened.freeze("u", parsed_query, message_filter)
+    hits = listed(shelf.page("u", parsed_query, ranking, message_filter, None, 10_000))
     if ranking.window is None:
         assert hits == everything
         return
-    since_us, heaviest = ranking.window.since_us, window_terms(asked, ranking.weights, ranking.window.terms)
+    since_us, heaviest = ranking.window.since_us, window_terms(parsed_query, ranking.weights, ranking.window.terms)
     newest = [ts for _, ts, _ in everything if ts >= since_us]
     assert hits == [
         hit
@@ -105,19 +107,21 @@ def test_a_window_ranks_the_heaviest_terms_and_the_newest_messages(
         if hit[1] >= since_us or any("".join(leaf.tokens) in shelf.messages[hit[2]].content for leaf in heaviest)
     ]
     assert len(newest) <= len(hits) <= len(everything)
-    mine = [each for each in shelf.messages.values() if each.user_id == "u" and let_through(narrowed, each)]
+    mine = [each for each in shelf.messages.values() if each.user_id == "u" and let_through(message_filter, each)]
     half = size // 2
     assert sum(each.ts_us > since_us for each in mine) < half <= sum(each.ts_us >= since_us for each in mine)
 
 
 @pytest.mark.parametrize("text", ["面条", "火锅", "火锅 鲨鱼", "火锅 辣椒", "火锅 AND 辣椒", "-鲨鱼"])
 def test_pages_of_many_thousands(busy: Shelf, text: str) -> None:
-    asked = query(text)
-    everything = listed(busy.hits("u", asked))
-    ranking, after, walked = busy.freeze("u", asked), None, 0
+    parsed_query = query(text)
+    everything = listed(busy.hits("u", parsed_query))
+    ranking, after, walked = busy.freeze("u", parsed_query), None, 0
     while walked < min(len(everything), 400):
         page = [
-            hit for hit in listed(busy.page("u", asked, ranking, start=after, limit=50)) if hit in everything[walked:]
+            hit
+            for hit in listed(busy.page("u", parsed_query, ranking, start=after, limit=50))
+            if hit in everything[walked:]
         ]
         assert page == everything[walked : walked + len(page)]
         assert len(page) >= min(40, len(everything) - walked)
@@ -144,7 +148,7 @@ def test_cached_statistics_of_a_user_equal_those_of_a_fresh_reader(
     """Whatever comes and goes, of this user and of others: a reader that has just been opened counts the same."""
     monkeypatch.setattr(tantivy_reader, "_INLINE_POSTINGS", inline)
     chance = random.Random(5)  # noqa: S311 - the same changes each time
-    asked, terms = query("火锅 辣椒 cat"), ["火锅", "辣椒", "cat"]
+    parsed_query, terms = query("火锅 辣椒 cat"), ["火锅", "辣椒", "cat"]
     with shelved(engine, tmp_path, ["火锅"] * 3) as shelf:
         for _ in range(25):
             if chance.random() < 0.4 and len(shelf.messages) > 1:
@@ -154,9 +158,9 @@ def test_cached_statistics_of_a_user_equal_those_of_a_fresh_reader(
                     message(chance.choice("uuv"), chance.choice(["火锅", "火锅 辣椒", "cat"]), len(shelf.messages))
                 )
             with shelf.another_reader() as opened:
-                for user, narrowed in product("uv", (EVERYTHING, Filter(since_us=2))):
-                    assert shelf.weigh(user, asked) == opened.weigh(user, asked)
-                    kept, new = (item.postings(user, terms, narrowed, 5) for item in (shelf, opened))
+                for user, message_filter in product("uv", (EVERYTHING, Filter(since_us=2))):
+                    assert shelf.weigh(user, parsed_query) == opened.weigh(user, parsed_query)
+                    kept, new = (item.postings(user, terms, message_filter, 5) for item in (shelf, opened))
                     assert list(map(_told, kept)) == list(map(_told, new))
 
 
@@ -172,8 +176,8 @@ def test_a_phrase_is_found_wherever_it_is_a_substring(phrases: Shelf, data: st.D
     start = data.draw(st.integers(0, len(PROSE) - 1))
     phrase = PROSE[start : start + data.draw(st.integers(1, 9))].strip("“”")
     if phrase:
-        found = {hit.sequence for hit in phrases.hits("u", query(f"「{phrase}」"))}
-        assert found == {number for number, each in phrases.messages.items() if phrase in each.content}
+        matching = {hit.sequence for hit in phrases.hits("u", query(f"「{phrase}」"))}
+        assert matching == {number for number, each in phrases.messages.items() if phrase in each.content}
 
 
 @pytest.fixture(scope="module")
@@ -199,10 +203,12 @@ def phrases(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     ],
 )
 def test_ties_of_more_than_was_pulled_are_read_by_time(crowd: Shelf, text: str) -> None:
-    asked = query(text)
-    everything = listed(crowd.hits("u", asked))
-    ranking, after, walked = crowd.freeze("u", asked), None, set[int]()
-    while page := [hit for hit in crowd.page("u", asked, ranking, start=after, limit=61) if hit.sequence not in walked]:
+    parsed_query = query(text)
+    everything = listed(crowd.hits("u", parsed_query))
+    ranking, after, walked = crowd.freeze("u", parsed_query), None, set[int]()
+    while page := [
+        hit for hit in crowd.page("u", parsed_query, ranking, start=after, limit=61) if hit.sequence not in walked
+    ]:
         assert listed(page) == everything[len(walked) : len(walked) + len(page)]
         walked |= {hit.sequence for hit in page}
         after = at(page[-1])
@@ -230,11 +236,13 @@ def test_a_speaker_match_is_not_dropped_as_a_tie(engine: Engine, tmp_path: Path)
     texts = ["cat", "dog", "火锅", "面条"]
     with shelved(engine, tmp_path) as shelf:
         shelf.put(*(message("u", texts[n % 4], n // 3, name="Cat" if n % 16 < 4 else "") for n in range(4800)))
-        asked = query("cat dog 火锅")
-        ranking = shelf.freeze("u", asked)
+        parsed_query = query("cat dog 火锅")
+        ranking = shelf.freeze("u", parsed_query)
         assert ranking.weights[-1] == max(ranking.weights), "as much as a word"
         after, walked = None, set[int]()
-        while page := [h for h in shelf.page("u", asked, ranking, start=after, limit=200) if h.sequence not in walked]:
+        while page := [
+            h for h in shelf.page("u", parsed_query, ranking, start=after, limit=200) if h.sequence not in walked
+        ]:
             walked |= {hit.sequence for hit in page}
             after = at(page[-1])
         assert walked == {number for number, each in shelf.messages.items() if each.content != "面条"}

@@ -59,9 +59,9 @@ class Reading:
         listing = Listing("LexicalSearch", self.user, text, EVERYTHING)
         return self.shelf.now(self._listing.page(listing, query(text), size, cursor))
 
-    def put(self, said: Sequence[tuple[str, int]]) -> None:
-        if said:
-            self.shelf.put(*(message(self.user, content, ts) for content, ts in said))
+    def put(self, contents: Sequence[tuple[str, int]]) -> None:
+        if contents:
+            self.shelf.put(*(message(self.user, content, ts) for content, ts in contents))
 
     def ids(self, text: str) -> list[str]:
         """Return all of a listing in one page."""
@@ -77,10 +77,10 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @settings(max_examples=40)
 @given(contents, st.sampled_from(TEXTS), st.lists(st.integers(1, 7), min_size=1), st.sampled_from([3, 100]), st.data())
 def test_pages_give_every_message_once_while_others_come_and_go(
-    shelf: Shelf, said: list[tuple[str, int]], text: str, sizes: list[int], window_size: int, data: st.DataObject
+    shelf: Shelf, stored: list[tuple[str, int]], text: str, sizes: list[int], window_size: int, data: st.DataObject
 ) -> None:
     reading = Reading(shelf, f"user-{shelf.sequence}")
-    reading.put(said)
+    reading.put(stored)
     with pytest.MonkeyPatch.context() as patch:
         for module in (window, tantivy_reader, postgres_reader):
             patch.setattr(module, "WINDOW", window_size)

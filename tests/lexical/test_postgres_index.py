@@ -65,8 +65,8 @@ def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
 @settings(deadline=None)
 @given(claims)
 def test_a_collision_of_keys_changes_nothing(colliding: Shelf, claim: Claim) -> None:
-    asked = query(claim.text)
-    assert listed(colliding.hits("u", asked)) == expected(colliding, claim, EVERYTHING)
+    parsed_query = query(claim.text)
+    assert listed(colliding.hits("u", parsed_query)) == expected(colliding, claim, EVERYTHING)
 
 
 def test_collisions_change_no_posting(colliding: Shelf) -> None:
@@ -103,7 +103,7 @@ _MESSAGES = st.lists(
     min_size=1,
     max_size=12,
 )
-_ASKED = st.one_of(
+_QUERIES = st.one_of(
     _TEXTS.map(" ".join),
     _TEXTS.map(lambda pieces: f'"{"".join(pieces)}"'),
     st.lists(st.sampled_from(_WORDS), min_size=2, max_size=3).map(" AND ".join),
@@ -120,34 +120,38 @@ def both(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) ->
     """An index of each engine, with the same messages."""
     with (
         closing(Shelf(open_tantivy_index, tmp_path_factory.mktemp("lexical"))) as tantivy,
-        closing(Shelf(engine_of(postgres), Path())) as own,
+        closing(Shelf(engine_of(postgres), Path())) as postgres_shelf,
     ):
-        yield tantivy, own
+        yield tantivy, postgres_shelf
 
 
 @settings(max_examples=40, deadline=None)
-@given(_MESSAGES, st.lists(_ASKED, min_size=1, max_size=6), st.integers(1, 5), st.sampled_from([2, 5, 100]), _FILTERS)
+@given(_MESSAGES, st.lists(_QUERIES, min_size=1, max_size=6), st.integers(1, 5), st.sampled_from([2, 5, 100]), _FILTERS)
 def test_order_and_scores_are_those_of_tantivy(
     both: tuple[Shelf, Shelf],
-    said: Sequence[tuple[str, int, Role, str]],
+    stored: Sequence[tuple[str, int, Role, str]],
     texts: Sequence[str],
     limit: int,
     size: int,
-    narrowed: Filter,
+    message_filter: Filter,
 ) -> None:
     user = f"user-{next(_NAMES)}"
     for shelf in both:
-        shelf.put(*(message(user, text, ts, role, name=name) for text, ts, role, name in said))
-    for asked in map(query, texts):
+        shelf.put(*(message(user, text, ts, role, name=name) for text, ts, role, name in stored))
+    for parsed_query in map(query, texts):
         with pytest.MonkeyPatch.context() as patch:
             for module in (window, tantivy_reader, postgres_reader):
                 patch.setattr(module, "WINDOW", size)
-            ranking, other = (shelf.freeze(user, asked, narrowed)._replace(applied=LATEST) for shelf in both)
+            ranking, other = (
+                shelf.freeze(user, parsed_query, message_filter)._replace(applied=LATEST) for shelf in both
+            )
         assert ranking == other
         start: RankPosition | None = None
         for _ in range(3):
-            page, own = (listed(shelf.page(user, asked, ranking, narrowed, start, limit)) for shelf in both)
-            assert page == own
+            page, postgres_page = (
+                listed(shelf.page(user, parsed_query, ranking, message_filter, start, limit)) for shelf in both
+            )
+            assert page == postgres_page
             start = RankPosition(*page[-1][:2]) if page else start
 
 
@@ -157,15 +161,15 @@ def test_frequent_token_columns_whoever_said_much_are_weighed_by_the_latest_mess
     chance = random.Random(6)  # noqa: S311 - the same texts each time
     texts = ["火锅 cat", "火锅 dog", "cat", "dog"]
     shelf.put(*(message("u", chance.choice(texts) + " zebra" * (n == 5), n) for n in range(said_much)))
-    asked = query("火锅 cat zebra")
-    weights = shelf.weigh("u", asked)
+    parsed_query = query("火锅 cat zebra")
+    weights = shelf.weigh("u", parsed_query)
     shares = [sum(word in each.content for each in shelf.messages.values()) / said_much for word in ("火锅", "cat")]
     exactly = [math.log(1 / share) for share in shares]
     assert weights[:2] == pytest.approx(exactly, abs=0.15)
     assert weights[2] == round(math.log(1 + (said_much - 0.5) / 1.5) * 64) / 64
     shelf.put(*(message("v", "火锅 cat zebra", n) for n in range(50)))
-    assert shelf.weigh("u", asked) == weights
-    best, *_ = shelf.page("u", asked, shelf.freeze("u", asked), limit=1)
+    assert shelf.weigh("u", parsed_query) == weights
+    best, *_ = shelf.page("u", parsed_query, shelf.freeze("u", parsed_query), limit=1)
     assert "zebra" in shelf.messages[best.sequence].content
     posting, rare = shelf.postings("u", ["火锅", "zebra"], EVERYTHING, 100)
     assert posting.count == pytest.approx(shares[0] * said_much, rel=0.1)
@@ -194,8 +198,8 @@ async def listing_over(url: str) -> AsyncIterator[LexicalListing]:
         )
         for close in (pool.close, log.close, writer.close):
             stack.push_async_callback(close)
-        said = [message("u", f"火锅{' cat' * (n % 2)}", n)._replace(message_id=f"m{n}") for n in range(10)]
-        await writer.write(said, on_conflict=OnConflict.REFUSE)
+        messages = [message("u", f"火锅{' cat' * (n % 2)}", n)._replace(message_id=f"m{n}") for n in range(10)]
+        await writer.write(messages, on_conflict=OnConflict.REFUSE)
         yield LexicalListing(PostgresLexicalIndex(pool), log, Cursors(TokenCipher(b"k" * 32, "log"), 60.0), 1_000_000)
 
 
@@ -204,16 +208,16 @@ async def test_a_listing_takes_two_round_trips_a_further_page_one_and_a_write_to
 ) -> None:
     statements = statements_of(monkeypatch)
     async with listing_over(postgres_url) as listing:
-        asked, frozen = query(TEXT), Listing("LexicalSearch", "u", TEXT, EVERYTHING)
+        parsed_query, frozen = query(TEXT), Listing("LexicalSearch", "u", TEXT, EVERYTHING)
         for turn in range(2):
             statements.clear()
-            first = await listing.page(frozen, asked, 3, "")
+            first = await listing.page(frozen, parsed_query, 3, "")
             assert [item.message.message_id for item in first.items] == ["m9", "m7", "m5"]
             is_learned = turn > 0  # a connection learns the types of a statement when it has it first
             assert not first.index_lagging
             assert len(statements) == 2 or not is_learned
             statements.clear()
-            second = await listing.page(frozen, asked, 3, first.next_cursor)
+            second = await listing.page(frozen, parsed_query, 3, first.next_cursor)
             assert [item.message.message_id for item in second.items] == ["m3", "m1", "m8"]
             assert len(statements) == 1 or not is_learned
         statements.clear()

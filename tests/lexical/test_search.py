@@ -40,7 +40,7 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ('"不吃辣"', ["火锅可以，但我不吃辣", "我从小就不吃辣椒", "我不吃辣"]),
         ("“不吃辣”", ["火锅可以，但我不吃辣", "我从小就不吃辣椒", "我不吃辣"]),
@@ -74,8 +74,8 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         ("zebra", []),
     ],
 )
-def test_finds(shelf: Shelf, text: str, found: list[str]) -> None:
-    assert shelf.find("u", text) == found
+def test_finds(shelf: Shelf, text: str, expected: list[str]) -> None:
+    assert shelf.find("u", text) == expected
 
 
 def test_more_of_the_query_and_rarer_words_rank_higher(shelf: Shelf) -> None:
@@ -85,9 +85,9 @@ def test_more_of_the_query_and_rarer_words_rank_higher(shelf: Shelf) -> None:
 
 
 def test_a_score_is_the_sum_of_the_weights_of_what_is_found(shelf: Shelf) -> None:
-    asked = query("(caroline AND closed) OR milk OR forget")
-    weights = dict(zip((leaf.tokens[0] for leaf in asked.leaves), shelf.weigh("u", asked), strict=True))
-    assert {shelf.messages[hit.sequence].content: hit.score for hit in shelf.hits("u", asked)} == {
+    parsed_query = query("(caroline AND closed) OR milk OR forget")
+    weights = dict(zip((leaf.tokens[0] for leaf in parsed_query.leaves), shelf.weigh("u", parsed_query), strict=True))
+    assert {shelf.messages[hit.sequence].content: hit.score for hit in shelf.hits("u", parsed_query)} == {
         "Caroline's café is closed": weights["carolin"] + weights["close"],
         "Please don't forget the milk": weights["milk"] + weights["forget"],
     }
@@ -126,13 +126,13 @@ def test_any_user_id_works(engine: Engine, tmp_path: Path, user: str) -> None:
 
 def test_another_users_writes_change_neither_scores_nor_order(engine: Engine, tmp_path: Path) -> None:
     texts = ["火锅 面条", "火锅", "面条 咖啡", "咖啡 火锅 烧烤"]
-    asked = query("火锅 面条 咖啡")
+    parsed_query = query("火锅 面条 咖啡")
     with shelved(engine, tmp_path, texts) as shelf:
-        before = shelf.hits("u", asked)
+        before = shelf.hits("u", parsed_query)
         shelf.put_texts("loud", *["火锅 咖啡 咖啡"] * 60)
-        assert shelf.hits("u", asked) == before
+        assert shelf.hits("u", parsed_query) == before
         shelf.remove(*range(10, 40))
-        assert shelf.hits("u", asked) == before
+        assert shelf.hits("u", parsed_query) == before
 
 
 def test_filters_are_half_open_and_combine(engine: Engine, tmp_path: Path) -> None:
@@ -158,19 +158,22 @@ def test_filters_are_half_open_and_combine(engine: Engine, tmp_path: Path) -> No
             Filter(conversation_id="c", exclude_conversation_ids=("c",)): [],
             Filter(role=Role.USER, conversation_id="c", since_us=0): [1],
         }
-        for narrowed, found in expected.items():
+        for message_filter, contents in expected.items():
             for text in ("火锅", "火锅 面条", ""):
-                assert shelf.find("u", text, narrowed) == [f"火锅 {number}" for number in found], (narrowed, text)
+                assert shelf.find("u", text, message_filter) == [f"火锅 {number}" for number in contents], (
+                    message_filter,
+                    text,
+                )
 
 
 def test_versions_after_the_pinned_sequence_are_not_part_of_the_listing(engine: Engine, tmp_path: Path) -> None:
     with shelved(engine, tmp_path, ["火锅 1", "火锅 2"]) as shelf:
         shelf.put_texts("u", "火锅 3")
         for text in ("火锅", "火锅 面条", "", "-面条"):
-            asked = query(text)
-            ranking = shelf.freeze("u", asked)
+            parsed_query = query(text)
+            ranking = shelf.freeze("u", parsed_query)
             pinned = {
-                pin: [h.sequence for h in shelf.page("u", asked, ranking._replace(applied=pin), limit=9)]
+                pin: [h.sequence for h in shelf.page("u", parsed_query, ranking._replace(applied=pin), limit=9)]
                 for pin in (0, 1, 2, 3, LATEST)
             }
             assert pinned == {0: [], 1: [1], 2: [2, 1], 3: [3, 2, 1], LATEST: [3, 2, 1]}

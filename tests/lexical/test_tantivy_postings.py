@@ -34,18 +34,18 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
 
 
 @pytest.mark.parametrize(("rare", "few"), [(0, 0), (0, 1000), (1000, 0), (20, 0), (20, 1000)])
-@pytest.mark.parametrize("most", [5, 100])
-@pytest.mark.parametrize("wanted", [[*TERMS, "nowhere"], TERMS[:2], ["nowhere"], []])
+@pytest.mark.parametrize("limit", [5, 100])
+@pytest.mark.parametrize("terms", [[*TERMS, "nowhere"], TERMS[:2], ["nowhere"], []])
 def test_postings_of_a_term_are_exact_for_every_filter(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, rare: int, few: int, most: int, wanted: list[str]
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, rare: int, few: int, limit: int, terms: list[str]
 ) -> None:
     monkeypatch.setattr(tantivy_postings, "_RARE", rare)
     monkeypatch.setattr(tantivy_postings, "_FEW", few)
     with shelf.another_reader() as reader:
         for user in ("ann", "bob", "nobody"):
             for message_filter in (EVERYTHING, Filter(since_us=30), Filter(until_us=40), Filter(until_us=20)):
-                postings = reader.postings(user, wanted, message_filter, most)
-                for term, posting in zip(wanted, postings, strict=True):
+                postings = reader.postings(user, terms, message_filter, limit)
+                for term, posting in zip(terms, postings, strict=True):
                     expected = [
                         sequence
                         for sequence, item in shelf.messages.items()
@@ -54,7 +54,7 @@ def test_postings_of_a_term_are_exact_for_every_filter(
                         and term in item.content.split()
                     ]
                     assert posting.count == len(expected)
-                    assert sorted(posting.sequences.tolist()) == (expected if len(expected) <= most else [])
+                    assert sorted(posting.sequences.tolist()) == (expected if len(expected) <= limit else [])
 
 
 def test_a_term_that_has_spread_since_is_found_everywhere(tmp_path: Path) -> None:

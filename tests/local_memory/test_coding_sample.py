@@ -35,8 +35,8 @@ ANSWERABLE = [question for question in QUESTIONS if question["evidence"]]
 def talk(server: Server) -> Iterator[Client]:
     """The talk, where it can be found."""
     with Client(server.target) as client:
-        said = [chat_message(**{**row, "ts": datetime.fromisoformat(row["ts"])}) for row in MESSAGES]
-        token = client.write(said).write_token
+        messages = [chat_message(**{**row, "ts": datetime.fromisoformat(row["ts"])}) for row in MESSAGES]
+        token = client.write(messages).write_token
         client.hybrid_search("kai", "port", at_least=token)
         yield client
 
@@ -91,16 +91,16 @@ def test_the_form_is_that_of_the_readme() -> None:
 @pytest.mark.parametrize("question", ANSWERABLE, ids=[question["question_id"] for question in ANSWERABLE])
 def test_hybrid_search_finds_the_evidence_within_its_project(talk: Client, question: dict[str, Any]) -> None:
     project = {"project": question["project"]}
-    found = talk.hybrid_search("kai", question["question"], top_k=NEAR, metadata=project)
-    assert {item.message.message_id for item in found.items} & set(question["evidence"])
+    response = talk.hybrid_search("kai", question["question"], top_k=NEAR, metadata=project)
+    assert {item.message.message_id for item in response.items} & set(question["evidence"])
 
 
 def test_most_questions_are_told_apart_from_prompts_that_ask_nothing(talk: Client) -> None:
     def likelihood(text: str) -> float:
         return talk.hybrid_search("kai", text, metadata={"project": "harbour"}).sufficiency
 
-    asked = [question["question"] for question in ANSWERABLE if question["project"] == "harbour"]
-    assert sum(likelihood(text) >= MIN_SUFFICIENCY for text in asked) >= len(asked) - 1
+    questions = [question["question"] for question in ANSWERABLE if question["project"] == "harbour"]
+    assert sum(likelihood(text) >= MIN_SUFFICIENCY for text in questions) >= len(questions) - 1
     for idle in ("continue", "thanks", "commit this with a good message", "how do I center a div"):
         assert likelihood(idle) < MIN_SUFFICIENCY
 

@@ -19,7 +19,7 @@ TURN = (
     claude_line(3, "user", TOOL_RESULT),
     claude_line(4, "assistant", [{"type": "text", "text": "The gateway is on port 7710."}]),
 )
-SAID = [
+SESSION = [
     ("1", "Which port did we choose for the gateway?"),
     ("Bash", "7710"),
     ("2", "The gateway is on port 7710."),
@@ -66,7 +66,7 @@ def stored(at: LocalHome, *expected: tuple[str, str]) -> bool:
 def test_a_turn_is_stored_as_it_was_said_and_an_import_adds_nothing(served: LocalHome, transcript: Path) -> None:
     written(transcript, *TURN)
     assert served.hook("claude-code", event("Stop", transcript)) == ""
-    assert stored(served, *SAID), served.said()
+    assert stored(served, *SESSION), served.said()
     with served.calls() as client:
         (first, *_) = list(client.iter_messages("ann"))[::-1]
     assert (first.conversation_id, dict(first.metadata)) == ("s1", {"agent": "claude-code", "project": "harbour"})
@@ -80,17 +80,17 @@ def test_only_what_is_new_is_stored_and_half_a_line_waits_for_its_end(served: Lo
     written(transcript, *TURN[:3])
     transcript.write_text(transcript.read_text() + last[:40])
     served.hook("claude-code", event("Stop", transcript))
-    assert stored(served, *SAID[:2])
+    assert stored(served, *SESSION[:2])
     transcript.write_text(transcript.read_text() + last[40:] + "\n")
     served.hook("claude-code", event("SessionEnd", transcript))
-    assert stored(served, *SAID)
+    assert stored(served, *SESSION)
 
 
 def test_odd_lines_cost_themselves(served: LocalHome, transcript: Path) -> None:
     odd = ("", "not json", "[]", "null", '{"type": "user"}', '{"type": "assistant", "message": 3}', "\x00", '{"a":' * 9)
     written(transcript, *odd, *TURN[:1], claude_line(2, "user", "half a pair: \ud800"), *odd, *TURN[1:])
     served.hook("claude-code", event("Stop", transcript))
-    assert stored(served, *SAID)
+    assert stored(served, *SESSION)
     log = served.home.log.read_text()
     assert "was not stored" in log
     assert "half a pair" not in log
@@ -105,15 +105,15 @@ def test_codex_is_read_from_where_it_was_left_and_its_own_words_are_left_out(
         return {"timestamp": at, "ordinal": number, "type": kind, "payload": payload}
 
     rules = {"type": "input_text", "text": "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>tabs</INSTRUCTIONS>"}
-    place = {"type": "input_text", "text": "<environment_context>\n<cwd>/work</cwd>\n</environment_context>"}
-    asked = {"type": "input_text", "text": "Which port?"}
+    environment = {"type": "input_text", "text": "<environment_context>\n<cwd>/work</cwd>\n</environment_context>"}
+    question = {"type": "input_text", "text": "Which port?"}
     answer = {"type": "output_text", "text": "7710."}
     written(
         transcript,
         line(0, id="c1", cwd="/work/harbour"),
-        line(1, type="message", role="developer", content=[asked]),
-        line(2, type="message", role="user", id="m1", content=[rules, place]),
-        line(3, type="message", role="user", id="m2", content=[place, asked]),
+        line(1, type="message", role="developer", content=[question]),
+        line(2, type="message", role="user", id="m1", content=[rules, environment]),
+        line(3, type="message", role="user", id="m2", content=[environment, question]),
     )
     served.hook("codex", event("SessionStart", transcript, "c1"))
     assert stored(served, ("1", "Which port?"))
@@ -155,10 +155,10 @@ def test_the_prompt_hook_adds_relevant_messages_with_their_ids(served: LocalHome
         return served.hook("claude-code", event("UserPromptSubmit", transcript, session, prompt=prompt))
 
     assert until(lambda: "7710" in asked("Which port is the gateway on?"))
-    said = json.loads(asked("Which port is the gateway on?"))["hookSpecificOutput"]
-    assert said["hookEventName"] == "UserPromptSubmit"
-    assert ids["The gateway is on port 7710."] in said["additionalContext"]
-    assert "9000" not in said["additionalContext"]  # of another project
+    hook_output = json.loads(asked("Which port is the gateway on?"))["hookSpecificOutput"]
+    assert hook_output["hookEventName"] == "UserPromptSubmit"
+    assert ids["The gateway is on port 7710."] in hook_output["additionalContext"]
+    assert "9000" not in hook_output["additionalContext"]  # of another project
     assert asked("Which port is the gateway on?", "s1") == ""  # the model has read its own session
     assert asked("Translate this poem about glaciers into Welsh, please.") == ""
 
@@ -230,7 +230,7 @@ def test_without_a_server_the_hook_says_nothing_and_what_it_was_told_is_stored_l
     assert at.hook("claude-code", event("UserPromptSubmit", transcript, prompt="Which port?")) == ""
     assert at.hook("cursor", {"hook_event_name": "afterAgentResponse", "text": "Hi.", "conversation_id": "k1"}) == ""
     assert until(lambda: at.server() is not None)
-    assert stored(at, *SAID, ("2", "Hi."))
+    assert stored(at, *SESSION, ("2", "Hi."))
     assert list(at.home.waiting.iterdir()) == []
 
 

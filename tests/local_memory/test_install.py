@@ -13,11 +13,12 @@ from local_memory.local import LocalHome
 from nomemory.agents.install import AGENTS
 
 FILES = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json", "cursor": ".cursor/hooks.json"}
-OWN = {"type": "command", "command": "say done"}
+USER_HOOK = {"type": "command", "command": "say done"}
+HOOK_JSON = json.dumps(USER_HOOK)
 BEFORE = {
     "none": None,
     "ours only": "{}",
-    "odd spaces": f'{{ "model":"opus" ,\n\n   "hooks" : {{"Stop": [ {{"hooks": [{json.dumps(OWN)}]}} ]}}, "é": "ü" }}',
+    "odd spaces": f'{{ "model":"opus" ,\n\n   "hooks" : {{"Stop": [ {{"hooks": [{HOOK_JSON}]}} ]}}, "é": "ü" }}',
     "tabs": '{\n\t"hooks": {\n\t\t"Stop": []\n\t}\n}',
 }
 
@@ -50,12 +51,12 @@ def test_uninstall_keeps_later_changes_of_the_settings_file(at: LocalHome, name:
     path = settings(at, name)
     at.run("agent", "install", name, "--yes")
     now = json.loads(path.read_text())
-    now["hooks"]["Stop" if name != "cursor" else "stop"] = [{"hooks": [OWN]}, *now["hooks"].get("Stop", [])]
+    now["hooks"]["Stop" if name != "cursor" else "stop"] = [{"hooks": [USER_HOOK]}, *now["hooks"].get("Stop", [])]
     path.write_text(json.dumps(now | {"later": True}))
     assert at.run("agent", "uninstall", name, "--yes").returncode == 0
     rest = json.loads(path.read_text())
     assert rest.pop("version", 1) == 1
-    assert rest == {"hooks": {"Stop" if name != "cursor" else "stop": [{"hooks": [OWN]}]}, "later": True}
+    assert rest == {"hooks": {"Stop" if name != "cursor" else "stop": [{"hooks": [USER_HOOK]}]}, "later": True}
 
 
 def test_hooks_that_are_put_in_again_after_a_change_come_out_whole(at: LocalHome) -> None:
@@ -77,10 +78,10 @@ def test_settings_without_hooks_of_ours_are_not_touched(at: LocalHome) -> None:
 def test_install_shows_the_diff_and_asks_for_confirmation(at: LocalHome) -> None:
     path = settings(at, "codex")
     put(path, "{}")
-    asked = at.run("agent", "install", "codex", answer="n\n")
-    assert '+    "UserPromptSubmit": [' in asked.stdout
-    assert f"Change {path}?" in asked.stdout
-    assert asked.stdout.rstrip().endswith(f"{path} was not changed.")
+    declined = at.run("agent", "install", "codex", answer="n\n")
+    assert '+    "UserPromptSubmit": [' in declined.stdout
+    assert f"Change {path}?" in declined.stdout
+    assert declined.stdout.rstrip().endswith(f"{path} was not changed.")
     assert path.read_text() == "{}"
     assert at.run("agent", "install", "codex", answer="y\n").returncode == 0
     assert path.read_text() != "{}"

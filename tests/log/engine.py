@@ -48,18 +48,18 @@ class Log:
         nameless = [message._replace(message_id="") for message in messages]
         return await self.writer.write(nameless, on_conflict=OnConflict.REFUSE, request_id=request_id)
 
-    async def sweep(self, most: int = 100) -> int:
+    async def sweep(self, limit: int = 100) -> int:
         removed, after = 0, ""
         while True:
-            swept = await self.expired.remove_expired(after, most)
+            swept = await self.expired.remove_expired(after, limit)
             removed += swept.removed
             if swept.after is None:
                 return removed
             after = swept.after
 
-    async def everything(self, user: str = "u", narrowed: Filter = EVERYTHING) -> list[Message]:
+    async def everything(self, user: str = "u", message_filter: Filter = EVERYTHING) -> list[Message]:
         pinned = await self.reader.sequence()
-        return decoded(await self.reader.page(user, narrowed, before=None, pinned=pinned, limit=10_000))
+        return decoded(await self.reader.page(user, message_filter, before=None, pinned=pinned, limit=10_000))
 
 
 def decoded(messages: list[LoggedMessage]) -> list[Message]:

@@ -85,7 +85,7 @@ async def test_a_sweep_removes_expired_messages_and_feeds_the_removals(log: Log,
     assert await log.sweep() == 0
     clock.now_us = NOW + 5
     before = await log.reader.counts(None)
-    assert await log.sweep(most=1) == 1
+    assert await log.sweep(limit=1) == 1
     assert await log.sweep() == 0
     after = await log.reader.counts(None)
     assert (after.messages, after.users) == (before.messages, before.users)
@@ -143,6 +143,6 @@ async def test_messages_beyond_the_maximum_age_are_hidden_from_every_read(
 async def test_a_sweep_reaches_all_users_in_small_steps(engine: Engine, tmp_path: Path, clock: Clock) -> None:
     log = await engine(tmp_path, RetentionPolicy(100, clock))
     await log.write(*(said("x", user=f"u{n:04}", message_id=f"m{k}", ts_us=k) for n in range(1200) for k in (1, NOW)))
-    assert await log.sweep(most=7) == 1200
+    assert await log.sweep(limit=7) == 1200
     assert (await log.reader.counts(None)).messages == 1200
     await log.close()

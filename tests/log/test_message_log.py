@@ -135,15 +135,17 @@ async def test_change_refs_are_limited_by_position_and_caller_vectors(log: Log) 
     await log.write(said("x"), said("y", message_id="b")._replace(embedding=b"\0\0\x80?"), said("z", message_id="c"))
     await log.writer.delete("u", ["c"])
 
-    def touched(after: int, until: int, *, own: bool = False) -> list[tuple[int, str]]:
-        found = log.feed.change_refs(FeedPosition.at(after), FeedPosition.at(until), 100, caller_vectors_only=own)
-        return [(message.sequence, message.message_id) for message in found.entries]
+    def touched(after: int, until: int, *, with_vectors: bool = False) -> list[tuple[int, str]]:
+        changes = log.feed.change_refs(
+            FeedPosition.at(after), FeedPosition.at(until), 100, caller_vectors_only=with_vectors
+        )
+        return [(message.sequence, message.message_id) for message in changes.entries]
 
     a, b, c = (change.sequence for change in log.feed.changes(0, 10))
     assert touched(0, c) == [(a, "a"), (b, "b"), (c, "c")]
     assert touched(a, b) == [(b, "b")]
-    assert touched(0, c - 1, own=True) == [(b, "b")]
-    assert touched(0, c, own=True) == [(b, "b"), (c, "c")], "of what is gone nobody knows any more"
+    assert touched(0, c - 1, with_vectors=True) == [(b, "b")]
+    assert touched(0, c, with_vectors=True) == [(b, "b"), (c, "c")], "of what is gone nobody knows any more"
 
 
 async def test_message_counts_of_users_add_up_over_many_batches(log: Log) -> None:
@@ -206,33 +208,33 @@ filters = st.builds(
 )
 
 
-def oracle(stored: list[Message], user: str, narrowed: Filter) -> list[Message]:
+def oracle(stored: list[Message], user: str, message_filter: Filter) -> list[Message]:
     return sorted(
         (
             m
             for m in stored
             if m.user_id == user
-            and (narrowed.since_us is None or m.ts_us >= narrowed.since_us)
-            and (narrowed.until_us is None or m.ts_us < narrowed.until_us)
-            and narrowed.role in (None, m.role)
-            and narrowed.conversation_id in ("", m.conversation_id)
-            and m.conversation_id not in narrowed.exclude_conversation_ids
+            and (message_filter.since_us is None or m.ts_us >= message_filter.since_us)
+            and (message_filter.until_us is None or m.ts_us < message_filter.until_us)
+            and message_filter.role in (None, m.role)
+            and message_filter.conversation_id in ("", m.conversation_id)
+            and m.conversation_id not in message_filter.exclude_conversation_ids
             and m.expire_us != LONG_AGO
-            and set(narrowed.metadata) <= set(m.metadata.items())
+            and set(message_filter.metadata) <= set(m.metadata.items())
         ),
         key=lambda m: (m.ts_us, m.message_id),
         reverse=True,
     )
 
 
-@given(stored=messages, narrowed=filters, size=st.integers(1, 5), late=messages)
+@given(stored=messages, message_filter=filters, size=st.integers(1, 5), late=messages)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pages_equal_brute_force_during_writes(
     engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,
     *,
     stored: list[Message],
-    narrowed: Filter,
+    message_filter: Filter,
     size: int,
     late: list[Message],
 ) -> None:
@@ -240,11 +242,11 @@ def test_pages_equal_brute_force_during_writes(
         log = await engine(tmp_path_factory.mktemp("log"))
         await log.write(*stored)
         pinned, before, walked = await log.reader.sequence(), None, []
-        while page := await log.reader.page("u", narrowed, before=before, pinned=pinned, limit=size):
+        while page := await log.reader.page("u", message_filter, before=before, pinned=pinned, limit=size):
             walked += decoded(page)
             before = Position(page[-1].ts_us, page[-1].message_id)
             await log.write(*late, on_conflict=OnConflict.SKIP)
         await log.close()
         return walked
 
-    assert asyncio.run(walk()) == oracle(stored, "u", narrowed)
+    assert asyncio.run(walk()) == oracle(stored, "u", message_filter)

@@ -85,12 +85,12 @@ async def locked(database: Database, bucket: int) -> AsyncIterator[asyncpg.Conne
 async def waiting_for_locks(database: Database) -> int:
     """Return the number of connections that wait for a lock."""
     connection = await database.connect()
-    found = await connection.fetchval(
+    waiting = await connection.fetchval(
         "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_locks WHERE"
         " relation = 'buckets'::regclass)"
     )
     await connection.close()
-    return int(found)
+    return int(waiting)
 
 
 async def until_one_waits(database: Database) -> None:
@@ -100,12 +100,12 @@ async def until_one_waits(database: Database) -> None:
 
 
 async def test_a_write_waits_only_for_writes_to_its_bucket(database: Database) -> None:
-    async with opened(database, 2) as (one, other), locked(database, 1):
+    async with opened(database, 2) as (first, other), locked(database, 1):
         async with asyncio.timeout(20):
-            await write(one, said(user_of(2)))
-            waits = asyncio.create_task(write(one, said(user_of(1))))
+            await write(first, said(user_of(2)))
+            waits = asyncio.create_task(write(first, said(user_of(1))))
             await until_one_waits(database)
-            await write(one, said(user_of(2)))
+            await write(first, said(user_of(2)))
             await write(other, said(user_of(2)))
         assert not waits.done()
         waits.cancel()
@@ -190,10 +190,10 @@ async def test_a_follower_of_a_bucket_skips_no_change_during_concurrent_writes(d
     users = ["a", "b", "c", "d", "e"]
     buckets = sorted(set(map(bucket_of, users)))
 
-    async def keep_writing(writer: PostgresLogWriter, place: int) -> None:
+    async def keep_writing(writer: PostgresLogWriter, number: int) -> None:
         for n in range(15):
-            some = [users[(place + n) % 5], users[(place * 2 + n) % 5]]
-            await write(writer, said(*some[: 1 + n % 2], message_id=f"{place % 7}-{n}"))
+            some = [users[(number + n) % 5], users[(number * 2 + n) % 5]]
+            await write(writer, said(*some[: 1 + n % 2], message_id=f"{number % 7}-{n}"))
 
     async def follow(written: asyncio.Event) -> set[int]:
         seen, last = set[int](), dict.fromkeys(buckets, 0)
@@ -202,21 +202,21 @@ async def test_a_follower_of_a_bucket_skips_no_change_during_concurrent_writes(d
         while not is_last:
             is_last = written.is_set()
             for bucket in buckets:
-                found = await connection.fetch(
+                rows = await connection.fetch(
                     "SELECT sequence FROM messages WHERE bucket = $1 AND sequence > $2"
                     " UNION ALL SELECT sequence FROM removals WHERE bucket = $1 AND sequence > $2",
                     bucket,
                     last[bucket],
                 )
-                seen |= {row["sequence"] for row in found}
-                last[bucket] = max([last[bucket], *(row["sequence"] for row in found)])
+                seen |= {row["sequence"] for row in rows}
+                last[bucket] = max([last[bucket], *(row["sequence"] for row in rows)])
         await connection.close()
         return seen
 
     written = asyncio.Event()
     async with opened(database, 2) as writers:
         following = asyncio.create_task(follow(written))
-        await asyncio.gather(*(keep_writing(writers[place % 2], place) for place in range(20)))
+        await asyncio.gather(*(keep_writing(writers[number % 2], number) for number in range(20)))
         written.set()
         seen = await following
     connection = await database.connect()

@@ -50,8 +50,8 @@ async def _writers(url: str, count: int) -> AsyncIterator[tuple[list[PostgresLog
 
 
 async def _everything(reader: PostgresLogReader, user_id: str = "u") -> list[Message]:
-    found = await reader.encoded_page(user_id, EVERYTHING, after=None, pinned=2**62, limit=10_000, oldest_first=True)
-    return list(map(wire.decode, found))
+    page = await reader.encoded_page(user_id, EVERYTHING, after=None, pinned=2**62, limit=10_000, oldest_first=True)
+    return list(map(wire.decode, page))
 
 
 async def test_generated_ids_of_two_writers_increase_in_call_order(postgres_url: str) -> None:
@@ -91,20 +91,20 @@ async def test_a_pinned_listing_is_stable_during_writes(postgres_url: str) -> No
         for n in range(30):
             await writers[0].write([said(f"{n:02}", n)], on_conflict=OnConflict.REFUSE)
         first = await reader.first_encoded_page("u", EVERYTHING, limit=10)
-        found = list(map(wire.decode, first.messages))
-        while found[-1].ts_us > 0:
-            at = int(found[-1].ts_us)
+        messages = list(map(wire.decode, first.messages))
+        while messages[-1].ts_us > 0:
+            at = int(messages[-1].ts_us)
             newer = said(f"{at:02}-later", max(at - 3, 0))
             replaced = said(f"{at - 1:02}", at - 1)._replace(content="replaced")
             await writers[1].write([newer, replaced], on_conflict=OnConflict.REPLACE)
-            after = Position(found[-1].ts_us, found[-1].message_id)
+            after = Position(messages[-1].ts_us, messages[-1].message_id)
             page = await reader.encoded_page("u", EVERYTHING, after=after, pinned=first.pinned, limit=10)
             if not page:
                 break
-            found += map(wire.decode, page)
-        contents = [message.message_id for message in found]
+            messages += map(wire.decode, page)
+        contents = [message.message_id for message in messages]
         assert all(newer > older for newer, older in pairwise(contents))
-        assert all(message.content != "replaced" and "later" not in message.message_id for message in found)
+        assert all(message.content != "replaced" and "later" not in message.message_id for message in messages)
         assert len(contents) >= 27  # what was replaced meanwhile is not part of it any more
 
 
@@ -133,11 +133,11 @@ async def test_a_write_takes_at_most_six_round_trips(postgres_url: str, monkeypa
     """The COPY of the messages is not counted."""
     queries = statements_of(monkeypatch)
     async with _writers(postgres_url, 1) as ((writer,), _):
-        for known in range(2):  # a connection learns a statement when it has it first
-            for message_id, most in ((f"m{known}", 5), ("", 4)):
+        for execution in range(2):  # a connection learns a statement when it has it first
+            for message_id, max_round_trips in ((f"m{execution}", 5), ("", 4)):
                 queries.clear()
                 await writer.write([said(message_id)], on_conflict=OnConflict.REFUSE)
-                assert len(queries) == most or not known
+                assert len(queries) == max_round_trips or not execution
 
 
 async def test_concurrent_callers_share_commits(postgres_url: str) -> None:

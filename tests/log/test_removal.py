@@ -31,20 +31,20 @@ async def test_every_filter_field_restricts_a_deletion(log: Log, field: str) -> 
     first = said("x", message_id="a", ts_us=1)
     second = Message("u", "b", 9, Role.ASSISTANT, "y", conversation_id="c", metadata={"app": "phone"})
     await log.write(first, second)
-    narrowed = Filter(**{field: NARROWING[field]})  # type: ignore[arg-type]  # a value of that field
-    assert (await log.writer.delete_matching("u", narrowed)).deleted == 1
-    assert await log.everything() == ([second] if narrowed.admits(first) else [first])
+    message_filter = Filter(**{field: NARROWING[field]})  # type: ignore[arg-type]  # a value of that field
+    assert (await log.writer.delete_matching("u", message_filter)).deleted == 1
+    assert await log.everything() == ([second] if message_filter.admits(first) else [first])
 
 
-@given(stored=messages, narrowed=filters)
+@given(stored=messages, message_filter=filters)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_deletion_keeps_messages_outside_its_filter(
-    engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], narrowed: Filter
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], message_filter: Filter
 ) -> None:
     async def left() -> tuple[int, list[Message], list[Message]]:
         log = await engine(tmp_path_factory.mktemp("log"))
         await log.write(*stored)
-        deleted = (await log.writer.delete_matching("u", narrowed)).deleted
+        deleted = (await log.writer.delete_matching("u", message_filter)).deleted
         counted = (await log.reader.counts("u")).messages
         rest, others = await log.everything(), await log.everything("v")
         assert counted == len(rest)
@@ -52,7 +52,7 @@ def test_a_deletion_keeps_messages_outside_its_filter(
         return deleted, rest, others
 
     deleted, rest, others = asyncio.run(left())
-    gone = oracle(stored, "u", narrowed)
+    gone = oracle(stored, "u", message_filter)
     assert deleted == len(gone)
     assert rest == [message for message in oracle(stored, "u", EVERYTHING) if message not in gone]
     assert others == oracle(stored, "v", EVERYTHING)

@@ -28,10 +28,10 @@ def said(message_id: str, *retracts: str, ts_us: int = 1, user: str = "u") -> Me
     return Message(user, message_id, ts_us, Role.USER, "x", retracts=retracts)
 
 
-def marks(found: Sequence[LoggedMessage]) -> dict[str, str]:
+def marks(messages: Sequence[LoggedMessage]) -> dict[str, str]:
     """Return the retracting id of each message, after checking that the encoded message has it, too."""
-    read = {message.message_id: message_pb2.ChatMessage.FromString(message.wire).retracted_by for message in found}
-    assert read == {message.message_id: message.retracted_by for message in found}
+    read = {message.message_id: message_pb2.ChatMessage.FromString(message.wire).retracted_by for message in messages}
+    assert read == {message.message_id: message.retracted_by for message in messages}
     return read
 
 
@@ -45,7 +45,7 @@ async def read_in_every_way(log: Log, user: str) -> list[dict[str, str]]:
     reader = log.reader
     pinned = await reader.sequence()
     page = await reader.page(user, EVERYTHING, before=None, pinned=pinned, limit=99)
-    found = [
+    reads = [
         marks(page),
         marks(list((await reader.by_ids(user, IDS)).values())),
         marks(list((await reader.by_sequences(user, [message.sequence for message in page])).values())),
@@ -54,12 +54,12 @@ async def read_in_every_way(log: Log, user: str) -> list[dict[str, str]]:
         marks_in((await reader.first_encoded_page(user, EVERYTHING, limit=99)).messages),
     ]
     if page:
-        beside = await reader.encoded_neighbors(user, page[0].message_id, 99, 99)
-        assert beside is not None
-        found.append(marks_in([*beside.before, beside.anchor, *beside.after]))
+        neighbors = await reader.encoded_neighbors(user, page[0].message_id, 99, 99)
+        assert neighbors is not None
+        reads.append(marks_in([*neighbors.before, neighbors.anchor, *neighbors.after]))
         ((before, after),) = await reader.neighbors(page[-1:], 99, 99)
-        found.append(marks([*before, page[-1], *after]))
-    return found
+        reads.append(marks([*before, page[-1], *after]))
+    return reads
 
 
 async def test_a_retracted_message_is_returned_and_unmarked_when_the_retraction_is_deleted(log: Log) -> None:
@@ -167,8 +167,12 @@ def test_every_read_marks_retracted_messages_like_the_reference_model(
         for change in changes:
             await do(log, stored, change)
             for user in USERS:
-                wanted = expected(stored, user)
-                assert all(found == wanted for found in await read_in_every_way(log, user) if found or wanted)
+                expected_marks = expected(stored, user)
+                assert all(
+                    read_marks == expected_marks
+                    for read_marks in await read_in_every_way(log, user)
+                    if read_marks or expected_marks
+                )
         await log.close()
 
     asyncio.run(follow())

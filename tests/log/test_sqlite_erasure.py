@@ -52,8 +52,8 @@ def message(n: int, chance: random.Random) -> Message:
 
 def left(directory: Path, numbers: list[int]) -> list[int]:
     held = b"".join(file.read_bytes() for file in directory.iterdir())
-    found = set(map(int, re.findall(rb"(?:TXT|VEC|id|talk|META)([0-9]{6})", held)))
-    return [n for n in numbers if n in found]
+    remaining = set(map(int, re.findall(rb"(?:TXT|VEC|id|talk|META)([0-9]{6})", held)))
+    return [n for n in numbers if n in remaining]
 
 
 async def erase_everything(erasure: SqliteLogErasure) -> None:

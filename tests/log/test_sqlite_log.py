@@ -73,7 +73,7 @@ async def test_an_upgrade_from_schema_1_indexes_the_metadata(tmp_path: Path) -> 
     for _ in range(2):
         log = await open_sqlite_log(tmp_path)
         assert await log.everything() == before
-        assert await log.everything(narrowed=Filter(metadata=(("n", "1"),))) == [
+        assert await log.everything(message_filter=Filter(metadata=(("n", "1"),))) == [
             message for message in before if message.metadata.get("n") == "1"
         ]
         await log.close()
@@ -85,7 +85,9 @@ async def test_a_rare_metadata_entry_is_found_without_a_scan(log: Log) -> None:
     steps = []
     connection_of(log).set_progress_handler(lambda: steps.append(1), 1000)
     for metadata in ((("order", "17"),), (("app", "phone"), ("order", "17"))):
-        assert [message.message_id for message in await log.everything(narrowed=Filter(metadata=metadata))] == ["m17"]
+        assert [message.message_id for message in await log.everything(message_filter=Filter(metadata=metadata))] == [
+            "m17"
+        ]
     assert len(steps) < 60, "counting the common entry is all that takes long"
     steps.clear()
     page = await log.reader.encoded_page("u", Filter(metadata=(("app", "phone"),)), after=None, pinned=2**62, limit=20)
@@ -95,11 +97,11 @@ async def test_a_rare_metadata_entry_is_found_without_a_scan(log: Log) -> None:
 
 async def test_a_late_page_of_a_metadata_filter_costs_as_much_as_the_first(log: Log) -> None:
     await log.write(*(tagged(n, {"app": "phone"}) for n in range(5000)))
-    narrowed, steps = Filter(metadata=(("app", "phone"),)), list[int]()
+    message_filter, steps = Filter(metadata=(("app", "phone"),)), list[int]()
     connection_of(log).set_progress_handler(lambda: steps.append(1), 100)
     for below in (4900, 100):
         steps.clear()
-        page = await log.reader.page("u", narrowed, before=Position(below, ""), pinned=10_000, limit=20)
+        page = await log.reader.page("u", message_filter, before=Position(below, ""), pinned=10_000, limit=20)
         assert [message.ts_us for message in page] == list(range(below - 1, below - 21, -1))
         assert len(steps) < 20
 
@@ -146,7 +148,7 @@ async def test_resolving_an_id_does_not_scan_the_user(log: Log) -> None:
 
 async def test_a_page_in_a_time_range_has_constant_cost(log: Log) -> None:
     await log.write(*(said("x", message_id=f"{n:05}", ts_us=n) for n in range(5000)))
-    narrowed, steps = Filter(until_us=4999), 0
+    message_filter, steps = Filter(until_us=4999), 0
 
     def note_step() -> int:
         nonlocal steps
@@ -156,22 +158,22 @@ async def test_a_page_in_a_time_range_has_constant_cost(log: Log) -> None:
     async def steps_of_page(below: int) -> int:
         nonlocal steps
         steps = 0
-        found = await log.reader.page("u", narrowed, before=Position(below, ""), pinned=10_000, limit=20)
-        assert [message.ts_us for message in found] == list(range(below - 1, below - 21, -1))
+        page = await log.reader.page("u", message_filter, before=Position(below, ""), pinned=10_000, limit=20)
+        assert [message.ts_us for message in page] == list(range(below - 1, below - 21, -1))
         return steps
 
     connection_of(log).set_progress_handler(note_step, 10)
     assert await steps_of_page(100) <= 2 * await steps_of_page(4900)
 
 
-@pytest.mark.parametrize("narrowed", [Filter(role=Role.TOOL), Filter(metadata=(("a", "1"), ("b", "1")))])
-async def test_unindexed_filters_do_not_block_the_event_loop(log: Log, narrowed: Filter) -> None:
-    found = tagged(0, {"a": "1", "b": "1"})._replace(role=Role.TOOL)
-    await log.write(found, *(tagged(n, {"a": "1"} if n % 2 else {"b": "1"}) for n in range(1, 6_000)))
+@pytest.mark.parametrize("message_filter", [Filter(role=Role.TOOL), Filter(metadata=(("a", "1"), ("b", "1")))])
+async def test_unindexed_filters_do_not_block_the_event_loop(log: Log, message_filter: Filter) -> None:
+    matching = tagged(0, {"a": "1", "b": "1"})._replace(role=Role.TOOL)
+    await log.write(matching, *(tagged(n, {"a": "1"} if n % 2 else {"b": "1"}) for n in range(1, 6_000)))
 
     async def listed() -> list[Message]:
-        page = await log.reader.page("u", narrowed, before=None, pinned=6_000, limit=2)
-        wires = await log.reader.encoded_page("u", narrowed, after=None, pinned=6_000, limit=2)
+        page = await log.reader.page("u", message_filter, before=None, pinned=6_000, limit=2)
+        wires = await log.reader.encoded_page("u", message_filter, after=None, pinned=6_000, limit=2)
         assert wires == [message.wire for message in page]
         return [decode(wire) for wire in wires]
 
@@ -179,7 +181,7 @@ async def test_unindexed_filters_do_not_block_the_event_loop(log: Log, narrowed:
     while not listing.done():
         await asyncio.sleep(0)
         turns += 1
-    assert [message.message_id for message in await listing] == [found.message_id]
+    assert [message.message_id for message in await listing] == [matching.message_id]
     assert turns > 2, "others had their turns meanwhile"
     plain = log.reader.page("u", EVERYTHING, before=None, pinned=6_000, limit=2)
     with pytest.raises(StopIteration):

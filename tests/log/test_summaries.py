@@ -33,17 +33,17 @@ def summed_up(stored: list[Message], user: str) -> list[ConversationSummary]:
     return sorted(summaries, key=lambda summary: (summary.last_us, summary.conversation_id), reverse=True)
 
 
-@given(stored=messages, narrowed=filters)
+@given(stored=messages, message_filter=filters)
 @HERE
 def test_counts_conversations_and_users_equal_brute_force(
-    engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], narrowed: Filter
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, stored: list[Message], message_filter: Filter
 ) -> None:
     async def look() -> None:
         log = await engine(tmp_path_factory.mktemp("log"))
         await log.write(*stored)
         names = sorted({message.user_id for message in stored})
         for user in names:
-            assert await log.reader.count(user, narrowed) == len(oracle(stored, user, narrowed))
+            assert await log.reader.count(user, message_filter) == len(oracle(stored, user, message_filter))
             pinned = await log.reader.user_sequence(user)
             assert await log.reader.conversations(user, pinned=pinned) == summed_up(stored, user)
         live_counts = [(user, len(oracle(stored, user, EVERYTHING))) for user in names]
@@ -55,14 +55,14 @@ def test_counts_conversations_and_users_equal_brute_force(
     asyncio.run(look())
 
 
-@given(stored=messages, narrowed=filters, size=st.integers(1, 5), late=messages)
+@given(stored=messages, message_filter=filters, size=st.integers(1, 5), late=messages)
 @HERE
 def test_oldest_first_pages_equal_brute_force_during_writes(
     engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,
     *,
     stored: list[Message],
-    narrowed: Filter,
+    message_filter: Filter,
     size: int,
     late: list[Message],
 ) -> None:
@@ -71,7 +71,7 @@ def test_oldest_first_pages_equal_brute_force_during_writes(
         await log.write(*stored)
         pinned, after, walked = await log.reader.sequence(), None, list[Message]()
         while wires := await log.reader.encoded_page(
-            "u", narrowed, after=after, pinned=pinned, limit=size, oldest_first=True
+            "u", message_filter, after=after, pinned=pinned, limit=size, oldest_first=True
         ):
             walked += map(wire.decode, wires)
             after = Position(*wire.sort_key(wires[-1]))
@@ -79,7 +79,7 @@ def test_oldest_first_pages_equal_brute_force_during_writes(
         await log.close()
         return walked
 
-    assert asyncio.run(walk()) == oracle(stored, "u", narrowed)[::-1]
+    assert asyncio.run(walk()) == oracle(stored, "u", message_filter)[::-1]
 
 
 async def test_pinned_conversations_exclude_removed_messages(engine: Engine, tmp_path: Path) -> None:
@@ -121,10 +121,10 @@ async def test_a_page_of_an_export_has_constant_cost(tmp_path: Path) -> None:
     async def steps_of_slice(above: int) -> int:
         nonlocal steps
         steps = 0
-        found = await log.reader.encoded_page(
+        page = await log.reader.encoded_page(
             "u", Filter(since_us=10), after=Position(above, "~"), pinned=10_000, limit=20, oldest_first=True
         )
-        assert [wire.decode(encoded).ts_us for encoded in found] == list(range(above + 1, above + 21))
+        assert [wire.decode(encoded).ts_us for encoded in page] == list(range(above + 1, above + 21))
         return steps
 
     assert await steps_of_slice(4900) <= 2 * await steps_of_slice(100)

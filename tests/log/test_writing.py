@@ -122,9 +122,9 @@ def test_messages_with_equal_times_keep_their_order(
     async def written_and_read() -> tuple[list[str], list[str]]:
         directory = tmp_path_factory.mktemp("log")
         log, contents = await engine(directory), list[str]()
-        for place, (size, request, reopens) in enumerate(batches):
-            some = [f"{place}-{n}" for n in range(size)]
-            await log.write_nameless(*map(said, some), request_id=request and f"r{place}")
+        for number, (size, request, reopens) in enumerate(batches):
+            some = [f"{number}-{n}" for n in range(size)]
+            await log.write_nameless(*map(said, some), request_id=request and f"r{number}")
             contents += some
             if reopens:
                 await log.close()

@@ -51,8 +51,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 def status(http: str, credential: str | None = None, **headers: str) -> int:
     """Return what a scrape gets."""
-    given = {"authorization": f"Bearer {credential}"} if credential else {}
-    return httpx.get(f"{http}/metrics", headers=given | headers).status_code
+    credentials = {"authorization": f"Bearer {credential}"} if credential else {}
+    return httpx.get(f"{http}/metrics", headers=credentials | headers).status_code
 
 
 def test_strangers_are_refused_at_every_port(guarded: Guarded) -> None:

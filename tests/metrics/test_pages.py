@@ -76,8 +76,8 @@ def test_every_metric_is_on_the_dashboard_or_wakes_somebody() -> None:
 
 
 def test_every_panel_has_a_place_and_every_alert_says_what_to_do() -> None:
-    places = [tuple(panel["gridPos"][edge] for edge in "xy") for panel in panels()]
-    assert len(places) == len(set(places))
+    positions = [tuple(panel["gridPos"][edge] for edge in "xy") for panel in panels()]
+    assert len(positions) == len(set(positions))
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels())
     names = [rule["alert"] for rule in rules()]
     assert len(names) == len(set(names))

@@ -102,7 +102,7 @@ def test_every_metric_of_the_catalog_is_told_with_its_labels(counted: Server, us
         assert "\n" not in family.meaning
         assert family.name.endswith("_total") is (family.kind is Kind.COUNTER)
     for name, labels in scrape.samples:
-        of = next(BY_NAME[known] for known in (name, *_bases(name)) if known in BY_NAME)
+        of = next(BY_NAME[base_name] for base_name in (name, *_bases(name)) if base_name in BY_NAME)
         assert {label for label, _ in labels} - {"le"} == set(of.labels)
 
 

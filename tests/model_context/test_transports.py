@@ -87,19 +87,19 @@ def test_a_users_token_does_not_open_anothers_memory(guarded: Guarded, url: str)
 def test_a_user_is_named_as_over_grpc_and_only_once(guarded: Guarded, url: str) -> None:
     call = {**PING, "method": "tools/call", "params": {"name": "remember", "arguments": {"content": "你好"}}}
     body = json.dumps(call).encode()
-    given = [(name.encode(), value.encode()) for name, value in {**bearing(guarded.service), **HEADERS}.items()]
-    named = httpx2.post(url, content=body, headers=[*given, (b"x-user-id", "张é".encode())], timeout=30)
-    twice = httpx2.post(url, content=body, headers=[*given, (b"x-user-id", b"a"), (b"x-user-id", b"b")], timeout=30)
-    wrong = httpx2.post(url, content=body, headers=[*given[1:], (b"authorization", b"Bearer \xe9")], timeout=30)
+    headers = [(name.encode(), value.encode()) for name, value in {**bearing(guarded.service), **HEADERS}.items()]
+    named = httpx2.post(url, content=body, headers=[*headers, (b"x-user-id", "张é".encode())], timeout=30)
+    twice = httpx2.post(url, content=body, headers=[*headers, (b"x-user-id", b"a"), (b"x-user-id", b"b")], timeout=30)
+    wrong = httpx2.post(url, content=body, headers=[*headers[1:], (b"authorization", b"Bearer \xe9")], timeout=30)
     assert (named.status_code, twice.status_code, wrong.status_code) == (200, 400, 400)
-    found = guarded.server.query.ListMessages(q.ListMessagesRequest(user_id="张é"), metadata=bearer(guarded.reader))
-    assert [item.content for item in found.items] == ["你好"]
+    listed = guarded.server.query.ListMessages(q.ListMessagesRequest(user_id="张é"), metadata=bearer(guarded.reader))
+    assert [item.content for item in listed.items] == ["你好"]
 
 
 def test_a_page_in_a_browser_cannot_call_it(guarded: Guarded, url: str) -> None:
     token = guarded.token("bob")
-    for own in (url.split("/")[2], "localhost", "127.0.0.1", "[::1]:80"):
-        assert post(url, bearing(token, host=own)).status_code == 200
+    for host in (url.split("/")[2], "localhost", "127.0.0.1", "[::1]:80"):
+        assert post(url, bearing(token, host=host)).status_code == 200
     assert post(url, bearing(token, origin="https://evil.example")).status_code == 403
     assert post(url, bearing(token, host="evil.example")).status_code == 421
 
@@ -109,7 +109,7 @@ def test_a_request_is_bounded(guarded: Guarded, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "complaint"),
     [
         (["--http", "0.0.0.0:0"], "--http-cert"),
         (["--http", "127.0.0.1:0", "--user", "ann"], "each request"),
@@ -117,10 +117,10 @@ def test_a_request_is_bounded(guarded: Guarded, url: str) -> None:
         (["--http-cert", __file__], "--http"),
     ],
 )
-def test_wrong_usage_is_told(arguments: list[str], said: str) -> None:
+def test_wrong_usage_is_told(arguments: list[str], complaint: str) -> None:
     ended = subprocess.run([NOMEMORY, "mcp", *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
-    assert said in ended.stderr
+    assert complaint in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
@@ -129,7 +129,7 @@ def test_mcp_over_http_rejects_a_public_address_for_an_unauthenticated_server(
 ) -> None:
     environment = {**os.environ, "NOMEMORY_TARGET": vector_server.target}
     certificate, key = issued(authority(), "here", *LOCALHOST).written_to(tmp_path, "here")
-    asked = [NOMEMORY, "mcp", "--http", "0.0.0.0:0", "--http-cert", str(certificate), "--http-key", str(key)]
-    ended = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    command = [NOMEMORY, "mcp", "--http", "0.0.0.0:0", "--http-cert", str(certificate), "--http-key", str(key)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
     assert "accepts calls without credentials" in ended.stderr

@@ -46,12 +46,12 @@ def test_server_with_an_embedder_conforms(server: Server, capsys: pytest.Capture
 
 
 def test_server_with_keys_and_tls_conforms(capsys: pytest.CaptureFixture[str]) -> None:
-    with golden_server() as told:
-        reached = json.loads(told.read_text())
-        given = ["--target", reached["target"], "--tls-ca", reached["authorities"]]
-        assert main([*given, "--token", reached["bearers"]["service"], "--only", "a batch is written"]) == 0
+    with golden_server() as golden_settings:
+        reached = json.loads(golden_settings.read_text())
+        client_options = ["--target", reached["target"], "--tls-ca", reached["authorities"]]
+        assert main([*client_options, "--token", reached["bearers"]["service"], "--only", "a batch is written"]) == 0
         assert "passed    scenario: a batch is written" in capsys.readouterr().out
-        assert main(given) == 1
+        assert main(client_options) == 1
         assert "UNAUTHENTICATED" in capsys.readouterr().out
 
 
@@ -116,7 +116,7 @@ def _delete_something_else(request: i.DeleteMessagesRequest) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "asked", "answered", "promise"),
+    ("method", "request_change", "answered", "promise"),
     [
         ("ListMessages", _as_it_is, _changed(q.ListMessagesResponse, _drop_the_last), "in both orders"),
         (
@@ -144,24 +144,24 @@ def _delete_something_else(request: i.DeleteMessagesRequest) -> None:
 def test_contract_violation_is_detected(
     vector_server: Server,
     method: str,
-    asked: Change,
+    request_change: Change,
     answered: Change,
     promise: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with _passing_on(vector_server.target, "", _as_it_is, _as_it_is) as target:
         assert main(["--target", target, "--only", promise]) == 0
-    with _passing_on(vector_server.target, method, asked, answered) as target:
+    with _passing_on(vector_server.target, method, request_change, answered) as target:
         assert main(["--target", target, "--only", promise]) == 1
     assert "FAILED" in capsys.readouterr().out
 
 
 @contextmanager
-def _passing_on(behind: str, method: str, asked: Change, answered: Change) -> Iterator[str]:
+def _passing_on(behind: str, method: str, request_change: Change, answered: Change) -> Iterator[str]:
     """Pass all calls on to a server; requests and replies of one method are changed on the way."""
     with grpc.insecure_channel(behind) as channel, ThreadPoolExecutor(8) as threads:
         server = grpc.server(threads)
-        server.add_generic_rpc_handlers([_PassesOn(channel, method, asked, answered)])
+        server.add_generic_rpc_handlers([_PassesOn(channel, method, request_change, answered)])
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         try:
@@ -171,20 +171,20 @@ def _passing_on(behind: str, method: str, asked: Change, answered: Change) -> It
 
 
 class _PassesOn(grpc.GenericRpcHandler):
-    def __init__(self, channel: grpc.Channel, method: str, asked: Change, answered: Change) -> None:
+    def __init__(self, channel: grpc.Channel, method: str, request_change: Change, answered: Change) -> None:
         self._channel: Any = channel  # without serializers its methods take bytes, which its types do not say
         self._method = method
-        self._changes = asked, answered
+        self._changes = request_change, answered
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
         path = str(details.method)
-        asked, answered = self._changes if path.rpartition("/")[2] == self._method else (_as_it_is, _as_it_is)
+        request_change, answered = self._changes if path.rpartition("/")[2] == self._method else (_as_it_is, _as_it_is)
         if path.endswith("/ExportMessages"):
             return grpc.unary_stream_rpc_method_handler(
                 lambda raw, context: _done(context, lambda: iter(list(self._channel.unary_stream(path)(raw))))
             )
         return grpc.unary_unary_rpc_method_handler(
-            lambda raw, context: _done(context, lambda: answered(self._channel.unary_unary(path)(asked(raw))))
+            lambda raw, context: _done(context, lambda: answered(self._channel.unary_unary(path)(request_change(raw))))
         )
 
 

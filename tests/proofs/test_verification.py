@@ -7,7 +7,7 @@ import pytest
 from proofs.torture.ledger import BatchWithoutIds, Ledger, Version
 from proofs.torture.verification import against_ledger, against_log, partial_batches
 
-ONE, OTHER = Version("tortured one", 1, "c"), Version("tortured other", 2, "c")
+FIRST, OTHER = Version("tortured one", 1, "c"), Version("tortured other", 2, "c")
 
 
 def acknowledged(**states: Version | None) -> Ledger:
@@ -21,40 +21,40 @@ def acknowledged(**states: Version | None) -> Ledger:
 @pytest.mark.parametrize(
     ("stored", "kinds"),
     [
-        ([("a", ONE), ("b", OTHER)], []),
+        ([("a", FIRST), ("b", OTHER)], []),
         ([("b", OTHER)], ["lost"]),
         ([("a", OTHER), ("b", OTHER)], ["altered", "duplicated"]),
-        ([("a", ONE), ("a", ONE), ("b", OTHER)], ["duplicated"]),
-        ([("a", ONE), ("b", OTHER), ("gone", Version("tortured gone", 3, "c"))], ["resurrected"]),
-        ([("a", ONE), ("b", OTHER), ("new", Version("tortured new", 3, "c"))], ["invented"]),
+        ([("a", FIRST), ("a", FIRST), ("b", OTHER)], ["duplicated"]),
+        ([("a", FIRST), ("b", OTHER), ("gone", Version("tortured gone", 3, "c"))], ["resurrected"]),
+        ([("a", FIRST), ("b", OTHER), ("new", Version("tortured new", 3, "c"))], ["invented"]),
     ],
 )
 def test_differences_between_log_and_ledger_are_detected(stored: list[tuple[str, Version]], kinds: list[str]) -> None:
-    ledger = acknowledged(a=ONE, b=OTHER, gone=None)
+    ledger = acknowledged(a=FIRST, b=OTHER, gone=None)
     assert [finding.kind for finding in against_ledger("u", stored, ledger.allowed("u"), set())] == kinds
 
 
-@pytest.mark.parametrize("stored", [[], [("a", ONE)]])
+@pytest.mark.parametrize("stored", [[], [("a", FIRST)]])
 def test_unacknowledged_messages_may_be_stored_or_not(stored: list[tuple[str, Version]]) -> None:
     ledger = Ledger(users=["u"])
-    ledger.attempt({("u", "a"): ONE})
+    ledger.attempt({("u", "a"): FIRST})
     assert not list(against_ledger("u", stored, ledger.allowed("u"), set()))
     ledger.settle("u", dict(stored))
     assert ledger.certain("u") == {"a": dict(stored).get("a")}
 
 
 def test_rejected_changes_keep_the_previous_state() -> None:
-    ledger = acknowledged(a=ONE)
+    ledger = acknowledged(a=FIRST)
     ledger.reject(ledger.attempt({("u", "a"): OTHER, ("u", "b"): OTHER}))
-    assert ledger.certain("u") == {"a": ONE, "b": None}
+    assert ledger.certain("u") == {"a": FIRST, "b": None}
 
 
-@pytest.mark.parametrize(("stored", "kinds"), [({}, []), ({"a": ONE, "b": OTHER}, []), ({"a": ONE}, ["half"])])
+@pytest.mark.parametrize(("stored", "kinds"), [({}, []), ({"a": FIRST, "b": OTHER}, []), ({"a": FIRST}, ["half"])])
 def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
     stored: dict[str, Version], kinds: list[str]
 ) -> None:
     ledger = Ledger(users=["u"])
-    changes = {("u", "a"): ONE, ("u", "b"): OTHER}
+    changes = {("u", "a"): FIRST, ("u", "b"): OTHER}
     ledger.attempt(changes)
     ledger.mark_uncertain(changes)
     assert [finding.kind for finding in partial_batches(ledger, {"u": stored})] == kinds
@@ -64,26 +64,26 @@ def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
 
 def test_partially_stored_batch_without_ids_is_detected() -> None:
     ledger = Ledger(users=["u"])
-    batch = BatchWithoutIds("u", "request", (ONE, OTHER))
+    batch = BatchWithoutIds("u", "request", (FIRST, OTHER))
     ledger.without_ids[batch.request_id] = batch
     pending = set(batch.versions)
-    assert not list(against_ledger("u", [("m_1", ONE), ("m_2", OTHER)], {}, pending))
-    twice = [("m_1", ONE), ("m_2", ONE)]
+    assert not list(against_ledger("u", [("m_1", FIRST), ("m_2", OTHER)], {}, pending))
+    twice = [("m_1", FIRST), ("m_2", FIRST)]
     assert [finding.kind for finding in against_ledger("u", twice, {}, pending)] == ["duplicated"]
-    assert [finding.kind for finding in partial_batches(ledger, {"u": {"m_1": ONE}})] == ["half"]
+    assert [finding.kind for finding in partial_batches(ledger, {"u": {"m_1": FIRST}})] == ["half"]
 
 
 @pytest.mark.parametrize(
-    ("found", "kinds"),
+    ("read_versions", "kinds"),
     [
-        ([("b", OTHER), ("a", ONE)], []),
-        ([("a", ONE)], ["not found"]),
-        ([("a", ONE), ("a", ONE), ("b", OTHER)], ["duplicated"]),
-        ([("a", ONE), ("b", OTHER), ("c", ONE)], ["resurrected"]),
-        ([("a", ONE), ("b", ONE)], ["altered"]),
+        ([("b", OTHER), ("a", FIRST)], []),
+        ([("a", FIRST)], ["not read_versions"]),
+        ([("a", FIRST), ("a", FIRST), ("b", OTHER)], ["duplicated"]),
+        ([("a", FIRST), ("b", OTHER), ("c", FIRST)], ["resurrected"]),
+        ([("a", FIRST), ("b", FIRST)], ["altered"]),
     ],
 )
 def test_differences_between_a_read_and_the_log_are_detected(
-    found: list[tuple[str, Version]], kinds: list[str]
+    read_versions: list[tuple[str, Version]], kinds: list[str]
 ) -> None:
-    assert [finding.kind for finding in against_log("read", found, [("a", ONE), ("b", OTHER)])] == kinds
+    assert [finding.kind for finding in against_log("read", read_versions, [("a", FIRST), ("b", OTHER)])] == kinds

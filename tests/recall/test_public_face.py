@@ -53,11 +53,11 @@ def test_a_host_that_uses_no_model_does_not_load_the_models_client() -> None:
 def test_every_exception_of_the_package_is_a_recall_error() -> None:
     folder = Path(recall.__path__[0])
     names = [".".join(file.relative_to(folder).with_suffix("").parts) for file in folder.rglob("*.py")]
-    own = [
-        found
+    own_exceptions = [
+        member
         for name in names
-        for _, found in getmembers(import_module(f"{recall.__name__}.{name}"), isclass)
-        if issubclass(found, Exception) and found.__module__.startswith(recall.__name__)
+        for _, member in getmembers(import_module(f"{recall.__name__}.{name}"), isclass)
+        if issubclass(member, Exception) and member.__module__.startswith(recall.__name__)
     ]
-    assert len(own) > 10
-    assert [item for item in own if not issubclass(item, RecallError)] == []
+    assert len(own_exceptions) > 10
+    assert [item for item in own_exceptions if not issubclass(item, RecallError)] == []

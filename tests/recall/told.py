@@ -27,7 +27,7 @@ def asked(text: str, role: Role | None = None) -> Question:
 
 def ranking(*messages: RetrievedMessage, deviations: float = 2.0) -> tuple[Evidence, ...]:
     """Rank messages in the order given, all equally near to the question."""
-    return tuple(Evidence(message, 3.0 - place / 10, deviations) for place, message in enumerate(messages))
+    return tuple(Evidence(message, 3.0 - rank / 10, deviations) for rank, message in enumerate(messages))
 
 
 def findings(
@@ -36,8 +36,8 @@ def findings(
     """Say what a search has come to."""
     retrieval = Retrieval()
     retrieval.add(item.message for item in evidence)
-    known = None if sufficiency is None else Sufficiency(sufficiency, speaker_matched=False)
-    return Findings(tuple(evidence), retrieval, tuple(relations), known)
+    estimate = None if sufficiency is None else Sufficiency(sufficiency, speaker_matched=False)
+    return Findings(tuple(evidence), retrieval, tuple(relations), estimate)
 
 
 def quoting(*messages: RetrievedMessage) -> Draft:

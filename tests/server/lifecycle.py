@@ -26,8 +26,8 @@ def delete(server: Server, user: str, message_ids: list[str]) -> None:
     server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=message_ids))
 
 
-def count(server: Server, user: str, narrowed: m.Filter | None = None) -> int:
-    return server.query.CountMessages(q.CountMessagesRequest(user_id=user, filter=narrowed)).count
+def count(server: Server, user: str, message_filter: m.Filter | None = None) -> int:
+    return server.query.CountMessages(q.CountMessagesRequest(user_id=user, filter=message_filter)).count
 
 
 def export(server: Server, user: str, cursor: str = "") -> list[q.ExportMessagesResponse]:

@@ -75,8 +75,8 @@ class Models:
             time.sleep(PAUSE_S)
         self.embedded.setdefault(model, []).extend(texts)
         rows = [
-            {"object": "embedding", "index": place, "embedding": self._numbers(model, text)}
-            for place, text in enumerate(texts)
+            {"object": "embedding", "index": index, "embedding": self._numbers(model, text)}
+            for index, text in enumerate(texts)
         ]
         return {"object": "list", "model": model, "data": rows, "usage": {}}
 

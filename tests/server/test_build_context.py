@@ -107,8 +107,13 @@ def test_retracted_messages_are_marked(vector_server: Server, user: str) -> None
 
 def test_messages_at_or_after_now_are_not_read(vector_server: Server, user: str) -> None:
     token = write(vector_server, conversation(user))
-    asked = {"turns": [turn("Kochi")], "conversation_id": "now", "at_least": token, "now": Timestamp(seconds=300)}
-    reply = build(vector_server, user, **asked)
+    request_fields = {
+        "turns": [turn("Kochi")],
+        "conversation_id": "now",
+        "at_least": token,
+        "now": Timestamp(seconds=300),
+    }
+    reply = build(vector_server, user, **request_fields)
     assert (ids(reply.recent), ids(reply.related)) == ([], ["kochi", "hotel"])
 
 
@@ -141,8 +146,8 @@ def test_the_text_stays_within_the_limit_and_contents_are_verbatim(
         for n, (content, conversation_id) in enumerate(written)
     }
     token = write(vector_server, stored.values())
-    asked = {"turns": [turn("tea")], "conversation_id": "now", "at_least": token}
-    reply = build(vector_server, user, max_tokens=max_tokens, **asked)
+    request_fields = {"turns": [turn("tea")], "conversation_id": "now", "at_least": token}
+    reply = build(vector_server, user, max_tokens=max_tokens, **request_fields)
     assert tokens(reply.text) == reply.token_count <= max_tokens
     assert {item.message.conversation_id for item in reply.recent} <= {"now"}
     assert "now" not in {item.message.conversation_id for item in reply.related}

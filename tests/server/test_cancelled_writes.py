@@ -33,9 +33,9 @@ def test_erasure_of_a_disconnected_caller_is_audited(
     with start(own_settings) as server:
         for user in users:
             write(server, [said(user, "m", "x")])
-        for place, user in enumerate(users):
+        for index, user in enumerate(users):
             call = server.ingest.EraseUser.future(i.EraseUserRequest(user_id=user))
-            time.sleep(place / 5_000)  # so that it is cancelled before, while and after it is done
+            time.sleep(index / 5_000)  # so that it is cancelled before, while and after it is done
             call.cancel()
         write(server, [said("last", "m", "x")])  # changes keep their order: what was taken on is done
         gone = {user for user in users if not count(server, user)}

@@ -32,12 +32,17 @@ def summed_up(messages: list[m.ChatMessage]) -> list[tuple[str, float, float, in
     for message in messages:
         if message.conversation_id:
             times.setdefault(message.conversation_id, []).append(message.ts.seconds)
-    summaries = [(name, min(said), max(said), len(said)) for name, said in times.items()]
+    summaries = [(name, min(timestamps), max(timestamps), len(timestamps)) for name, timestamps in times.items()]
     return sorted(summaries, key=lambda summary: (summary[2], summary[0]), reverse=True)
 
 
-def as_tuple(one: q.Conversation) -> tuple[str, float, float, int]:
-    return one.conversation_id, one.first_ts.seconds, one.last_ts.seconds, one.message_count
+def as_tuple(conversation: q.Conversation) -> tuple[str, float, float, int]:
+    return (
+        conversation.conversation_id,
+        conversation.first_ts.seconds,
+        conversation.last_ts.seconds,
+        conversation.message_count,
+    )
 
 
 interleaved = st.lists(
@@ -105,5 +110,5 @@ def test_a_cursor_holds_as_many_interleaved_conversations_as_there_are(vector_se
     messages = [said(user, f"m{name}-{ts}", "x", ts, conversation_id=f"c{name}") for name, ts in ends]
     for at in range(0, len(messages), 1000):
         write(vector_server, messages[at : at + 1000])
-    found = [item.conversation_id for page in conversation_pages(vector_server, user, 500) for item in page]
-    assert found == [f"c{name}" for name in reversed(range(4000))]
+    conversation_ids = [item.conversation_id for page in conversation_pages(vector_server, user, 500) for item in page]
+    assert conversation_ids == [f"c{name}" for name in reversed(range(4000))]

@@ -72,9 +72,9 @@ def is_whole(server: Server) -> bool:
     now = status(server)
     if now.vector.checkpoint != now.log.sequence or now.vector.error or now.faults:
         return False
-    wanted = ["m3", *sorted(f"m{n}" for n in range(EACH) if n != 3)]
+    expected_ids = ["m3", *sorted(f"m{n}" for n in range(EACH) if n != 3)]
     with contextlib.suppress(grpc.RpcError, ValueError, AssertionError):  # while it is not repaired
-        return all(found(server, f"u{user}") == wanted for user in range(USERS))
+        return all(found(server, f"u{user}") == expected_ids for user in range(USERS))
     return False
 
 
@@ -197,9 +197,9 @@ def with_orphans(written: Path, tmp_path: Path) -> Settings:
 def test_vectors_of_messages_that_are_gone_are_said_and_removed_by_a_server(
     start: Start, with_orphans: Settings
 ) -> None:
-    found = asyncio.run(check_vector_index(with_orphans))
-    assert found is not None
-    assert (found.orphans, found.mismatched, found.is_consistent) == (3, 0, False)
+    findings = asyncio.run(check_vector_index(with_orphans))
+    assert findings is not None
+    assert (findings.orphans, findings.mismatched, findings.is_consistent) == (3, 0, False)
     with logged(maintenance) as logs, start(with_orphans) as server:
         until(lambda: [line.get("orphans") for line in logs][:2] == [3, 0])
         until(lambda: is_whole(server))
@@ -209,12 +209,12 @@ def test_vectors_of_messages_that_are_gone_are_said_and_removed_by_a_server(
 def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(written, data)
-    found = asyncio.run(check_vector_index(settings_of(data)))
-    assert found == ReconcileReport(messages=USERS * EACH, points=USERS * EACH)
+    findings = asyncio.run(check_vector_index(settings_of(data)))
+    assert findings == ReconcileReport(messages=USERS * EACH, points=USERS * EACH)
     remove(next((data / "vectors").glob("none-4/edge/1/segments")))
-    found = asyncio.run(check_vector_index(settings_of(data)))
-    assert found is not None
-    assert not found.is_consistent
-    assert found.messages == USERS * EACH
-    assert found.mismatched == USERS * EACH - found.points
+    findings = asyncio.run(check_vector_index(settings_of(data)))
+    assert findings is not None
+    assert not findings.is_consistent
+    assert findings.messages == USERS * EACH
+    assert findings.mismatched == USERS * EACH - findings.points
     assert asyncio.run(check_vector_index(settings_of(tmp_path / "none"))) is None

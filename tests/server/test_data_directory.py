@@ -47,13 +47,13 @@ def test_files_of_a_server_are_private(tmp_path: Path) -> None:
     assert paths_readable_by_others(data) == []
 
 
-@pytest.mark.parametrize("place", ["/dev/null/data", "/proc/nomemory"])
-def test_uncreatable_data_directory_is_reported(place: str) -> None:
+@pytest.mark.parametrize("path", ["/dev/null/data", "/proc/nomemory"])
+def test_uncreatable_data_directory_is_reported(path: str) -> None:
     with ExitStack() as stack:
-        process = start(stack, Path(place))
+        process = start(stack, Path(path))
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert f"the data directory {place} cannot be written" in errors
+    assert f"the data directory {path} cannot be written" in errors
     assert "Traceback" not in errors
 
 

@@ -68,26 +68,26 @@ def write_until_killed(server: Process, first: int, acknowledged: list[str], sta
 
 
 def listed(server: Process) -> list[str]:
-    found: list[str] = []
+    message_ids: list[str] = []
     cursor = ""
     while True:
         page = server.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=500, cursor=cursor))
-        found += [message.message_id for message in page.items]
+        message_ids += [message.message_id for message in page.items]
         if not (cursor := page.next_cursor):
-            return found
+            return message_ids
 
 
 def searched(server: Process, token: str) -> list[str]:
-    found: list[str] = []
+    message_ids: list[str] = []
     cursor = ""
     while True:
         page = server.query.LexicalSearch(
             q.LexicalSearchRequest(user_id="u", query_text="word", page_size=500, cursor=cursor, at_least=token),
             timeout=60,
         )
-        found += [message.message_id for message in page.items]
+        message_ids += [message.message_id for message in page.items]
         if not (cursor := page.next_cursor):
-            return found
+            return message_ids
 
 
 @pytest.mark.timeout(180)

@@ -64,10 +64,10 @@ def texts_and_vectors(user: str, messages: int = MESSAGES) -> list[bytes]:
     return [f"secret{user}word".encode(), *vectors]
 
 
-def remains(data: Path, wanted: Sequence[bytes]) -> dict[str, bytes]:
+def remains(data: Path, needles: Sequence[bytes]) -> dict[str, bytes]:
     """Return the files in which there is something of it, with what was found first."""
-    found = ((file, next((item for item in wanted if item in held), None)) for file, held in contents(data))
-    return {str(file.relative_to(data)): item for file, item in found if item is not None}
+    first_needles = ((file, next((item for item in needles if item in held), None)) for file, held in contents(data))
+    return {str(file.relative_to(data)): item for file, item in first_needles if item is not None}
 
 
 def contents(data: Path) -> Iterator[tuple[Path, bytes]]:
@@ -89,9 +89,9 @@ def size_of(data: Path) -> int:
     return total
 
 
-def wait_until_gone(data: Path, wanted: Sequence[bytes]) -> None:
+def wait_until_gone(data: Path, needles: Sequence[bytes]) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while left := remains(data, wanted):
+    while left := remains(data, needles):
         assert time.monotonic() < deadline, left
         time.sleep(0.2)
 
@@ -126,19 +126,19 @@ def delete(server: Server, user: str, numbers: Sequence[int] = range(MESSAGES)) 
 
 def assert_complete(server: Server | Process, user: str, numbers: Sequence[int]) -> None:
     """Check that every read finds the messages of a user, each once."""
-    wanted = sorted(f"{user}-id-{n}" for n in numbers)
+    expected_ids = sorted(f"{user}-id-{n}" for n in numbers)
     query = server.query
     listed = ids(query.ListMessages(q.ListMessagesRequest(user_id=user, page_size=500)).items)
-    found = [
+    stored_ids = [
         ids(query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text=f"secret{user}word{n:04d}")).items)
         for n in numbers
     ]
     near = query.SemanticSearch(
         q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=vector_of(user, 0)), top_k=200)
     )
-    assert sorted(listed) == wanted
-    assert sorted(message_id for some in found for message_id in some) == wanted
-    assert sorted(item.message.message_id for item in near.items) == wanted
+    assert sorted(listed) == expected_ids
+    assert sorted(message_id for some in stored_ids for message_id in some) == expected_ids
+    assert sorted(item.message.message_id for item in near.items) == expected_ids
 
 
 @pytest.fixture

@@ -25,17 +25,17 @@ Start = Callable[[Settings], AbstractContextManager["Server"]]
 
 def span(since: int | None = None, until: int | None = None) -> m.Filter:
     """Make a filter of a time range, in seconds since the epoch."""
-    narrowed = m.Filter()
-    narrowed.time_range.SetInParent()
+    message_filter = m.Filter()
+    message_filter.time_range.SetInParent()
     if since is not None:
-        narrowed.time_range.since.seconds = since
+        message_filter.time_range.since.seconds = since
     if until is not None:
-        narrowed.time_range.until.seconds = until
-    return narrowed
+        message_filter.time_range.until.seconds = until
+    return message_filter
 
 
 @pytest.mark.parametrize(
-    ("narrowed", "left"),
+    ("message_filter", "left"),
     [
         (span(2), ["a"]),
         (span(until=2), ["b", "c"]),
@@ -48,7 +48,7 @@ def span(since: int | None = None, until: int | None = None) -> m.Filter:
     ],
 )
 def test_deletion_by_filter_removes_the_matching_messages(
-    vector_server: Server, user: str, narrowed: m.Filter, left: list[str]
+    vector_server: Server, user: str, message_filter: m.Filter, left: list[str]
 ) -> None:
     write(
         vector_server,
@@ -57,7 +57,7 @@ def test_deletion_by_filter_removes_the_matching_messages(
         said(user, "c", "x", ts=3, conversation_id="c", role=m.ROLE_ASSISTANT),
         said(f"{user}-other", "a", "x", ts=1, conversation_id="c", role=m.ROLE_ASSISTANT),
     )
-    request = i.DeleteMessagesRequest(user_id=user, filter=narrowed)
+    request = i.DeleteMessagesRequest(user_id=user, filter=message_filter)
     assert vector_server.ingest.DeleteMessages(request).deleted == 3 - len(left)
     assert sorted(ids(vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items)) == left
     assert count(vector_server, user) == len(left)
@@ -108,8 +108,8 @@ def test_erased_user_is_absent_from_every_read(vector_server: Server, user: str)
         assert item.detail
         assert item.purge_ts.ToNanoseconds() - receipt.erase_ts.ToNanoseconds() == within * 1e9
     write(vector_server, said(user, "z", "an anchor", ts=9))
-    found = found_by_every_read(vector_server, user, "z", receipt.write_token)
-    assert {message_id for some in found.values() for message_id in some} <= {"z"}
+    ids_by_read = found_by_every_read(vector_server, user, "z", receipt.write_token)
+    assert {message_id for some in ids_by_read.values() for message_id in some} <= {"z"}
     assert count(vector_server, user) == 1
     assert set(map(tuple, found_by_every_read(vector_server, other, "a").values())) == {("a", "b", "c")}
 

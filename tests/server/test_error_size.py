@@ -83,8 +83,8 @@ def test_status_fits_into_response_headers(message: str, named: list[Violation])
     assert detailed.ByteSize() <= STATUS_MAX
     assert len(ended.details.encode()) <= 500
     assert message.startswith(ended.details.removesuffix("…"))
-    told = error_details_pb2.BadRequest()
+    bad_request = error_details_pb2.BadRequest()
     if named:
-        assert detailed.details[1].Unpack(told)
-        total = info_of(detailed).metadata.get("violations", str(len(told.field_violations)))
+        assert detailed.details[1].Unpack(bad_request)
+        total = info_of(detailed).metadata.get("violations", str(len(bad_request.field_violations)))
         assert total == str(len(named))

@@ -42,7 +42,7 @@ def found_by_every_read(server: Server, user: str, anchor: str, token: str = "")
     """Read in every way; return the ids, sorted."""
     query = server.query
     vector = q.Embedding(values=VECTOR)
-    found = {
+    ids_by_read = {
         "list": ids(query.ListMessages(q.ListMessagesRequest(user_id=user)).items),
         "filter": ids(
             query.ListMessages(q.ListMessagesRequest(user_id=user, filter=m.Filter(conversation_id="c"))).items
@@ -66,7 +66,7 @@ def found_by_every_read(server: Server, user: str, anchor: str, token: str = "")
         ),
         "ids": ids(query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user, message_ids=["a", "b", "c"])).items),
     }
-    return {read: sorted(some) for read, some in found.items()}
+    return {read: sorted(some) for read, some in ids_by_read.items()}
 
 
 def count(server: Server, user: str) -> int:
@@ -127,8 +127,8 @@ def test_a_greatest_age_holds_for_every_message(start: Start, own_settings: Sett
             tea(user, "b", now - 9 * DAY_S),
             tea(user, "c", now - 11 * DAY_S),
         )
-        found = found_by_every_read(server, user, "a", written.write_token)
-        assert set(map(tuple, found.values())) == {("a", "b")}
+        ids_by_read = found_by_every_read(server, user, "a", written.write_token)
+        assert set(map(tuple, ids_by_read.values())) == {("a", "b")}
         assert count(server, user) == 2
     with start(settings.with_changes(retention_sweep_interval_s=0.05)) as server:
         # Deletions of the sweep are changes of the log.

@@ -18,7 +18,7 @@ from server.lifecycle import (
     exported,
     write,
 )
-from server.test_filtered_reads import Said, as_filter, conversations, matching, stored, wanted
+from server.test_filtered_reads import Said, as_filter, conversations, filter_strategy, matching, stored
 
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
@@ -73,8 +73,8 @@ def test_export_returns_written_messages_and_resumes_after_any_batch(
     batches = export(small_batches, user)
     assert exported(batches) == sorted(messages, key=lambda item: (item.ts.ToMicroseconds(), item.message_id))
     assert all(0 < len(batch.messages) <= 3 for batch in batches if messages)
-    for place, batch in enumerate(batches[:-1]):
-        assert exported(export(small_batches, user, batch.next_cursor)) == exported(batches[place + 1 :])
+    for index, batch in enumerate(batches[:-1]):
+        assert exported(export(small_batches, user, batch.next_cursor)) == exported(batches[index + 1 :])
     assert [not batch.next_cursor for batch in batches] == [False] * (len(batches) - 1) + [True]
 
 
@@ -82,30 +82,32 @@ def test_export_of_an_unknown_user_ends_normally(vector_server: Server, user: st
     assert export(vector_server, user) == [q.ExportMessagesResponse()]
 
 
-@given(conversation=conversations, narrowed=wanted)
+@given(conversation=conversations, filter_values=filter_strategy)
 @HERE
-def test_export_applies_its_filter(small_batches: Server, conversation: list[Said], narrowed: dict[str, Any]) -> None:
+def test_export_applies_its_filter(
+    small_batches: Server, conversation: list[Said], filter_values: dict[str, Any]
+) -> None:
     user = f"user-{uuid.uuid4().hex}"
     stored(small_batches, user, conversation[:3])
     stored(small_batches, user, conversation[3:6])
-    request = q.ExportMessagesRequest(user_id=user, filter=as_filter(narrowed))
+    request = q.ExportMessagesRequest(user_id=user, filter=as_filter(filter_values))
     batches = list(small_batches.query.ExportMessages(request))
-    assert ids(exported(batches)) == [item.message_id for item in matching(conversation[:6], narrowed)][::-1]
+    assert ids(exported(batches)) == [item.message_id for item in matching(conversation[:6], filter_values)][::-1]
 
 
 def test_writes_during_an_export_do_not_disturb_it(small_batches: Server, user: str) -> None:
     for n in range(12):
         write(small_batches, [said(user, f"m{n:02}", "x", ts=n)])
-    found, cursor = list[str](), ""
+    exported, cursor = list[str](), ""
     for turn in range(4):
         stream = small_batches.query.ExportMessages(q.ExportMessagesRequest(user_id=user, cursor=cursor))
         batch = next(stream)
         stream.cancel()
-        found, cursor = found + ids(batch.messages), batch.next_cursor
+        exported, cursor = exported + ids(batch.messages), batch.next_cursor
         write(small_batches, [said(user, f"late{turn}", "x", ts=20), said(user, f"early{turn}", "x", ts=turn)])
         write(small_batches, [said(user, "m10", "y", ts=10)], replace=True)
         delete(small_batches, user, ["m07"])
-    assert (found, cursor) == ([f"m{n:02}" for n in range(12) if n not in (7, 10)], "")
+    assert (exported, cursor) == ([f"m{n:02}" for n in range(12) if n not in (7, 10)], "")
 
 
 def test_an_import_takes_the_batches_of_an_export_as_they_are(

@@ -53,7 +53,7 @@ conversations = st.lists(
     max_size=25,
     unique_by=lambda build: build.message_id,
 )
-wanted = st.fixed_dictionaries(
+filter_strategy = st.fixed_dictionaries(
     {
         "since": st.none() | st.integers(0, 5),
         "length": st.none() | st.integers(0, 5),
@@ -65,36 +65,36 @@ wanted = st.fixed_dictionaries(
 )
 
 
-def until(narrowed: dict[str, Any]) -> int | None:
-    return None if narrowed["length"] is None else (narrowed["since"] or 0) + narrowed["length"]
+def until(filter_values: dict[str, Any]) -> int | None:
+    return None if filter_values["length"] is None else (filter_values["since"] or 0) + filter_values["length"]
 
 
-def as_filter(narrowed: dict[str, Any]) -> m.Filter:
+def as_filter(filter_values: dict[str, Any]) -> m.Filter:
     chosen = m.Filter(
-        role=narrowed["role"],
-        conversation_id=narrowed["conversation"],
-        exclude_conversation_ids=narrowed["excluded"],
-        metadata=narrowed["metadata"],
+        role=filter_values["role"],
+        conversation_id=filter_values["conversation"],
+        exclude_conversation_ids=filter_values["excluded"],
+        metadata=filter_values["metadata"],
     )
-    if narrowed["since"] is not None:
-        chosen.time_range.since.CopyFrom(Timestamp(seconds=narrowed["since"]))
-    if until(narrowed) is not None:
-        chosen.time_range.until.CopyFrom(Timestamp(seconds=until(narrowed)))
+    if filter_values["since"] is not None:
+        chosen.time_range.since.CopyFrom(Timestamp(seconds=filter_values["since"]))
+    if until(filter_values) is not None:
+        chosen.time_range.until.CopyFrom(Timestamp(seconds=until(filter_values)))
     return chosen
 
 
-def matching(conversation: list[Said], narrowed: dict[str, Any]) -> list[Said]:
-    found = [
+def matching(conversation: list[Said], filter_values: dict[str, Any]) -> list[Said]:
+    matches = [
         item
         for item in conversation
-        if (narrowed["since"] is None or item.ts >= narrowed["since"])
-        and ((end := until(narrowed)) is None or item.ts < end)
-        and narrowed["role"] in (0, item.role)
-        and narrowed["conversation"] in ("", item.conversation)
-        and item.conversation not in narrowed["excluded"]
-        and narrowed["metadata"].items() <= item.metadata.items()
+        if (filter_values["since"] is None or item.ts >= filter_values["since"])
+        and ((end := until(filter_values)) is None or item.ts < end)
+        and filter_values["role"] in (0, item.role)
+        and filter_values["conversation"] in ("", item.conversation)
+        and item.conversation not in filter_values["excluded"]
+        and filter_values["metadata"].items() <= item.metadata.items()
     ]
-    return sorted(found, key=lambda item: (item.ts, item.message_id), reverse=True)
+    return sorted(matches, key=lambda item: (item.ts, item.message_id), reverse=True)
 
 
 def cosine(vector: tuple[float, ...]) -> float:
@@ -119,14 +119,14 @@ def stored(server: Server, user: str, conversation: list[Said]) -> str:
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token if messages else ""
 
 
-@given(conversation=conversations, narrowed=wanted)
+@given(conversation=conversations, filter_values=filter_strategy)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_reads_equal_brute_force_results(
-    vector_server: Server, conversation: list[Said], narrowed: dict[str, Any]
+    vector_server: Server, conversation: list[Said], filter_values: dict[str, Any]
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
-    token, chosen = stored(vector_server, user, conversation), as_filter(narrowed)
-    expected = matching(conversation, narrowed)
+    token, chosen = stored(vector_server, user, conversation), as_filter(filter_values)
+    expected = matching(conversation, filter_values)
 
     listed = vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user, filter=chosen, at_least=token))
     assert ids(listed.items) == [entry.message_id for entry in expected]
@@ -136,11 +136,11 @@ def test_reads_equal_brute_force_results(
         ('"不吃辣" AND tea', lambda words: {"不吃辣", "tea"} <= words),
         ("NOT tea", lambda words: "tea" not in words),
     ):
-        found = vector_server.query.LexicalSearch(
+        response = vector_server.query.LexicalSearch(
             q.LexicalSearchRequest(user_id=user, query_text=query, filter=chosen, at_least=token)
         )
-        assert ids(found.items) == [entry.message_id for entry in expected if holds(entry.words)]
-        assert not found.index_lagging
+        assert ids(response.items) == [entry.message_id for entry in expected if holds(entry.words)]
+        assert not response.index_lagging
 
     near = vector_server.query.SemanticSearch(
         q.SemanticSearchRequest(

@@ -52,32 +52,32 @@ def small(start: Start, own_settings: Settings) -> Iterator[Server]:
 
 
 def test_flooding_caller_gets_retry_info_and_others_are_served(small: Server) -> None:
-    asked = q.HybridSearchRequest(user_id="loud", query_text=QUESTION, top_k=200)
-    asked.query_embedding.values.extend([1.0, 0.0, 0.0, 0.0])
-    flood = [small.query.HybridSearch.future(asked, timeout=60) for _ in range(CALLERS)]
+    request = q.HybridSearchRequest(user_id="loud", query_text=QUESTION, top_k=200)
+    request.query_embedding.values.extend([1.0, 0.0, 0.0, 0.0])
+    flood = [small.query.HybridSearch.future(request, timeout=60) for _ in range(CALLERS)]
     listed = small.query.ListMessages(q.ListMessagesRequest(user_id="quiet"), timeout=GENEROUS_S)
     with grpc.insecure_channel(small.target) as channel:
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=GENEROUS_S)
     assert [item.message_id for item in listed.items] == ["m"]
-    told = refusals(flood)
-    assert 0 < len(told) < CALLERS
-    assert {(item.code, item.reason) for item in told} == {(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")}
-    assert all(item.retry_s for item in told)
+    refused_calls = refusals(flood)
+    assert 0 < len(refused_calls) < CALLERS
+    assert {(item.code, item.reason) for item in refused_calls} == {(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")}
+    assert all(item.retry_s for item in refused_calls)
 
 
 def test_rejected_recall_reports_the_reason(small: Server) -> None:
     with grpc.insecure_channel(small.target) as channel:
         recall = RecallServiceStub(channel).Recall
-        asked = r.RecallRequest(question=QUESTION)
-        flood = [recall.future(asked, metadata=(("x-user-id", "loud"),), timeout=60) for _ in range(CALLERS)]
-        told = refusals(flood)
-    assert told
-    assert {item.reason for item in told} == {"OVERLOADED"}
+        request = r.RecallRequest(question=QUESTION)
+        flood = [recall.future(request, metadata=(("x-user-id", "loud"),), timeout=60) for _ in range(CALLERS)]
+        refused_calls = refusals(flood)
+    assert refused_calls
+    assert {item.reason for item in refused_calls} == {"OVERLOADED"}
 
 
 def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Server) -> None:
-    asked = q.HybridSearchRequest(user_id="loud", query_text=QUESTION)
-    flood = [small.query.HybridSearch.future(asked, timeout=60) for _ in range(CALLERS)]
+    request = q.HybridSearchRequest(user_id="loud", query_text=QUESTION)
+    flood = [small.query.HybridSearch.future(request, timeout=60) for _ in range(CALLERS)]
     refused = sum(call.exception() is not None for call in flood)
     with Client(small.target) as client:
         info = client.server_info()
@@ -94,9 +94,11 @@ def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own
     ):
         messages = [said("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
-        recall, asked = RecallServiceStub(channel).Recall, r.RecallRequest(question=QUESTION)
-        told = refusals([recall.future(asked, metadata=(("x-user-id", "loud"),), timeout=GENEROUS_S) for _ in range(8)])
-    assert {item.reason for item in told} == {"OVERLOADED"}
+        recall, request = RecallServiceStub(channel).Recall, r.RecallRequest(question=QUESTION)
+        refused_calls = refusals(
+            [recall.future(request, metadata=(("x-user-id", "loud"),), timeout=GENEROUS_S) for _ in range(8)]
+        )
+    assert {item.reason for item in refused_calls} == {"OVERLOADED"}
 
 
 async def test_overload_of_a_search_within_a_recall_reaches_the_caller() -> None:

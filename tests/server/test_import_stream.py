@@ -50,11 +50,11 @@ async def test_validating_a_large_batch_does_not_block_other_tasks(
             turns += 1
             await asyncio.sleep(0)
 
-    beside = asyncio.create_task(others())
+    other_calls = asyncio.create_task(others())
     checked = await decode(
         kind(messages=[said("u", str(n), "x") for n in range(500)]), Settings.from_environment(embedder="none"), 4
     )
-    beside.cancel()
+    other_calls.cancel()
     assert [message.message_id for message in checked.messages] == [str(n) for n in range(500)]
     assert turns >= 10
 

@@ -65,5 +65,5 @@ def test_unavailable_embedder_delays_only_semantic_search(
         assert (status.vector.pending, status.lexical.pending) == (1, 0)
         assert status.vector.error
 
-        own = said("u", "brings-its-own", "hello again", ts=1, embedding=EAST.values)
-        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[own]))
+        with_vector = said("u", "brings-its-own", "hello again", ts=1, embedding=EAST.values)
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[with_vector]))

@@ -193,10 +193,10 @@ def test_people_can_call_it_without_proto_files(
     reply = json.loads(written.stdout)
     token = reply.get("writeToken") or reply["write_token"]  # some clients print JSON names, some the contract's
     query = {"user_id": user, "query_text": '"不吃辣"', "highlight": {}, "at_least": token}
-    found = json.loads(client(vector_server, "nomemory.v1.QueryService/LexicalSearch", json.dumps(query)).stdout)
-    assert found["items"][0]["content"] == "我不吃辣"
-    assert found["items"][0]["ts"] == "2026-03-01T08:00:00.250Z"
-    assert found["highlights"][0]["spans"] == [{"start": 1, "end": 4}]
+    response = json.loads(client(vector_server, "nomemory.v1.QueryService/LexicalSearch", json.dumps(query)).stdout)
+    assert response["items"][0]["content"] == "我不吃辣"
+    assert response["items"][0]["ts"] == "2026-03-01T08:00:00.250Z"
+    assert response["highlights"][0]["spans"] == [{"start": 1, "end": 4}]
     bad = client(vector_server, "nomemory.v1.QueryService/ListMessages", '{"user_id": "", "page_size": 501}')
     assert bad.returncode != 0
     assert "user_id" in bad.stderr

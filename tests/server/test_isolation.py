@@ -29,14 +29,14 @@ def write(server: Server, messages: list[m.ChatMessage]) -> str:
 
 
 def seen(server: Server, user: str, token: str) -> list[object]:
-    found = [
+    messages = [
         server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text=query, at_least=token))
         for query in QUERIES
     ]
     near = server.query.SemanticSearch(
         q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=EAST), top_k=200, at_least=token)
     )
-    return [(ids(item.items), [(scored.message_id, scored.score) for scored in item.scores]) for item in found] + [
+    return [(ids(item.items), [(scored.message_id, scored.score) for scored in item.scores]) for item in messages] + [
         near.items
     ]
 
@@ -70,18 +70,21 @@ def test_users_with_awkward_names_see_their_own_messages_only(vector_server: Ser
         vector_server, [said(user, "same-id", f"word of {n}", embedding=EAST) for n, user in enumerate(users)]
     )
     for n, user in enumerate(users):
-        own = [said(user, "same-id", f"word of {n}")]
+        messages = [said(user, "same-id", f"word of {n}")]
         query = vector_server.query
-        assert list(query.ListMessages(q.ListMessagesRequest(user_id=user)).items) == own
+        assert list(query.ListMessages(q.ListMessagesRequest(user_id=user)).items) == messages
         assert (
             list(query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text="word", at_least=token)).items)
-            == own
+            == messages
         )
         near = query.SemanticSearch(
             q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=EAST), at_least=token)
         )
-        assert [item.message for item in near.items] == own
-        assert list(query.GetNeighbors(q.GetNeighborsRequest(user_id=user, message_id="same-id", after=9)).items) == own
+        assert [item.message for item in near.items] == messages
+        assert (
+            list(query.GetNeighbors(q.GetNeighborsRequest(user_id=user, message_id="same-id", after=9)).items)
+            == messages
+        )
 
 
 def test_status_of_a_user_counts_that_user_only(vector_server: Server, user: str) -> None:

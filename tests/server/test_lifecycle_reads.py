@@ -21,7 +21,7 @@ from server.lifecycle import (
     listed_users,
     write,
 )
-from server.test_filtered_reads import Said, as_filter, conversations, matching, stored, wanted
+from server.test_filtered_reads import Said, as_filter, conversations, filter_strategy, matching, stored
 
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2 as m
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.both_logs
 
 
-@given(conversation=conversations, narrowed=wanted)
+@given(conversation=conversations, filter_values=filter_strategy)
 @HERE
 def test_count_equals_brute_force_count(
-    vector_server: Server, conversation: list[Said], narrowed: dict[str, Any]
+    vector_server: Server, conversation: list[Said], filter_values: dict[str, Any]
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
     token = stored(vector_server, user, conversation)
-    asked = q.CountMessagesRequest(user_id=user, filter=as_filter(narrowed), at_least=token)
-    assert vector_server.query.CountMessages(asked).count == len(matching(conversation, narrowed))
+    request = q.CountMessagesRequest(user_id=user, filter=as_filter(filter_values), at_least=token)
+    assert vector_server.query.CountMessages(request).count == len(matching(conversation, filter_values))
 
 
 def test_a_count_is_exact_after_every_write(vector_server: Server, user: str) -> None:
@@ -57,10 +57,10 @@ def test_a_count_is_exact_after_every_write(vector_server: Server, user: str) ->
     assert count(vector_server, f"{user}-nobody") == 0
 
 
-@given(conversation=conversations, narrowed=wanted, size=st.integers(1, 4))
+@given(conversation=conversations, filter_values=filter_strategy, size=st.integers(1, 4))
 @HERE
 def test_oldest_first_reverses_newest_first(
-    vector_server: Server, conversation: list[Said], narrowed: dict[str, Any], size: int
+    vector_server: Server, conversation: list[Said], filter_values: dict[str, Any], size: int
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
     token = stored(vector_server, user, conversation)
@@ -71,7 +71,7 @@ def test_oldest_first_reverses_newest_first(
             page = vector_server.query.ListMessages(
                 q.ListMessagesRequest(
                     user_id=user,
-                    filter=as_filter(narrowed),
+                    filter=as_filter(filter_values),
                     page_size=size,
                     cursor=cursor,
                     at_least=token,
@@ -80,7 +80,7 @@ def test_oldest_first_reverses_newest_first(
             )
             walked[order] += ids(page.items)
             cursor, more = page.next_cursor, bool(page.next_cursor)
-    assert walked[NEWEST] == [item.message_id for item in matching(conversation, narrowed)]
+    assert walked[NEWEST] == [item.message_id for item in matching(conversation, filter_values)]
     assert walked[OLDEST] == walked[NEWEST][::-1]
 
 
@@ -103,16 +103,16 @@ def test_cursor_is_bound_to_the_order(vector_server: Server, user: str) -> None:
 
 def test_writes_between_pages_do_not_disturb_a_listing_that_goes_forward(vector_server: Server, user: str) -> None:
     write(vector_server, [said(user, f"m{n}", "x", ts=n) for n in range(9)])
-    found, cursor, more = list[str](), "", True
+    message_ids, cursor, more = list[str](), "", True
     while more:
         page = vector_server.query.ListMessages(
             q.ListMessagesRequest(user_id=user, page_size=2, cursor=cursor, order=OLDEST)
         )
-        found, cursor, more = found + ids(page.items), page.next_cursor, bool(page.next_cursor)
-        write(vector_server, [said(user, f"late{len(found)}-{n}", "x", ts=n) for n in range(20)])
+        message_ids, cursor, more = message_ids + ids(page.items), page.next_cursor, bool(page.next_cursor)
+        write(vector_server, [said(user, f"late{len(message_ids)}-{n}", "x", ts=n) for n in range(20)])
         write(vector_server, [said(user, "m7", "y", ts=8)], replace=True)
         delete(vector_server, user, ["m4"])
-    assert found == ["m0", "m1", "m2", "m3", "m5", "m6", "m8"]
+    assert message_ids == ["m0", "m1", "m2", "m3", "m5", "m6", "m8"]
 
 
 def test_users_are_listed_by_id_with_their_counts(
@@ -137,11 +137,11 @@ def test_a_user_who_comes_meanwhile_is_listed_if_still_to_come(
 ) -> None:
     with start(own_settings) as server:
         write(server, [said(name, "m", "x") for name in ("b", "d", "f")])
-        found = []
+        listed_ids = []
         for page in listed_users(server, 2):
-            found += [item.user_id for item in page]
+            listed_ids += [item.user_id for item in page]
             write(server, [said(name, "m", "x") for name in ("a", "e")])
-        assert found == ["b", "d", "e", "f"]
+        assert listed_ids == ["b", "d", "e", "f"]
 
 
 REFUSED: list[tuple[str, Message, list[str]]] = [

@@ -26,16 +26,16 @@ class HaltedLog:
 
 async def test_a_halted_log_is_told_of_though_its_question_does_not_end() -> None:
     log, faults = HaltedLog(), ActiveFaults()
-    told: asyncio.Queue[bool] = asyncio.Queue()
+    reports: asyncio.Queue[bool] = asyncio.Queue()
 
     async def say(*, is_serving: bool) -> None:
-        await told.put(is_serving)
+        await reports.put(is_serving)
 
     watching = asyncio.ensure_future(check_log(cast("LogReader", log), faults, 0.01, say))
     log.is_halted = True
-    assert await told.get() is False
+    assert await reports.get() is False
     assert [item.part for item in faults.all()] == [MESSAGE_LOG]
     log.goes_on.set()
-    assert await told.get() is True
+    assert await reports.get() is True
     assert not faults.all()
     watching.cancel()

@@ -47,8 +47,8 @@ def written(raw: bytes) -> object:
 
 
 def test_filter_with_too_many_metadata_entries_is_rejected(server: Server, user: str) -> None:
-    narrowed = m.Filter(metadata={f"k{n}": "v" for n in range(MANY)})
-    request = q.ListMessagesRequest(user_id=user, filter=narrowed)
+    message_filter = m.Filter(metadata={f"k{n}": "v" for n in range(MANY)})
+    request = q.ListMessagesRequest(user_id=user, filter=message_filter)
     assert refused(lambda: server.query.ListMessages(request)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
     few = q.ListMessagesRequest(user_id=user, filter=m.Filter(metadata={str(n): "\0" for n in range(1_001)}))
     with pytest.raises(grpc.RpcError) as error:
@@ -71,11 +71,11 @@ def test_empty_batch_is_rejected(server: Server, user: str) -> None:
 
 def test_a_read_is_short(server: Server, user: str) -> None:
     request = q.LexicalSearchRequest(user_id=user, query_text="x" * MAX_READ_BYTES)
-    found = refused(lambda: server.query.LexicalSearch(request))
-    assert found == (grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE")
+    rejection = refused(lambda: server.query.LexicalSearch(request))
+    assert rejection == (grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE")
     short = q.LexicalSearchRequest(user_id=user, query_text="x" * (MAX_READ_BYTES // 2))
-    found = refused(lambda: server.query.LexicalSearch(short))
-    assert found == (grpc.StatusCode.INVALID_ARGUMENT, "QUERY_TOO_COMPLEX")
+    rejection = refused(lambda: server.query.LexicalSearch(short))
+    assert rejection == (grpc.StatusCode.INVALID_ARGUMENT, "QUERY_TOO_COMPLEX")
 
 
 def test_too_long_message_is_reported(server: Server, user: str) -> None:
@@ -109,8 +109,8 @@ def test_parsed_chunks_equal_the_request(messages: list[m.ChatMessage], request_
 def test_malformed_request_is_rejected(damage: bytes, whole: int) -> None:
     request = i.WriteMessagesRequest(messages=[m.ChatMessage(content="x" * PIECE)] * (whole + 1))
     raw = request.SerializeToString() + damage
-    expected, found = parsed(i.WriteMessagesRequest.FromString, raw), parsed(written, raw)
-    assert found == expected or found is None, "it may be stricter, and never takes one for another"
+    expected, actual = parsed(i.WriteMessagesRequest.FromString, raw), parsed(written, raw)
+    assert actual == expected or actual is None, "it may be stricter, and never takes one for another"
 
 
 @pytest.mark.parametrize("tail", [b"\x0b" * 9, b"\x80" * 100_000, b"\x0a\xff\xff\xff\xff\x0f", b"\x0a"])

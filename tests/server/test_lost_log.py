@@ -32,7 +32,7 @@ VECTOR = (1.0, 0.0, 0.0, 0.0)
 
 
 def write(server: Server, *names: str) -> str:
-    messages = [said("u", name, f"about {name}", ts=place, embedding=VECTOR) for place, name in enumerate(names)]
+    messages = [said("u", name, f"about {name}", ts=index, embedding=VECTOR) for index, name in enumerate(names)]
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
 
 

@@ -22,7 +22,7 @@ sys.argv = ["nomemory", *{arguments!r}]
 main()
 """
 """Nothing finds the packages, and importing one fails."""
-WANTED = {
+SETTINGS_BY_EXTRA = {
     "NOMEMORY_EMBEDDER=openai": ("openai", "openai", {"NOMEMORY_EMBEDDER": "openai"}),
     "NOMEMORY_RECALL_MODEL": ("openai", "openai", {"NOMEMORY_RECALL_MODEL": "qwen3:8b"}),
     "NOMEMORY_QDRANT_URL": ("qdrant", "qdrant_client", {"NOMEMORY_QDRANT_URL": "http://127.0.0.1:9"}),
@@ -46,12 +46,12 @@ def command(packages: Sequence[str], *arguments: str) -> list[str]:
 def run(package: str, where: Path, more: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command without a package to its end."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NOMEMORY_")}
-    asked = command([package], *arguments)
-    return subprocess.run(asked, env=kept | more, cwd=where, capture_output=True, text=True, check=False)
+    command_line = command([package], *arguments)
+    return subprocess.run(command_line, env=kept | more, cwd=where, capture_output=True, text=True, check=False)
 
 
 def test_a_server_whose_settings_ask_for_no_extra_needs_none(tmp_path: Path) -> None:
-    packages = sorted({package for _, package, _ in WANTED.values()})
+    packages = sorted({package for _, package, _ in SETTINGS_BY_EXTRA.values()})
     serve = ("serve", "--data", "data", "--listen", "127.0.0.1:0")
     with subprocess.Popen(command(packages, *serve), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -60,9 +60,9 @@ def test_a_server_whose_settings_ask_for_no_extra_needs_none(tmp_path: Path) -> 
     assert server.returncode == 0
 
 
-@pytest.mark.parametrize("wanted_by", WANTED)
+@pytest.mark.parametrize("wanted_by", SETTINGS_BY_EXTRA)
 def test_a_server_that_lacks_an_extra_does_not_start_and_says_what_to_install(wanted_by: str, tmp_path: Path) -> None:
-    extra, package, settings = WANTED[wanted_by]
+    extra, package, settings = SETTINGS_BY_EXTRA[wanted_by]
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.onnx").touch()
     (tmp_path / "model" / "tokenizer.json").touch()
@@ -94,5 +94,5 @@ def test_a_skill_is_written_without_the_model_that_cannot_be_asked(tmp_path: Pat
 
 def test_every_extra_is_asked_for_by_a_setting_above() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    assert {extra for extra, _, _ in WANTED.values()} | INCLUDED == extras.keys()
+    assert {extra for extra, _, _ in SETTINGS_BY_EXTRA.values()} | INCLUDED == extras.keys()
     assert all(not extras[name] for name in INCLUDED)

@@ -108,9 +108,9 @@ def collections(data: Path) -> list[str]:
     return sorted(path.parent.name for path in (data / "vectors").glob("*/vectors.db"))
 
 
-def is_exact(found: q.SemanticSearchResponse, text: str) -> bool:
+def is_exact(response: q.SemanticSearchResponse, text: str) -> bool:
     """Return whether the query and the index were of one model: of two, no text would be like itself."""
-    best = found.items[0]
+    best = response.items[0]
     return best.message.content == text and best.score > 0.999
 
 
@@ -130,9 +130,9 @@ def test_the_former_model_answers_until_the_new_one_has_everything_over_crashes(
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: is_switched(channel))
         for text in (*TEXTS, "a later one"):
-            found = nearest(channel, text)
-            assert is_exact(found, text)
-            assert (found.embedding_model, found.index_lagging, len(found.items)) == (NEW, False, COUNT + 1)
+            response = nearest(channel, text)
+            assert is_exact(response, text)
+            assert (response.embedding_model, response.index_lagging, len(response.items)) == (NEW, False, COUNT + 1)
         assert until(lambda: collections(data) == [f"new-{DIMENSION}"])
         assert info(channel).embedding_model == NEW
         texts = [text for text in endpoint.embedded[NEW] if text.startswith("text")]
@@ -145,9 +145,9 @@ def assert_served_by_the_former(channel: grpc.Channel) -> None:
     now = status(channel)
     assert (now.vector.name, now.embedder.model) == (f"former-{DIMENSION}", FORMER)
     assert (now.next_vector.name, now.next_embedder.model) == (f"new-{DIMENSION}", NEW)
-    found = nearest(channel, TEXTS[3])
-    assert is_exact(found, TEXTS[3])
-    assert (found.embedding_model, found.index_lagging, info(channel).embedding_model) == (FORMER, False, FORMER)
+    response = nearest(channel, TEXTS[3])
+    assert is_exact(response, TEXTS[3])
+    assert (response.embedding_model, response.index_lagging, info(channel).embedding_model) == (FORMER, False, FORMER)
 
 
 def info(channel: grpc.Channel) -> s.GetServerInfoResponse:
@@ -179,8 +179,8 @@ def test_no_read_mixes_two_models_while_they_are_changed(data: Path, endpoint: M
             assert until(lambda: len(answers) > 20)
             endpoint.release()
             assert all(until(lambda item=channel: is_switched(item)) for channel in channels)  # type: ignore[misc]
-            asked = len(answers)
-            assert until(lambda: len(answers) > asked + 20)
+            call_count = len(answers)
+            assert until(lambda: len(answers) > call_count + 20)
         assert not failures
         assert {answer.embedding_model for answer in answers} == {FORMER, NEW}
         assert all(len(answer.items) == COUNT and not answer.index_lagging for answer in answers)
@@ -197,9 +197,9 @@ def test_if_the_previous_model_is_unavailable_the_new_one_serves_partial_results
     patient = run(data, endpoint, NEW, NOMEMORY_PREVIOUS_EMBEDDING_TIMEOUT_S="0.5")
     with patient as server, grpc.insecure_channel(server.target) as channel:
         assert until(lambda: answers_with(channel, NEW))
-        found = nearest(channel, "words")
-        assert found.index_lagging
-        assert len(found.items) < COUNT
+        response = nearest(channel, "words")
+        assert response.index_lagging
+        assert len(response.items) < COUNT
         assert "former is unavailable" in status(channel).vector.notice
         server.process.kill()
     with run(data, endpoint, NEW) as server, grpc.insecure_channel(server.target) as channel:
@@ -264,9 +264,9 @@ def test_a_while_without_a_model_keeps_the_index(data: Path, endpoint: Models) -
         assert until(lambda: status(channel).vector.checkpoint == COUNT)
     embedded = len(endpoint.embedded[FORMER])
     with here(data, endpoint, FORMER) as channel:
-        found = nearest(channel, TEXTS[2])
-        assert is_exact(found, TEXTS[2])
-        assert (len(found.items), found.embedding_model) == (COUNT, FORMER)
+        response = nearest(channel, TEXTS[2])
+        assert is_exact(response, TEXTS[2])
+        assert (len(response.items), response.embedding_model) == (COUNT, FORMER)
     assert endpoint.embedded[FORMER][embedded:] == [TEXTS[2]]
 
 
@@ -291,9 +291,9 @@ def test_the_current_model_serves_while_a_third_is_indexed_after_a_crash(data: P
     endpoint.hold("third", after=0)
     with run(data, endpoint, "third") as server, grpc.insecure_channel(server.target) as channel:
         assert status(channel).next_vector.name == f"third-{DIMENSION}"
-        found = nearest(channel, TEXTS[3])
-        assert is_exact(found, TEXTS[3])
-        assert (found.embedding_model, len(found.items)) == (NEW, COUNT)
+        response = nearest(channel, TEXTS[3])
+        assert is_exact(response, TEXTS[3])
+        assert (response.embedding_model, len(response.items)) == (NEW, COUNT)
 
 
 def test_a_model_that_embeds_hardly_anything_does_not_take_over(data: Path, endpoint: Models) -> None:

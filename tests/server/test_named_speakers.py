@@ -33,16 +33,16 @@ Scored = list[tuple[str, float]]
 def nearest(server: Server, user: str, text: str, token: str, before: int = 100) -> Scored:
     request = q.SemanticSearchRequest(user_id=user, query_text=text, at_least=token, filter=m.Filter())
     request.filter.time_range.until.FromSeconds(before)
-    found = server.query.SemanticSearch(request, timeout=30)
-    return [(item.message.message_id, item.score) for item in found.items]
+    response = server.query.SemanticSearch(request, timeout=30)
+    return [(item.message.message_id, item.score) for item in response.items]
 
 
 @pytest.mark.parametrize("name", ["Melanie", "Mel", "melanie"])
 def test_a_speakers_name_does_not_bring_greetings(server: Server, user: str, name: str) -> None:
     token = write(server, user, TALK)
-    found = nearest(server, user, f"Which class did {name} sign up for?", token)
-    assert found == nearest(server, user, "Which class did sign up for?", token)
-    assert found[0][0] == "m2"
+    nearest_ids = nearest(server, user, f"Which class did {name} sign up for?", token)
+    assert nearest_ids == nearest(server, user, "Which class did sign up for?", token)
+    assert nearest_ids[0][0] == "m2"
 
 
 @pytest.mark.parametrize("speakers", ["Melanie", ""], ids=["who speaks", "of nobody who speaks"])
@@ -54,6 +54,6 @@ def test_a_text_that_is_only_a_name_is_looked_for_as_it_is(server: Server, user:
 def test_a_name_without_earlier_messages_is_not_a_speaker(server: Server, user: str) -> None:
     write(server, user, TALK)
     token = write(server, user, [*TALK, ("Nadia", "I am new here.")])
-    asked, bare = "Did Melanie and Nadia meet?", "Did and meet?"
-    assert nearest(server, user, asked, token, before=4) == nearest(server, user, "Did and Nadia meet?", token, 4)
-    assert nearest(server, user, asked, token) == nearest(server, user, bare, token)
+    question, bare = "Did Melanie and Nadia meet?", "Did and meet?"
+    assert nearest(server, user, question, token, before=4) == nearest(server, user, "Did and Nadia meet?", token, 4)
+    assert nearest(server, user, question, token) == nearest(server, user, bare, token)

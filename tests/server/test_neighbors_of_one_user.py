@@ -12,6 +12,8 @@ def test_neighbors_are_messages_of_the_same_user(server: Server, user: str) -> N
     names = [user[:-1], user, f"{user}z"]  # the others' ids sort before and after the user's
     messages = [said(name, f"m{n}", "hello", ts=n) for name in names for n in range(5)]
     server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
-    found = server.query.GetNeighbors(q.GetNeighborsRequest(user_id=user, message_id="m2", before=20, after=20)).items
-    assert ids(found) == ["m0", "m1", "m2", "m3", "m4"]
-    assert {message.user_id for message in found} == {user}
+    response = server.query.GetNeighbors(
+        q.GetNeighborsRequest(user_id=user, message_id="m2", before=20, after=20)
+    ).items
+    assert ids(response) == ["m0", "m1", "m2", "m3", "m4"]
+    assert {message.user_id for message in response} == {user}

@@ -90,8 +90,8 @@ def test_every_read_gives_the_order_in_which_messages_were_given(
     vector_server: Server, batches: list[tuple[Send, int]]
 ) -> None:
     user, given_in_order = f"order-{uuid4().hex}", list[str]()
-    for place, (send, size) in enumerate(batches):
-        some = [f"word {place} {n}" for n in range(size)]
+    for number, (send, size) in enumerate(batches):
+        some = [f"word {number} {n}" for n in range(size)]
         token = send(vector_server.ingest, [said(user, "", content, ts=7) for content in some])
         given_in_order += some
     for contents in by_every_read(vector_server.query, user, token):

@@ -40,7 +40,7 @@ def write(server: Server, messages: list[m.ChatMessage], *, replace: bool = Fals
 
 
 def walk(
-    server: Server, user: str, query: str | None, sizes: list[int], narrowed: m.Filter | None = None
+    server: Server, user: str, query: str | None, sizes: list[int], message_filter: m.Filter | None = None
 ) -> Iterator[list[tuple[str, float]]]:
     """Follow the cursors, with page sizes in turn; returns ids and scores page by page."""
     cursor, turn = "", 0
@@ -49,14 +49,16 @@ def walk(
         turn += 1
         if query is None:
             listed = server.query.ListMessages(
-                q.ListMessagesRequest(user_id=user, filter=narrowed, page_size=size, cursor=cursor)
+                q.ListMessagesRequest(user_id=user, filter=message_filter, page_size=size, cursor=cursor)
             )
             page, cursor = [(item, 0.0) for item in ids(listed.items)], listed.next_cursor
         else:
-            found = server.query.LexicalSearch(
-                q.LexicalSearchRequest(user_id=user, query_text=query, filter=narrowed, page_size=size, cursor=cursor)
+            response = server.query.LexicalSearch(
+                q.LexicalSearchRequest(
+                    user_id=user, query_text=query, filter=message_filter, page_size=size, cursor=cursor
+                )
             )
-            page, cursor = [(score.message_id, score.score) for score in found.scores], found.next_cursor
+            page, cursor = [(score.message_id, score.score) for score in response.scores], response.next_cursor
         yield page
 
 
@@ -108,15 +110,17 @@ def test_writes_between_pages_do_not_disturb_a_listing_by_metadata(
     for n, item in enumerate(messages):
         item.metadata.update({"kind": "note" if n % 2 else "chat", "app": f"a{n % 3}"})
     token = write(vector_server, messages)
-    narrowed = m.Filter(metadata={"kind": "note", "app": "a1"})
+    message_filter = m.Filter(metadata={"kind": "note", "app": "a1"})
     before = vector_server.query.LexicalSearch(
-        q.LexicalSearchRequest(user_id=user, query_text=query or "", filter=narrowed, page_size=500, at_least=token)
+        q.LexicalSearchRequest(
+            user_id=user, query_text=query or "", filter=message_filter, page_size=500, at_least=token
+        )
     )
     expected, gone, walked = ids(before.items), set[str](), list[str]()
     assert set(expected) <= {f"m{n:04}" for n in range(1, 120, 6)} | {
         f"m{n:04}" for n in range(1, 120, 2) if n % 3 == 1
     }
-    for turn, page in enumerate(walk(vector_server, user, query, [3, 1], narrowed)):
+    for turn, page in enumerate(walk(vector_server, user, query, [3, 1], message_filter)):
         walked += [message_id for message_id, _ in page]
         late = conversation(user, 10, prefix=f"late{turn}-", seed=turn)
         others = [message for message in messages if message.message_id not in expected][turn * 2 :][:2]
@@ -125,7 +129,7 @@ def test_writes_between_pages_do_not_disturb_a_listing_by_metadata(
         ][-1:]
         gone.update(ids(leaving))
         for item in [*late, *others]:
-            item.metadata.update(narrowed.metadata)
+            item.metadata.update(message_filter.metadata)
         for item in leaving:
             item.metadata["app"] = "another"
         write(vector_server, [*late, *others, *leaving], replace=True)
@@ -211,8 +215,8 @@ def test_truncated_and_malformed_cursors_are_rejected(vector_server: Server, use
 
 def test_modified_cursor_is_rejected(vector_server: Server, user: str) -> None:
     raw = bytearray(base64.urlsafe_b64decode(cursor_of(vector_server, user).removeprefix("c_") + "=="))
-    for place in range(3, len(raw), 7):
-        changed = bytes(byte ^ (index == place) for index, byte in enumerate(raw))
+    for offset in range(3, len(raw), 7):
+        changed = bytes(byte ^ (index == offset) for index, byte in enumerate(raw))
         text = "c_" + base64.urlsafe_b64encode(changed).decode().rstrip("=")
         assert refused(vector_server, q.ListMessagesRequest(user_id=user, cursor=text)) == "CURSOR_FORGED"
 

@@ -95,12 +95,12 @@ class Ledger:
 
 
 def _listed(server: Process) -> list[str]:
-    found, cursor = list[str](), ""
+    message_ids, cursor = list[str](), ""
     while True:
         page = server.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=500, cursor=cursor))
-        found += [message.content for message in page.items]
+        message_ids += [message.content for message in page.items]
         if not (cursor := page.next_cursor):
-            return found
+            return message_ids
 
 
 @pytest.mark.timeout(240)
@@ -132,8 +132,8 @@ def test_acknowledged_writes_survive_kills_of_server_and_database_without_duplic
             assert set(contents.values()) == {1}
             assert contents.keys() - expected <= {f"{ledger.unanswered}-{k} word" for k in range(5)}
             for request, ids in ledger.acknowledged.items():
-                found = server.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id="u", message_ids=ids))
-                assert [item.content for item in found.items] == [f"{request}-{k} word" for k in range(5)]
+                response = server.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id="u", message_ids=ids))
+                assert [item.content for item in response.items] == [f"{request}-{k} word" for k in range(5)]
             token = server.ingest.WriteMessages(
                 i.WriteMessagesRequest(messages=[said("u", "last", "word", ts=9)])
             ).write_token
@@ -166,10 +166,10 @@ def test_calls_are_unavailable_only_while_the_database_is_down(
         database.start()
         _wait_until(lambda: _health(server) == health_pb2.HealthCheckResponse.SERVING)
         written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "o", "word")]))
-        found = server.query.LexicalSearch(
+        response = server.query.LexicalSearch(
             q.LexicalSearchRequest(user_id="u", query_text="word", at_least=written.write_token), timeout=30
         )
-        assert {"m", "o"} <= {item.message_id for item in found.items}
+        assert {"m", "o"} <= {item.message_id for item in response.items}
 
 
 @pytest.mark.timeout(240)
@@ -184,21 +184,21 @@ def test_two_servers_of_one_database_answer_alike(
     key_file.write_bytes(os.urandom(32))  # what one has sealed, the other opens
     ours = own_settings.with_changes(database_url=url, erase_within_s=2.0, key_file=key_file)
     theirs = ours.with_changes(data=tmp_path / "other")
-    with start(ours) as one, start(theirs) as other:
+    with start(ours) as our_server, start(theirs) as other:
         batch = i.WriteMessagesRequest(
             messages=[said("u", "", f"word {n}", ts=n, embedding=VECTOR) for n in range(6)], request_id="r"
         )
-        written, again = one.ingest.WriteMessages(batch), other.ingest.WriteMessages(batch)
+        written, again = our_server.ingest.WriteMessages(batch), other.ingest.WriteMessages(batch)
         assert [r.message_id for r in again.results] == [r.message_id for r in written.results]
-        first = one.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=4))
+        first = our_server.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=4))
         rest = other.query.ListMessages(q.ListMessagesRequest(user_id="u", cursor=first.next_cursor))
         assert [m.content for m in (*first.items, *rest.items)] == [f"word {n}" for n in reversed(range(6))]
-        assert _found(other, written.write_token) == _found(one, written.write_token) == 6
+        assert _found(other, written.write_token) == _found(our_server, written.write_token) == 6
         ids = [result.message_id for result in written.results[:2]]
         deleted = other.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=ids))
-        assert _found(one, deleted.write_token) == 4
+        assert _found(our_server, deleted.write_token) == 4
         _wait_until(lambda: count(postgres, url, "removals") == 0)  # both have wiped them out
-        erased = one.ingest.EraseUser(i.EraseUserRequest(user_id="u"))
+        erased = our_server.ingest.EraseUser(i.EraseUserRequest(user_id="u"))
         assert other.query.ListMessages(q.ListMessagesRequest(user_id="u")).items == []
         (log,) = (residue for residue in erased.residues if residue.location == i.STORAGE_LOCATION_MESSAGE_LOG)
         assert not log.HasField("purge_ts")  # what the database keeps is not in this server's hands
@@ -221,9 +221,9 @@ def _found(server: Server, token: str) -> int:
     """Count what words find; what meaning finds is as many."""
     words = q.LexicalSearchRequest(user_id="u", query_text="word", at_least=token)
     meaning = q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=VECTOR), at_least=token)
-    found = len(server.query.LexicalSearch(words, timeout=_PATIENCE_S).items)
-    assert len(server.query.SemanticSearch(meaning, timeout=_PATIENCE_S).items) == found
-    return found
+    hit_count = len(server.query.LexicalSearch(words, timeout=_PATIENCE_S).items)
+    assert len(server.query.SemanticSearch(meaning, timeout=_PATIENCE_S).items) == hit_count
+    return hit_count
 
 
 def _health(server: Server) -> int:

@@ -22,14 +22,14 @@ HYBRID_MAX, SEMANTIC_MAX = 2, 2
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def statement_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return what the database is asked, as it is asked."""
     return statements_of(monkeypatch)
 
 
 @pytest.fixture
 def server(
-    asked: list[str],  # noqa: ARG001 - before the server connects
+    statement_log: list[str],  # noqa: ARG001 - before the server connects
     own_settings: Settings,
     postgres_url: str,
     start: Callable[[Settings], AbstractContextManager[Server]],
@@ -44,7 +44,7 @@ def written(server: Server, user: str, day: int) -> str:
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
 
 
-def test_searches_ask_the_database_few_times(server: Server, asked: list[str]) -> None:
+def test_searches_ask_the_database_few_times(server: Server, statement_log: list[str]) -> None:
     """Of a user who has just said something, so that nothing that was kept will do."""
     best = q.HybridSearchRequest(user_id="u", query_text="on which day did we have tea?", query_embedding=EAST)
     near = q.SemanticSearchRequest(user_id="u", query_embedding=EAST)
@@ -52,17 +52,17 @@ def test_searches_ask_the_database_few_times(server: Server, asked: list[str]) -
         near.at_least = best.at_least = written(server, "u", day)
         assert len(server.query.SemanticSearch(near).items) == day + 1
         near.at_least = best.at_least = ""
-        asked.clear()
+        statement_log.clear()
         assert server.query.HybridSearch(best).items
-        hybrid = statements(asked)
+        hybrid = statements(statement_log)
         assert server.query.SemanticSearch(near).items
-        semantic = statements(asked)
+        semantic = statements(statement_log)
     assert len(hybrid) <= HYBRID_MAX, hybrid
     assert len(semantic) <= SEMANTIC_MAX, semantic
 
 
-def statements(asked: list[str]) -> list[str]:
+def statements(statement_log: list[str]) -> list[str]:
     """Return what was asked since the last time, without the index that looks how far the log is."""
-    found = [item for item in asked if not item.startswith("SELECT sequence FROM buckets")]
-    asked.clear()
-    return found
+    searches = [item for item in statement_log if not item.startswith("SELECT sequence FROM buckets")]
+    statement_log.clear()
+    return searches

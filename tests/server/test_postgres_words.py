@@ -35,8 +35,8 @@ def test_acknowledged_write_is_found_immediately(server: Server, user: str) -> N
         text = f"第{number}次吃火锅 take {number}"
         written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, f"m{number}", text)]))
         assert found(server, user, f'"第{number}次" AND take') == [f"m{number}"]
-        asked = q.LexicalSearchRequest(user_id=user, query_text=f'"{number}次"', at_least=written.write_token)
-        reply = server.query.LexicalSearch(asked)
+        request = q.LexicalSearchRequest(user_id=user, query_text=f'"{number}次"', at_least=written.write_token)
+        reply = server.query.LexicalSearch(request)
         assert [item.message_id for item in reply.items][:1] == [f"m{number}"]
         assert not reply.index_lagging
     server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=["m7"]))
@@ -51,8 +51,8 @@ def test_pages_give_each_match_once_while_others_are_written(server: Server, use
     write(*range(60))
     walked, cursor = list[str](), ""
     for turn in range(100):
-        asked = q.LexicalSearchRequest(user_id=user, query_text="dog cat zebra", page_size=7, cursor=cursor)
-        page = server.query.LexicalSearch(asked)
+        request = q.LexicalSearchRequest(user_id=user, query_text="dog cat zebra", page_size=7, cursor=cursor)
+        page = server.query.LexicalSearch(request)
         walked += [item.message_id for item in page.items]
         if not (cursor := page.next_cursor):
             break

@@ -50,9 +50,9 @@ class Watched(EdgeIndex):
         super().__init__(directory, dimension=2, timeout_s=30)
         self.limits: list[int] = []
 
-    async def search(self, user_id: str, vector: Vector, narrowed: Filter, limit: int) -> list[VectorHit]:
+    async def search(self, user_id: str, vector: Vector, message_filter: Filter, limit: int) -> list[VectorHit]:
         self.limits.append(limit)
-        return await super().search(user_id, vector, narrowed, limit)
+        return await super().search(user_id, vector, message_filter, limit)
 
 
 class UpToDate:
@@ -117,10 +117,13 @@ async def test_a_listing_does_not_end_early_while_its_index_is_built_anew(tmp_pa
         index = TantivyLexicalIndex(directory, threads)
         stack.push_async_callback(index.close)
         listing = LexicalListing(index, log, Cursors(TokenCipher(b"k" * 32, "log"), 3600), BUDGET)
-        asked, query = Listing("LexicalSearch", "u", "hello", EVERYTHING), parse("hello", Limits(2000, 128, 16))
+        lexical_listing, query = (
+            Listing("LexicalSearch", "u", "hello", EVERYTHING),
+            parse("hello", Limits(2000, 128, 16)),
+        )
 
         async def page(cursor: str) -> RankedPage:
-            return await listing.page(asked, query, 150, cursor)
+            return await listing.page(lexical_listing, query, 150, cursor)
 
         first = await page("")
         discard_index(directory)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 USER = "confined-user"
 EAST = (1.0, 0.0, 0.0, 0.0)
-SAID = ("I booked a table for dinner.", "我不吃辣。", "My deadline is Friday.", "The garden needs water.")
+CONTENTS = ("I booked a table for dinner.", "我不吃辣。", "My deadline is Friday.", "The garden needs water.")
 QUESTIONS = (
     "What did I book for dinner?",
     "我不能吃什么？",
@@ -40,7 +40,7 @@ MATCHING = ("What did I book for dinner?", "garden")
 def conversations(vector_server: Server) -> Iterator[RecallServiceStub]:
     """Three conversations, said turn by turn, that say much the same."""
     messages = [
-        said(USER, f"m{n}", SAID[n % 4], ts=1_700_000_000 + n, embedding=EAST, conversation_id=f"c{n % 3}")
+        said(USER, f"m{n}", CONTENTS[n % 4], ts=1_700_000_000 + n, embedding=EAST, conversation_id=f"c{n % 3}")
         for n in range(36)
     ]
     token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
@@ -58,15 +58,15 @@ def test_messages_of_another_conversation_are_not_returned(
     request = r.RecallRequest(question=question, context=context, include_trace=True)
     reply = conversations.Recall(request, metadata=(("x-user-id", USER),))
     assert {item.message.conversation_id for item in reply.evidence} <= {conversation}
-    own = {f"m{n}" for n in range(36) if f"c{n % 3}" == conversation}
-    assert {message_id for step in reply.trace for message_id in step.message_ids} <= own
-    assert reply.limits.messages_considered <= len(own)
+    conversation_ids = {f"m{n}" for n in range(36) if f"c{n % 3}" == conversation}
+    assert {message_id for step in reply.trace for message_id in step.message_ids} <= conversation_ids
+    assert reply.limits.messages_considered <= len(conversation_ids)
     assert any("limited to the conversation" in note.text for note in reply.limits.notes)
     for step in reply.trace:
         if step.arguments:
             arguments = json_format.MessageToDict(step.arguments)
-            narrowed = arguments.get("filter", {})
-            assert narrowed.get("conversation_id", arguments.get("conversation_id")) == conversation
+            filter_arguments = arguments.get("filter", {})
+            assert filter_arguments.get("conversation_id", arguments.get("conversation_id")) == conversation
     assert bool(reply.evidence) is (conversation != "c-absent") or question not in MATCHING
 
 

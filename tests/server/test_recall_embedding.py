@@ -42,8 +42,8 @@ BAD = pytest.mark.parametrize(
 def teller(vector_server: Server, user: str) -> str:
     """A user who has said two things in Chinese; the questions are in English, so that no word is found."""
     messages = [
-        said(user, message_id, content, ts=1_700_000_000 + 7_200 * place, embedding=vector)
-        for place, (message_id, content, vector) in enumerate(TALK)
+        said(user, message_id, content, ts=1_700_000_000 + 7_200 * index, embedding=vector)
+        for index, (message_id, content, vector) in enumerate(TALK)
     ]
     token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
     vector_server.query.HybridSearch(q.HybridSearchRequest(user_id=user, query_text="x", at_least=token))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from served import Server
 
 SAMPLE = Path(__file__).parents[2] / "sample"
-ASKED = [json.loads(line) for line in (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines()]
-SAID = {
+QUESTIONS = [json.loads(line) for line in (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines()]
+MESSAGES = {
     (splitline["user_id"], splitline["message_id"]): splitline
     for splitline in map(json.loads, (SAMPLE / "messages.jsonl").read_text("utf-8").splitlines())
 }
@@ -40,7 +40,7 @@ def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         Settings.from_environment(data=data, listen="127.0.0.1:0", embedder="none", drain_timeout_s=0.0)
     ) as server:
         with Client(server.target) as client:
-            messages: Any = ({**item, "ts": datetime.fromisoformat(item["ts"])} for item in SAID.values())
+            messages: Any = ({**item, "ts": datetime.fromisoformat(item["ts"])} for item in MESSAGES.values())
             written = client.import_messages(messages)
             client.lexical_search("lin", "a", at_least=written.write_token)
         yield server
@@ -51,20 +51,20 @@ def statements(reply: r.RecallResponse) -> list[r.Statement]:
     return [*view.preferences, *view.profile, *view.constraints]
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: asked["question_id"])
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question["question_id"])
 def test_every_statement_quotes_what_its_user_said_before_the_question(
-    remembering: Server, asked: dict[str, str]
+    remembering: Server, question: dict[str, str]
 ) -> None:
     with Client(remembering.target) as client:
-        now = datetime.fromisoformat(asked["now"])
-        reply = client.recall(asked["question"], user_id=asked["user_id"], now=now, include_trace=True)
+        now = datetime.fromisoformat(question["now"])
+        reply = client.recall(question["question"], user_id=question["user_id"], now=now, include_trace=True)
     for statement in statements(reply):
         assert statement.citations
         for citation in statement.citations:
-            message = SAID[asked["user_id"], citation.message_id]
+            message = MESSAGES[question["user_id"], citation.message_id]
             assert message["content"][citation.span.start : citation.span.end] == citation.quote != ""
     for item in reply.evidence:
-        message = SAID[asked["user_id"], item.message.message_id]
+        message = MESSAGES[question["user_id"], item.message.message_id]
         assert datetime.fromisoformat(message["ts"]) < now
         assert message["content"].startswith(item.message.content)
     assert len(reply.evidence) <= 6
@@ -120,14 +120,14 @@ def test_an_upstream_key_requires_authentication_of_callers(
         pass
 
 
-@pytest.mark.parametrize(("wanted", "given"), [(0, 6), (9, 9), (1_000_000, 50)])
-def test_request_can_raise_the_evidence_limit(server: Server, wanted: int, given: int) -> None:
+@pytest.mark.parametrize(("requested", "expected"), [(0, 6), (9, 9), (1_000_000, 50)])
+def test_request_can_raise_the_evidence_limit(server: Server, requested: int, expected: int) -> None:
     days = [f"On day {number} I walked around the lake." for number in range(60)]
     with Client(server.target) as client:
         messages = [said("eve", f"m{number}", day, 1_700_000_000 + number) for number, day in enumerate(days)]
         client.lexical_search("eve", "lake", at_least=client.write(messages).write_token)
-        reply = client.recall("Where around the lake do I walk?", user_id="eve", evidence_messages=wanted)
-    assert len(reply.evidence) == given
+        reply = client.recall("Where around the lake do I walk?", user_id="eve", evidence_messages=requested)
+    assert len(reply.evidence) == expected
     assert all(item.message.content in days for item in reply.evidence)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from served import Server
 
 ANN, BOB = "turns-ann", "turns-bob"
-SAID = (
+CONTENTS = (
     "I cannot eat peanuts, they make my throat swell.",
     "My sister lives in Lisbon.",
     "我每天早上跑五公里。",
@@ -37,7 +37,7 @@ SAID = (
 @pytest.fixture(scope="module")
 def talked(server: Server) -> Iterator[RecallServiceStub]:
     """A server with an embedder that knows what Ann said, and Bob's one message."""
-    messages = [said(ANN, f"a{n}", text, ts=1_700_000_000 + n) for n, text in enumerate(SAID)]
+    messages = [said(ANN, f"a{n}", text, ts=1_700_000_000 + n) for n, text in enumerate(CONTENTS)]
     messages.append(said(BOB, "b", "Bob's secret dish is Zephyrquill with peanuts.", ts=1_700_000_000))
     token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
     for user in (ANN, BOB):
@@ -71,9 +71,9 @@ def test_a_talk_brings_what_is_nearest_to_what_was_said_last(talked: RecallServi
 def test_a_statement_in_place_of_a_question_is_a_talk(talked: RecallServiceStub, server: Server) -> None:
     statement = "I'm so tired of flying everywhere, it was a long week."
     nearest = server.query.SemanticSearch(q.SemanticSearchRequest(user_id=ANN, query_text=statement, top_k=6))
-    found = ids(recalled(talked, question=statement))
-    assert found[0] == nearest.items[0].message.message_id
-    assert set(found) == {item.message.message_id for item in nearest.items}
+    evidence_ids = ids(recalled(talked, question=statement))
+    assert evidence_ids[0] == nearest.items[0].message.message_id
+    assert set(evidence_ids) == {item.message.message_id for item in nearest.items}
 
 
 def test_the_client_takes_turns(talked: RecallServiceStub, server: Server) -> None:
@@ -119,8 +119,8 @@ def test_no_turn_reaches_another_user(
     talked: RecallServiceStub, turns: list[tuple[m.Role.ValueType, str]], question: str
 ) -> None:
     reply = recalled(talked, *(turn(text, role) for role, text in turns), question=question)
-    assert set(ids(reply)) <= {f"a{n}" for n in range(len(SAID))}
-    assert reply.limits.messages_considered <= len(SAID)
+    assert set(ids(reply)) <= {f"a{n}" for n in range(len(CONTENTS))}
+    assert reply.limits.messages_considered <= len(CONTENTS)
     assert "Zephyrquill" not in str(reply)
     assert all("user" not in name for step in reply.trace for name in step.arguments)
 

@@ -93,10 +93,10 @@ def test_superseding_statements_come_first_and_are_named_by_the_superseded(askin
     old = told(asking.user, "old", "My studio is above the bakery in Mill Lane.", 40, STUDIO)
     new = told(asking.user, "new", "My studio is no longer in Mill Lane: it is above the ferry office.", 4, STUDIO)
     asking.write([*chatter(asking.user), old, new])
-    found = statements(asking.recall("Where is my studio?"))
-    assert [cited(item) for item in found][:2] == ["new", "old"]
-    assert {cited(item): item.superseded_by for item in found} | {"new": "", "old": "new"} == {
-        cited(item): item.superseded_by for item in found
+    view_statements = statements(asking.recall("Where is my studio?"))
+    assert [cited(item) for item in view_statements][:2] == ["new", "old"]
+    assert {cited(item): item.superseded_by for item in view_statements} | {"new": "", "old": "new"} == {
+        cited(item): item.superseded_by for item in view_statements
     }
 
 
@@ -104,8 +104,10 @@ def test_the_same_holds_in_chinese(asking: Asking) -> None:
     old = told(asking.user, "old", "我的画室在磨坊巷的面包店楼上", 40, STUDIO)
     new = told(asking.user, "new", "我的画室从磨坊巷搬到渡口边上了", 4, STUDIO)
     asking.write([*chatter(asking.user), old, new])
-    found = {cited(statement): statement.superseded_by for statement in statements(asking.recall("我的画室在哪里？"))}
-    assert (found["old"], found["new"]) == ("new", "")
+    superseding_ids = {
+        cited(statement): statement.superseded_by for statement in statements(asking.recall("我的画室在哪里？"))
+    }
+    assert (superseding_ids["old"], superseding_ids["new"]) == ("new", "")
 
 
 def test_unanswered_question_has_an_empty_view_and_the_nearest_messages_as_evidence(asking: Asking) -> None:
@@ -180,8 +182,8 @@ def test_user_assertions_are_quoted_before_assistant_echoes_and_questions(
         for n in range(4)
     ]
     asks = [told(asking.user, f"ask{n}", "where do the bees winter", 8 + n, BEES) for n in range(4)]
-    own = told(asking.user, "own", "My bees winter in the orchard.", 40, STUDIO)
-    asking.write([*echoes, *asks, own])
+    user_message = told(asking.user, "own", "My bees winter in the orchard.", 40, STUDIO)
+    asking.write([*echoes, *asks, user_message])
     reply = asking.recall("Where do the bees winter?")
     assert reply.evidence[0].message.message_id == "own"
     assert "own" in {cited(statement) for statement in statements(reply)}
@@ -213,18 +215,19 @@ def test_user_assertions_are_quoted_before_assistant_echoes_and_questions(
 def test_any_view_cites_messages_and_places_superseding_statements_first(
     asking: Asking, drawn: list[tuple[str, int, m.Role.ValueType, Sequence[float]]], question: str
 ) -> None:
-    one = Asking(asking.server, f"user-{uuid.uuid4()}", asking.stub)
+    fresh_user = Asking(asking.server, f"user-{uuid.uuid4()}", asking.stub)
     messages = [
-        told(one.user, f"m{n}", content, days, numbers, role) for n, (content, days, role, numbers) in enumerate(drawn)
+        told(fresh_user.user, f"m{n}", content, days, numbers, role)
+        for n, (content, days, role, numbers) in enumerate(drawn)
     ]
-    one.write(messages)
-    reply = one.recall(question)
+    fresh_user.write(messages)
+    reply = fresh_user.recall(question)
     assert check(reply, {message.message_id: message for message in messages}) == []
-    found = statements(reply)
-    assert bool(found) is (reply.verdict != r.VERDICT_INSUFFICIENT)
+    view_statements = statements(reply)
+    assert bool(view_statements) is (reply.verdict != r.VERDICT_INSUFFICIENT)
     assert reply.evidence
-    for place, statement in enumerate(found):
-        before = {c.message_id for newer in found[:place] for c in newer.citations}
+    for index, statement in enumerate(view_statements):
+        before = {c.message_id for newer in view_statements[:index] for c in newer.citations}
         assert statement.superseded_by in {"", *before}
     assert (reply.verdict == r.VERDICT_CONFLICTING) is bool(reply.conflicts)
     assert all(conflict.possible for conflict in reply.conflicts)

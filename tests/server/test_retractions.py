@@ -69,7 +69,7 @@ def read_in_every_way(server: Server, user: str, token: str = "") -> dict[str, d
 
 def saying_otherwise(server: Server, user: str, token: str) -> list[str]:
     """Return the reads that do not say that `b` took back `a`, and nothing else."""
-    return [read for read, found in read_in_every_way(server, user, token).items() if found != BOTH]
+    return [read for read, marks in read_in_every_way(server, user, token).items() if marks != BOTH]
 
 
 @pytest.mark.both_logs

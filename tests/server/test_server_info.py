@@ -96,10 +96,10 @@ def test_size_at_the_limit_is_accepted_and_above_is_rejected(start: Start, own_s
             (limits.max_query_chars, lambda size: client.lexical_search("u", "x" * size)),
             (limits.max_top_k, lambda size: client.semantic_search("u", [1, 0, 0, 0], top_k=size)),
         ]
-        for most, send in sizes:
-            send(most)
+        for limit, send in sizes:
+            send(limit)
             with pytest.raises(NoMemoryError) as error:
-                send(most + 1)
+                send(limit + 1)
             assert error.value.code is grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -144,10 +144,10 @@ def test_server_info_lists_the_current_recall_skills(start: Start, own_settings:
 
 
 def test_health_and_reflection_know_the_service(vector_server: Server) -> None:
-    asked = reflection_pb2.ServerReflectionRequest(list_services="")
+    request = reflection_pb2.ServerReflectionRequest(list_services="")
     with grpc.insecure_channel(vector_server.target) as channel:
         health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=SERVICE))
-        (reply,) = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter([asked]))
+        (reply,) = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter([request]))
     assert health.status == health_pb2.HealthCheckResponse.SERVING
     assert SERVICE in [service.name for service in reply.list_services_response.service]
 

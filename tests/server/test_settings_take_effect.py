@@ -76,10 +76,10 @@ def test_a_step_of_the_ranking_can_be_left_out(start: Start, own_settings: Setti
             written = server.ingest.WriteMessages(
                 i.WriteMessagesRequest(messages=[said("u", "m", "the ferry leaves at nine", ts=1)], replace=True)
             )
-            asked = q.HybridSearchRequest(
+            request = q.HybridSearchRequest(
                 user_id="u", query_text="When does the ferry leave?", explain=True, at_least=written.write_token
             )
-            (item,) = server.query.HybridSearch(asked).items
+            (item,) = server.query.HybridSearch(request).items
             return {component.name for component in item.explanation.components}
 
     assert "speaker" in components(own_settings)
@@ -143,7 +143,7 @@ def test_connections_to_postgresql_have_the_limits_of_the_settings(
     own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: dict[str, object] = {}
-    monkeypatch.setattr(postgres_store, "Database", lambda _url, **given: limits.update(given))
+    monkeypatch.setattr(postgres_store, "Database", lambda _url, **options: limits.update(options))
     changed = {"pool_size": 3, "connect_timeout_s": 1.5, "statement_timeout_s": 9.0}
     settings = own_settings.with_changes(
         postgres_pool_size=3, postgres_connect_timeout_s=1.5, postgres_statement_timeout_s=9.0

@@ -42,8 +42,8 @@ def found(query: QueryServiceStub, user: str, vector: list[float], at_least: str
 class Two:
     """Two servers, and the Qdrant that they share."""
 
-    one: Server
-    other: Server
+    first: Server
+    second: Server
     qdrant: FakeQdrant
 
     def found(self, server: Server, user: str, vector: list[float], at_least: str) -> list[str]:
@@ -69,28 +69,28 @@ def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_pat
         )
         theirs = ours.with_changes(data=tmp_path / "other")
         theirs.server.data.mkdir()
-        one = stack.enter_context(start(ours))
+        first = stack.enter_context(start(ours))
         shutil.copy(ours.server.data / "server.key", theirs.server.data)
-        yield Two(one, stack.enter_context(start(theirs)), qdrant)
+        yield Two(first, stack.enter_context(start(theirs)), qdrant)
 
 
 def test_message_written_to_one_server_is_found_semantically_by_the_other(two: Two) -> None:
     users = [f"user-{number}" for number in range(12)]
     for number, user in enumerate(users):
-        told, asked = (two.one, two.other) if number % 2 else (two.other, two.one)
+        writer, reader = (two.first, two.second) if number % 2 else (two.second, two.first)
         batch = i.WriteMessagesRequest(
             messages=[said(user, "e", "east", ts=1, embedding=EAST), said(user, "n", "north", ts=2, embedding=NORTH)]
         )
-        token = told.ingest.WriteMessages(batch).write_token
-        assert two.found(asked, user, EAST, token) == ["e"]
-        assert two.found(told, user, NORTH, token) == ["n"]
-        status = asked.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user))
+        token = writer.ingest.WriteMessages(batch).write_token
+        assert two.found(reader, user, EAST, token) == ["e"]
+        assert two.found(writer, user, NORTH, token) == ["n"]
+        status = reader.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user))
         assert (status.vector.pending, status.vector.dead_letters) == (0, 0)
     assert two.points() == 2 * len(users)
-    token = two.one.ingest.EraseUser(i.EraseUserRequest(user_id=users[0])).write_token
-    assert two.found(two.other, users[0], EAST, token) == []
+    token = two.first.ingest.EraseUser(i.EraseUserRequest(user_id=users[0])).write_token
+    assert two.found(two.second, users[0], EAST, token) == []
     assert until(lambda: two.points() == 2 * len(users) - 2)
-    overall = two.other.ingest.GetIndexStatus(i.GetIndexStatusRequest())
+    overall = two.second.ingest.GetIndexStatus(i.GetIndexStatusRequest())
     assert overall.vector.checkpoint == overall.log.sequence
 
 
@@ -103,16 +103,16 @@ def test_backlog_of_a_killed_server_is_indexed_by_another(postgres: PrivatePostg
             NOMEMORY_INDEXER_LOCK_LEASE_S="2",
             NOMEMORY_QDRANT_URL=qdrant.url,
         )
-        with start(tmp_path / "one") as one, start(tmp_path / "other") as other:
-            asked = QueryServiceStub(other.channel())
-            ingest = IngestServiceStub(one.channel())
+        with start(tmp_path / "one") as first, start(tmp_path / "other") as other:
+            query = QueryServiceStub(other.channel())
+            ingest = IngestServiceStub(first.channel())
             users = [f"user-{number}" for number in range(20)]
             for user in users:
                 batch = [said(user, f"m{n}", "east", ts=n, embedding=EAST) for n in range(20)]
                 ingest.WriteMessages(i.WriteMessagesRequest(messages=batch), timeout=60)
-            one.process.kill()
+            first.process.kill()
             for user in users:
-                assert until(partial(_has_all, asked, user, 20), 60)
+                assert until(partial(_has_all, query, user, 20), 60)
 
 
 def _has_all(query: QueryServiceStub, user: str, messages: int) -> bool:
@@ -125,8 +125,8 @@ def test_waiting_for_a_write_of_another_server_does_not_wait_for_the_next_poll(
     monkeypatch.setattr(indexer, "_POLL_S", 600.0)
     settings = own_settings.with_changes(database_url=fresh_schema(postgres), key_file=tmp_path / "key")
     (tmp_path / "key").write_bytes(bytes(32))
-    with start(settings) as one, start(settings.with_changes(data=tmp_path / "other")) as other:
+    with start(settings) as first, start(settings.with_changes(data=tmp_path / "other")) as other:
         for n in range(3):
             batch = i.WriteMessagesRequest(messages=[said("u", f"m{n}", "east", ts=n, embedding=EAST)])
-            token = one.ingest.WriteMessages(batch).write_token
+            token = first.ingest.WriteMessages(batch).write_token
             assert len(found(other.query, "u", EAST, token)) == n + 1

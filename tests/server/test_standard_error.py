@@ -55,21 +55,21 @@ def said_by(level: str, end: str) -> str:
 
 @pytest.mark.parametrize("end", ["abort", "error"])
 def test_crash_report_has_the_location_and_no_content(end: str) -> None:
-    said = said_by("info", end)
-    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    error_output = said_by("info", end)
+    lines = [json.loads(line) for line in error_output.splitlines() if line.startswith("{")]
     events = {line["event"] for line in lines}
     assert {"library log record", "uncaught exception in thread"} <= events
     assert {"library", "py.warnings"} <= {line.get("library") for line in lines}
     assert ("uncaught exception" in events) == (end == "error")
-    assert ("Fatal Python error: Aborted" in said) == (end == "abort")
-    assert "rpc" not in said
-    assert "peanuts" not in said
+    assert ("Fatal Python error: Aborted" in error_output) == (end == "abort")
+    assert "rpc" not in error_output
+    assert "peanuts" not in error_output
 
 
 def test_at_the_level_debug_the_words_are_shown() -> None:
-    said = said_by("debug", "abort")
-    assert FORGED.decode() in said
-    assert "finished" in said
+    error_output = said_by("debug", "abort")
+    assert FORGED.decode() in error_output
+    assert "finished" in error_output
 
 
 def frame(kind: int, payload: bytes) -> bytes:
@@ -98,7 +98,7 @@ def test_no_process_of_a_server_gets_a_secret_in_its_environment(tmp_path: Path)
         children = descendants(running.process.pid)
         environments = {child: Path(f"/proc/{child}/environ").read_bytes() for child in children}
     assert environments
-    assert [child for child, found in environments.items() if SECRET.encode() in found] == []
+    assert [child for child, environment in environments.items() if SECRET.encode() in environment] == []
 
 
 def descendants(process: int) -> list[int]:
@@ -107,8 +107,8 @@ def descendants(process: int) -> list[int]:
         ["pgrep", "-P", str(process)],  # noqa: S607 - wherever the system has it
         capture_output=True, text=True, check=False,
     ).stdout  # fmt: skip
-    found = [int(line) for line in listed.split()]
-    return [*found, *(below for child in found for below in descendants(child))]
+    children = [int(line) for line in listed.split()]
+    return [*children, *(below for child in children for below in descendants(child))]
 
 
 def test_the_last_words_of_a_worker_are_in_the_log(tmp_path: Path) -> None:

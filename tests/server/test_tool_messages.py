@@ -32,8 +32,10 @@ def test_every_read_gives_a_tool_message_as_it_was_written(vector_server: Server
     listed = query.ListMessages(q.ListMessagesRequest(user_id=user, filter=TOOL, at_least=token))
     assert list(listed.items) == [answer]
     for text in ("", "ferry", '"leaves at" AND nine'):
-        found = query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text=text, filter=TOOL, at_least=token))
-        assert list(found.items) == [answer]
+        response = query.LexicalSearch(
+            q.LexicalSearchRequest(user_id=user, query_text=text, filter=TOOL, at_least=token)
+        )
+        assert list(response.items) == [answer]
     near = query.SemanticSearch(
         q.SemanticSearchRequest(user_id=user, query_embedding=q.Embedding(values=VECTOR), filter=TOOL, at_least=token)
     )

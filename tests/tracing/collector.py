@@ -93,8 +93,8 @@ class Collector:
 
 def strays(spans: list[Seen]) -> Iterator[Seen]:
     """Return the spans whose parent is neither the caller's nor among them."""
-    known = {"", CALLER, *(span.span for span in spans)}
-    return (span for span in spans if span.parent not in known)
+    known_ids = {"", CALLER, *(span.span for span in spans)}
+    return (span for span in spans if span.parent not in known_ids)
 
 
 def _seen(request: wire.ExportTraceServiceRequest) -> Iterator[Seen]:

@@ -96,11 +96,11 @@ def test_spans_hold_no_content_and_no_ids(
         "chat scripted",
         "log first_encoded_page",
     } <= names
-    asked = next(span for span in seen.spans if span.name == "chat scripted")
-    assert asked.attributes["gen_ai.operation.name"] == "chat"
-    assert asked.attributes["gen_ai.request.model"] == "scripted"
+    model_span = next(span for span in seen.spans if span.name == "chat scripted")
+    assert model_span.attributes["gen_ai.operation.name"] == "chat"
+    assert model_span.attributes["gen_ai.request.model"] == "scripted"
     by_id = {span.span: span for span in seen.spans}
-    assert by_id[asked.parent].name == "invoke_agent recall"
+    assert by_id[model_span.parent].name == "invoke_agent recall"
 
 
 def test_content_is_there_where_a_setting_allows_it(
@@ -155,8 +155,8 @@ def test_a_trace_of_somebody_else_confers_nothing(
                 server.query.ListMessages(q.ListMessagesRequest(user_id="alice"), metadata=metadata)
             refused[name] = refusal(error.value).reason
         assert refused == {"as mallory": "OTHER_USER", "as nobody": "CREDENTIALS_MISSING"}
-        own = server.query.ListMessages(q.ListMessagesRequest(user_id="mallory"), metadata=mallorys).items
-        assert [item.message_id for item in own] == ["m2"]
+        listed = server.query.ListMessages(q.ListMessagesRequest(user_id="mallory"), metadata=mallorys).items
+        assert [item.message_id for item in listed] == ["m2"]
         spans = collector.wait(lambda spans: sum(span.parent == CALLER for span in spans) == 4)
     said_of = {value for span in spans for value in span.attributes.values()}
     assert not {"alice", "mallory", "loader", "my secret"} & said_of

@@ -23,15 +23,15 @@ def test_a_question_is_embedded_within_its_call(
     start: Callable[[Settings], AbstractContextManager[Server]], traced_settings: Settings, collector: Collector
 ) -> None:
     named = {"embedder": "openai", "embedding_model": "some-model", "embedding_dimension": DIMENSION}
-    asked, again = fresh_trace(), fresh_trace()
+    first, again = fresh_trace(), fresh_trace()
     with (
         models() as served,
         start(traced_settings.with_changes(openai_base_url=served.url, openai_api_key="any", **named)) as server,
     ):
-        for trace in (asked, again):
+        for trace in (first, again):
             request = q.SemanticSearchRequest(user_id="lin", query_text="zeppelin")
             server.query.SemanticSearch(request, metadata=of_trace(trace), timeout=30)
-        spans = collector.trace(asked, CALL, "search_memory", "embeddings some-model")
+        spans = collector.trace(first, CALL, "search_memory", "embeddings some-model")
         remembered = collector.trace(again, CALL, "search_memory")
     (embedded,) = (span for span in spans if span.name == "embeddings some-model")
     assert embedded.attributes == {

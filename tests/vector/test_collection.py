@@ -34,8 +34,8 @@ async def test_each_server_collection_has_its_own_backlog(tmp_path: Path) -> Non
     embedder = NoEmbedder(8)
     embedded = Settings.from_environment(qdrant_url=None)
     on_server = Settings.from_environment(qdrant_url="http://127.0.0.1:1")
-    places = {collection_of(settings, tmp_path, embedder).backlog for settings in (embedded, on_server)}
-    assert len(places) == 2
+    backlogs = {collection_of(settings, tmp_path, embedder).backlog for settings in (embedded, on_server)}
+    assert len(backlogs) == 2
     for settings, kind in ((embedded, EdgeIndex), (on_server, QdrantIndex)):
         index = choose_vector_index(settings, tmp_path, embedder)
         assert isinstance(index, kind)

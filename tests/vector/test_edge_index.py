@@ -240,8 +240,8 @@ class ScriptedPipe:
     def receive(self, *, wait: bool) -> list[WorkerCall]:
         if wait and not self._asked:
             raise EOFError
-        asked, self._asked = self._asked, []
-        return asked
+        requests, self._asked = self._asked, []
+        return requests
 
     def reply(self, call_id: int, value: object) -> None:
         self.answers[call_id] = value

@@ -232,17 +232,20 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
 ) -> None:
     embeds = kind != "none"
     first, second = (ScriptedEmbedder() if embeds else NoEmbedder(DIMENSION) for _ in range(2))
-    own = None if embeds else vector_of("own")
+    caller_vector = None if embeds else vector_of("own")
     long = " ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))
-    narrowed = Filter(metadata=(("app", "phone"),))
+    message_filter = Filter(metadata=(("app", "phone"),))
     with monkeypatch.context() as before:
         before.setattr(desired_points, "entry_hashes", lambda _entries: ())
         async with world(tmp_path, first) as w, running(w):
-            tagged = [said(f"{long} {n}", f"m{n}", embedding=own)._replace(metadata={"app": "phone"}) for n in range(9)]
-            plain = [said(f"text {n}", f"p{n}", embedding=own) for n in range(9)]
+            tagged = [
+                said(f"{long} {n}", f"m{n}", embedding=caller_vector)._replace(metadata={"app": "phone"})
+                for n in range(9)
+            ]
+            plain = [said(f"text {n}", f"p{n}", embedding=caller_vector) for n in range(9)]
             await w.write(*tagged, *plain)
             await w.settled()
-            assert await w.index.search("ann", vector_of("own"), narrowed, 100) == []
+            assert await w.index.search("ann", vector_of("own"), message_filter, 100) == []
             backlog = w.indexer._backlog.path
     with closing(sqlite3.connect(backlog)) as file:
         file.executescript("DROP INDEX pending_by_bucket;")
@@ -251,13 +254,13 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
     async with world(tmp_path, second) as w:
         sequence = await w.reader.user_sequence("ann")
         assert await w.indexer.is_lagging("ann", sequence)
-        await w.write(said("later", "late", embedding=own)._replace(metadata={"app": "phone"}))
+        await w.write(said("later", "late", embedding=caller_vector)._replace(metadata={"app": "phone"}))
         async with running(w):
             await w.settled()
             assert not await w.indexer.is_lagging("ann", sequence)
-            hits = await w.index.search("ann", vector_of("own"), narrowed, 100)
-            found = await w.reader.by_sequences("ann", [hit.sequence for hit in hits])
-            assert {message.message_id for message in found.values()} == {*(f"m{n}" for n in range(9)), "late"}
+            hits = await w.index.search("ann", vector_of("own"), message_filter, 100)
+            messages = await w.reader.by_sequences("ann", [hit.sequence for hit in hits])
+            assert {message.message_id for message in messages.values()} == {*(f"m{n}" for n in range(9)), "late"}
             assert w.indexer.texts_embedded == (1 if embeds else 0), "what is stored keeps its vectors"
 
 

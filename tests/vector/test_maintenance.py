@@ -62,9 +62,9 @@ async def test_concurrent_index_changes_are_not_differences() -> None:
         cleared.extend(orphans)
 
     expected, until = cast("ExpectedPoints", Expected()), FeedPosition.at(2)
-    found = await Reconciliation(cast("Any", Index()), expected, here, until, report, clear).run()
-    assert (found.mismatched, reported) == (1, [LOST])
-    assert (found.orphans, cleared) == (1, [ORPHAN])
+    differences = await Reconciliation(cast("Any", Index()), expected, here, until, report, clear).run()
+    assert (differences.mismatched, reported) == (1, [LOST])
+    assert (differences.orphans, cleared) == (1, [ORPHAN])
 
 
 class Feed:

@@ -30,17 +30,17 @@ def settings(url: str | None, model: str, **more: object) -> Settings:
 
 def kept(tmp_path: Path, former: Settings) -> ModelRecord:
     write_model_record(tmp_path / "model.json", ModelRecord.of(former, "small-8"))
-    found = read_model_record(tmp_path / "model.json")
-    assert found is not None
-    return found
+    record = read_model_record(tmp_path / "model.json")
+    assert record is not None
+    return record
 
 
 def test_a_model_record_restores_all_settings_except_keys(tmp_path: Path) -> None:
     former = settings(HERE, "small", embedding_batch_size=50, previous_embedding_api_key="older-secret")
-    found = kept(tmp_path, former)
+    record = kept(tmp_path, former)
     written = (tmp_path / "model.json").read_text()
     assert not any(secret in written for secret in ("secret", "password", "key=k"))
-    again = found.restored(settings(HERE, "large", hybrid_cache_bytes=7_000_000))
+    again = record.restored(settings(HERE, "large", hybrid_cache_bytes=7_000_000))
     assert (again.embedder.kind, again.embedder.model, again.embedder.batch_size) == ("openai", "small", 50)
     assert again.hybrid.cache_bytes == 7_000_000, "what is not the model's is as it is now"
     assert again.openai.base_url == HERE, "the same endpoint, with what it needs"

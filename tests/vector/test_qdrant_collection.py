@@ -166,15 +166,15 @@ class Cluster:
     """A fake cluster that records requests and returns configured replies."""
 
     port: int = 0
-    asked: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    requests: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     exists: bool = False
     keys: list[str] = field(default_factory=list)
     points: int = 0
     indexed: int = 0
-    found: list[str] = field(default_factory=list)
+    surplus_points: list[str] = field(default_factory=list)
 
     def answer(self, name: str, request: Message) -> Message:
-        self.asked[name].append(request)
+        self.requests[name].append(request)
         return getattr(self, name)() if hasattr(self, name) else _EMPTY[name]
 
     def CollectionExists(self) -> Message:  # noqa: N802 - the contract's names
@@ -198,8 +198,8 @@ class Cluster:
         return description
 
     def GetPoints(self) -> Message:  # noqa: N802 - as above
-        found, self.found = self.found, []
-        return qdrant.GetResponse(result=[qdrant.RetrievedPoint(id=qdrant.PointId(uuid=item)) for item in found])
+        points, self.surplus_points = self.surplus_points, []
+        return qdrant.GetResponse(result=[qdrant.RetrievedPoint(id=qdrant.PointId(uuid=item)) for item in points])
 
 
 _DONE = qdrant.PointsOperationResponse(result=qdrant.UpdateResult(status=qdrant.UpdateStatus.Completed))
@@ -255,13 +255,13 @@ def key(selector: Any) -> str:  # noqa: ANN401 - as above
 
 async def test_a_collection_has_a_shard_key_per_bucket_and_replicas(cluster: Cluster, index: QdrantIndex) -> None:
     await index.count()
-    (made,) = cluster.asked["Create"]
+    (made,) = cluster.requests["Create"]
     assert made.collection_name == "vectors-b4"
     assert made.sharding_method == qdrant.ShardingMethod.Custom
     assert (made.shard_number, made.replication_factor, made.write_consistency_factor) == (1, 3, 2)
     assert made.strict_mode_config.enabled
     assert made.strict_mode_config.search_allow_exact
-    keys = [item.request for item in cluster.asked["CreateShardKey"]]
+    keys = [item.request for item in cluster.requests["CreateShardKey"]]
     assert [item.shard_key.keyword for item in keys] == SHARDING.keys
     assert {(item.shards_number, item.replication_factor) for item in keys} == {(1, 3)}
 
@@ -269,13 +269,13 @@ async def test_a_collection_has_a_shard_key_per_bucket_and_replicas(cluster: Clu
 async def test_missing_shard_keys_are_created_later(cluster: Cluster, index: QdrantIndex) -> None:
     cluster.exists, cluster.keys = True, SHARDING.keys[:3]
     await index.count()
-    assert not cluster.asked["Create"]
-    assert [item.request.shard_key.keyword for item in cluster.asked["CreateShardKey"]] == SHARDING.keys[3:]
+    assert not cluster.requests["Create"]
+    assert [item.request.shard_key.keyword for item in cluster.requests["CreateShardKey"]] == SHARDING.keys[3:]
 
 
 async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Cluster, index: QdrantIndex) -> None:
     await index.upsert([point(user) for user in USERS])
-    (batch,) = cluster.asked["UpdateBatch"]
+    (batch,) = cluster.requests["UpdateBatch"]
     assert batch.wait
     assert batch.ordering.type == qdrant.WriteOrderingType.Medium
     dealt = {
@@ -286,10 +286,10 @@ async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Clus
     assert dealt == {user: SHARDING.key_of(user) for user in USERS}
     assert set(dealt.values()) == set(SHARDING.keys)
     await index.remove_versions("user-1", [1, 2])
-    cluster.found = [str(point_id("user-1", "m", 0))]
+    cluster.surplus_points = [str(point_id("user-1", "m", 0))]
     await index.remove("user-1", "m")
-    assert len(cluster.asked["Delete"]) == 2
-    for gone in cluster.asked["Delete"]:
+    assert len(cluster.requests["Delete"]) == 2
+    for gone in cluster.requests["Delete"]:
         assert gone.wait
         assert gone.ordering.type == qdrant.WriteOrderingType.Medium
         assert key(gone.shard_key_selector) == SHARDING.key_of("user-1")
@@ -300,25 +300,25 @@ async def test_reads_use_the_shard_key_of_the_user_and_a_majority(cluster: Clust
     await index.vectors("user-2", ["m"])
     await index.read_points(["user-2"], with_vectors=False)
     for name in ("Query", "GetPoints", "Scroll"):
-        (asked,) = cluster.asked[name]
-        assert key(asked.shard_key_selector) == SHARDING.key_of("user-2"), name
-        assert asked.read_consistency.type == qdrant.ReadConsistencyType.Majority, name
-    (query,) = cluster.asked["Query"]
+        (request,) = cluster.requests[name]
+        assert key(request.shard_key_selector) == SHARDING.key_of("user-2"), name
+        assert request.read_consistency.type == qdrant.ReadConsistencyType.Majority, name
+    (query,) = cluster.requests["Query"]
     assert query.timeout == 7
     assert query.params.exact
 
 
 async def test_every_filter_field_is_indexed(cluster: Cluster, index: QdrantIndex) -> None:
     await index.count()
-    assert {item.field_name for item in cluster.asked["CreateFieldIndex"]} == FILTERED
+    assert {item.field_name for item in cluster.requests["CreateFieldIndex"]} == FILTERED
 
 
 @pytest.mark.parametrize("indexed", [10, 9])
 async def test_an_incomplete_tenant_index_is_rebuilt(cluster: Cluster, index: QdrantIndex, indexed: int) -> None:
     cluster.exists, cluster.keys, cluster.points, cluster.indexed = True, SHARDING.keys, 10, indexed
     await index.count()
-    assert [item.field_name for item in cluster.asked["DeleteFieldIndex"]] == ["user_id"] * (10 - indexed)
-    made = [item.field_name for item in cluster.asked["CreateFieldIndex"]]
+    assert [item.field_name for item in cluster.requests["DeleteFieldIndex"]] == ["user_id"] * (10 - indexed)
+    made = [item.field_name for item in cluster.requests["CreateFieldIndex"]]
     assert made.count("user_id") == 11 - indexed
 
 
@@ -327,14 +327,14 @@ async def test_a_single_server_gets_no_shard_keys(cluster: Cluster) -> None:
     await index.upsert([point("ann")])
     await index.search("ann", VECTOR, EVERYTHING, 10)
     await index.close()
-    assert not cluster.asked["CreateShardKey"]
-    assert not cluster.asked["CollectionClusterInfo"]
-    (made,) = cluster.asked["Create"]
+    assert not cluster.requests["CreateShardKey"]
+    assert not cluster.requests["CollectionClusterInfo"]
+    (made,) = cluster.requests["Create"]
     assert made.collection_name == "vectors"
     assert not made.HasField("sharding_method")
-    (asked,) = cluster.asked["Query"]
-    assert not asked.HasField("shard_key_selector")
-    assert not asked.HasField("read_consistency")
+    (request,) = cluster.requests["Query"]
+    assert not request.HasField("shard_key_selector")
+    assert not request.HasField("read_consistency")
 
 
 @pytest.mark.parametrize(("replicas", "expected"), [(1, 1), (2, 2), (3, 2), (9, 5)])

@@ -131,12 +131,12 @@ async def cluster(postgres: PrivatePostgres, directory: Path) -> AsyncIterator[C
 
 async def test_another_server_takes_over_when_the_leader_stops(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as c:
-        one, other = c.server("one", ScriptedEmbedder()), c.server("other", ScriptedEmbedder())
+        first, other = c.server("one", ScriptedEmbedder()), c.server("other", ScriptedEmbedder())
         await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
         await c.settled()
         for user in USERS:
             assert await c.found(user, f"{user} likes tea") == ["m"]
-        filling, waiting = (one, other) if one.fills else (other, one)
+        filling, waiting = (first, other) if first.fills else (other, first)
         assert not waiting.fills
         assert sorted(filling.embedder.texts) == sorted(f"{user} likes tea" for user in USERS)
         await c.log.delete(USERS[0], ["m"])
@@ -189,11 +189,11 @@ async def test_a_hanging_leader_loses_the_lock_and_writes_nothing(
     postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(postgres, tmp_path) as c:
-        slow, asked, written = await with_a_message_in_hand(c), asyncio.Event(), list[VectorPoint]()
+        slow, embedding, written = await with_a_message_in_hand(c), asyncio.Event(), list[VectorPoint]()
         may_write = slow.indexer._may_write
 
         def ask() -> bool:
-            asked.set()
+            embedding.set()
             return may_write()
 
         async def upsert(points: Sequence[VectorPoint]) -> None:
@@ -206,7 +206,7 @@ async def test_a_hanging_leader_loses_the_lock_and_writes_nothing(
         await quick.until(lambda: quick.fills)
         await c.settled()
         slow.embedder.gate.set()
-        await asked.wait()
+        await embedding.wait()
         assert written == []
         assert await c.found("ann", "tea") == ["m1"], "the other server has written it"
         await slow.die()
@@ -313,11 +313,11 @@ async def test_a_failed_start_of_a_term_is_retried(
     original, broken = PostgresLeaderLock.checkpoint, list[int]()
 
     async def filled(lock: PostgresLeaderLock) -> IndexCheckpoint:
-        found = await original(lock)
+        checkpoint = await original(lock)
         if not broken:
             broken.append(1)
             raise Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the connection broke")
-        return found
+        return checkpoint
 
     monkeypatch.setattr(PostgresLeaderLock, "checkpoint", filled)
     async with cluster(postgres, tmp_path) as c:

@@ -79,8 +79,8 @@ async def opened(open_index: Open, directory: Path) -> AsyncIterator[VectorIndex
         await index.close()
 
 
-async def found(index: VectorIndex, numbers: Vector, narrowed: Filter = EVERYTHING, limit: int = 10) -> list[int]:
-    return [hit.sequence for hit in await index.search("ann", numbers, narrowed, limit)]
+async def found(index: VectorIndex, numbers: Vector, message_filter: Filter = EVERYTHING, limit: int = 10) -> list[int]:
+    return [hit.sequence for hit in await index.search("ann", numbers, message_filter, limit)]
 
 
 async def test_hits_are_ordered_by_score_then_newest_first(index: VectorIndex) -> None:
@@ -134,16 +134,16 @@ async def test_other_users_are_never_found(index: VectorIndex) -> None:
 async def test_stored_vectors_are_normalized(index: VectorIndex) -> None:
     stored = [point("m1", vector(3, 4)), point("m1", vector(0, 1), part=1), point("m2", vector(-2))]
     await index.upsert([*stored, point("m3", vector(1), user_id="bob"), point("m4", vector(1), part=1)])
-    found = await index.vectors("ann", ["m2", "m1", "m3", "m4", "unknown", "m1"])
-    numbers = {message_id: np.frombuffer(found[message_id], dtype="<f4")[:2].tolist() for message_id in found}
+    vectors = await index.vectors("ann", ["m2", "m1", "m3", "m4", "unknown", "m1"])
+    numbers = {message_id: np.frombuffer(vectors[message_id], dtype="<f4")[:2].tolist() for message_id in vectors}
     assert numbers == {"m1": pytest.approx([0.6, 0.8]), "m2": pytest.approx([-1, 0])}
     assert await index.vectors("nobody", ["m1"]) == {}
     assert await index.vectors("ann", []) == {}
     await index.upsert([point("m1", vector(0, 7))])
     await index.remove("ann", "m2")
-    found = await index.vectors("ann", ["m1", "m2"])
-    assert list(found) == ["m1"]
-    assert np.frombuffer(found["m1"], dtype="<f4").tolist() == pytest.approx([0, 1, *[0] * (DIMENSION - 2)])
+    vectors = await index.vectors("ann", ["m1", "m2"])
+    assert list(vectors) == ["m1"]
+    assert np.frombuffer(vectors["m1"], dtype="<f4").tolist() == pytest.approx([0, 1, *[0] * (DIMENSION - 2)])
 
 
 async def test_time_ranges_are_half_open_to_the_microsecond(index: VectorIndex) -> None:
@@ -175,8 +175,8 @@ async def test_a_part_and_all_later_parts_are_removed(index: VectorIndex) -> Non
 async def test_all_messages_with_surplus_parts_are_reported(index: VectorIndex) -> None:
     await index.upsert([point("m", vector(1, part), part=part) for part in range(3)])
     await index.upsert([point("m", vector(1), user_id="bob")])
-    asked = {("ann", "m"): 2, ("bob", "m"): 0, ("ann", "none"): 0}
-    assert {("ann", "m"), ("bob", "m")} <= set(await index.with_surplus_points(asked)) <= set(asked)
+    kept_parts = {("ann", "m"): 2, ("bob", "m"): 0, ("ann", "none"): 0}
+    assert {("ann", "m"), ("bob", "m")} <= set(await index.with_surplus_points(kept_parts)) <= set(kept_parts)
     assert set(await index.with_surplus_points({})) == set()
 
 
@@ -262,26 +262,26 @@ filters = st.builds(
 )
 
 
-def brute_force(stored: Sequence[VectorPoint], user: str, query: Vector, narrowed: Filter) -> dict[int, float]:
+def brute_force(stored: Sequence[VectorPoint], user: str, query: Vector, message_filter: Filter) -> dict[int, float]:
     """Return the matching messages with the cosine of their best part."""
-    wanted = np.frombuffer(query, "<f4").astype(float)
+    query_vector = np.frombuffer(query, "<f4").astype(float)
     best: dict[int, float] = {}
     for at in stored:
         has = np.frombuffer(at.vector, "<f4").astype(float)
-        cosine = float(has @ wanted / np.linalg.norm(has) / np.linalg.norm(wanted))
-        if at.user_id == user and matches(at, narrowed):
+        cosine = float(has @ query_vector / np.linalg.norm(has) / np.linalg.norm(query_vector))
+        if at.user_id == user and matches(at, message_filter):
             best[at.sequence] = max(cosine, best.get(at.sequence, -2.0))
     return best
 
 
-def matches(at: VectorPoint, narrowed: Filter) -> bool:
+def matches(at: VectorPoint, message_filter: Filter) -> bool:
     return (
-        (narrowed.since_us is None or narrowed.since_us <= at.ts_us)
-        and (narrowed.until_us is None or at.ts_us < narrowed.until_us)
-        and narrowed.role in (None, at.role)
-        and narrowed.conversation_id in ("", at.conversation_id)
-        and at.conversation_id not in narrowed.exclude_conversation_ids
-        and set(entry_hashes(narrowed.metadata)) <= set(at.metadata_hashes)
+        (message_filter.since_us is None or message_filter.since_us <= at.ts_us)
+        and (message_filter.until_us is None or at.ts_us < message_filter.until_us)
+        and message_filter.role in (None, at.role)
+        and message_filter.conversation_id in ("", at.conversation_id)
+        and at.conversation_id not in message_filter.exclude_conversation_ids
+        and set(entry_hashes(message_filter.metadata)) <= set(at.metadata_hashes)
     )
 
 
@@ -298,9 +298,9 @@ async def test_search_results_equal_brute_force(
     example = uuid.uuid4().hex  # what earlier examples have left in the index belongs to others
     stored = list({(p.user_id, p.message_id, p.part): numbered(p, example) for p in drawn}.values())
     await index.upsert(stored)
-    for user, values, narrowed, limit in searches:
-        expected = brute_force(stored, user + example, vector(*values), narrowed)
-        hits = await index.search(user + example, vector(*values), narrowed, limit)
+    for user, values, message_filter, limit in searches:
+        expected = brute_force(stored, user + example, vector(*values), message_filter)
+        hits = await index.search(user + example, vector(*values), message_filter, limit)
         assert_best([(hit.sequence, hit.score) for hit in hits], expected, limit)
 
 

@@ -69,8 +69,8 @@ class Browser:
             pending = pending[os.write(self._write, pending) :]
         answer = answered.get(timeout=PATIENCE_S)
         if "error" in answer:
-            said = answer["error"]["message"]
-            raise (PageLeftError if said in _LEFT else DevToolsError)(f"{method}: {said}")
+            message = answer["error"]["message"]
+            raise (PageLeftError if message in _LEFT else DevToolsError)(f"{method}: {message}")
         result: dict[str, Any] = answer["result"]
         return result
 
@@ -112,8 +112,8 @@ class Page:
 
     def events(self, method: str) -> list[dict[str, Any]]:
         """Return what events of a kind have told, oldest first."""
-        told = list(self._browser.events[self._session])
-        return [event["params"] for event in told if event["method"] == method]
+        received = list(self._browser.events[self._session])
+        return [event["params"] for event in received if event["method"] == method]
 
     def go(self, url: str) -> None:
         """Load a page."""
@@ -135,8 +135,10 @@ class Page:
 
     def prefer(self, **features: str) -> None:
         """Set what the system prefers: `color_scheme="dark"`."""
-        wanted = [{"name": f"prefers-{name.replace('_', '-')}", "value": value} for name, value in features.items()]
-        self.command("Emulation.setEmulatedMedia", features=wanted)
+        features_to_emulate = [
+            {"name": f"prefers-{name.replace('_', '-')}", "value": value} for name, value in features.items()
+        ]
+        self.command("Emulation.setEmulatedMedia", features=features_to_emulate)
 
     def value(self, script: str) -> Any:  # noqa: ANN401 - whatever the script says
         """Return the value of an expression, or of the promise that it is.
@@ -157,11 +159,11 @@ class Page:
             TimeoutError: it never is.
         """
         deadline = time.monotonic() + patience_s
-        while not (found := self._found(script)):
+        while not (value := self._found(script)):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never: {script}\n{self.value('document.body.innerText')}")
             time.sleep(_POLL_S)
-        return found
+        return value
 
     def _found(self, script: str) -> Any:  # noqa: ANN401 - as above
         try:
@@ -175,10 +177,10 @@ class Page:
 
     def click(self, selector: str) -> None:
         """Click on the middle of an element, with the mouse."""
-        found = json.dumps(selector)
-        self.until(f"document.querySelector({found})?.checkVisibility()")
-        self.value(f"document.querySelector({found}).scrollIntoView({{block: 'nearest'}})")
-        box = self.value(f"document.querySelector({found}).getBoundingClientRect().toJSON()")
+        selector_json = json.dumps(selector)
+        self.until(f"document.querySelector({selector_json})?.checkVisibility()")
+        self.value(f"document.querySelector({selector_json}).scrollIntoView({{block: 'nearest'}})")
+        box = self.value(f"document.querySelector({selector_json}).getBoundingClientRect().toJSON()")
         where = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):
             self.command("Input.dispatchMouseEvent", type=kind, **where)

@@ -130,8 +130,8 @@ def test_invalid_json_is_rejected(web: Web, body: bytes) -> None:
 
 
 def test_body_with_too_many_values_is_rejected_before_parsing(web: Web) -> None:
-    for value, most in ((b"{}", MAX_VALUES), (b"0", MAX_ARRAY_NUMBERS)):
-        body = b"[" + (value + b",") * (most + 1) + value + b"]"
+    for value, limit in ((b"{}", MAX_VALUES), (b"0", MAX_ARRAY_NUMBERS)):
+        body = b"[" + (value + b",") * (limit + 1) + value + b"]"
         answer = web.client.post("/v1/messages", content=body, headers=JSON)
         assert reason(answer) == "MALFORMED_REQUEST"
 
@@ -159,8 +159,8 @@ def test_invalid_utf8_and_control_characters_in_a_path_are_rejected(web: Web, pa
 
 
 def test_body_above_the_size_limit_is_rejected(web: Web) -> None:
-    most = web.server.settings.limits.max_request_bytes
-    answer = web.client.post("/v1/messages", content=b" " * (most + 1), headers=JSON)
+    limit = web.server.settings.limits.max_request_bytes
+    answer = web.client.post("/v1/messages", content=b" " * (limit + 1), headers=JSON)
     assert (answer.status_code, reason(answer)) == (413, "REQUEST_TOO_LARGE")
 
 
@@ -170,11 +170,11 @@ def test_read_request_has_a_lower_size_limit(web: Web) -> None:
 
 
 def test_chunked_body_above_the_size_limit_is_rejected(web: Web) -> None:
-    most = web.server.settings.limits.max_request_bytes
+    limit = web.server.settings.limits.max_request_bytes
     chunk = b"100000\r\n" + b" " * 0x10_0000 + b"\r\n"
     head = request("POST /v1/messages", "content-type: application/json", "transfer-encoding: chunked")
-    found = answered(web.server.http, head, *[chunk] * (most // 0x10_0000 + 2), b"0\r\n\r\n")
-    assert found.startswith(b"HTTP/1.1 413 ")
+    reply = answered(web.server.http, head, *[chunk] * (limit // 0x10_0000 + 2), b"0\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
@@ -216,9 +216,9 @@ def test_timeout_header_must_be_integer_milliseconds(web: Web, value: str) -> No
 
 def test_call_ends_at_its_timeout(web: Web) -> None:
     head = ("content-type: application/json", "content-length: 100", "x-timeout-ms: 100")
-    found = answered(web.server.http, request("POST /v1/messages", *head, body=b"{"))
-    assert found.startswith(b"HTTP/1.1 504 ")
-    assert b'"DEADLINE_EXCEEDED"' in found
+    reply = answered(web.server.http, request("POST /v1/messages", *head, body=b"{"))
+    assert reply.startswith(b"HTTP/1.1 504 ")
+    assert b'"DEADLINE_EXCEEDED"' in reply
 
 
 def test_client_request_id_is_used(web: Web) -> None:
@@ -229,9 +229,9 @@ def test_client_request_id_is_used(web: Web) -> None:
 
 
 def test_conflict_and_missing_message_have_http_statuses(web: Web, user: str) -> None:
-    one: dict[str, Any] = {**GOOD, "user_id": user, "message_id": "m"}
-    web.client.post("/v1/messages", json={"messages": [one]})
-    conflict = web.client.post("/v1/messages", json={"messages": [one | {"content": "other"}]})
+    message: dict[str, Any] = {**GOOD, "user_id": user, "message_id": "m"}
+    web.client.post("/v1/messages", json={"messages": [message]})
+    conflict = web.client.post("/v1/messages", json={"messages": [message | {"content": "other"}]})
     assert (conflict.status_code, reason(conflict)) == (409, "MESSAGE_CONFLICT")
     missing = web.client.get(f"/v1/users/{user}/messages/nope/neighbors")
     assert (missing.status_code, reason(missing)) == (404, "MESSAGE_NOT_FOUND")
@@ -259,9 +259,9 @@ def test_conflict_and_missing_message_have_http_statuses(web: Web, user: str) ->
     ],
 )
 def test_malformed_request_is_rejected(web: Web, raw: bytes) -> None:
-    found = answered(web.server.http, raw)
-    assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ")), found[:100]
-    assert b"Traceback" not in found
+    reply = answered(web.server.http, raw)
+    assert reply.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ")), reply[:100]
+    assert b"Traceback" not in reply
     assert web.client.get("/healthz").json() == {"status": "SERVING"}
 
 
@@ -280,6 +280,6 @@ def test_trailers_are_ignored(web: Web, user: str) -> None:
 
 @pytest.mark.parametrize("expected", [("expect: \xf6",), ("expect: 100-continue", "expect: 100-continue")])
 def test_a_body_that_is_not_wanted_may_be_announced_in_any_words(web: Web, expected: tuple[str, ...]) -> None:
-    found = answered(web.server.http, request("PUT /v1/messages", "content-length: 2", *expected, body=b"{}"))
-    assert found.startswith(b"HTTP/1.1 405 ")
-    assert b"ERROR_REASON_PATH_NOT_FOUND" in found
+    reply = answered(web.server.http, request("PUT /v1/messages", "content-length: 2", *expected, body=b"{}"))
+    assert reply.startswith(b"HTTP/1.1 405 ")
+    assert b"ERROR_REASON_PATH_NOT_FOUND" in reply

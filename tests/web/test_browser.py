@@ -46,17 +46,17 @@ def visited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visited]:
 
 
 def seen(pages: Pages, server: Server, key: str, host: str) -> Mapping[str, Any]:
-    pages.told.update(api=server.http, key=key)
+    pages.configuration.update(api=server.http, key=key)
     return pages.visit(host, PATIENCE_S)
 
 
 def test_browser_page_writes_and_reads(visited: Visited) -> None:
-    found = visited.allowed
-    assert found["write"]["json"]["results"][0]["messageId"] == "m1"
-    assert [item["messageId"] for item in found["list"]["json"]["items"]] == ["m1"]
-    assert "不吃辣" in found["search"]["json"]["items"][0]["content"]
-    assert found["count"]["json"] == {"count": "1"}
-    assert found["erase"]["status"] == 200
+    allowed = visited.allowed
+    assert allowed["write"]["json"]["results"][0]["messageId"] == "m1"
+    assert [item["messageId"] for item in allowed["list"]["json"]["items"]] == ["m1"]
+    assert "不吃辣" in allowed["search"]["json"]["items"][0]["content"]
+    assert allowed["count"]["json"] == {"count": "1"}
+    assert allowed["erase"]["status"] == 200
 
 
 def test_browser_page_reads_the_request_id(visited: Visited) -> None:
@@ -65,14 +65,14 @@ def test_browser_page_reads_the_request_id(visited: Visited) -> None:
 
 
 def test_browser_page_recalls_unary_and_streaming(visited: Visited) -> None:
-    found = visited.allowed
-    assert "never eat anything spicy" in json.dumps(found["recall"]["json"])
-    assert found["events"]["type"].startswith("text/event-stream")
-    assert found["events"]["text"].endswith("event: end\ndata: {}\n\n")
-    assert "never eat anything spicy" in found["events"]["text"]
-    assert found["lines"]["type"] == "application/x-ndjson"
-    lines = [json.loads(line) for line in found["lines"]["text"].splitlines()]
-    assert len(lines) == found["events"]["text"].count("data: ") - 1
+    allowed = visited.allowed
+    assert "never eat anything spicy" in json.dumps(allowed["recall"]["json"])
+    assert allowed["events"]["type"].startswith("text/event-stream")
+    assert allowed["events"]["text"].endswith("event: end\ndata: {}\n\n")
+    assert "never eat anything spicy" in allowed["events"]["text"]
+    assert allowed["lines"]["type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in allowed["lines"]["text"].splitlines()]
+    assert len(lines) == allowed["events"]["text"].count("data: ") - 1
     assert "error" not in lines[-1]
 
 
@@ -101,13 +101,13 @@ def test_explorer_page_lists_methods_without_external_requests(web: Web, tmp_pat
     log = tmp_path / "net.json"
     arguments = ("--virtual-time-budget=20000", "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
     with browsing(*arguments, f"{web.server.http}/") as browser:
-        page, said = browser.communicate(timeout=PATIENCE_S)
+        page, output = browser.communicate(timeout=PATIENCE_S)
     assert page.count("<details>") == web.client.get("/openapi.json").text.count('"operationId"')
     assert "GET /v1/users/{user_id}/messages" in page
-    assert "CONSOLE" not in said
-    asked = asked_by_pages(log)
-    assert f"{web.server.http}/openapi.json" in asked
-    assert all(url.startswith(f"{web.server.http}/") for url in asked), asked
+    assert "CONSOLE" not in output
+    requested_urls = asked_by_pages(log)
+    assert f"{web.server.http}/openapi.json" in requested_urls
+    assert all(url.startswith(f"{web.server.http}/") for url in requested_urls), requested_urls
 
 
 def asked_by_pages(log: Path) -> set[str]:

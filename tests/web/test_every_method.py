@@ -29,12 +29,12 @@ VECTOR = query.Embedding(values=[0.5, -0.25, 1.0, 0.125])
 
 
 def message(user: str, number: int, content: str) -> message_pb2.ChatMessage:
-    one = message_pb2.ChatMessage(
+    chat_message = message_pb2.ChatMessage(
         message_id=f"m-{number}/é", user_id=user, role=message_pb2.ROLE_USER, content=content, name="Ann",
         conversation_id="talk", metadata={"topic": "food"}, embedding=[1.0, 0.5, 0.25, number],
     )  # fmt: skip
-    one.ts.FromDatetime(datetime(2026, 3, 1, 8, 0, number, 123456, tzinfo=UTC))
-    return one
+    chat_message.ts.FromDatetime(datetime(2026, 3, 1, 8, 0, number, 123456, tzinfo=UTC))
+    return chat_message
 
 
 def narrowed() -> message_pb2.Filter:
@@ -44,14 +44,14 @@ def narrowed() -> message_pb2.Filter:
 
 
 def written(user: str) -> list[message_pb2.ChatMessage]:
-    said = ["I never eat anything spicy.", "我不吃辣，也不吃香菜。", 'Tabs\tand "quotes" and \x01']
-    return [message(user, number, content) for number, content in enumerate(said)]
+    contents = ["I never eat anything spicy.", "我不吃辣，也不吃香菜。", 'Tabs\tand "quotes" and \x01']
+    return [message(user, number, content) for number, content in enumerate(contents)]
 
 
 def question() -> recall.RecallRequest:
-    asked = recall.RecallRequest(question="What do I never eat?", question_embedding=VECTOR, include_trace=True)
-    asked.context.now.FromJsonString("2026-04-01T00:00:00Z")
-    return asked
+    request = recall.RecallRequest(question="What do I never eat?", question_embedding=VECTOR, include_trace=True)
+    request.context.now.FromJsonString("2026-04-01T00:00:00Z")
+    return request
 
 
 REQUESTS: dict[str, Callable[[str], ProtoMessage]] = {
@@ -123,13 +123,15 @@ def test_every_method_has_an_example_request() -> None:
 def test_http_response_equals_grpc_response(web: Web, speaker: str, name: str) -> None:
     method, request = METHODS[name], REQUESTS[name](speaker)
     expected = over_grpc(web, method, request, {"x-user-id-bin": speaker.encode()})
-    found = replies(method, send(web.client, method, request, {"x-user-id": speaker.encode()}))  # type: ignore[dict-item]
-    assert list(map(of_the_moment_removed, found)) == list(map(of_the_moment_removed, expected))
+    http_replies = replies(method, send(web.client, method, request, {"x-user-id": speaker.encode()}))  # type: ignore[dict-item]
+    assert list(map(of_the_moment_removed, http_replies)) == list(map(of_the_moment_removed, expected))
 
 
 def test_export_lines_can_be_imported(web: Web, user: str) -> None:
-    said = [{"user_id": user, "role": "ROLE_USER", "ts": f"2026-03-0{day}T08:00:00Z", "content": "x"} for day in (1, 2)]
-    web.client.post("/v1/messages", json={"messages": said})
+    messages = [
+        {"user_id": user, "role": "ROLE_USER", "ts": f"2026-03-0{day}T08:00:00Z", "content": "x"} for day in (1, 2)
+    ]
+    web.client.post("/v1/messages", json={"messages": messages})
     lines = web.client.get(f"/v1/users/{user}/messages:export", headers={"accept": "application/x-ndjson"})
     assert lines.headers["content-type"] == "application/x-ndjson"
     done = web.client.post(
@@ -139,12 +141,12 @@ def test_export_lines_can_be_imported(web: Web, user: str) -> None:
 
 
 def test_request_may_use_short_enum_names(web: Web, user: str) -> None:
-    said = [{"role": "user", "content": "I moved to Basel."}, {"role": "assistant", "content": "Noted."}]
-    written = web.client.post("/v1/messages", json={"messages": [{"userId": user, **item} for item in said]}).json()
+    messages = [{"role": "user", "content": "I moved to Basel."}, {"role": "assistant", "content": "Noted."}]
+    written = web.client.post("/v1/messages", json={"messages": [{"userId": user, **item} for item in messages]}).json()
     at_least = {"atLeast": written["writeToken"]}
     listed = web.client.get(f"/v1/users/{user}/messages", params={"filter.role": "user", "order": "oldest_first"})
     assert [item["role"] for item in listed.json()["items"]] == ["ROLE_USER"], "answers have the whole name"
     for role in ("user", "ROLE_USER"):
-        asked = {"userId": user, "queryText": "Basel OR noted", "filter": {"role": role}, **at_least}
-        found = web.client.post("/v1/messages/lexical_search", json=asked).json()
-        assert [item["content"] for item in found["items"]] == ["I moved to Basel."]
+        search = {"userId": user, "queryText": "Basel OR noted", "filter": {"role": role}, **at_least}
+        reply = web.client.post("/v1/messages/lexical_search", json=search).json()
+        assert [item["content"] for item in reply["items"]] == ["I moved to Basel."]

@@ -27,9 +27,9 @@ FORBIDDEN, UNKNOWN = 403, 401
 @pytest.fixture(scope="module")
 def written(guarded_web: GuardedWeb) -> str:
     """The write of a victim's words."""
-    said = {"user_id": VICTIM, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": SECRET_WORDS}
+    message = {"user_id": VICTIM, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": SECRET_WORDS}
     key = guarded_web.keyring.key("ingest", name="loader")
-    done = guarded_web.client.post("/v1/messages", json={"messages": [said]}, headers={"x-api-key": key})
+    done = guarded_web.client.post("/v1/messages", json={"messages": [message]}, headers={"x-api-key": key})
     assert done.status_code == 200
     return str(done.json()["writeToken"])
 
@@ -58,11 +58,11 @@ def ways(method: Method, request: ProtoMessage) -> Iterator[tuple[str, str, Any]
 
 @pytest.mark.parametrize("name", METHODS)
 def test_user_token_cannot_read_other_users_over_http(filled: GuardedWeb, name: str) -> None:
-    own = bearer(token("mallory"))
+    own_token = bearer(token("mallory"))
     for user in (VICTIM, "mallory"):
         for verb, path, body in ways(METHODS[name], REQUESTS[name](user)):
             content = None if body is None else json.dumps(body).encode()
-            headers = own | ({"content-type": "application/json"} if content is not None else {})
+            headers = own_token | ({"content-type": "application/json"} if content is not None else {})
             answer = filled.client.request(verb, path, content=content, headers=headers)
             assert SECRET_WORDS not in answer.text
             if user == VICTIM and VICTIM in path and answer.status_code == 200:
@@ -99,10 +99,10 @@ def test_credentials_are_checked_before_the_request_is_read(filled: GuardedWeb) 
 def test_user_headers_do_not_change_the_user_of_a_token(
     filled: GuardedWeb, headers: list[tuple[str, str]], expected: str
 ) -> None:
-    own = [("authorization", f"Bearer {token('mallory')}"), *headers]
+    own_token = [("authorization", f"Bearer {token('mallory')}"), *headers]
     for answer in (
-        filled.client.get("/v1/users/mallory/messages", headers=own),
-        filled.client.post("/v1/recall", json={"question": "what?"}, headers=own),
+        filled.client.get("/v1/users/mallory/messages", headers=own_token),
+        filled.client.post("/v1/recall", json={"question": "what?"}, headers=own_token),
     ):
         assert (answer.status_code, reason(answer)) == (FORBIDDEN if expected == "OTHER_USER" else UNKNOWN, expected)
 
@@ -131,8 +131,8 @@ def test_key_without_the_scope_is_rejected(filled: GuardedWeb) -> None:
 
 def test_namespaces_are_isolated_over_http(filled: GuardedWeb) -> None:
     key = filled.keyring.key("query", "ingest", "admin", name="acme", namespace="acme")
-    said = {"user_id": "lin", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "of acme"}
-    filled.client.post("/v1/messages", json={"messages": [said]}, headers=bearer(key))
+    message = {"user_id": "lin", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "of acme"}
+    filled.client.post("/v1/messages", json={"messages": [message]}, headers=bearer(key))
     listed = filled.client.get("/v1/users/lin/messages", headers=bearer(key)).json()
     assert [(item["userId"], item["content"]) for item in listed["items"]] == [("lin", "of acme")]
     assert filled.client.get("/v1/users", headers=bearer(key)).json()["users"] == [
@@ -144,7 +144,7 @@ def test_namespaces_are_isolated_over_http(filled: GuardedWeb) -> None:
 
 def test_slash_in_an_id_does_not_change_the_path(web: Web) -> None:
     for user in ("a", "a/messages", "../users/a", "a%2Fb"):
-        said = {"user_id": user, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": f"of {user}"}
-        web.client.post("/v1/messages", json={"messages": [said]})
+        message = {"user_id": user, "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": f"of {user}"}
+        web.client.post("/v1/messages", json={"messages": [message]})
         listed = web.client.get(f"/v1/users/{quote(user, safe='')}/messages").json()
         assert {item["content"] for item in listed["items"]} == {f"of {user}"}

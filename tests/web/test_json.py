@@ -78,11 +78,13 @@ def put(draw: st.DrawFn, message: ProtoMessage, field: FieldDescriptor, depth: i
         else:
             getattr(message, field.name).extend(values)
     elif inner is None:
-        one = st.sampled_from(sorted(field.enum_type.values_by_number)) if field.enum_type else SCALARS[field.cpp_type]
+        strategy = (
+            st.sampled_from(sorted(field.enum_type.values_by_number)) if field.enum_type else SCALARS[field.cpp_type]
+        )
         if field.is_repeated:
-            getattr(message, field.name).extend(draw(st.lists(one, max_size=3)))
+            getattr(message, field.name).extend(draw(st.lists(strategy, max_size=3)))
         else:
-            setattr(message, field.name, draw(one))
+            setattr(message, field.name, draw(strategy))
 
 
 def as_bytes(message: ProtoMessage) -> bytes:

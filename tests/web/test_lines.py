@@ -27,8 +27,8 @@ async def lines_of(parts: list[bytes]) -> list[bytes]:
 
 @given(st.lists(LINE, max_size=30), st.lists(st.integers(0, 200), max_size=5))
 def test_blank_lines_are_skipped(lines: list[bytes], cuts: list[int]) -> None:
-    body, places = b"\n".join(lines), sorted({0, *cuts, 10_000})
-    parts = [body[begin:end] for begin, end in pairwise(places)]
+    body, cut_points = b"\n".join(lines), sorted({0, *cuts, 10_000})
+    parts = [body[begin:end] for begin, end in pairwise(cut_points)]
     assert asyncio.run(lines_of(parts)) == [line.strip() for line in lines if line.strip()]
 
 

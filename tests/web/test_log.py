@@ -38,8 +38,13 @@ def test_log_contains_neither_keys_nor_queries(tmp_path: Path) -> None:
     key = keyring.key("query", "ingest", name="chat")
     with logging_to(log, api_keys=str(keyring.path), log_level="info") as http:
         with httpx.Client(base_url=http, headers={"x-api-key": key}, timeout=PATIENCE_S) as client:
-            said = {"user_id": "u-hush", "role": "ROLE_USER", "ts": "2026-03-01T08:00:00Z", "content": "hush content"}
-            client.post("/v1/messages", json={"messages": [said]})
+            message = {
+                "user_id": "u-hush",
+                "role": "ROLE_USER",
+                "ts": "2026-03-01T08:00:00Z",
+                "content": "hush content",
+            }
+            client.post("/v1/messages", json={"messages": [message]})
             client.post("/v1/messages", content=b'{"hush key": ', headers={"content-type": "application/json"})
             client.post("/v1/messages/lexical_search", json={"user_id": "u-hush", "query_text": "hush query"})
             client.get("/v1/users/u/messages?cursor=hush-cursor&hush-name=1", headers={"x-request-id": "asked"})
@@ -48,7 +53,7 @@ def test_log_contains_neither_keys_nor_queries(tmp_path: Path) -> None:
         wait_for(log, '"asked"')
     lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
     assert {line["event"] for line in lines} >= {"serving", "rpc", "refused"}
-    told = "\n".join(json.dumps(line) for line in lines if line["event"] != "audit")
-    assert "hush" not in told
+    output = "\n".join(json.dumps(line) for line in lines if line["event"] != "audit")
+    assert "hush" not in output
     assert key not in log.read_text("utf-8")
     assert "hush content" not in log.read_text("utf-8")

@@ -18,8 +18,8 @@ VERBS = {"get", "put", "post", "delete", "patch"}
 
 @pytest.fixture(scope="module")
 def document(web: Web) -> dict[str, Any]:
-    found: dict[str, Any] = web.client.get("/openapi.json").json()
-    return found
+    openapi: dict[str, Any] = web.client.get("/openapi.json").json()
+    return openapi
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -36,10 +36,10 @@ def everything_in(node: object) -> Iterator[dict[str, Any]]:
 
 
 def resolved(document: dict[str, Any], reference: str) -> Any:  # noqa: ANN401 - any part of the document
-    place: Any = document
+    node: Any = document
     for part in reference.removeprefix("#/").split("/"):
-        place = place[part]
-    return place
+        node = node[part]
+    return node
 
 
 def test_openapi_has_every_annotated_method(document: dict[str, Any]) -> None:

@@ -31,15 +31,15 @@ def test_page_of_another_origin_is_rejected(web: Web, guarded_web: GuardedWeb) -
 
 
 def test_preflight_of_another_origin_is_rejected(web: Web) -> None:
-    asked = EVIL | {"access-control-request-method": "POST"}
-    answer = web.client.options("/v1/messages", headers=asked)
+    headers = EVIL | {"access-control-request-method": "POST"}
+    answer = web.client.options("/v1/messages", headers=headers)
     assert answer.status_code == FORBIDDEN
     assert "access-control-allow-methods" not in answer.headers
 
 
 def test_page_of_an_allowed_origin_can_call(guarded_web: GuardedWeb) -> None:
-    asked = CHAT | {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
-    preflight = guarded_web.client.options("/v1/messages", headers=asked)
+    headers = CHAT | {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    preflight = guarded_web.client.options("/v1/messages", headers=headers)
     assert preflight.status_code == 200
     assert preflight.headers["access-control-allow-origin"] == CHAT["origin"]
     assert "authorization" in preflight.headers["access-control-allow-headers"]

@@ -27,10 +27,10 @@ def served_as(directory: Path, by: Pair, name: str) -> dict[str, object]:
     return {"tls_cert": certificate, "tls_key": key}
 
 
-def trusting(by: Pair, directory: Path, own: Pair | None = None) -> ssl.SSLContext:
+def trusting(by: Pair, directory: Path, client_pair: Pair | None = None) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=by.pem().decode())
-    if own:
-        context.load_cert_chain(*own.written_to(directory, "client"))
+    if client_pair:
+        context.load_cert_chain(*client_pair.written_to(directory, "client"))
     return context
 
 

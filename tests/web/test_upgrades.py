@@ -43,8 +43,8 @@ def test_upgrade_request_with_a_body_is_processed(
             peer.sendall(sent)
         else:
             peer.sendall(head + sent)
-        found = all_read(peer)
-    assert found.startswith(b"HTTP/1.1 200 "), found
+        reply = all_read(peer)
+    assert reply.startswith(b"HTTP/1.1 200 "), reply
     assert count(web, user) == 1
 
 
@@ -56,23 +56,23 @@ def test_its_body_is_no_request(web: Web, pause_s: float) -> None:
         peer.sendall(head.replace(b"connection: close\r\n", b""))
         time.sleep(pause_s)
         peer.sendall(inner + request("GET /healthz"))
-        found = all_read(peer)
-    assert found.startswith(b"HTTP/1.1 400 ")
-    assert found.count(b"HTTP/1.1 ") == 1, "a malformed request ends its connection"
+        reply = all_read(peer)
+    assert reply.startswith(b"HTTP/1.1 400 ")
+    assert reply.count(b"HTTP/1.1 ") == 1, "a malformed request ends its connection"
 
 
 def test_requests_after_an_upgrade_are_answered_in_order(web: Web) -> None:
     ahead = [request("GET /v1/index_status", f"x-request-id: r{n}", *H2C) for n in range(5)]
-    found = answered(
+    reply = answered(
         web.server.http, *[item.replace(b"connection: close\r\n", b"") for item in ahead], request("GET /healthz")
     )
-    places = [found.index(b"x-request-id: r%d\r\n" % n) for n in range(5)]
-    assert places == sorted(places)
-    assert found.count(b"HTTP/1.1 200 ") == 6
+    offsets = [reply.index(b"x-request-id: r%d\r\n" % n) for n in range(5)]
+    assert offsets == sorted(offsets)
+    assert reply.count(b"HTTP/1.1 200 ") == 6
 
 
 @pytest.mark.parametrize("headers", [(), H2C])
 def test_connect_request_is_rejected(web: Web, headers: tuple[str, ...]) -> None:
-    found = answered(web.server.http, request("CONNECT localhost:1", *headers))
-    assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ", b"HTTP/1.1 404 "))
-    assert found.count(b"HTTP/1.1 ") == 1
+    reply = answered(web.server.http, request("CONNECT localhost:1", *headers))
+    assert reply.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 ", b"HTTP/1.1 404 "))
+    assert reply.count(b"HTTP/1.1 ") == 1

@@ -30,15 +30,15 @@ def http_request(method: Method, request: ProtoMessage) -> tuple[str, str, Any]:
 
 def flat(fields: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Return fields as a query has them."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for name, value in fields.items():
         if name == "metadata":
-            found += [(f"{prefix}metadata[{key}]", item) for key, item in value.items()]
+            pairs += [(f"{prefix}metadata[{key}]", item) for key, item in value.items()]
         elif isinstance(value, dict):
-            found += flat(value, f"{prefix}{name}.")
+            pairs += flat(value, f"{prefix}{name}.")
         else:
-            found += [(prefix + name, str(item)) for item in (value if isinstance(value, list) else [value])]
-    return found
+            pairs += [(prefix + name, str(item)) for item in (value if isinstance(value, list) else [value])]
+    return pairs
 
 
 def send(client: httpx.Client, method: Method, request: ProtoMessage, headers: dict[str, str]) -> httpx.Response:
@@ -54,12 +54,12 @@ def send(client: httpx.Client, method: Method, request: ProtoMessage, headers: d
 
 def events(text: str) -> list[tuple[str, Any]]:
     """Return the events of a stream, each with its name."""
-    found = []
+    event_list = []
     for block in text.split("\n\n"):
         lines = dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(":"))
         if "data" in lines:
-            found.append((lines.get("event", "message"), json.loads(lines["data"])))
-    return found
+            event_list.append((lines.get("event", "message"), json.loads(lines["data"])))
+    return event_list
 
 
 def replies(method: Method, response: httpx.Response) -> list[ProtoMessage]:

@@ -91,20 +91,20 @@ class ScriptedQuery:
     def _reply(self, name: str) -> Message:
         reply: Any = REPLIES[name]()
         if name == "SemanticSearch":
-            for place, message in enumerate(self._messages):
-                reply.items.add(message=message, score=1 - place / 100)
+            for index, message in enumerate(self._messages):
+                reply.items.add(message=message, score=1 - index / 100)
         elif name == "HybridSearch":
             self._rank(reply)
         else:
             reply.items.extend(self._messages)
         if name == "LexicalSearch":
-            for place, message in enumerate(self._messages):
-                reply.scores.add(message_id=message.message_id, score=float(-place))
+            for index, message in enumerate(self._messages):
+                reply.scores.add(message_id=message.message_id, score=float(-index))
         return reply  # type: ignore[no-any-return]  # the protobuf types are looked up by name
 
     def _rank(self, reply: pb.HybridSearchResponse) -> None:
-        for place, message in enumerate(self._messages):
-            item = reply.items.add(message=message, score=1 - place / 100)
+        for index, message in enumerate(self._messages):
+            item = reply.items.add(message=message, score=1 - index / 100)
             item.explanation.coverage = self._coverage
         reply.sufficiency = self._sufficiency if self._messages else 0.0
         reply.speaker_matched = self._told_apart

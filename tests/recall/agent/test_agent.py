@@ -110,14 +110,14 @@ async def test_the_role_of_the_caller_is_where_it_starts(sample: QueryStub) -> N
 
 
 async def test_steps_are_told_as_they_happen(sample: QueryStub) -> None:
-    told: list[Step] = []
+    steps: list[Step] = []
 
     async def on_step(step: Step) -> None:
-        told.append(step)
+        steps.append(step)
 
     result = await recall(sample, "lin", FOOD, on_step=on_step)
-    assert tuple(told) == result.trace
-    assert all(step.elapsed_s > 0 for step in told if step.tool)
+    assert tuple(steps) == result.trace
+    assert all(step.elapsed_s > 0 for step in steps if step.tool)
 
 
 async def test_considered_are_the_different_messages(sample: QueryStub) -> None:

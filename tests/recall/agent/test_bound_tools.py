@@ -70,16 +70,16 @@ def carriers(key: str, value: str) -> st.SearchStrategy[Any]:
 @given(
     tool=st.sampled_from(sorted(CALLABLE)),
     key=st.sampled_from(SPELLINGS),
-    place=st.sampled_from(["", "filter", "cursor", "query_text", "anything"]),
+    position=st.sampled_from(["", "filter", "cursor", "query_text", "anything"]),
     data=st.data(),
 )
 def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
-    tool: str, key: str, place: str, data: st.DataObject
+    tool: str, key: str, position: str, data: st.DataObject
 ) -> None:
     stub = ScriptedQuery()
     arguments = dict(VALID[tool])
-    if place:
-        arguments[place] = data.draw(carriers(key, "mei"))
+    if position:
+        arguments[position] = data.draw(carriers(key, "mei"))
     else:
         arguments[key] = "mei"
     with logged(bound_tools) as logs:

@@ -15,7 +15,7 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.tools.query_stub import QueryStub
 
 QUESTIONS = {entry.question_id: entry for entry in labelled()}
-MOST = 6
+MAX_EVIDENCE = 6
 CANARIES = ("青鸾匣", "Zephyrquill", "Marrowlight", "QK-88413", "桂花乌龙", "mei-")
 
 
@@ -30,8 +30,8 @@ def answers(sample_target: str) -> dict[str, RecallResult]:
     return asyncio.run(ask())
 
 
-async def asked(sample: QueryStub, one: Labelled) -> RecallResult:
-    return await recall(sample, one.user_id, one.question)
+async def asked(sample: QueryStub, labelled: Labelled) -> RecallResult:
+    return await recall(sample, labelled.user_id, labelled.question)
 
 
 def found(result: RecallResult) -> list[str]:
@@ -44,8 +44,8 @@ def test_a_recall_finds_what_the_ranking_finds_and_no_less(
     """Among as many messages, averaged over the answerable questions."""
     answerable = [item for item in QUESTIONS.values() if item.evidence]
 
-    def share(one: Labelled, ids: list[str]) -> float:
-        return len(one.evidence & set(ids)) / len(one.evidence)
+    def share(labelled: Labelled, ids: list[str]) -> float:
+        return len(labelled.evidence & set(ids)) / len(labelled.evidence)
 
     with Client(sample_target) as client:
         ranked = {item.question_id: best(client, item) for item in answerable}
@@ -53,17 +53,19 @@ def test_a_recall_finds_what_the_ranking_finds_and_no_less(
     assert by_recall >= mean(share(item, ranked[item.question_id]) for item in answerable)
 
 
-def best(client: Client, one: Labelled) -> list[str]:
-    reply = client.hybrid_search(one.user_id, one.question.text, top_k=MOST, until=one.question.now)
+def best(client: Client, labelled: Labelled) -> list[str]:
+    reply = client.hybrid_search(
+        labelled.user_id, labelled.question.text, top_k=MAX_EVIDENCE, until=labelled.question.now
+    )
     return [item.message.message_id for item in reply.items]
 
 
 def test_every_answer_cites_and_shows_at_most_as_much_as_it_may(answers: dict[str, RecallResult]) -> None:
     """Where the log does not answer, the view is empty and the evidence has what comes nearest."""
     for result in answers.values():
-        assert len(result.memory_view.statements()) <= MOST
+        assert len(result.memory_view.statements()) <= MAX_EVIDENCE
         assert bool(result.memory_view.statements()) is (result.verdict is not Verdict.INSUFFICIENT)
-        assert 1 <= len(result.evidence) <= MOST
+        assert 1 <= len(result.evidence) <= MAX_EVIDENCE
 
 
 def test_evidence_is_older_than_the_question(answers: dict[str, RecallResult]) -> None:
@@ -77,8 +79,8 @@ def test_evidence_is_older_than_the_question(answers: dict[str, RecallResult]) -
 def test_no_other_users_message_is_ever_seen(answers: dict[str, RecallResult]) -> None:
     for item in QUESTIONS.values():
         if item.user_id != "mei":
-            told = repr(answers[item.question_id])
-            assert not [canary for canary in CANARIES if canary in told]
+            output = repr(answers[item.question_id])
+            assert not [canary for canary in CANARIES if canary in output]
 
 
 async def test_the_same_question_has_the_same_answer(sample: QueryStub) -> None:

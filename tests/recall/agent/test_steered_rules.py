@@ -177,14 +177,14 @@ async def test_lexicon_matches_rank_below_exact_matches(sample: QueryStub) -> No
 
 
 @pytest.mark.parametrize(
-    "one", [item for item in labelled() if item.question_id[-3:] < "q07"], ids=lambda item: item.question_id
+    "example", [item for item in labelled() if item.question_id[-3:] < "q07"], ids=lambda item: item.question_id
 )
-async def test_the_default_skill_steers_nothing(sample: QueryStub, one: Labelled) -> None:
+async def test_the_default_skill_steers_nothing(sample: QueryStub, example: Labelled) -> None:
     default = SkillLibrary(
         skill_folders(Settings.from_environment()), Settings.from_environment().recall.default_skill
     ).load()
-    without = await recall(sample, one.user_id, one.question)
-    with_it = await recall(sample, one.user_id, one.question, skill=default)
+    without = await recall(sample, example.user_id, example.question)
+    with_it = await recall(sample, example.user_id, example.question, skill=default)
     assert with_it.evidence == without.evidence
     assert with_it.memory_view == without.memory_view
     assert [(step.tool, step.arguments) for step in with_it.trace] == [

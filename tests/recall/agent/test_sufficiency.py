@@ -67,18 +67,18 @@ async def test_a_question_that_may_be_answered_has_quotes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sufficiency", "said"),
+    ("sufficiency", "reason"),
     [
         (0.9, "the quotes probably answer the question"),
         (0.4, "the quotes may answer the question"),
         (0.1, "the messages probably do not answer the question"),
     ],
 )
-async def test_the_limits_have_the_estimate_the_threshold_and_the_reason(sufficiency: float, said: str) -> None:
+async def test_the_limits_have_the_estimate_the_threshold_and_the_reason(sufficiency: float, reason: str) -> None:
     limits = (await answered(sufficiency, TALK, speaker_matched=True)).limits
     assert limits.sufficiency == pytest.approx(sufficiency)
     assert limits.sufficiency_threshold == 0.5
-    assert limits.notes[-1].text == f"{said}: estimated probability {sufficiency:.2f}, threshold 0.50"
+    assert limits.notes[-1].text == f"{reason}: estimated probability {sufficiency:.2f}, threshold 0.50"
 
 
 async def test_a_log_without_a_word_of_it_has_none_either() -> None:

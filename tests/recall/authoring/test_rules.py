@@ -199,8 +199,8 @@ def test_references_are_held_to_the_rules_too(tmp_path: Path) -> None:
         references__calls_md=json_block('{"tool": "web", "args": {}}'),
         scripts__more_md="a\n\n`lexical_search(user_id)`",
     )
-    places = [(finding.file, finding.line, finding.rule.id) for finding in report.findings]
-    assert places == [
+    locations = [(finding.file, finding.line, finding.rule.id) for finding in report.findings]
+    assert locations == [
         ("references/calls.md", 3, "tool"),
         ("references/lexicon.md", 1, "unreadable"),
         ("scripts/more.md", 3, "user-id"),

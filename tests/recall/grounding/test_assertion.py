@@ -35,9 +35,9 @@ def test_an_earlier_asking_of_the_question_states_nothing(content: str, *, state
 
 def test_a_user_asserts_and_an_assistant_is_heard_only_where_it_is_asked_about() -> None:
     advice = told("m1", "You should varnish it twice.", role=Role.ASSISTANT)
-    own = told("m2", "I varnished it twice.")
+    user_message = told("m2", "I varnished it twice.")
     plain = asked("How often was the boat varnished?")
-    assert asserts(own, plain, named=False)
+    assert asserts(user_message, plain, named=False)
     assert not asserts(advice, plain, named=False)
     assert asserts(advice, asked("What did you suggest about the varnish?"), named=False)
     assert asserts(advice, asked("你之前建议了什么漆？"), named=False)
@@ -45,12 +45,12 @@ def test_a_user_asserts_and_an_assistant_is_heard_only_where_it_is_asked_about()
 
 def test_the_role_that_the_caller_names_is_heard_alone() -> None:
     advice = told("m1", "You should varnish it twice.", role=Role.ASSISTANT)
-    own = told("m2", "I varnished it twice.")
+    user_message = told("m2", "I varnished it twice.")
     question = asked("How often was the boat varnished?", Role.ASSISTANT)
     assert asserts(advice, question, named=False)
-    assert not asserts(own, question, named=False)
+    assert not asserts(user_message, question, named=False)
     anybody = asked("How often was the boat varnished?", Role.ANY)
-    assert asserts(own, anybody, named=False)
+    assert asserts(user_message, anybody, named=False)
 
 
 def test_among_people_with_names_roles_say_nothing() -> None:

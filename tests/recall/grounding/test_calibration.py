@@ -12,13 +12,13 @@ from nomemory.recall.model.sufficiency import Sufficiency
 
 @given(st.floats(0, 1), st.floats(0, 1), st.booleans(), st.booleans(), st.booleans())
 def test_calibration_is_monotone_and_returns_a_probability(
-    one: float,
+    first: float,
     other: float,
     apart: bool,  # noqa: FBT001 - drawn
     by_words: bool,  # noqa: FBT001 - drawn
     named: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    low, high = (calibrated(Sufficiency(value, apart, by_words), named=named) for value in sorted((one, other)))
+    low, high = (calibrated(Sufficiency(value, apart, by_words), named=named) for value in sorted((first, other)))
     assert 0 < low <= high < 1
 
 

@@ -46,45 +46,48 @@ def cited(synthesis: Synthesis) -> list[str]:
 
 
 def test_quotes_stand_in_the_order_of_relevance() -> None:
-    found = findings(ranking(WORKSHOP, OTHER, MOVED))
+    evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     for drafts, order in (
         (quoting(WORKSHOP, OTHER, MOVED), ["old", "other", "new"]),
         (quoting(MOVED, WORKSHOP, OTHER), ["new", "old", "other"]),
     ):
-        assert cited(conclude(asked("Where is my workshop?"), drafts, found)) == order
+        assert cited(conclude(asked("Where is my workshop?"), drafts, evidence_findings)) == order
 
 
 def test_the_newest_stands_first_within_one_matter() -> None:
-    found = findings(ranking(WORKSHOP, OTHER, MOVED), [SAME_THING])
+    evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED), [SAME_THING])
     drafts = quoting(WORKSHOP, OTHER, MOVED)
-    assert cited(conclude(asked("Where is my workshop?"), drafts, found)) == ["new", "old", "other"]
+    assert cited(conclude(asked("Where is my workshop?"), drafts, evidence_findings)) == ["new", "old", "other"]
 
 
 def test_the_newest_stands_first_where_the_question_asks_how_things_stand_now() -> None:
-    found = findings(ranking(WORKSHOP, OTHER, MOVED))
+    evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     drafts = quoting(WORKSHOP, OTHER, MOVED)
-    assert cited(conclude(asked("Where is my workshop now?"), drafts, found)) == ["new", "other", "old"]
+    assert cited(conclude(asked("Where is my workshop now?"), drafts, evidence_findings)) == ["new", "other", "old"]
 
 
 def test_statements_of_a_model_stand_newest_first() -> None:
-    found = findings(ranking(WORKSHOP, OTHER, MOVED))
+    evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     drafts = replace(quoting(WORKSHOP, OTHER, MOVED), verdict=Verdict.SUPPORTED)
-    assert cited(conclude(asked("Where is my workshop?"), drafts, found)) == ["new", "other", "old"]
+    assert cited(conclude(asked("Where is my workshop?"), drafts, evidence_findings)) == ["new", "other", "old"]
 
 
 def test_a_correction_answers_what_the_corrected_message_answered() -> None:
     lyon = replace(told("lyon", "I live in Lyon.", 9), retracted_by="basel")
     basel = replace(told("basel", "Correction: I moved to Basel.", 2), retracts=("lyon",))
-    found = findings(ranking(basel, lyon), sufficiency=0.0)
-    synthesis = conclude(asked("Where do I live?"), quoting(basel, lyon), found)
+    evidence_findings = findings(ranking(basel, lyon), sufficiency=0.0)
+    synthesis = conclude(asked("Where do I live?"), quoting(basel, lyon), evidence_findings)
     assert synthesis.verdict is Verdict.POSSIBLE
     assert cited(synthesis) == ["basel", "lyon"]
-    assert conclude(asked("Which car do I drive?"), quoting(basel, lyon), found).verdict is Verdict.INSUFFICIENT
+    assert (
+        conclude(asked("Which car do I drive?"), quoting(basel, lyon), evidence_findings).verdict
+        is Verdict.INSUFFICIENT
+    )
 
 
 def test_superseded_statements_are_marked_and_kept() -> None:
-    found = findings(ranking(WORKSHOP, MOVED, OTHER), [SAME_THING])
-    view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), found).view
+    evidence_findings = findings(ranking(WORKSHOP, MOVED, OTHER), [SAME_THING])
+    view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), evidence_findings).view
     marks = {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()}
     assert marks == {"old": "new", "new": "", "other": ""}
 
@@ -97,10 +100,10 @@ def test_retracted_message_is_marked_and_does_not_answer_alone() -> None:
         "old": "new",
         "new": "",
     }
-    for said in (None, Verdict.SUPPORTED):
-        drafts = replace(quoting(wrong), verdict=said)
+    for model_verdict in (None, Verdict.SUPPORTED):
+        drafts = replace(quoting(wrong), verdict=model_verdict)
         assert conclude(asked("Where is my workshop?"), drafts, alone).verdict is Verdict.INSUFFICIENT
-        drafts = replace(quoting(wrong, MOVED), verdict=said)
+        drafts = replace(quoting(wrong, MOVED), verdict=model_verdict)
         assert conclude(asked("Where is my workshop?"), drafts, both).verdict is Verdict.SUPPORTED
 
 
@@ -116,8 +119,8 @@ def test_retracted_message_does_not_contradict_others() -> None:
 
 
 def test_a_message_outside_the_view_supersedes_nothing() -> None:
-    found = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
-    (statement,) = conclude(asked("Where is my workshop?"), quoting(WORKSHOP), found).view.statements()
+    evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
+    (statement,) = conclude(asked("Where is my workshop?"), quoting(WORKSHOP), evidence_findings).view.statements()
     assert statement.superseded_by == ""
 
 
@@ -127,15 +130,15 @@ def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
         "The workshop moved",
         (DraftCitation("old", "My workshop is in the barn"), DraftCitation("new", "The workshop moved")),
     )
-    found = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
-    (statement,) = conclude(asked("Where is my workshop?"), Draft((both,)), found).view.statements()
+    evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
+    (statement,) = conclude(asked("Where is my workshop?"), Draft((both,)), evidence_findings).view.statements()
     assert len(statement.citations) == 2
     assert statement.superseded_by == ""
 
 
 def test_the_view_is_empty_where_the_evidence_is_insufficient() -> None:
-    found = findings(ranking(WORKSHOP, OTHER), sufficiency=0.0)
-    synthesis = conclude(asked("What is my blood group?"), quoting(WORKSHOP, OTHER), found)
+    evidence_findings = findings(ranking(WORKSHOP, OTHER), sufficiency=0.0)
+    synthesis = conclude(asked("What is my blood group?"), quoting(WORKSHOP, OTHER), evidence_findings)
     assert synthesis.verdict is Verdict.INSUFFICIENT
     assert cited(synthesis) == []
 
@@ -149,8 +152,8 @@ def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
 def test_statements_state_the_attribution_of_their_quotes() -> None:
     advice = told("advice", "You could keep it in the barn.", 9, Role.ASSISTANT)
     pasted = told("pasted", "From the mill:\n\nThe barn is to let.", 8)
-    found = findings(ranking(WORKSHOP, advice, pasted))
-    view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, advice, pasted), found).view
+    evidence_findings = findings(ranking(WORKSHOP, advice, pasted))
+    view = conclude(asked("Where is my workshop?"), quoting(WORKSHOP, advice, pasted), evidence_findings).view
     assert {statement.citations[0].message_id: statement.attribution for statement in view.statements()} == {
         "old": Attribution.USER,
         "advice": Attribution.OTHER,
@@ -161,8 +164,8 @@ def test_statements_state_the_attribution_of_their_quotes() -> None:
 def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
     never = told("never", "I have never kept bees.", 30)
     bees = told("bees", "The bees in my garden swarmed.", 5)
-    found = findings(ranking(bees, OTHER, never), [Relation("never", "bees", 3.0, 0.9)])
-    synthesis = conclude(asked("Do I keep bees?"), quoting(bees), found)
+    evidence_findings = findings(ranking(bees, OTHER, never), [Relation("never", "bees", 3.0, 0.9)])
+    synthesis = conclude(asked("Do I keep bees?"), quoting(bees), evidence_findings)
     assert synthesis.verdict is Verdict.CONFLICTING
     assert cited(synthesis) == ["bees", "never"]
     (conflict,) = synthesis.conflicts
@@ -173,22 +176,22 @@ def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
 
 @given(MESSAGES, st.sampled_from(["Do I keep bees?", "我住在哪？", "", "How many hives?"]), st.floats(0, 1), st.data())
 def test_any_conclusion_is_cited_and_ordered_with_superseding_statements_first(
-    said: list[RetrievedMessage], text: str, sufficiency: float, data: st.DataObject
+    messages: list[RetrievedMessage], text: str, sufficiency: float, data: st.DataObject
 ) -> None:
-    ordered = sorted(said, key=lambda item: (item.ts, item.message_id))
+    ordered = sorted(messages, key=lambda item: (item.ts, item.message_id))
     pairs = [
         Relation(item.message_id, other.message_id, data.draw(st.floats(1, 4)), data.draw(st.floats(0, 1)))
-        for place, item in enumerate(ordered)
-        for other in ordered[place + 1 :]
+        for index, item in enumerate(ordered)
+        for other in ordered[index + 1 :]
         if item.speaker == other.speaker
     ]
-    found = findings(ranking(*said), pairs, sufficiency)
-    drafts = quoting(*data.draw(st.permutations(said)))
-    synthesis = conclude(asked(text), drafts, found)
-    assert check(synthesis, {item.message_id: item for item in said}, {item.message_id for item in said}) == []
-    assert synthesis == conclude(asked(text), drafts, found)
-    for place, statement in enumerate(synthesis.view.statements()):
-        before = {c.message_id for item in synthesis.view.statements()[:place] for c in item.citations}
+    evidence_findings = findings(ranking(*messages), pairs, sufficiency)
+    drafts = quoting(*data.draw(st.permutations(messages)))
+    synthesis = conclude(asked(text), drafts, evidence_findings)
+    assert check(synthesis, {item.message_id: item for item in messages}, {item.message_id for item in messages}) == []
+    assert synthesis == conclude(asked(text), drafts, evidence_findings)
+    for index, statement in enumerate(synthesis.view.statements()):
+        before = {c.message_id for item in synthesis.view.statements()[:index] for c in item.citations}
         assert statement.superseded_by in {"", *before}
 
 
@@ -201,7 +204,7 @@ def test_a_message_without_a_word_to_search_for_is_quoted_whole() -> None:
 def test_a_contradiction_beside_the_point_is_not_told() -> None:
     never = told("never", "I have never kept bees.", 30)
     bees = told("bees", "The bees in my garden swarmed.", 5)
-    found = findings(ranking(bees, OTHER, never), [Relation("never", "bees", 3.0, 0.9)], sufficiency=0.05)
-    synthesis = conclude(asked("Which car do I drive?"), quoting(bees), found)
+    evidence_findings = findings(ranking(bees, OTHER, never), [Relation("never", "bees", 3.0, 0.9)], sufficiency=0.05)
+    synthesis = conclude(asked("Which car do I drive?"), quoting(bees), evidence_findings)
     assert (synthesis.verdict, synthesis.conflicts) == (Verdict.INSUFFICIENT, ())
     assert synthesis.view.statements() == ()

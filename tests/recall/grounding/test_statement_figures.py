@@ -137,9 +137,9 @@ def test_invalid_or_false_equations_are_rejected(equation: str) -> None:
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
-def test_sums_are_recomputed(one: int, other: int) -> None:
-    assert verified_equation(f"{one} + {other} = {one + other}")
-    assert verified_equation(f"{one} + {other} = {one + other + 1}") is None
+def test_sums_are_recomputed(first: int, other: int) -> None:
+    assert verified_equation(f"{first} + {other} = {first + other}")
+    assert verified_equation(f"{first} + {other} = {first + other + 1}") is None
 
 
 @given(st.text(max_size=60))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from nomemory.recall.llm.json_answer import BadAnswerError, extract_object
 
-WANTED = {"stop"}
-FOUND = {"stop": False, "args": {"query_text": '"}{不吃辣'}}
-TEXT = json.dumps(FOUND, ensure_ascii=False)
+REQUIRED = {"stop"}
+ANSWER = {"stop": False, "args": {"query_text": '"}{不吃辣'}}
+TEXT = json.dumps(ANSWER, ensure_ascii=False)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -36,7 +36,7 @@ json_values = st.recursive(
     ],
 )
 def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
-    assert extract_object(text, WANTED) == FOUND
+    assert extract_object(text, REQUIRED) == ANSWER
 
 
 @pytest.mark.parametrize(
@@ -60,20 +60,20 @@ def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
 )
 def test_text_without_a_matching_object_is_rejected(text: str) -> None:
     with pytest.raises(BadAnswerError):
-        extract_object(text, WANTED)
+        extract_object(text, REQUIRED)
 
 
 @given(st.text(alphabet='{}[]":,stop \\u\n`1e', max_size=200))
 def test_any_text_gives_an_object_or_one_fixed_error(text: str) -> None:
     """It is found, or refused in words that are the same for every text."""
     try:
-        assert extract_object(text, WANTED).keys() & WANTED
+        assert extract_object(text, REQUIRED).keys() & REQUIRED
     except BadAnswerError as bad:
         with pytest.raises(BadAnswerError, match=f"^{re.escape(str(bad))}$"):
-            extract_object("", WANTED)
+            extract_object("", REQUIRED)
 
 
 @given(json_values)
 def test_any_json_value_is_read_unchanged(value: object) -> None:
     written = json.dumps({"stop": value})
-    assert extract_object(f"```\n{written}\n```", WANTED) == json.loads(written)
+    assert extract_object(f"```\n{written}\n```", REQUIRED) == json.loads(written)

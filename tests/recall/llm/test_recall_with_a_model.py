@@ -227,10 +227,10 @@ async def test_the_model_sees_the_question_the_skill_and_where_the_caller_prefer
     script: ChatScript, recaller: Recaller
 ) -> None:
     script.answers = [view(("m1", "spicy"))]
-    asked = Question("spicy?\n<<<DATA 0\n{}\nDATA 0>>>", NOW, TimeRange(until=NOW), Role.USER)
-    await recaller.ask(asked)
+    question = Question("spicy?\n<<<DATA 0\n{}\nDATA 0>>>", NOW, TimeRange(until=NOW), Role.USER)
+    await recaller.ask(question)
     (prompt,) = script.prompts
-    assert json.dumps(asked.text) in prompt
+    assert json.dumps(question.text) in prompt
     assert "It is Mon 2026-06-15 12:00. All times are in UTC." in prompt
     assert f"until {NOW.isoformat()}" in prompt
     assert "role user" in prompt
@@ -274,8 +274,8 @@ async def test_a_short_reply_is_shown_with_what_it_replies_to(
     async with grpc.aio.insecure_channel(server.target) as channel:
         stub = query_service_pb2_grpc.QueryServiceStub(channel)
         budget = replace(BUDGET, read_messages=1)
-        asked = Question("Is it mild, not spicy?", NOW)
-        await recall(stub, f"{user}-short", asked, model=endpoint, budget=budget, at_least=written.write_token)
+        question = Question("Is it mild, not spicy?", NOW)
+        await recall(stub, f"{user}-short", question, model=endpoint, budget=budget, at_least=written.write_token)
     lines = [json.loads(line) for line in script.prompts[0].splitlines() if line.startswith('{"id"')]
     assert [line["text"] for line in lines] == ["So how do you like your curry, hot or mild?", "mild, not spicy"]
     assert (lines[0]["id"], lines[1]["replies_to"]) == ("m2", "m2")

@@ -63,10 +63,10 @@ async def model(url: str) -> AsyncIterator[ChatEndpoint]:
 async def test_its_answer_is_one_of_the_schema_or_is_refused(model: ChatEndpoint) -> None:
     # The real instructions would take such a model ten times as long to read, and it does not follow them.
     messages = fence([{"id": "m1", "text": "I never eat anything spicy."}, {"id": "m2", "text": "My sister does."}])
-    asked = Prompt("Answer from the messages.", f"Do I eat spicy food?\n{messages}", "memory_view", answer_schema())
-    said = await model.ask(asked)
+    prompt = Prompt("Answer from the messages.", f"Do I eat spicy food?\n{messages}", "memory_view", answer_schema())
+    reply = await model.ask(prompt)
     with suppress(BadAnswerError):
-        answer = parse_answer(said, str, UTC)
+        answer = parse_answer(reply, str, UTC)
         assert all(statement.text and statement.section in Section for statement in answer.draft.statements)
         assert {call.tool for call in answer.calls} <= set(LOOKUP_TOOLS)
     assert model.dialect.answer_format is AnswerFormat.SCHEMA

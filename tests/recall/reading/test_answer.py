@@ -43,8 +43,8 @@ def an_object(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 
 def a_list(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    most = min(schema["maxItems"], 3)
-    return st.lists(of_schema(schema["items"]), min_size=schema.get("minItems", 0), max_size=most)
+    max_items = min(schema["maxItems"], 3)
+    return st.lists(of_schema(schema["items"]), min_size=schema.get("minItems", 0), max_size=max_items)
 
 
 def a_string(schema: dict[str, Any]) -> st.SearchStrategy[str]:
@@ -97,13 +97,13 @@ def test_a_view_has_statements_with_the_messages_that_its_labels_stand_for() -> 
             "conflicts": [{"earlier": eats, "later": allergic}],
         }
     )
-    one, other = DraftCitation("id-m1", "我不吃辣"), DraftCitation("id-m2", "花生过敏")
+    first, other = DraftCitation("id-m1", "我不吃辣"), DraftCitation("id-m2", "花生过敏")
     assert answer.draft.statements == (
-        DraftStatement(Section.PREFERENCES, "不吃辣", (one,)),
+        DraftStatement(Section.PREFERENCES, "不吃辣", (first,)),
         DraftStatement(Section.CONSTRAINTS, "对花生过敏", (other,)),
     )
     assert answer.draft.verdict is Verdict.CONFLICTING
-    assert answer.draft.conflicts == (DraftConflict(one, other),)
+    assert answer.draft.conflicts == (DraftConflict(first, other),)
 
 
 def test_several_calls_may_be_asked_for_at_once() -> None:

@@ -25,8 +25,8 @@ def said(number: int, content: str, role: Role = Role.USER, name: str = "") -> R
     return RetrievedMessage(f"id-{number}", FIRST + timedelta(minutes=number), role, content, name)
 
 
-def window(messages: int = 40, tokens_: int = 4_000, asked: str = "Where is the spare key?") -> ContextWindow:
-    return ContextWindow(asked, ZoneInfo("Asia/Shanghai"), ReadingBudget(messages, tokens_))
+def window(messages: int = 40, tokens_: int = 4_000, question: str = "Where is the spare key?") -> ContextWindow:
+    return ContextWindow(question, ZoneInfo("Asia/Shanghai"), ReadingBudget(messages, tokens_))
 
 
 def labels(lines: Sequence[Line]) -> list[object]:

@@ -45,10 +45,10 @@ def test_no_name_means_the_default(library: Path) -> None:
 
 
 def test_the_first_folder_that_has_it_gives_it(library: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own"
+    preferred = tmp_path / "own"
     written(library)
-    written(own, SKILL_md=head("name: tea\ndescription: mine"))
-    assert SkillLibrary([tmp_path / "not there", own, library], "x").load("tea").description == "mine"
+    written(preferred, SKILL_md=head("name: tea\ndescription: mine"))
+    assert SkillLibrary([tmp_path / "not there", preferred, library], "x").load("tea").description == "mine"
 
 
 @pytest.mark.parametrize(

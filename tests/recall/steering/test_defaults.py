@@ -134,10 +134,10 @@ def test_the_longest_duration_is_accepted() -> None:
 )
 def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> None:
     steering = read("Some prose.", line)
-    (one,) = steering.invalid_entries
-    assert (one.file, one.line) == ("SKILL.md", 3)
-    assert why in one.why
-    assert steering.notes == (f"`SKILL.md` line 3: {one.why}",)
+    (entry,) = steering.invalid_entries
+    assert (entry.file, entry.line) == ("SKILL.md", 3)
+    assert why in entry.why
+    assert steering.notes == (f"`SKILL.md` line 3: {entry.why}",)
     assert (steering.defaults.window, steering.defaults.role, steering.defaults.top_k) == (None, None, None)
 
 

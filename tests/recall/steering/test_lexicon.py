@@ -32,8 +32,8 @@ def test_entries_are_read_however_they_are_written(line: str) -> None:
 
 
 def test_a_lexicon_may_stand_in_a_file_of_its_own_as_well() -> None:
-    own = "# 词表\n\n- 客户: buyer\n\n## 产品\n\n- 旗舰版: 高级版\n"
-    steering = read_steering({"SKILL.md": "## Lexicon\n- 客户: 顾客", "references/lexicon.md": own})
+    lexicon = "# 词表\n\n- 客户: buyer\n\n## 产品\n\n- 旗舰版: 高级版\n"
+    steering = read_steering({"SKILL.md": "## Lexicon\n- 客户: 顾客", "references/lexicon.md": lexicon})
     assert steering.lexicon.aliases == {"客户": ("顾客", "buyer"), "旗舰版": ("高级版",)}
 
 

@@ -59,12 +59,12 @@ def test_without_semantic_search_similarity_excludes_no_quotes() -> None:
 
 
 @given(st.integers(0, 9), st.floats(-5, 0), FLOATS)
-def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(place: int, gap: float, nearness: float) -> None:
-    here = probability(place, gap, nearness)
+def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(rank: int, gap: float, nearness: float) -> None:
+    here = probability(rank, gap, nearness)
     assert 0 < here < 1
-    assert here > probability(place + 1, gap, nearness)
-    assert here < probability(place, gap + 0.1, nearness)
-    assert here < probability(place, gap, nearness + 0.1)
+    assert here > probability(rank + 1, gap, nearness)
+    assert here < probability(rank, gap + 0.1, nearness)
+    assert here < probability(rank, gap, nearness + 0.1)
 
 
 async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:

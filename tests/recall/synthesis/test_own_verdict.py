@@ -37,8 +37,8 @@ BOTH = DraftConflict(DraftCitation("m2", "spicy hotpot"), DraftCitation("m1", "n
 def concluded(draft: Draft, likely: Sufficiency = LIKELY) -> Synthesis:
     retrieval = Retrieval()
     retrieval.add(
-        RetrievedMessage(message_id, NOW - timedelta(days=9 - place), Role.USER, content)
-        for place, (message_id, content) in enumerate(CONTENTS.items())
+        RetrievedMessage(message_id, NOW - timedelta(days=9 - index), Role.USER, content)
+        for index, (message_id, content) in enumerate(CONTENTS.items())
     )
     evidence = tuple(Evidence(message, 1.0) for message in retrieval)
     return conclude(QUESTION, draft, Findings(evidence, retrieval, sufficiency=likely))
@@ -72,7 +72,7 @@ def test_a_contradiction_without_two_sides_is_corrected(likely: Sufficiency, ver
     assert not synthesis.conflicts
 
 
-@pytest.mark.parametrize("said", [None, Verdict.SUPPORTED, Verdict.CONFLICTING])
+@pytest.mark.parametrize("model_verdict", [None, Verdict.SUPPORTED, Verdict.CONFLICTING])
 @pytest.mark.parametrize(
     "pair",
     [
@@ -80,8 +80,10 @@ def test_a_contradiction_without_two_sides_is_corrected(likely: Sufficiency, ver
         DraftConflict(DraftCitation("m1"), DraftCitation("m2")),
     ],
 )
-def test_two_cited_statements_of_the_view_contradict_each_other(said: Verdict | None, pair: DraftConflict) -> None:
-    synthesis = concluded(Draft((LOVED, NEVER), said, (pair, pair)))
+def test_two_cited_statements_of_the_view_contradict_each_other(
+    model_verdict: Verdict | None, pair: DraftConflict
+) -> None:
+    synthesis = concluded(Draft((LOVED, NEVER), model_verdict, (pair, pair)))
     (conflict,) = synthesis.conflicts
     assert synthesis.verdict is Verdict.CONFLICTING
     assert (conflict.earlier.text, conflict.later.text) == (NEVER.text, LOVED.text)
