@@ -6,28 +6,36 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
-import openai
-
-from nomemory.client import PROMPT_MESSAGES, Client, as_prompt
-from nomemory.v1 import recall_service_pb2 as pb
-from nomemory.v1.message_pb2 import ROLE_USER
+try:
+    from nomemory.client import PROMPT_MESSAGES, Client, NoMemoryError, as_prompt
+    from nomemory.v1 import recall_service_pb2 as pb
+except ModuleNotFoundError as error:
+    sys.exit(f"The package {error.name} is missing. Use the Python environment in which NoMemory is installed.")
 
 INSTRUCTIONS = "You are a kind and brief assistant. Use the memory below if it is relevant.\n\n"
-UNKNOWN = "I do not know. Your earlier messages do not answer this."
-NO_ANSWER = {pb.VERDICT_INSUFFICIENT, pb.VERDICT_PENDING}
 
 
-def answer(question: str, response: pb.RecallResponse) -> str:
-    """Answer with a chat model, or, without an API key, quote the most relevant message of the user."""
-    if "OPENAI_API_KEY" not in os.environ:
-        quotes = [item.message.content for item in response.evidence if item.message.role == ROLE_USER]
-        return f"You said: {quotes[0]}" if quotes and response.verdict not in NO_ANSWER else UNKNOWN
-    instructions = INSTRUCTIONS + as_prompt(response, question=question)
+def quote(line: str, response: pb.RecallResponse) -> str:
+    """Answer a question with quotes from the user's messages."""
+    if not line.endswith(("?", "？")):
+        return "Noted."
+    view = response.memory_view
+    statements = [*view.constraints, *view.preferences, *view.profile]
+    quotes = [statement.citations[0].quote for statement in statements if not statement.superseded_by]
+    return f"You said: {' … '.join(quotes)}" if quotes else "I do not know. Your messages do not answer this."
+
+
+def ask_model(line: str, response: pb.RecallResponse) -> str:
+    """Answer with a chat model that reads the evidence."""
+    try:
+        import openai  # noqa: PLC0415 - only this function requires the package
+    except ModuleNotFoundError:
+        sys.exit("OPENAI_API_KEY is set, but the package openai is missing. Run: pip install openai")
     reply = openai.OpenAI().chat.completions.create(
         model=os.environ.get("ASSISTANT_MODEL", "gpt-4o-mini"),
         messages=[
-            {"role": "system", "content": instructions},
-            {"role": "user", "content": question},
+            {"role": "system", "content": INSTRUCTIONS + as_prompt(response, question=line)},
+            {"role": "user", "content": line},
         ],
     )
     return reply.choices[0].message.content or ""
@@ -35,6 +43,7 @@ def answer(question: str, response: pb.RecallResponse) -> str:
 
 def chat(client: Client, user: str, lines: Iterable[str]) -> Iterator[str]:
     """Answer each line from memory, and store the line and the reply."""
+    answer = ask_model if "OPENAI_API_KEY" in os.environ else quote
     token = ""
     for line in lines:
         response = client.recall(line, user_id=user, at_least=token, evidence_messages=PROMPT_MESSAGES)
@@ -45,6 +54,11 @@ def chat(client: Client, user: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    with Client(os.environ.get("NOMEMORY_TARGET", "127.0.0.1:7700")) as memory:
-        for reply in chat(memory, sys.argv[1], filter(None, map(str.strip, sys.stdin))):
-            print(reply, flush=True)  # noqa: T201 - the output of the chat
+    if len(sys.argv) != 2:  # noqa: PLR2004 - the program and the user id
+        sys.exit("usage: python assistant.py USER_ID")
+    try:
+        with Client(os.environ.get("NOMEMORY_TARGET", "127.0.0.1:7700")) as memory:
+            for reply in chat(memory, sys.argv[1], filter(None, map(str.strip, sys.stdin))):
+                print(reply, flush=True)  # noqa: T201 - the output of the chat
+    except NoMemoryError as error:
+        sys.exit(f"{error}\nIf no server is running, start one with: nomemory serve")

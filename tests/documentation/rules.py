@@ -21,8 +21,8 @@ AUTHORING = "tests/cli/test_skills_page.py::test_its_lines_about_new_and_check_w
 CORRECTS = "tests/documentation/test_concepts_page.py::test_its_correction_prints_what_it_shows"
 OF_THE_PACKAGE = "tests/test_distributions.py::test_both_have_the_licence_and_the_same_example"
 CLIENT_RUNS = "tests/clients/test_examples.py::test_an_example_writes_searches_and_recalls"
-TALKS = "tests/test_tutorial.py::test_its_assistant_remembers"
-IS_THE_EXAMPLE = "tests/test_tutorial.py::test_its_code_is_that_of_the_example"
+TALKS = "tests/test_tutorial.py::test_each_command_prints_the_output_on_the_page"
+IS_THE_EXAMPLE = "tests/test_tutorial.py::test_program_on_the_page_is_the_example"
 CALLED = "tests/test_first_steps.py::test_the_grpcurl_lines_of_other_pages_work"
 TYPED = "tests/test_first_steps.py::test_the_commands_of_other_pages_work"
 PROGRAM = "tests/test_first_steps.py::test_the_python_of_other_pages_works"
@@ -79,9 +79,12 @@ RULES = (
         "nomemory keys",
         OF_CLUSTERS,
     ),
+    Rule("docs/deployment.md", "sh", COMMANDS, "kubectl", OF_CLUSTERS),
+    Rule("docs/deployment.md", "sh", COMMANDS, "openssl", OF_CLUSTERS),
     Rule("docs/deployment.md", "sh", COMMANDS, "sudo", "it changes the system; scripts/check_deploy verifies the unit"),
     Rule("docs/deployment.md", "sh", "tests/deploy/test_sbom.py::test_sbom_lists_dependencies_but_no_tools"),
-    Rule("docs/deployment.md", "yaml", "tests/deploy/test_files.py::test_documented_values_match_the_schema"),
+    Rule("docs/deployment.md", "ini", "tests/deploy/test_files.py::test_documented_environment_files_are_valid"),
+    Rule("docs/deployment.md", "yaml", "tests/deploy/test_chart.py::test_documented_values_match_the_schema"),
     Rule("docs/embedders.md", "sh", COMMANDS, why="it needs a model's files, or an endpoint"),
     Rule("docs/extending.md", "sh", SHOWN, "pip install"),
     Rule(
@@ -182,11 +185,13 @@ RULES = (
     Rule("docs/skills.md", "markdown", "tests/cli/test_skills_page.py::test_the_form_on_the_page_can_be_read"),
     Rule("docs/skills.md", "text", COMMANDS, why="it needs data that is not ours"),
     Rule("docs/skills.md", "", LISTED, why="a picture"),
-    Rule("docs/tutorial.md", "sh", COMMANDS, "scripts/setup", SERVES),
+    Rule("docs/tutorial.md", "sh", COMMANDS, "nomemory serve", SERVES),
     Rule("docs/tutorial.md", "sh", TALKS),
+    Rule("docs/tutorial.md", "", TALKS),
     Rule("docs/tutorial.md", "python", IS_THE_EXAMPLE),
-    Rule("docs/tutorial.zh.md", "sh", COMMANDS, "scripts/setup", SERVES),
+    Rule("docs/tutorial.zh.md", "sh", COMMANDS, "nomemory serve", SERVES),
     Rule("docs/tutorial.zh.md", "sh", TALKS),
+    Rule("docs/tutorial.zh.md", "", TALKS),
     Rule("docs/tutorial.zh.md", "python", IS_THE_EXAMPLE),
     Rule(
         "clients/python/README.md",
