@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import yaml
 from deploy.files import (
     CHART,
     DEPLOY,
@@ -27,7 +24,6 @@ from deploy.files import (
     unit,
 )
 from documentation.blocks import of_page
-from jsonschema import Draft7Validator, ValidationError
 
 from nomemory.server.runtime.listen_address import parse_listen_address
 from nomemory.server.runtime.settings import Settings
@@ -43,10 +39,6 @@ REPLICAS = ("nomemory-1", "nomemory-2")
 QDRANT = ("qdrant-1", "qdrant-2", "qdrant-3")
 STATEFULSET = (CHART / "templates" / "statefulset.yaml").read_text("utf-8")
 VALUES: dict[str, Any] = loaded(CHART / "values.yaml")
-SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text("utf-8"))
-HELM = next(
-    (path for path in (shutil.which("helm"), ROOT / ".venv/go/helm/helm") if path and Path(path).exists()), None
-)
 FILES = [ROOT / "Dockerfile", *(path for path in sorted(DEPLOY.rglob("*")) if path.is_file())]
 GRPC, HTTP, METRICS = 7700, 8080, 9464
 VARIABLE_OF_COMPOSE = re.compile(r"\$\{[A-Z_]+:\?[^}]+\}")
@@ -118,6 +110,24 @@ def test_only_servers_are_reachable_from_outside_the_cluster() -> None:
     assert CLUSTER["networks"]["back"]["internal"]
     for name, service in CLUSTER["services"].items():
         assert name in REPLICAS or service.get("network_mode") == "none" or set(service["networks"]) == {"back"}
+
+
+@pytest.mark.parametrize(("compose", "names"), [(COMPOSE, ["nomemory"]), (CLUSTER, REPLICAS)], ids=["one", "cluster"])
+def test_compose_servers_read_further_settings_from_a_file(compose: dict[str, Any], names: list[str]) -> None:
+    for name in names:
+        service = compose["services"][name]
+        assert service["env_file"] == [{"path": "nomemory.env", "required": False}]
+        assert service["extra_hosts"] == ["host.docker.internal:host-gateway"]
+        assert not {variable for variable in service["environment"] if "MODEL" in variable}
+
+
+def test_documented_environment_files_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    [block] = of_page("docs/deployment.md", "ini")
+    for line in block.text.splitlines():
+        monkeypatch.setenv(*line.split("=", 1))
+    settings = Settings.from_environment()
+    assert settings.recall.model
+    assert settings.recall.model_timeout_s == 60
 
 
 @COMPOSE_FILES
@@ -252,128 +262,3 @@ def test_drop_in_loads_its_credentials() -> None:
     named = {item.removeprefix("%d/") for item in environment(OPEN).values() if item.startswith("%d/")}
     assert handed == named
     assert not parse_listen_address(environment(OPEN)["NOMEMORY_LISTEN"]).is_loopback()
-
-
-@pytest.mark.parametrize("file", ["values.yaml", *sorted(f"ci/{path.name}" for path in (CHART / "ci").iterdir())])
-def test_values_match_the_schema(file: str) -> None:
-    Draft7Validator.check_schema(SCHEMA)
-    Draft7Validator(SCHEMA).validate(VALUES | loaded(CHART / file))
-
-
-def test_documented_values_match_the_schema() -> None:
-    for block in of_page("docs/deployment.md", "yaml"):
-        Draft7Validator(SCHEMA).validate(VALUES | yaml.safe_load(block.text))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"keys": {"secret": "x"}},
-        {"settings": {"nomemory_data": "x"}},
-        {"replicas": 2},
-        {"replicas": 2, "database": {"existingSecret": "memory-postgres"}},
-        {"replicas": 2, "database": {"existingSecret": ""}, "serverKey": {"existingSecret": "memory-server-key"}},
-        {"qdrant": {"url": "qdrant:6334"}},
-        {"persistence": {"size": "1Gi", "enabled": False}},
-        {"image": {"repository": ""}},
-        {"podDisruptionBudget": {"maxUnavailable": 2}},
-        {"persistence": {"size": "much"}},
-    ],
-)
-def test_invalid_values_are_rejected(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        Draft7Validator(SCHEMA).validate(VALUES | wrong)
-
-
-def test_schema_describes_every_value() -> None:
-    def names(of: dict[str, Any], schema: dict[str, Any], path: str = "") -> None:
-        for name, value in of.items():
-            known = schema["properties"][name]
-            if isinstance(value, dict) and "properties" in known:
-                names(value, known, f"{path}{name}.")
-
-    names(VALUES, SCHEMA)
-
-
-def rendered(values: str, *more: str) -> dict[str, dict[str, Any]]:
-    """Return what helm makes of the chart, by kind."""
-    command = [str(HELM), "template", "memory", str(CHART), "--kube-version", "1.37.0", "--values"]
-    done = subprocess.run([*command, str(CHART / "ci" / values), *more], capture_output=True, text=True, check=True)
-    return {item["kind"]: item for item in yaml.safe_load_all(done.stdout)}
-
-
-@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
-@pytest.mark.parametrize("values", sorted(path.name for path in (CHART / "ci").iterdir()))
-def test_chart_has_minimal_privileges(values: str) -> None:
-    made = rendered(values)
-    pod = made["StatefulSet"]["spec"]["template"]["spec"]
-    [container] = pod["containers"]
-    assert made["StatefulSet"]["spec"]["replicas"] == loaded(CHART / "ci" / values).get("replicas", 1)
-    assert pod["automountServiceAccountToken"] is False
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"]["readOnlyRootFilesystem"]
-    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    assert container["securityContext"]["allowPrivilegeEscalation"] is False
-    assert container["resources"]["limits"]["memory"]
-    ports = {item["name"]: item["containerPort"] for item in container["ports"]}
-    assert {port["targetPort"] for port in made["Service"]["spec"]["ports"]} == set(ports)
-    listening = {item["name"]: item.get("value", "") for item in container["env"]}
-    for name, port in ports.items():
-        variable = {"grpc": "NOMEMORY_LISTEN", "http": "NOMEMORY_HTTP_LISTEN", "metrics": "NOMEMORY_METRICS_LISTEN"}[
-            name
-        ]
-        assert parse_listen_address(listening[variable]).port == port
-        assert port == {"grpc": GRPC, "http": HTTP, "metrics": METRICS}[name]
-    mounted = {item["name"] for item in container["volumeMounts"]}
-    assert mounted == {"data", *(item["name"] for item in pod["volumes"])}
-    labels = made["StatefulSet"]["spec"]["selector"]["matchLabels"]
-    for kind in ("Service", "PodDisruptionBudget", "NetworkPolicy"):
-        assert labels in (
-            made[kind]["spec"].get("selector"),
-            made[kind]["spec"].get("selector", {}).get("matchLabels"),
-            made[kind]["spec"].get("podSelector", {}).get("matchLabels"),
-        )
-    assert labels.items() <= made["StatefulSet"]["spec"]["template"]["metadata"]["labels"].items()
-
-
-@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
-def test_health_check_uses_grpc_probe_or_program_with_tls() -> None:
-    for values, way, alive in (
-        ("mesh-values.yaml", "grpc", "grpc"),
-        ("tls-values.yaml", "exec", "exec"),
-        ("cluster-values.yaml", "exec", "tcpSocket"),  # a database that is away is no reason to restart
-    ):
-        [container] = rendered(values)["StatefulSet"]["spec"]["template"]["spec"]["containers"]
-        assert all(way in container[f"{probe}Probe"] for probe in ("startup", "readiness"))
-        assert alive in container["livenessProbe"]
-
-
-@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
-def test_cluster_servers_share_database_and_key() -> None:
-    made = rendered("cluster-values.yaml")
-    spec = made["StatefulSet"]["spec"]
-    pod = spec["template"]["spec"]
-    variables = {item["name"]: item for item in pod["containers"][0]["env"]}
-    for name, secret in (("NOMEMORY_DATABASE_URL", "memory-postgres"), ("NOMEMORY_QDRANT_API_KEY", "memory-qdrant")):
-        assert variables[name]["valueFrom"]["secretKeyRef"]["name"] == secret, "nothing secret is in the release"
-    assert variables["NOMEMORY_QDRANT_SHARD_KEYS"]["value"] == "64"
-    assert variables["NOMEMORY_QDRANT_REPLICATION_FACTOR"]["value"] == "3"
-    assert variables["NOMEMORY_KEY_FILE"]["value"] == "/server-key/server.key"
-    assert "volumeClaimTemplates" not in spec
-    assert {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}} in pod["volumes"]
-    selector = spec["selector"]
-    spread = pod["topologySpreadConstraints"]
-    assert all(item["labelSelector"] == selector for item in spread)
-    assert {item["topologyKey"] for item in spread} == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
-    assert made["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
-    assert made["Service"]["spec"]["clusterIP"] == "None"
-
-
-@pytest.mark.skipif(HELM is None, reason="helm is not installed; scripts/check_deploy builds it where there is Go")
-@pytest.mark.parametrize(
-    "wrong", ["settings.NOMEMORY_DATABASE_URL=x", "settings.NOMEMORY_QDRANT_URL=x", "serverKey.existingSecret="]
-)
-def test_incomplete_cluster_values_are_rejected(wrong: str) -> None:
-    with pytest.raises(subprocess.CalledProcessError):
-        rendered("cluster-values.yaml", "--set", wrong)

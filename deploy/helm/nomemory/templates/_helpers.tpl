@@ -53,13 +53,77 @@ grpc: {port: 7700}
 timeoutSeconds: 10
 {{- end -}}
 
-{{- /* Reject settings that are both in `settings` and in a value of their own. */ -}}
+{{- /* Reject settings that have a value of their own, and secrets. */ -}}
 {{- define "nomemory.check-settings" -}}
-{{- range $name, $value := dict "NOMEMORY_DATABASE_URL" .Values.database.existingSecret "NOMEMORY_QDRANT_URL" .Values.qdrant.url -}}
-{{- if and $value (hasKey $.Values.settings $name) -}}
-{{- fail (printf "settings: remove %s, because another value sets it" $name) -}}
+{{- range $name, $value := include "nomemory.reserved-settings" . | fromYaml -}}
+{{- if hasKey $.Values.settings $name -}}
+{{- fail (printf "settings: remove %s and use %s instead." $name $value) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* Settings that are not allowed in `settings`, with the value that replaces them. */ -}}
+{{- define "nomemory.reserved-settings" -}}
+NOMEMORY_DATA: persistence
+NOMEMORY_DATABASE_URL: database.existingSecret
+NOMEMORY_KEY_FILE: serverKey.existingSecret
+NOMEMORY_LISTEN: service.ports.grpc
+NOMEMORY_HTTP_LISTEN: http.enabled
+NOMEMORY_METRICS_LISTEN: metrics.enabled
+NOMEMORY_METRICS_TOKEN: metrics.tokenSecret
+NOMEMORY_API_KEYS: keys.existingSecret
+NOMEMORY_TLS_CERT: tls.existingSecret
+NOMEMORY_TLS_KEY: tls.existingSecret
+NOMEMORY_INSECURE_PLAINTEXT: tls.insecurePlaintext
+NOMEMORY_QDRANT_URL: qdrant.url
+NOMEMORY_QDRANT_API_KEY: qdrant.existingSecret
+NOMEMORY_QDRANT_SHARD_KEYS: qdrant.shardKeys
+NOMEMORY_QDRANT_REPLICATION_FACTOR: qdrant.replicationFactor
+NOMEMORY_JWT_SECRET: envFrom with a secret
+NOMEMORY_OTLP_HEADERS: envFrom with a secret
+NOMEMORY_PREVIOUS_EMBEDDING_API_KEY: envFrom with a secret
+{{- end -}}
+
+{{- /* Fail if the NetworkPolicy would block a service that the values configure. */ -}}
+{{- define "nomemory.check-egress" -}}
+{{- $settings := .Values.settings -}}
+{{- $model := or $settings.OPENAI_BASE_URL $settings.NOMEMORY_RECALL_MODEL (eq (toString $settings.NOMEMORY_EMBEDDER) "openai") -}}
+{{- $jwks := hasPrefix "http" (toString $settings.NOMEMORY_JWT_JWKS) -}}
+{{- $used := dict "database" .Values.database.existingSecret "qdrant" .Values.qdrant.url "model" $model "jwks" $jwks "otlp" $settings.NOMEMORY_OTLP_ENDPOINT -}}
+{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.extraEgress) -}}
+{{- range $name, $value := $used -}}
+{{- if and $value (not (index $.Values.networkPolicy.egress $name).enabled) -}}
+{{- fail (printf "networkPolicy.egress.%s.enabled must be true: the values configure this service, and the NetworkPolicy would block it. You can instead set networkPolicy.extraEgress, or disable networkPolicy." $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "nomemory.check-backup" -}}
+{{- if and .Values.backup.existingClaim .Values.database.existingSecret -}}
+{{- fail "backup.existingClaim is not available with database.existingSecret: back up the PostgreSQL database with its own tools." -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Format the value of an environment variable. Numbers from YAML files are floats, which Go prints with an exponent if they are large. */ -}}
+{{- define "nomemory.setting" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) -}}
+{{- printf "%.0f" . | quote -}}
+{{- else -}}
+{{- quote . -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* TLS options of scrapes: by default, trust the certificate of the server. */ -}}
+{{- define "nomemory.scrape-tls" -}}
+{{- $options := .Values.metrics.serviceMonitor.tlsConfig -}}
+{{- if not (or $options.serverName $options.insecureSkipVerify) -}}
+{{- fail "metrics.serviceMonitor.tlsConfig.serverName is required: a DNS name in the certificate of tls.existingSecret. Scrapes address the pods by IP." -}}
+{{- end -}}
+{{- if not (or $options.ca $options.caFile $options.insecureSkipVerify) -}}
+{{- $options = merge (dict "ca" (dict "secret" (dict "name" .Values.tls.existingSecret "key" "tls.crt"))) $options -}}
+{{- end -}}
+{{- toYaml $options -}}
 {{- end -}}
 
 {{- define "nomemory.topology-spread" -}}
