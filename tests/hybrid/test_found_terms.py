@@ -17,7 +17,7 @@ from nomemory.server.search.hybrid import candidate_messages as timelines
 from nomemory.server.search.hybrid.candidate_messages import Timeline, build_timeline
 from nomemory.server.search.hybrid.term_occurrences import occurrences_from_messages, occurrences_from_postings
 from nomemory.server.wire import encode
-from nomemory.text.analysis import streams
+from nomemory.text.analysis import analyze_text
 from nomemory.v1 import message_pb2 as m
 from served import Server
 
@@ -55,7 +55,7 @@ def line_of(some: list[str], known: Timeline | None = None) -> Timeline:
 @pytest.mark.parametrize("seed", range(3))
 def test_occurrences_from_messages_equal_occurrences_from_postings(tmp_path: Path, seed: int) -> None:
     some = texts(40, seed)
-    terms = sorted({term for text in some for term in streams(text).terms} | {"nowhere"})
+    terms = sorted({term for text in some for term in analyze_text(text).terms} | {"nowhere"})
     line = line_of(some)
     with shelved(open_tantivy_index, tmp_path) as shelf:
         shelf.put(*(message("u", text) for text in some))
@@ -79,7 +79,7 @@ def test_long_timelines_use_the_index() -> None:
 
 def test_a_message_is_analysed_once_though_the_talk_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     some, analysed = texts(20, 1), list[str]()
-    monkeypatch.setattr(timelines, "streams", _noting(analysed))
+    monkeypatch.setattr(timelines, "analyze_text", _noting(analysed))
     before = line_of(some)
     occurrences_from_messages(before, ["tea"])
     occurrences_from_messages(before, ["coda"])
@@ -127,6 +127,6 @@ def _talk(user: str) -> list[m.ChatMessage]:
 def _noting(analysed: list[str]) -> Callable[[str], object]:
     def noting(text: str) -> object:
         analysed.append(text)
-        return streams(text)
+        return analyze_text(text)
 
     return noting

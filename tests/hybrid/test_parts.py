@@ -25,7 +25,7 @@ from nomemory.server.search.hybrid.timeline_cache import TimelineCache, Timeline
 from nomemory.server.search.hybrid.weights import STEPS, Weights
 from nomemory.server.search.semantic.protocol import VectorHit
 from nomemory.server.wire import encode
-from nomemory.text.question_reading import QuestionReading
+from nomemory.text.question_analysis import QuestionAnalysis
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE_US = 60_000_000
@@ -62,7 +62,7 @@ def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, Weights]:
     meaning = arrays(draw, len(line)) if draw(st.booleans()) else None
     base = match_ranking(MatchScores(meaning, arrays(draw, len(line))), weighing)
     question = draw(st.sampled_from(["What did Ann do in 1970?", "Who did I meet?", "茶？"]))
-    asked = parse_question(QuestionReading(question, NOW), line.speakers)
+    asked = parse_question(QuestionAnalysis(question, NOW), line.speakers)
     return line, add_context(line, base.plus(**bonuses(line, asked, weighing)), weighing), weighing
 
 
@@ -252,7 +252,7 @@ def test_equally_good_messages_lead_together_or_not_at_all() -> None:
     ],
 )
 def test_persons_named_in_the_question_are_recognized(text: str, persons: set[str]) -> None:
-    assert parse_question(QuestionReading(text, NOW), ["A", "Melanie", "小明", "(x+y)*", " "]).persons == persons
+    assert parse_question(QuestionAnalysis(text, NOW), ["A", "Melanie", "小明", "(x+y)*", " "]).persons == persons
 
 
 @pytest.mark.parametrize(
@@ -270,13 +270,13 @@ def test_persons_named_in_the_question_are_recognized(text: str, persons: set[st
     ],
 )
 def test_questions_about_the_assistant_or_the_user_are_distinguished(text: str, of_assistant: bool) -> None:  # noqa: FBT001 - what is expected
-    asked = parse_question(QuestionReading(text, NOW), [])
+    asked = parse_question(QuestionAnalysis(text, NOW), [])
     assert asked.asks_about_assistant == of_assistant
     assert not (asked.asks_about_assistant and asked.asks_about_user)
 
 
 def test_a_long_text_asks_for_as_many_terms_as_a_query_may_have() -> None:
-    asked = parse_question(QuestionReading("".join(chr(0x4E00 + n) for n in range(1900)) + "？", NOW), [])
+    asked = parse_question(QuestionAnalysis("".join(chr(0x4E00 + n) for n in range(1900)) + "？", NOW), [])
     assert sum(len(sentence.terms) for sentence in asked.sentences) <= 4 * 128
 
 

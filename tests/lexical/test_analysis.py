@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.analysis import MAX_WORD_CHARS, streams, terms, tokenize
+from nomemory.text.analysis import MAX_WORD_CHARS, analyze_text, extract_ranking_terms, tokenize
 from nomemory.text.normalization import normalize
 from nomemory.text.stems import BASES
 from nomemory.text.stop_words import STOP_WORDS
@@ -23,7 +23,7 @@ def texts(text: str) -> list[str]:
 
 
 def term_texts(text: str) -> list[str]:
-    return [term.text for term in terms(tokenize(text))]
+    return [term.text for term in extract_ranking_terms(tokenize(text))]
 
 
 def test_every_character_becomes_exactly_one_and_stays_what_it_became() -> None:
@@ -119,7 +119,7 @@ def test_terms_are_pairs_that_touch_and_stems_of_words_with_content(text: str, e
     )
 )
 def test_the_streams_are_what_tokens_and_terms_are_made_of(text: str) -> None:
-    assert streams(text) == (texts(text), term_texts(text))
+    assert analyze_text(text) == (texts(text), term_texts(text))
 
 
 def test_every_form_of_an_irregular_word_becomes_what_its_base_becomes() -> None:
@@ -130,7 +130,7 @@ def test_every_form_of_an_irregular_word_becomes_what_its_base_becomes() -> None
 
 def test_a_term_knows_where_it_stands_in_the_original() -> None:
     text = "Ｒｕｎｎｉｎｇ 後來"
-    assert [(term.text, text[term.start : term.end]) for term in terms(tokenize(text))] == [
+    assert [(term.text, text[term.start : term.end]) for term in extract_ranking_terms(tokenize(text))] == [
         ("后来", "後來"),
         ("run", "Ｒｕｎｎｉｎｇ"),
     ]

@@ -16,7 +16,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.search.grammar.grammar import Limits, parse
 from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Stream
 from nomemory.text.analysis import tokenize
-from nomemory.text.normalization import visible
+from nomemory.text.normalization import remove_invisible_characters
 
 BOUNDLESS = Limits(chars=10**7, terms=10**7, depth=50)
 
@@ -150,7 +150,7 @@ def test_leaves_are_what_scores_each_once_in_order() -> None:
 
 @given(st.text(st.characters() | st.sampled_from(' "“”「」()（）-－ANDORT\u0301\u200b辣a'), max_size=80))
 def test_any_text_is_a_query_and_blank_text_the_empty_one(text: str) -> None:
-    assert parse(text, BOUNDLESS).is_empty == (tokenize(visible(text)) == [])
+    assert parse(text, BOUNDLESS).is_empty == (tokenize(remove_invisible_characters(text)) == [])
 
 
 @pytest.mark.parametrize("unit", ['"', "「", "(", ")", "-", "'", "NOT ", "a AND ", "( )", "(-"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lexical.shelf import query
 
 from nomemory.server.search.lexical.highlight import HighlightLimits, find_terms, highlight, normalize_plain
-from nomemory.text.analysis import terms, tokenize
+from nomemory.text.analysis import extract_ranking_terms, tokenize
 
 EXTENT = HighlightLimits(chars=20_000, spans=200)
 
@@ -159,10 +159,12 @@ BITS = st.sampled_from(
 
 @given(st.lists(BITS, max_size=40).map("".join), st.lists(BITS, min_size=1, max_size=6).map("".join))
 def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, asked: str) -> None:
-    wanted = {term.text for term in terms(tokenize(asked))}
+    wanted = {term.text for term in extract_ranking_terms(tokenize(asked))}
     normal = normalize_plain(content)
     if normal is not None:
-        highlighted = {(term.start, term.end) for term in terms(tokenize(content)) if term.text in wanted}
+        highlighted = {
+            (term.start, term.end) for term in extract_ranking_terms(tokenize(content)) if term.text in wanted
+        }
         assert set(find_terms(normal, wanted)) == highlighted
 
 

@@ -17,8 +17,8 @@ from nomemory.server.search.lexical.postgres.token_columns import (
     leaf_predicate,
     token_columns,
 )
-from nomemory.text.analysis import streams
-from nomemory.text.names import name_terms, naming_terms
+from nomemory.text.analysis import analyze_text
+from nomemory.text.names import candidate_name_terms, name_terms
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 FEW = st.text(st.sampled_from("火锅辣 吃a bcat's。각กิ"), max_size=20)
@@ -41,7 +41,7 @@ def stands_in(tokens: list[str], leaf: Leaf) -> bool:
 @given(TEXTS, USERS, st.data())
 def test_every_phrase_and_every_term_of_a_message_is_found(text: str, user: str, data: st.DataObject) -> None:
     columns = token_columns(message(user, text))
-    tokens, terms = streams(text)
+    tokens, terms = analyze_text(text)
     if tokens:
         start = data.draw(st.integers(0, len(tokens) - 1))
         phrase = tuple(tokens[start : start + data.draw(st.integers(1, 6))])
@@ -52,7 +52,7 @@ def test_every_phrase_and_every_term_of_a_message_is_found(text: str, user: str,
 @given(FEW, FEW)
 def test_a_predicate_matches_only_messages_that_contain_the_term_or_phrase(text: str, other: str) -> None:
     columns = token_columns(message("u", text))
-    (tokens, terms), (phrase, others) = streams(text), streams(other)
+    (tokens, terms), (phrase, others) = analyze_text(text), analyze_text(other)
     if phrase:
         leaf = Leaf(Stream.CHARS, tuple(phrase))
         assert has(columns, leaf_predicate("u", leaf)) == stands_in(tokens, leaf)
@@ -63,7 +63,7 @@ def test_a_predicate_matches_only_messages_that_contain_the_term_or_phrase(text:
 @given(ANYTHING, ANYTHING)
 def test_a_speaker_is_found_by_the_terms_of_the_name(name: str, text: str) -> None:
     columns = token_columns(message("u", "hello", name=name))
-    names = tuple(naming_terms(text))
+    names = tuple(candidate_name_terms(text))
     found = any(has(columns, predicate) for predicate in boost_predicates("u", SpeakerBoost(names)))
     assert found == bool(set(names) & set(name_terms(name)))
     assert not has(columns, leaf_predicate("u", Leaf(Stream.TERMS, ("zebra",))))
@@ -76,7 +76,7 @@ def test_keys_are_distinct_and_no_other_users(text: str) -> None:
     assert not set(mine.keys) & set(others.keys)
     assert all(-(1 << 63) <= key < 1 << 63 for key in mine.keys)
     assert mine.tokens == others.tokens
-    assert mine.tokens[0] == message_class(text, len(streams(text).terms))
+    assert mine.tokens[0] == message_class(text, len(analyze_text(text).terms))
 
 
 @pytest.mark.parametrize(("user", "text"), [("u", "vw"), ("uv", "w"), ("uvw", "")])

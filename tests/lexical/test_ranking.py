@@ -14,7 +14,7 @@ from lexical.shelf import Shelf, message, query, shelved
 from nomemory.server.message import Role
 from nomemory.server.search.grammar.tree import Leaf
 from nomemory.server.search.lexical.message_class import is_question
-from nomemory.text.names import name_terms, naming_terms
+from nomemory.text.names import candidate_name_terms, name_terms
 
 LONG = " ".join(f"word{place}" for place in range(30))
 
@@ -79,7 +79,7 @@ def test_terms_of_a_name(name: str, terms: list[str]) -> None:
 
 
 def test_terms_that_may_name_somebody() -> None:
-    assert naming_terms("What did Anna say to 小明, bob?") == ["anna", "say", "bob", "ann…", "小明"]
+    assert candidate_name_terms("What did Anna say to 小明, bob?") == ["anna", "say", "bob", "ann…", "小明"]
 
 
 def test_speakers_of_other_users_have_no_influence(engine: Engine, tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from opentelemetry.context.context import Context
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 from spans.kept import Kept
 
-from nomemory.spans.span import TracedCall, outgoing_metadata, show, span, trace_fields
+from nomemory.spans.span import (
+    TracedCall,
+    child_span,
+    current_trace_fields,
+    outgoing_trace_metadata,
+    set_content_attribute,
+)
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 GOOD = f"00-{TRACE}-{PARENT}-01"
@@ -57,7 +63,7 @@ def test_nonsense_begins_a_trace(text: str) -> None:
 def test_outgoing_trace_context_is_read_by_the_next_server() -> None:
     kept = Kept()
     began = kept.tracer.begin("call", [("traceparent", GOOD), ("tracestate", "a=1")])
-    sent = outgoing_metadata()
+    sent = outgoing_trace_metadata()
     assert dict(sent)["tracestate"] == "a=1"
     kept.tracer.begin("further", sent).end(failed=False)
     (further,) = kept.spans
@@ -66,16 +72,16 @@ def test_outgoing_trace_context_is_read_by_the_next_server() -> None:
 
 
 def test_outside_of_a_trace_nothing_is_sent_on() -> None:
-    assert outgoing_metadata() == ()
+    assert outgoing_trace_metadata() == ()
 
 
 def test_a_trace_that_is_not_recorded_has_an_id_and_no_spans() -> None:
     kept = Kept(0)
     began = kept.tracer.begin("call", ())
-    assert trace_fields() == {"trace_id": trace_of(began)}
-    with span("work") as work:
+    assert current_trace_fields() == {"trace_id": trace_of(began)}
+    with child_span("work") as work:
         assert work is None
-    assert int(dict(outgoing_metadata())["traceparent"][-2:], 16) & 1 == 0
+    assert int(dict(outgoing_trace_metadata())["traceparent"][-2:], 16) & 1 == 0
     began.end(failed=False)
     assert kept.spans == ()
 
@@ -83,7 +89,7 @@ def test_a_trace_that_is_not_recorded_has_an_id_and_no_spans() -> None:
 def test_work_within_work_is_a_tree() -> None:
     kept = Kept()
     began = kept.tracer.begin("call", ())
-    with span("outer"), span("inner", SpanKind.CLIENT, {"rows": 3}):
+    with child_span("outer"), child_span("inner", SpanKind.CLIENT, {"rows": 3}):
         pass
     began.end(failed=False)
     inner, outer, call = kept.spans
@@ -97,7 +103,7 @@ def test_work_within_work_is_a_tree() -> None:
 def test_span_of_an_error_contains_only_the_error_type() -> None:
     kept = Kept()
     kept.tracer.begin("call", ())
-    with pytest.raises(ValueError, match="Lin likes tea"), span("work"):
+    with pytest.raises(ValueError, match="Lin likes tea"), child_span("work"):
         raise ValueError("Lin likes tea")
     (work,) = kept.spans
     assert work.status.status_code is StatusCode.ERROR
@@ -109,8 +115,8 @@ def test_work_after_a_call_is_not_part_of_its_trace() -> None:
     kept = Kept()
     began = kept.tracer.begin("call", ())
     began.end(failed=False)
-    assert trace_fields() == {}
-    with span("later") as later:
+    assert current_trace_fields() == {}
+    with child_span("later") as later:
         assert later is None
 
 
@@ -127,8 +133,8 @@ def test_a_call_ends_once() -> None:
 def test_content_is_shown_only_where_it_may_be(*, shows_content: bool) -> None:
     kept = Kept(shows_content=shows_content)
     kept.tracer.begin("call", ())
-    with span("work") as work:
+    with child_span("work") as work:
         assert work is not None
-        show(work, "question", "tea?")
+        set_content_attribute(work, "question", "tea?")
     (one,) = kept.spans
     assert dict(one.attributes or {}) == ({"question": "tea?"} if shows_content else {})

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.figures import PartialDate, figures
-from nomemory.text.numerals import chinese_values, with_digits
-from nomemory.text.relative_dates import complete_dates, relative_dates
+from nomemory.text.figures import PartialDate, find_figures
+from nomemory.text.numerals import parse_chinese_numeral, replace_number_words
+from nomemory.text.relative_dates import complete_dates, find_relative_dates
 
 _DIGITS = "零一二三四五六七八九"
 _UNITS = ("", "十", "百", "千")
@@ -64,19 +64,19 @@ def in_english(number: int) -> str:
 
 @given(st.integers(1, 999_999_999_999))
 def test_chinese_numerals_are_read_as_they_are_written(number: int) -> None:
-    assert Decimal(number) in chinese_values(in_chinese(number))
+    assert Decimal(number) in parse_chinese_numeral(in_chinese(number))
 
 
 @given(st.integers(2, 999_999))
 def test_english_number_words_are_read_as_they_are_written(number: int) -> None:
-    assert with_digits(f"paid {in_english(number)} euros") == f"paid {number} euros"
+    assert replace_number_words(f"paid {in_english(number)} euros") == f"paid {number} euros"
 
 
 @given(st.integers(0, 10**12))
 def test_notations_of_a_number_are_the_same_number(number: int) -> None:
     full_width = str(number).translate(str.maketrans("0123456789", "０１２３４５６７８９"))
     for written in (f"{number}", f"{number:,}", f"€{number}", full_width):
-        (figure,) = figures(f"= {written} in all")
+        (figure,) = find_figures(f"= {written} in all")
         assert Decimal(number) in figure.numbers, written
 
 
@@ -99,13 +99,13 @@ def test_notations_of_a_number_are_the_same_number(number: int) -> None:
     ],
 )
 def test_numbers_are_read_in_any_notation(text: str, number: str) -> None:
-    (figure,) = figures(text)
+    (figure,) = find_figures(text)
     assert Decimal(number) in figure.numbers
 
 
 @pytest.mark.parametrize("text", ["一起去", "one of them", "万一下雨", "it may rain", "千万别忘"])
 def test_parts_of_words_are_no_figures(text: str) -> None:
-    assert figures(text) == []
+    assert find_figures(text) == []
 
 
 @given(st.dates(date(1950, 1, 1), date(2090, 1, 1)))
@@ -120,7 +120,7 @@ def test_notations_of_a_date_are_the_same_date(day: date) -> None:
         f"{day.year}年{in_chinese(day.month)}月{in_chinese(day.day)}号",
     )
     for written in spellings:
-        (figure,) = figures(f"on {written}.")
+        (figure,) = find_figures(f"on {written}.")
         assert figure.dates == {PartialDate(day.year, day.month, day.day)}, written
 
 
@@ -139,7 +139,7 @@ def test_notations_of_a_date_are_the_same_date(day: date) -> None:
     ],
 )
 def test_times_of_day_are_read_in_any_notation(text: str, times: set[time]) -> None:
-    (figure,) = figures(text)
+    (figure,) = find_figures(text)
     assert figure.times == times
 
 
@@ -158,8 +158,8 @@ def test_times_of_day_are_read_in_any_notation(text: str, times: set[time]) -> N
     ],
 )
 def test_relative_dates_are_counted_from_the_day_of_the_message(text: str, days: list[str]) -> None:
-    found = relative_dates(text, date(2025, 5, 2))
-    assert set(days) <= {str(item.days()) for item in found if item.days()}
+    found = find_relative_dates(text, date(2025, 5, 2))
+    assert set(days) <= {str(item.calendar_day()) for item in found if item.calendar_day()}
 
 
 def test_a_date_without_its_year_is_one_near_the_message() -> None:
@@ -169,5 +169,5 @@ def test_a_date_without_its_year_is_one_near_the_message() -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_can_be_read(text: str) -> None:
-    figures(text)
-    relative_dates(text, date(2025, 5, 2))
+    find_figures(text)
+    find_relative_dates(text, date(2025, 5, 2))

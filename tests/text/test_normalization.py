@@ -24,8 +24,8 @@ def table_of_all() -> dict[int, str]:
     for code in EVERY_CODE:
         character = chr(code)
         if code not in SURROGATES and (unicodedata.decomposition(character) or character.casefold() != character):
-            table[code] = normalization._folded(character)
-    table |= {ord(character): normalization._folded(character) for character in normalization._EXTRA}
+            table[code] = normalization._fold_character(character)
+    table |= {ord(character): normalization._fold_character(character) for character in normalization._EXTRA}
     table |= dict.fromkeys(SURROGATES, "\N{REPLACEMENT CHARACTER}")
     return {code: form.translate(table) for code, form in table.items()}
 
@@ -38,6 +38,6 @@ def test_every_character_has_the_form_that_it_has_in_a_table_of_all() -> None:
 
 
 def test_a_process_works_out_no_forms_before_it_needs_them() -> None:
-    code = "from nomemory.text import normalization as n; print(len(n._FORMS), n.normalize('漢A 漢'), len(n._FORMS))"
+    code = "from nomemory.text.normalization import _NORMALIZED_FORMS as forms, normalize; print(len(forms), normalize('漢A 漢'), len(forms))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[0] == "0 汉a 汉 3"

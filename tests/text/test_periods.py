@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nomemory.text.time_expressions import find_exact_ranges
+from nomemory.text.time_expressions import find_exact_time_ranges
 
 NOW = datetime(2026, 1, 3, tzinfo=UTC)
 
@@ -25,9 +25,9 @@ NOW = datetime(2026, 1, 3, tzinfo=UTC)
     ],
 )
 def test_every_period_of_a_text_is_found(text: str, ranges: list[tuple[str, str]]) -> None:
-    found_ranges = find_exact_ranges(text, NOW)
+    found_ranges = find_exact_time_ranges(text, NOW)
     assert [(f"{period.since:%Y-%m-%d}", f"{period.until:%Y-%m-%d}") for period in found_ranges] == ranges
 
 
 def test_a_period_that_is_still_to_come_is_none() -> None:
-    assert find_exact_ranges("2026年8月", NOW) == ()
+    assert find_exact_time_ranges("2026年8月", NOW) == ()

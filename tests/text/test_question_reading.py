@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.text.question_reading import QuestionReading
-from nomemory.text.time_expressions import Precision
+from nomemory.text.question_analysis import QuestionAnalysis
+from nomemory.text.time_expressions import TimePrecision
 
 NOW = datetime(2026, 3, 14, 10, tzinfo=UTC)  # a Saturday
 BRIEF_S = 0.5
-PARTS = [name for name, part in vars(QuestionReading).items() if isinstance(part, cached_property)]
+PARTS = [name for name, part in vars(QuestionAnalysis).items() if isinstance(part, cached_property)]
 
 
-def read(text: str) -> QuestionReading:
-    return QuestionReading(text, NOW)
+def read(text: str) -> QuestionAnalysis:
+    return QuestionAnalysis(text, NOW)
 
 
-def everything(reading: QuestionReading) -> dict[str, object]:
+def everything(reading: QuestionAnalysis) -> dict[str, object]:
     return {part: getattr(reading, part) for part in PARTS}
 
 
@@ -37,15 +37,15 @@ def everything(reading: QuestionReading) -> dict[str, object]:
     ],
 )
 def test_the_sentences_that_ask_are_told_from_chatter(text: str, sentences: tuple[str, ...]) -> None:
-    assert read(text).sentences == sentences
+    assert read(text).question_sentences == sentences
     assert read(text).question_text == " ".join(sentences)
 
 
 def test_a_text_may_ask_nothing() -> None:
-    assert read("我对什么过敏").asks
-    assert read("What now?").asks
-    assert not read("清汤锅").asks
-    assert not read("just words").asks
+    assert read("我对什么过敏").contains_question
+    assert read("What now?").contains_question
+    assert not read("清汤锅").contains_question
+    assert not read("just words").contains_question
 
 
 @pytest.mark.parametrize(
@@ -56,23 +56,23 @@ def test_a_text_may_ask_nothing() -> None:
     ],
 )
 def test_its_words_are_those_that_can_stand_in_an_answer(text: str, words: tuple[str, ...]) -> None:
-    assert read(text).words == words
+    assert read(text).content_words == words
 
 
 def test_quoted_and_reported_speech_is_read_as_phrases() -> None:
-    assert read("我说过“清汤锅”吗？").phrases == ("清汤锅",)
-    assert read("Did I ever say that I was vegetarian?").phrases == ("vegetarian",)
+    assert read("我说过“清汤锅”吗？").exact_phrases == ("清汤锅",)
+    assert read("Did I ever say that I was vegetarian?").exact_phrases == ("vegetarian",)
 
 
 def test_people_are_named_by_english_grammar() -> None:
-    assert read("What did Caroline say about Melanie's pottery?").names == ("Caroline", "Melanie")
-    assert read("What is Your view?").names == ()
+    assert read("What did Caroline say about Melanie's pottery?").named_people == ("Caroline", "Melanie")
+    assert read("What is Your view?").named_people == ()
 
 
 def test_a_time_is_counted_from_when_the_question_is_asked() -> None:
     signal = read("我上周说了什么？").time_signal
     assert signal is not None
-    assert (signal.words, signal.precision) == ("上周", Precision.EXACT)
+    assert (signal.expression, signal.precision) == ("上周", TimePrecision.EXACT)
     assert signal.window.since == datetime(2026, 3, 2, tzinfo=UTC)
     assert signal.window.until == datetime(2026, 3, 9, tzinfo=UTC)
 
@@ -83,25 +83,25 @@ def test_a_time_in_chatter_or_in_a_quotation_is_not_the_questions() -> None:
 
 
 def test_without_a_time_of_asking_no_time_is_read() -> None:
-    assert QuestionReading("What did I say yesterday?").time_signal is None
+    assert QuestionAnalysis("What did I say yesterday?").time_signal is None
 
 
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("When is my exam?", {"asks_when"}),
-        ("我的体检是几号？", {"asks_when"}),
-        ("How long was the trip?", {"asks_when"}),
-        ("我去了多久？", {"asks_when"}),
+        ("When is my exam?", {"asks_for_time"}),
+        ("我的体检是几号？", {"asks_for_time"}),
+        ("How long was the trip?", {"asks_for_time"}),
+        ("我去了多久？", {"asks_for_time"}),
         ("How many cats do I have?", set()),
-        ("What did you promise?", {"asks_of_assistant"}),
-        ("你答应过什么？", {"asks_of_assistant"}),
-        ("Which tent did you explain to Ann?", {"asks_of_assistant"}),
+        ("What did you promise?", {"asks_about_assistant"}),
+        ("你答应过什么？", {"asks_about_assistant"}),
+        ("Which tent did you explain to Ann?", {"asks_about_assistant"}),
         ("Who plays the cello?", set()),
     ],
 )
 def test_the_kind_of_the_requested_answer_is_recognized(text: str, parts: set[str]) -> None:
-    kinds = {part for part in PARTS if part.startswith(("asks_when", "asks_for_", "asks_of_assistant"))}
+    kinds = {part for part in PARTS if part.startswith(("asks_for_", "asks_about_assistant"))}
     assert {part for part in kinds if getattr(read(text), part)} == parts
 
 
@@ -116,15 +116,15 @@ def test_the_kind_of_the_requested_answer_is_recognized(text: str, parts: set[st
     ],
 )
 def test_first_person_questions_are_recognized(text: str, *, anywhere: bool, where_it_asks: bool) -> None:
-    assert (read(text).first_person, read(text).asks_of_self) == (anywhere, where_it_asks)
+    assert (read(text).has_first_person, read(text).asks_in_first_person) == (anywhere, where_it_asks)
 
 
 @given(st.text(max_size=2_000), st.none() | st.just(NOW))
 @settings(deadline=None)  # how long it takes is a test of its own, in CPU time
 def test_any_text_can_be_read_and_always_reads_the_same(text: str, now: datetime | None) -> None:
-    reading = QuestionReading(text, now)
-    assert everything(reading) == everything(QuestionReading(text, now))
-    assert 1 <= len(reading.sentences) <= 4
+    reading = QuestionAnalysis(text, now)
+    assert everything(reading) == everything(QuestionAnalysis(text, now))
+    assert 1 <= len(reading.question_sentences) <= 4
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.quoted_text import quoted_spans
+from nomemory.text.quoted_text import find_quoted_spans
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from nomemory.text.quoted_text import quoted_spans
     ],
 )
 def test_pasted_text_is_a_span_with_its_author(content: str, span: str, author: str) -> None:
-    (found,) = quoted_spans(content)
+    (found,) = find_quoted_spans(content)
     assert (content[found.start : found.end], found.author) == (span, author)
 
 
@@ -47,12 +47,12 @@ def test_pasted_text_is_a_span_with_its_author(content: str, span: str, author: 
     ],
 )
 def test_unquoted_text_is_not_marked_as_quoted(content: str) -> None:
-    assert quoted_spans(content) == []
+    assert find_quoted_spans(content) == []
 
 
 @given(st.text(st.sampled_from('ab：:>\n【】“”"` 转发说.1-'), max_size=60))
 def test_spans_lie_in_the_text_in_order_and_apart(content: str) -> None:
     end = 0
-    for span in quoted_spans(content):
+    for span in find_quoted_spans(content):
         assert end <= span.start < span.end <= len(content)
         end = span.end

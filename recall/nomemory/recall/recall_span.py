@@ -8,17 +8,17 @@ from opentelemetry.trace import Span
 
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
-from nomemory.spans.span import show, span
+from nomemory.spans.span import child_span, set_content_attribute
 
 
 async def recall_in_span(answered: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
     """Run a recall in a span, and record its result as attributes."""
-    with span("invoke_agent recall") as recorded:
+    with child_span("invoke_agent recall") as recorded:
         if recorded is None:
             return await answered
         recorded.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"})
-        show(recorded, "gen_ai.memory.query.text", question.text)
-        show(recorded, "gen_ai.memory.store.id", user_id)
+        set_content_attribute(recorded, "gen_ai.memory.query.text", question.text)
+        set_content_attribute(recorded, "gen_ai.memory.store.id", user_id)
         result = await answered
         _record_result(recorded, result)
         return result

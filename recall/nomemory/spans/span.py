@@ -23,12 +23,12 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-Value = str | int | float | bool
+AttributeValue = str | int | float | bool
 """A span attribute value. It must not contain message content; use `show` for content."""
 ERROR_TYPE: Final = "error.type"
 _CALL: Final = create_key("nomemory-call")
 _W3C: Final = TraceContextTextMapPropagator()
-_NOTHING: Final = nullcontext()
+_NO_SPAN: Final = nullcontext()
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class CallTracer:
         self,
         name: str,
         metadata: Iterable[tuple[str, str | bytes]],
-        attributes: Mapping[str, Value] | None = None,
+        attributes: Mapping[str, AttributeValue] | None = None,
     ) -> TracedCall:
         """Start a span and make it current. It joins the trace of the W3C `traceparent` metadata, if present.
 
@@ -89,18 +89,20 @@ class CallTracer:
         return call
 
 
-def span(
-    name: str, kind: SpanKind = SpanKind.INTERNAL, attributes: Mapping[str, Value] | None = None
+def child_span(
+    name: str, kind: SpanKind = SpanKind.INTERNAL, attributes: Mapping[str, AttributeValue] | None = None
 ) -> AbstractContextManager[Span | None]:
     """Return a context manager that creates a child span. It yields None if the call is not recorded."""
-    call = _call()
+    call = _current_call()
     if call is None or not get_current_span().is_recording():
-        return _NOTHING
-    return _recorded(call.tracer, name, kind, attributes)
+        return _NO_SPAN
+    return _recorded_child_span(call.tracer, name, kind, attributes)
 
 
 @contextmanager
-def _recorded(tracer: Tracer, name: str, kind: SpanKind, attributes: Mapping[str, Value] | None) -> Iterator[Span]:
+def _recorded_child_span(
+    tracer: Tracer, name: str, kind: SpanKind, attributes: Mapping[str, AttributeValue] | None
+) -> Iterator[Span]:
     with tracer.start_as_current_span(
         name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as child:
@@ -112,33 +114,33 @@ def _recorded(tracer: Tracer, name: str, kind: SpanKind, attributes: Mapping[str
             raise
 
 
-def shows_content() -> bool:
+def is_content_shown() -> bool:
     """Return whether attributes of the current span may contain message content."""
-    call = _call()
+    call = _current_call()
     return call is not None and call.shows_content
 
 
-def show(current: Span, name: str, content: str) -> None:
+def set_content_attribute(current: Span, name: str, content: str) -> None:
     """Set an attribute with message content, if the configuration allows content."""
-    if shows_content():
+    if is_content_shown():
         current.set_attribute(name, content)
 
 
-def trace_fields() -> dict[str, str]:
+def current_trace_fields() -> dict[str, str]:
     """Return the log fields that identify the current trace."""
-    call = _call()
+    call = _current_call()
     return {} if call is None else {"trace_id": format_trace_id(call.span.get_span_context().trace_id)}
 
 
-def outgoing_metadata() -> tuple[tuple[str, str], ...]:
+def outgoing_trace_metadata() -> tuple[tuple[str, str], ...]:
     """Return the W3C trace context headers of the current span, for a call to another process."""
-    if _call() is None:
+    if _current_call() is None:
         return ()
     headers: dict[str, str] = {}
     _W3C.inject(headers)
     return tuple(headers.items())
 
 
-def _call() -> TracedCall | None:
+def _current_call() -> TracedCall | None:
     call = get_value(_CALL)
     return call if isinstance(call, TracedCall) and not call.is_over else None

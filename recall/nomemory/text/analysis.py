@@ -1,7 +1,7 @@
 """Text analysis shared by indexing, querying and highlighting.
 
 A token is a character of a script without spaces between words, a word of any other script, or a symbol. The analysis
-produces two streams: all tokens, for phrase queries; and terms, for ranking. Terms are bigrams of adjacent characters
+produces two lists: all tokens, for phrase queries; and terms, for ranking. Terms are bigrams of adjacent characters
 and stems of words that are not stop words.
 """
 
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.text.normalization import COMBINING, INVISIBLE, normalize, visible
-from nomemory.text.stems import stems
+from nomemory.text.normalization import COMBINING, INVISIBLE, normalize, remove_invisible_characters
+from nomemory.text.stems import stem_words
 from nomemory.text.stop_words import HALVES, STOP_WORDS
 
 MAX_WORD_CHARS = 64
@@ -44,7 +44,7 @@ _RUN = regex.compile(
 _HAS_TRAILING = regex.compile(rf"{_TRAILING}|{_SYLLABLE}", regex.V1)
 
 
-class Kind(IntEnum):
+class TokenKind(IntEnum):
     """The kind of a token. Each value is the number of a group in the pattern."""
 
     CHARACTER = 1
@@ -58,7 +58,7 @@ class Token(NamedTuple):
     text: str
     start: int
     end: int
-    kind: Kind
+    kind: TokenKind
 
 
 class Term(NamedTuple):
@@ -69,7 +69,7 @@ class Term(NamedTuple):
     end: int
 
 
-class Streams(NamedTuple):
+class AnalyzedText(NamedTuple):
     """The tokens and terms of a text, without offsets."""
 
     tokens: list[str]
@@ -79,44 +79,45 @@ class Streams(NamedTuple):
 def tokenize(text: str) -> list[Token]:
     """Split a text into tokens, in linear time. Whitespace and invisible characters are skipped."""
     normal = normalize(text)
-    spell = _composed if _HAS_TRAILING.search(normal) else str
+    spell = _compose if _HAS_TRAILING.search(normal) else str
     return [
-        Token(spell(match[0]), match.start(), match.end(), _KINDS[match.lastindex]) for match in _TOKEN.finditer(normal)
+        Token(spell(match[0]), match.start(), match.end(), _KIND_BY_GROUP[match.lastindex])
+        for match in _TOKEN.finditer(normal)
     ]
 
 
-def terms(tokens: Sequence[Token]) -> Iterator[Term]:
+def extract_ranking_terms(tokens: Sequence[Token]) -> Iterator[Term]:
     """Return the ranking terms: first the character bigrams, then the stems."""
-    yield from pairs(tokens)
-    words = [token for token in tokens if token.kind is Kind.WORD and token.text not in STOP_WORDS]
+    yield from extract_character_bigrams(tokens)
+    words = [token for token in tokens if token.kind is TokenKind.WORD and token.text not in STOP_WORDS]
     if not HALVES.isdisjoint(word.text for word in words):
-        halves = set(_halves(tokens))
+        halves = set(_find_contraction_halves(tokens))
         words = [word for word in words if word not in halves]
-    for word, text in zip(words, stems([word.text for word in words]), strict=True):
+    for word, text in zip(words, stem_words([word.text for word in words]), strict=True):
         yield Term(text, word.start, word.end)
 
 
-def pairs(tokens: Sequence[Token]) -> Iterator[Term]:
+def extract_character_bigrams(tokens: Sequence[Token]) -> Iterator[Term]:
     """Return the bigrams of adjacent characters."""
     for left, right in pairwise(tokens):
-        if left.end == right.start and left.kind is right.kind is Kind.CHARACTER:
+        if left.end == right.start and left.kind is right.kind is TokenKind.CHARACTER:
             yield Term(left.text + right.text, left.start, right.end)
 
 
-def streams(text: str) -> Streams:
+def analyze_text(text: str) -> AnalyzedText:
     """Return the texts of `tokenize` and `terms`. Plain texts take a fast path that halves the time."""
     normal = normalize(text)
-    plain = _plain(normal) if normal.isascii() or not _HAS_TRAILING.search(normal) else None
-    if plain is not None:
-        return plain
+    analyzed = _analyze_plain_text(normal) if normal.isascii() or not _HAS_TRAILING.search(normal) else None
+    if analyzed is not None:
+        return analyzed
     tokens = tokenize(text)
-    return Streams([token.text for token in tokens], [term.text for term in terms(tokens)])
+    return AnalyzedText([token.text for token in tokens], [term.text for term in extract_ranking_terms(tokens)])
 
 
-def _plain(normal: str) -> Streams | None:
-    """Return the streams of a text without trailing characters; None if the text may hold contractions."""
+def _analyze_plain_text(normal: str) -> AnalyzedText | None:
+    """Analyze a text without trailing characters; None if the text may hold contractions."""
     tokens: list[str] = []
-    pairs: list[str] = []
+    bigrams: list[str] = []
     words: list[str] = []
     for run, word, symbol in _RUN.findall(normal):
         if word:
@@ -124,23 +125,23 @@ def _plain(normal: str) -> Streams | None:
             words.append(word)
         elif run:
             tokens.extend(run)
-            pairs.extend(map(add, run, run[1:]))
+            bigrams.extend(map(add, run, run[1:]))
         else:
             tokens.append(symbol)
     if not HALVES.isdisjoint(words):
         return None
-    return Streams(tokens, pairs + stems([word for word in words if word not in STOP_WORDS]))
+    return AnalyzedText(tokens, bigrams + stem_words([word for word in words if word not in STOP_WORDS]))
 
 
-def _halves(tokens: Sequence[Token]) -> Iterator[Token]:
+def _find_contraction_halves(tokens: Sequence[Token]) -> Iterator[Token]:
     """Drop the first halves of contractions from ranking: "won't" is not a form of "win"."""
-    for word, mark, clitic in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if word.text in HALVES and mark.text == "'" and clitic.text == "t" and word.end + 1 == clitic.start:
+    for word, apostrophe, clitic in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if word.text in HALVES and apostrophe.text == "'" and clitic.text == "t" and word.end + 1 == clitic.start:
             yield word
 
 
-def _composed(spelling: str) -> str:
-    return normalize(visible(spelling))
+def _compose(spelling: str) -> str:
+    return normalize(remove_invisible_characters(spelling))
 
 
-_KINDS: dict[int | None, Kind] = {kind.value: kind for kind in Kind}
+_KIND_BY_GROUP: dict[int | None, TokenKind] = {kind.value: kind for kind in TokenKind}

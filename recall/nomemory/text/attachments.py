@@ -8,6 +8,6 @@ _ATTACHMENT: Final = "\n["
 """Prefix of a line that describes an attachment."""
 
 
-def without_attachments(content: str) -> str:
+def remove_attachments(content: str) -> str:
     """Return a text without attachment descriptions."""
     return content.partition(_ATTACHMENT)[0]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nomemory.text.analysis import Kind, Token, pairs, tokenize
+from nomemory.text.analysis import Token, TokenKind, extract_character_bigrams, tokenize
 from nomemory.text.stop_words import STOP_WORDS
 
 _PREFIX_CHARS: Final = 3
@@ -33,52 +33,54 @@ def name_prefix(name: str) -> str:
 
 def name_prefixes(words: Iterable[str]) -> frozenset[str]:
     """Return the name prefixes of all sufficiently long words."""
-    return frozenset(map(name_prefix, filter(_is_long, words)))
+    return frozenset(map(name_prefix, filter(_is_longer_than_prefix, words)))
 
 
-def named_people(text: str) -> list[str]:
+def find_named_people(text: str) -> list[str]:
     """Return names in positions where an English question names a person: "did Ann …", "Ann’s …"."""
     names = [first or second for first, second in _SUBJECT.findall(text)]
-    return _unique([name for name in names if name not in _NOT_NAMES])
+    return _remove_duplicates([name for name in names if name not in _NOT_NAMES])
 
 
-def without_names(text: str, names: Iterable[str]) -> str:
+def remove_names(text: str, names: Iterable[str]) -> str:
     """Remove speakers' names from a query. Names occur in greetings more often than in answers."""
     for name in names:
         text = re.sub(rf"\b{re.escape(name)}\b(?:['’]s)?", " ", text, flags=re.IGNORECASE)
     return " ".join(text.split())
 
 
-def without_speakers(text: str, speakers: Sequence[str]) -> str:
+def remove_speaker_names(text: str, speakers: Sequence[str]) -> str:
     """Remove speakers' full and shortened names from a query. The result may be empty."""
-    begun = name_prefixes(speakers)
-    bare = _CAPITALIZED.sub(
-        lambda word: " " if name_prefix(word[0]) in begun else word[0], without_names(text, speakers)
+    speaker_prefixes = name_prefixes(speakers)
+    text_without_names = _CAPITALIZED.sub(
+        lambda word: " " if name_prefix(word[0]) in speaker_prefixes else word[0], remove_names(text, speakers)
     )
-    return " ".join(bare.split())
+    return " ".join(text_without_names.split())
 
 
 def name_terms(name: str) -> list[str]:
     """Return the terms that may refer to a speaker: words of the name, their prefixes, and character bigrams."""
     tokens = tokenize(name)
-    words = [token.text for token in tokens if token.kind is Kind.WORD]
-    return _unique([*words, *map(_prefix_term, filter(_is_long, words)), *_pairs(tokens)])
+    words = [token.text for token in tokens if token.kind is TokenKind.WORD]
+    return _remove_duplicates(
+        [*words, *map(_prefix_term, filter(_is_longer_than_prefix, words)), *_bigram_texts(tokens)]
+    )
 
 
-def naming_terms(text: str) -> list[str]:
+def candidate_name_terms(text: str) -> list[str]:
     """Return the query terms that may name a speaker: words, prefixes of capitalized words, and bigrams."""
     tokens = tokenize(text)
-    words = [token for token in tokens if token.kind is Kind.WORD and token.text not in STOP_WORDS]
-    capitalized = [word.text for word in words if text[word.start].isupper() and _is_long(word.text)]
-    terms = [*(word.text for word in words), *map(_prefix_term, capitalized), *_pairs(tokens)]
-    return _unique(terms)[:_MAX_NAMING_TERMS]
+    words = [token for token in tokens if token.kind is TokenKind.WORD and token.text not in STOP_WORDS]
+    capitalized = [word.text for word in words if text[word.start].isupper() and _is_longer_than_prefix(word.text)]
+    terms = [*(word.text for word in words), *map(_prefix_term, capitalized), *_bigram_texts(tokens)]
+    return _remove_duplicates(terms)[:_MAX_NAMING_TERMS]
 
 
-def _pairs(tokens: Sequence[Token]) -> list[str]:
-    return [pair.text for pair in pairs(tokens)]
+def _bigram_texts(tokens: Sequence[Token]) -> list[str]:
+    return [pair.text for pair in extract_character_bigrams(tokens)]
 
 
-def _is_long(word: str) -> bool:
+def _is_longer_than_prefix(word: str) -> bool:
     return len(word) >= _PREFIX_CHARS
 
 
@@ -86,5 +88,5 @@ def _prefix_term(word: str) -> str:
     return word[:_PREFIX_CHARS] + _PREFIX_SUFFIX
 
 
-def _unique(terms: Sequence[str]) -> list[str]:
+def _remove_duplicates(terms: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(terms))

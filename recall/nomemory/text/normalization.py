@@ -57,10 +57,10 @@ def normalize(text: str) -> str:
     Characters without a single-character form (`ﬁ`, `ß`, `½`) stay unchanged. Lone surrogates become U+FFFD because
     engines reject them.
     """
-    return text.translate(_FORMS)
+    return text.translate(_NORMALIZED_FORMS)
 
 
-def plain(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return a text for comparison: compatibility forms, lower case, simplified Chinese. The length may change.
 
     Lone surrogates become question marks because the converter rejects them.
@@ -71,47 +71,47 @@ def plain(text: str) -> str:
     return str(_converters.simplified.convert(folded.encode("utf-8", "replace").decode("utf-8")))
 
 
-def visible(text: str) -> str:
+def remove_invisible_characters(text: str) -> str:
     """Return the NFC form of a text without invisible characters. The length may change."""
-    seen: str = _MARKS_AND_INVISIBLE.sub("", unicodedata.normalize("NFC", text))
-    return seen
+    visible_text: str = _MARKS_AND_INVISIBLE.sub("", unicodedata.normalize("NFC", text))
+    return visible_text
 
 
-def _compatible(character: str) -> str:
-    return _if_single(unicodedata.normalize("NFKC", character), character)
+def _to_compatible_form(character: str) -> str:
+    return _if_single_character(unicodedata.normalize("NFKC", character), character)
 
 
-def _unaccented(character: str) -> str:
+def _remove_accent(character: str) -> str:
     decomposed = unicodedata.normalize("NFD", character)
     is_accented = _LATIN_LETTER.match(decomposed) and _ACCENTS.fullmatch(decomposed, 1)
     return decomposed[0] if is_accented else character
 
 
-def _lower(character: str) -> str:
-    return _if_single(character.casefold(), _if_single(character.lower(), character))
+def _to_lower_case(character: str) -> str:
+    return _if_single_character(character.casefold(), _if_single_character(character.lower(), character))
 
 
-def _if_single(folded: str, otherwise: str) -> str:
+def _if_single_character(folded: str, otherwise: str) -> str:
     return folded if len(folded) == 1 else otherwise
 
 
-def _folded(character: str) -> str:
-    folded = _lower(_unaccented(_compatible(character)))
+def _fold_character(character: str) -> str:
+    folded = _to_lower_case(_remove_accent(_to_compatible_form(character)))
     return _EXTRA.get(folded, folded)
 
 
-def _simplified(character: str) -> str:
+def _simplify_character(character: str) -> str:
     if not any(ord(character) in block for block in _HAN_BLOCKS):
         return character
-    return _if_single(str(_converters.simplified.convert(character)), character)
+    return _if_single_character(str(_converters.simplified.convert(character)), character)
 
 
-def _mapped(character: str) -> str:
-    folded = _folded(character)
-    return folded if folded != character else _simplified(character)
+def _normalize_character(character: str) -> str:
+    folded = _fold_character(character)
+    return folded if folded != character else _simplify_character(character)
 
 
-class _Forms(dict[int, str | int]):
+class _NormalizedForms(dict[int, str | int]):
     """Cache of the normalized form of each code point, filled on first use.
 
     Most processes use only a few characters. Filling the whole table would take a third of an indexer's startup time.
@@ -121,9 +121,13 @@ class _Forms(dict[int, str | int]):
     def __missing__(self, code: int) -> str | int:
         if code > _LAST_MAPPED:
             return code
-        form = "\N{REPLACEMENT CHARACTER}" if code in _SURROGATES else _mapped(_mapped(chr(code)))
+        form = (
+            "\N{REPLACEMENT CHARACTER}"
+            if code in _SURROGATES
+            else _normalize_character(_normalize_character(chr(code)))
+        )
         self[code] = form if ord(form) != code else code
         return self[code]
 
 
-_FORMS = _Forms()
+_NORMALIZED_FORMS = _NormalizedForms()

@@ -39,8 +39,8 @@ _ORDINALS: Final = {"first": "1st", "second": "2nd", "third": "3rd"} | {
         ("fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"), 4
     )
 }
-_NAMED: Final = _SMALL | _TENS
-_WORD: Final = "|".join(sorted((*_NAMED, *_SCALES), key=len, reverse=True))
+_NUMBER_WORDS: Final = _SMALL | _TENS
+_WORD: Final = "|".join(sorted((*_NUMBER_WORDS, *_SCALES), key=len, reverse=True))
 _SPELLED: Final = re.compile(
     rf"\b(?:a (?=(?:{'|'.join(_SCALES)}|dozen)\b))?(?:{_WORD})s?(?:(?:[\s-]+(?:and\s+)?)(?:{_WORD})s?)*\b",
     re.IGNORECASE,
@@ -48,7 +48,7 @@ _SPELLED: Final = re.compile(
 _ORDINAL: Final = re.compile(rf"\b(?:{'|'.join(list(_ORDINALS)[2:])})\b|\b(?:first|second)(?= of\b)", re.IGNORECASE)
 
 
-def chinese_values(run: str) -> frozenset[Decimal]:
+def parse_chinese_numeral(run: str) -> frozenset[Decimal]:
     """Return the possible values of a run of Chinese numerals and digits; empty if the run is not a number.
 
     A missing final unit is the next lower unit: 三千八 is 3,800. Digits without a unit are read both as one number and
@@ -59,58 +59,62 @@ def chinese_values(run: str) -> frozenset[Decimal]:
     if not tokens:
         return frozenset()
     if any(token in _UNITS or token in _GROUPS for token in tokens):
-        return frozenset({_with_units(tokens)})
-    digits = [_digit(token) for token in tokens]
+        return frozenset({_parse_with_units(tokens)})
+    digits = [_parse_digit(token) for token in tokens]
     if len(digits) == 1:
         return frozenset(digits)
-    return frozenset({Decimal("".join(str(digit) for digit in digits)), *digits}) if _whole(digits) else frozenset()
+    return (
+        frozenset({Decimal("".join(str(digit) for digit in digits)), *digits})
+        if _are_whole_numbers(digits)
+        else frozenset()
+    )
 
 
-def _whole(digits: list[Decimal]) -> bool:
+def _are_whole_numbers(digits: list[Decimal]) -> bool:
     return all(digit == digit.to_integral_value() for digit in digits)
 
 
-def _digit(token: str) -> Decimal:
+def _parse_digit(token: str) -> Decimal:
     return Decimal(CHINESE_DIGITS[token]) if token in CHINESE_DIGITS else Decimal(token)
 
 
-def _with_units(tokens: list[str]) -> Decimal:
+def _parse_with_units(tokens: list[str]) -> Decimal:
     total, section = Decimal(0), Decimal(0)
     pending: Decimal | None = None
-    lower, highest = 1, 0
+    next_lower_unit, highest_unit = 1, 0
     for token in tokens:
         if token in _UNITS:
             section += (pending if pending is not None else 1) * _UNITS[token]
-            pending, lower = None, _UNITS[token] // 10
+            pending, next_lower_unit = None, _UNITS[token] // 10
         elif token in _GROUPS:
             group, unit = section + (pending or 0), _GROUPS[token]
-            total = (total + group) * unit if unit > highest else total + group * unit
-            section, pending, lower, highest = Decimal(0), None, unit // 10, unit
+            total = (total + group) * unit if unit > highest_unit else total + group * unit
+            section, pending, next_lower_unit, highest_unit = Decimal(0), None, unit // 10, unit
         else:
-            pending = _digit(token)
-            lower = 1 if pending == 0 else lower
-    return total + section + (pending or 0) * lower
+            pending = _parse_digit(token)
+            next_lower_unit = 1 if pending == 0 else next_lower_unit
+    return total + section + (pending or 0) * next_lower_unit
 
 
-def with_digits(text: str) -> str:
+def replace_number_words(text: str) -> str:
     """Replace English number words with digits: `two hundred and fifty` becomes `250`.
 
     A standalone `one` is kept because it is often a pronoun. `first` and `second` are replaced only as days of a month.
     """
-    spelled = _SPELLED.sub(_in_digits, text)
-    return _ORDINAL.sub(lambda match: _ORDINALS[match[0].lower()], spelled)
+    text_with_digits = _SPELLED.sub(_to_digits, text)
+    return _ORDINAL.sub(lambda match: _ORDINALS[match[0].lower()], text_with_digits)
 
 
-def _in_digits(match: re.Match[str]) -> str:
+def _to_digits(match: re.Match[str]) -> str:
     words = match[0]
-    return words if words.lower() in {"one", "ones"} else " ".join(map(str, _english(words)))
+    return words if words.lower() in {"one", "ones"} else " ".join(map(str, _parse_english_numbers(words)))
 
 
-def _english(words: str) -> Iterator[int]:
+def _parse_english_numbers(words: str) -> Iterator[int]:
     """Return the numbers in a sequence of number words, in order."""
-    total, group, last = 0, 0, None
+    total, group, last_value = 0, 0, None
     for word in re.findall(r"[a-z]+", words.lower()):
-        name = word if word in _NAMED or word in _SCALES else word.removesuffix("s")
+        name = word if word in _NUMBER_WORDS or word in _SCALES else word.removesuffix("s")
         if name in {"and", "a"}:
             continue
         if name in _SCALES:
@@ -118,13 +122,13 @@ def _english(words: str) -> Iterator[int]:
             group = (group or 1) * scale
             if scale > 100:  # noqa: PLR2004 - a hundred stays in its group
                 total, group = total + group, 0
-            last = None
+            last_value = None
             continue
-        value = _NAMED[name]
-        fits = last is None or (last in _TENS.values() and 0 < value < 10)  # noqa: PLR2004 - twenty, five
-        if not fits:
+        value = _NUMBER_WORDS[name]
+        continues_number = last_value is None or (last_value in _TENS.values() and 0 < value < 10)  # noqa: PLR2004 - twenty, five
+        if not continues_number:
             yield total + group
             total, group = 0, 0
         group += value
-        last = value
+        last_value = value
     yield total + group

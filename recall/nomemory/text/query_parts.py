@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from nomemory.text.sentences import sentence_texts
-from nomemory.text.terms import terms
+from nomemory.text.sentences import split_sentence_texts
+from nomemory.text.terms import extract_terms
 
 _PART_CHARS: Final = 1_000
 """Maximum number of characters in a part, about the input limit of the local embedder."""
@@ -20,16 +20,16 @@ def select_parts(text: str) -> list[str]:
     """
     if len(text) <= _PART_CHARS:
         return [text]
-    parts = _split(text)
-    between = sorted(range(1, len(parts) - 1), key=lambda number: (-len(terms(parts[number])), number))
-    selected = {0, len(parts) - 1, *between[: _MAX_PARTS - 2]}
-    return [parts[number] for number in sorted(selected)]
+    parts = _split_into_parts(text)
+    middle_parts = sorted(range(1, len(parts) - 1), key=lambda number: (-len(extract_terms(parts[number])), number))
+    selected = {0, len(parts) - 1, *middle_parts[: _MAX_PARTS - 2]}
+    return [parts[index] for index in sorted(selected)]
 
 
-def _split(text: str) -> list[str]:
+def _split_into_parts(text: str) -> list[str]:
     """Split a text into parts of at most `_PART_CHARS` characters, at sentence ends where possible."""
     parts: list[str] = []
-    for sentence in sentence_texts(text):
+    for sentence in split_sentence_texts(text):
         for start in range(0, len(sentence), _PART_CHARS):
             piece = sentence[start : start + _PART_CHARS]
             if parts and len(parts[-1]) + len(piece) < _PART_CHARS:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Final
 
 from nomemory.text.language import Language, language_of
-from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, sentence_texts
+from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, split_sentence_texts
 
 _MAX_SENTENCES: Final = 4
 _MARKED: Final = r"[?？][\s\"”'）)]*$"
@@ -52,7 +52,7 @@ _REFERS_BACK: Final = re.compile(
 )
 
 
-def asks(text: str) -> bool:
+def contains_question(text: str) -> bool:
     """Return whether a text contains a question."""
     return _ASKS.search(text) is not None
 
@@ -62,7 +62,7 @@ def ends_in_question(text: str) -> bool:
     return _ENDS_ASKING.search(text) is not None
 
 
-def requests(text: str) -> bool:
+def is_request(text: str) -> bool:
     """Return whether a text has the form of a request."""
     return _REQUESTS.search(text) is not None
 
@@ -72,64 +72,66 @@ def announces_question(text: str) -> bool:
     return _ANNOUNCEMENT.search(text) is not None
 
 
-def question_sentences(text: str) -> list[str]:
+def find_question_sentences(text: str) -> list[str]:
     """Return the last four question sentences; the whole text if there are none.
 
     If the text announces its question explicitly, sentences before the announcement are ignored.
     """
-    sentences = [(item, _after_announcement(item)) for item in sentence_texts(text)]
-    asking = [(item, rest) for item, rest in sentences if rest or asks(item)]
-    last = max((index for index, (_, rest) in enumerate(asking) if rest), default=-1)
-    selected = [rest or item for index, (item, rest) in enumerate(asking) if rest or index > last]
+    sentences = [(sentence, _text_after_announcement(sentence)) for sentence in split_sentence_texts(text)]
+    questions = [(item, announced) for item, announced in sentences if announced or contains_question(item)]
+    last_announced = max((index for index, (_, rest) in enumerate(questions) if rest), default=-1)
+    selected = [rest or item for index, (item, rest) in enumerate(questions) if rest or index > last_announced]
     return selected[-_MAX_SENTENCES:] or [text.strip()]
 
 
-def _after_announcement(sentence: str) -> str:
+def _text_after_announcement(sentence: str) -> str:
     """Return the text after an announcement of the question; empty without an announcement."""
     match = _ANNOUNCEMENT.search(sentence)
-    rest = sentence[match.end() :] if match else ""
-    return rest if asks(rest) else ""
+    announced = sentence[match.end() :] if match else ""
+    return announced if contains_question(announced) else ""
 
 
 def is_statement(text: str) -> bool:
     """Return whether a text is a statement: neither a question or request, nor only keywords."""
-    if asks(text) or _REQUESTS.search(text):
+    if contains_question(text) or _REQUESTS.search(text):
         return False
     return bool(_SPEAKER.search(text) or CLAUSE_END.search(text) or SENTENCE_END.search(text))
 
 
-def refers_back(text: str) -> bool:
+def has_back_reference(text: str) -> bool:
     """Return whether a text has a pronoun, such as "it" or "那", that earlier messages may resolve."""
     return _REFERS_BACK.search(text) is not None
 
 
-def only_asks(text: str) -> bool:
+def contains_only_questions(text: str) -> bool:
     """Return whether a text contains only questions, with or without question marks, and no statement.
 
     "The 14th is near, what do I give her?" states a date.
     """
-    clauses = [_clauses(sentence) for sentence in sentence_texts(text)]
+    clauses = [_detect_question_and_statement(sentence) for sentence in split_sentence_texts(text)]
     return any(has_question for has_question, _ in clauses) and not any(has_statement for _, has_statement in clauses)
 
 
-def _clauses(sentence: str) -> tuple[bool, bool]:
+def _detect_question_and_statement(sentence: str) -> tuple[bool, bool]:
     """Return whether a sentence asks, and whether one of its clauses states something.
 
     In a sentence with a question mark, clauses after the question clause count as part of the question.
     """
     clauses = [stripped for clause in CLAUSE_END.split(sentence) if (stripped := clause.strip())]
     if _ENDS_MARKED.search(sentence):
-        return True, _states(takewhile(lambda clause: not _clause_asks(clause), clauses[:-1]))
-    return any(map(_clause_asks, clauses)), _states(clause for clause in clauses if not _clause_asks(clause))
+        return True, _contain_statement(takewhile(lambda clause: not _is_question_clause(clause), clauses[:-1]))
+    return any(map(_is_question_clause, clauses)), _contain_statement(
+        clause for clause in clauses if not _is_question_clause(clause)
+    )
 
 
-def _clause_asks(clause: str) -> bool:
+def _is_question_clause(clause: str) -> bool:
     language = language_of(clause)
-    form = _ASKS_CHINESE if language is Language.CHINESE else _ASKS_ENGLISH
-    return len(clause) <= _MAX_QUESTION_CHARS[language] and form.search(clause) is not None
+    question_pattern = _ASKS_CHINESE if language is Language.CHINESE else _ASKS_ENGLISH
+    return len(clause) <= _MAX_QUESTION_CHARS[language] and question_pattern.search(clause) is not None
 
 
-def _states(clauses: Iterable[str]) -> bool:
+def _contain_statement(clauses: Iterable[str]) -> bool:
     return any(_is_long_enough(clause) and not _SUPPOSES.search(clause) for clause in clauses)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from nomemory.text.language import CHINESE, Language, language_of
-from nomemory.text.question_detection import asks
-from nomemory.text.sentences import quotations, unquoted
+from nomemory.text.question_detection import contains_question
+from nomemory.text.sentences import find_quotations, remove_quotations
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 _MAX_TERMS: Final = 100
@@ -32,36 +32,38 @@ _REPORTED_ENGLISH: Final = re.compile(
 )
 
 
-def exact_phrases(text: str) -> list[str]:
+def extract_exact_phrases(text: str) -> list[str]:
     """Return the exact phrases of a question: quotations, and X in "did I say X"."""
-    unquoted_text = unquoted(text)
-    reported = [phrase.strip() for phrase in _REPORTED_CHINESE.findall(unquoted_text + "。") if not asks(phrase)]
-    return list(dict.fromkeys([*quotations(text), *reported, *_REPORTED_ENGLISH.findall(unquoted_text)]))
+    unquoted_text = remove_quotations(text)
+    reported_phrases = [
+        phrase.strip() for phrase in _REPORTED_CHINESE.findall(unquoted_text + "。") if not contains_question(phrase)
+    ]
+    return list(dict.fromkeys([*find_quotations(text), *reported_phrases, *_REPORTED_ENGLISH.findall(unquoted_text)]))
 
 
-def without_asking_words(text: str) -> str:
+def remove_question_words(text: str) -> str:
     """Remove Chinese question words."""
     return _ASKING_CHINESE.sub(" ", text)
 
 
-def content_words(text: str) -> list[str]:
+def extract_content_words(text: str) -> list[str]:
     """Return the question's content words: Chinese runs, and English words without stop words."""
-    words = _WORD.findall(without_asking_words(text))
+    words = _WORD.findall(remove_question_words(text))
     return list(dict.fromkeys(word[:_MAX_TERMS] for word in words if word.lower() not in CONVERSATIONAL_STOP_WORDS))
 
 
-def words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
+def build_words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
     """Build a query of words and exact phrases, within the query limits. Operators in the input become plain words."""
-    quoted = [f'"{phrase}"' for phrase in (phrase.replace('"', " ").strip() for phrase in phrases) if phrase]
-    plain = [word.lower() if word in {"AND", "OR", "NOT"} else word for word in words]
-    return " ".join(_fitting(dict.fromkeys([*quoted, *plain])))
+    quoted_phrases = [f'"{phrase}"' for phrase in (phrase.replace('"', " ").strip() for phrase in phrases) if phrase]
+    plain_words = [word.lower() if word in {"AND", "OR", "NOT"} else word for word in words]
+    return " ".join(_take_within_limit(dict.fromkeys([*quoted_phrases, *plain_words])))
 
 
-def _fitting(words: Iterable[str]) -> Iterator[str]:
-    room = _MAX_TERMS
+def _take_within_limit(words: Iterable[str]) -> Iterator[str]:
+    remaining_terms = _MAX_TERMS
     for word in words:
-        terms = len(word) if language_of(word) is Language.CHINESE else 1
-        if terms > room:
+        term_count = len(word) if language_of(word) is Language.CHINESE else 1
+        if term_count > remaining_terms:
             return
         yield word
-        room -= terms
+        remaining_terms -= term_count

@@ -47,46 +47,47 @@ class QuotedSpan:
     author: str = ""
 
 
-def quoted_spans(content: str) -> list[QuotedSpan]:
+def find_quoted_spans(content: str) -> list[QuotedSpan]:
     """Return the quoted and forwarded spans of a message, in order. Detection relies on form and is incomplete.
 
     A list written by the sender is not reported.
     """
     selected: list[QuotedSpan] = []
     for span in sorted(
-        (*_marked(content), *_introduced(content), *_mails(content)), key=lambda item: (item.start, -item.end)
+        (*_find_marked_blocks(content), *_find_introduced_spans(content), *_find_pasted_mails(content)),
+        key=lambda item: (item.start, -item.end),
     ):
         if span.end - span.start >= _MIN_QUOTATION_CHARS and (not selected or span.start >= selected[-1].end):
             selected.append(span)
     return selected
 
 
-def _marked(content: str) -> Iterator[QuotedSpan]:
+def _find_marked_blocks(content: str) -> Iterator[QuotedSpan]:
     """Return code blocks and lines that begin with `>`."""
     for pattern in (_FENCE, _MARKED):
         for match in pattern.finditer(content):
-            yield _span(content, match.start(), match.end(), _line_before(content, match.start()))
+            yield _trim_span(content, match.start(), match.end(), _introduction_line(content, match.start()))
 
 
-def _introduced(content: str) -> Iterator[QuotedSpan]:
+def _find_introduced_spans(content: str) -> Iterator[QuotedSpan]:
     """Return the text after an introduction with a colon: a quotation, or the rest of the block."""
     for match in _LEAD.finditer(content):
         lead = re.split(r"(?<=[.!?])\s+", match[0][:-1].strip())[-1]
-        rest = content[match.end() :]
-        begin = match.end() + len(rest) - len(rest.lstrip())
-        between = _SPAN.match(content, begin)
-        if between is not None and len(between[0]) >= _MIN_QUOTATION_CHARS:
-            yield _span(content, begin, between.end(), lead)
-        elif _names_author(lead) and not _is_list(rest):
-            end = content.find("\n\n", begin) if "\n" not in rest[: begin - match.end()] else -1
-            yield _span(content, begin, len(content) if end < 0 else end, lead)
+        text_after_lead = content[match.end() :]
+        start = match.end() + len(text_after_lead) - len(text_after_lead.lstrip())
+        quotation = _SPAN.match(content, start)
+        if quotation is not None and len(quotation[0]) >= _MIN_QUOTATION_CHARS:
+            yield _trim_span(content, start, quotation.end(), lead)
+        elif _names_author(lead) and not _is_list(text_after_lead):
+            end = content.find("\n\n", start) if "\n" not in text_after_lead[: start - match.end()] else -1
+            yield _trim_span(content, start, len(content) if end < 0 else end, lead)
 
 
-def _mails(content: str) -> Iterator[QuotedSpan]:
+def _find_pasted_mails(content: str) -> Iterator[QuotedSpan]:
     """Return a pasted mail, starting at its header or salutation."""
     for pattern in (_HEADER, _SALUTATION):
         if (match := pattern.search(content)) and content.count("\n", match.start()) > 1:
-            yield _span(content, match.start(), len(content), _line_before(content, match.start()))
+            yield _trim_span(content, match.start(), len(content), _introduction_line(content, match.start()))
 
 
 def _names_author(lead: str) -> bool:
@@ -98,12 +99,12 @@ def _is_list(text: str) -> bool:
     return len(lines) > 1 and all(map(_LISTED.match, lines))
 
 
-def _line_before(content: str, start: int) -> str:
+def _introduction_line(content: str, start: int) -> str:
     line = content[:start].rstrip().rpartition("\n")[2].strip()
     return line.rstrip(":：") if line.endswith((":", "：")) and len(line) <= _MAX_LEAD_CHARS else ""
 
 
-def _span(content: str, start: int, end: int, author: str) -> QuotedSpan:
+def _trim_span(content: str, start: int, end: int, author: str) -> QuotedSpan:
     text = content[start:end]
     start += len(text) - len(text.lstrip())
     return QuotedSpan(start, start + len(text.strip()), author.strip(" \t>-—"))

@@ -30,7 +30,7 @@ class Clause:
     text: str
     start: int
     end: int
-    masked: str
+    masked_text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,50 +50,50 @@ class Sentence:
         return self.clauses[-1].end
 
     @property
-    def masked(self) -> str:
+    def masked_text(self) -> str:
         """The sentence with hidden quotations."""
-        return ", ".join(clause.masked for clause in self.clauses)
+        return ", ".join(clause.masked_text for clause in self.clauses)
 
 
-def quotations(text: str) -> list[str]:
+def find_quotations(text: str) -> list[str]:
     """Return quotations and titles of at most 200 characters."""
     return [match[match.lastindex] for match in _QUOTED.finditer(text)]
 
 
-def unquoted(text: str) -> str:
+def remove_quotations(text: str) -> str:
     """Remove quotations from a text."""
     return str(_QUOTED.sub(" ", text))
 
 
-def masked(text: str) -> str:
+def mask_quotations(text: str) -> str:
     """Mask quotations, preserving the length."""
     return str(_QUOTED.sub(lambda match: match[0][0] + HIDDEN * (len(match[0]) - 2) + match[0][-1], text))
 
 
-def sentence_texts(text: str) -> list[str]:
+def split_sentence_texts(text: str) -> list[str]:
     """Return the sentences of a text with their end marks."""
-    ends = [match.end() for match in SENTENCE_END.finditer(masked(text))]
+    ends = [match.end() for match in SENTENCE_END.finditer(mask_quotations(text))]
     return [sentence for start, end in pairwise([0, *ends, len(text)]) if (sentence := text[start:end].strip())]
 
 
-def sentences(text: str) -> list[Sentence]:
+def split_sentences(text: str) -> list[Sentence]:
     """Split a text into sentences. Quotations are not split; empty sentences are skipped."""
-    mask = masked(text)
+    mask = mask_quotations(text)
     return [
         Sentence(clauses)
-        for start, end in _cut(mask, SENTENCE_END, 0, len(mask))
-        if (clauses := tuple(_clauses(text, mask, start, end)))
+        for start, end in _split_ranges(mask, SENTENCE_END, 0, len(mask))
+        if (clauses := tuple(_split_clauses(text, mask, start, end)))
     ]
 
 
-def _clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
-    for left, right in _cut(mask, CLAUSE_END, start, end):
+def _split_clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
+    for left, right in _split_ranges(mask, CLAUSE_END, start, end):
         first, last = _trim(text, left, right)
         if first < last:
             yield Clause(text[first:last], first, last, mask[first:last])
 
 
-def _cut(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
+def _split_ranges(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
     """Return the ranges between end marks."""
     for match in ends.finditer(mask, start, end):
         yield start, match.start()

@@ -55,12 +55,12 @@ BASES = {form: base for base, *forms in _WORDS for form in forms}
 """The base of each irregular form."""
 
 
-def stems(words: Sequence[str]) -> list[str]:
+def stem_words(words: Sequence[str]) -> list[str]:
     """Return the stems of lower-case words. Most words of other languages are unchanged."""
     stemmed: list[str] = _stemmers.english.stemWords([BASES.get(word, word) for word in words])
     return stemmed
 
 
-def stem(word: str) -> str:
+def stem_word(word: str) -> str:
     """Return the stem of a lower-case English word."""
-    return stems([word])[0]
+    return stem_words([word])[0]

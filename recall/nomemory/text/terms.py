@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.text.normalization import plain
-from nomemory.text.stems import stem
+from nomemory.text.normalization import fold_text
+from nomemory.text.stems import stem_word
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 _RUN = regex.compile(r"(?P<han>\p{Han}+)|(?P<word>[\p{L}\p{N}]+(?:'[a-z]+)?)")
@@ -21,22 +21,24 @@ _FUNCTION_CHARACTERS = frozenset(
 """Chinese function characters. A bigram of two function characters is not a term."""
 
 
-def pairs(run: str) -> list[str]:
+def chinese_bigrams(run: str) -> list[str]:
     """Return the overlapping bigrams of a Chinese run; a single character is returned unchanged."""
     return [left + right for left, right in pairwise(run)] or [run]
 
 
-def terms(text: str) -> frozenset[str]:
+def extract_terms(text: str) -> frozenset[str]:
     """Return the content terms of a text: stems without stop words, and Chinese bigrams."""
     content_terms: set[str] = set()
-    for match in _RUN.finditer(plain(text)):
+    for match in _RUN.finditer(fold_text(text)):
         if match["han"]:
-            content_terms.update(pair for pair in pairs(match["han"]) if not _FUNCTION_CHARACTERS.issuperset(pair))
+            content_terms.update(
+                pair for pair in chinese_bigrams(match["han"]) if not _FUNCTION_CHARACTERS.issuperset(pair)
+            )
         elif (word := match["word"].split("'")[0]) not in CONVERSATIONAL_STOP_WORDS:
-            content_terms.add(stem(word))
+            content_terms.add(stem_word(word))
     return frozenset(content_terms)
 
 
-def numbers(text: str) -> frozenset[str]:
+def extract_numbers(text: str) -> frozenset[str]:
     """Return the numbers in a text that are written in digits."""
     return frozenset(_NUMBER.findall(unicodedata.normalize("NFKC", text)))

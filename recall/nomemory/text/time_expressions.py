@@ -13,7 +13,7 @@ from nomemory.text.calendar_names import CHINESE_WEEK, CHINESE_WEEKDAYS, MONTH, 
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
-class Precision(Enum):
+class TimePrecision(Enum):
     """The precision of a time expression."""
 
     EXACT = "exact"
@@ -28,12 +28,12 @@ class Precision(Enum):
 class TimeSignal:
     """A time range and the expression that specifies it."""
 
-    words: str
+    expression: str
     window: TimeRange
-    precision: Precision
+    precision: TimePrecision
 
 
-_Reader = Callable[[re.Match[str], datetime], TimeRange | None]
+_RangeReader = Callable[[re.Match[str], datetime], TimeRange | None]
 _DIGITS: Final = {char: number for number, char in enumerate("零一二三四五六七八九十")} | {"两": 2, "几": 3, "半": 1}
 _SEASONS: Final = {"春": 3, "夏": 6, "秋": 9, "冬": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _PARTS_OF_MONTH: Final[dict[str, tuple[int, int | None]]] = {
@@ -53,8 +53,8 @@ _PARTS_OF_MONTH: Final[dict[str, tuple[int, int | None]]] = {
 """First and last day of each part of a month; None is the end of the month."""
 _DECEMBER: Final = 12
 _MAX_RANGES: Final = 4
-_EARLIEST: Final = datetime(1, 1, 3)  # noqa: DTZ001 - it gets the asker's zone; in any it can be converted to UTC
-_DAYS_OF: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "月": 30, "年": 365} | {
+_EARLIEST_TIME: Final = datetime(1, 1, 3)  # noqa: DTZ001 - it gets the asker's zone; in any it can be converted to UTC
+_UNIT_DAYS: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "月": 30, "年": 365} | {
     "day": 1,
     "night": 1,
     "week": 7,
@@ -63,7 +63,7 @@ _DAYS_OF: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "月"
 }
 
 
-def time_signal(text: str, now: datetime) -> TimeSignal | None:
+def find_time_signal(text: str, now: datetime) -> TimeSignal | None:
     """Return the time signal of a question; None without one.
 
     Dates take precedence over periods, and periods over vague expressions.
@@ -72,15 +72,15 @@ def time_signal(text: str, now: datetime) -> TimeSignal | None:
         text: the question.
         now: timezone-aware time of the question, in the user's zone.
     """
-    for pattern, read, precision in _SIGNALS:
+    for pattern, read_range, precision in _SIGNALS:
         for match in pattern.finditer(text):
-            window = _window(read, match, now)
+            window = _read_window(read_range, match, now)
             if window is not None:
                 return TimeSignal(match.group().strip(), window, precision)
     return None
 
 
-def find_exact_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
+def find_exact_time_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
     """Return the days and periods in a text, in text order, at most `_MAX_RANGES`.
 
     The earliest of overlapping expressions wins, then the longest: "5月3日" is a day, not a month.
@@ -90,9 +90,9 @@ def find_exact_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
         now: timezone-aware time of the question, in the user's zone.
     """
     matches = [
-        (match.start(), -match.end(), number, match, read)
-        for number, (pattern, read, precision) in enumerate(_SIGNALS)
-        if precision is Precision.EXACT
+        (match.start(), -match.end(), number, match, read_range)
+        for number, (pattern, read_range, precision) in enumerate(_SIGNALS)
+        if precision is TimePrecision.EXACT
         for match in pattern.finditer(text)
     ]
     ranges, end = dict[TimeRange, None](), 0
@@ -100,38 +100,38 @@ def find_exact_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
         if start < end:
             continue
         end = -negative_end
-        if window := _window(read, match, now):
+        if window := _read_window(read, match, now):
             ranges[window] = None
     return tuple(ranges)[:_MAX_RANGES]
 
 
-def _window(read: _Reader, match: re.Match[str], now: datetime) -> TimeRange | None:
+def _read_window(read_range: _RangeReader, match: re.Match[str], now: datetime) -> TimeRange | None:
     try:
-        return read(match, now)
+        return read_range(match, now)
     except (OverflowError, ValueError):  # The date is outside the calendar.
         return None
 
 
-def last_days(days: int, now: datetime) -> TimeRange:
+def range_of_last_days(days: int, now: datetime) -> TimeRange:
     """Return the range of the given number of days before now, clipped to the calendar."""
-    earliest = _EARLIEST.replace(tzinfo=now.tzinfo)
+    earliest = _EARLIEST_TIME.replace(tzinfo=now.tzinfo)
     if now <= earliest:
         return TimeRange(None, now)
     return TimeRange(now - min(timedelta(days=days), now - earliest), now)
 
 
-def _days(first: date, after: date | None, now: datetime) -> TimeRange | None:
+def _day_range(start: date, end: date | None, now: datetime) -> TimeRange | None:
     """Return the range from `first` up to `after` (exclusive), clipped to now; None for future days."""
-    since = _midnight(first, now.tzinfo)
-    until = _midnight(after, now.tzinfo) if after else now
+    since = _midnight_of(start, now.tzinfo)
+    until = _midnight_of(end, now.tzinfo) if end else now
     return TimeRange(since, min(until, now)) if since < now else None
 
 
-def _midnight(day: date, zone: tzinfo | None) -> datetime:
+def _midnight_of(day: date, zone: tzinfo | None) -> datetime:
     return datetime.combine(day, time.min, zone)
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     """Parse a number below 100 in digits or Chinese characters."""
     if text.isdigit():
         return int(text)
@@ -141,71 +141,75 @@ def _number(text: str) -> int:
     return _DIGITS.get(tens, 1) * 10 + _DIGITS.get(ones, 0)
 
 
-def _month(year: int, month: int, now: datetime, months: int = 1) -> TimeRange | None:
+def _month_range(year: int, month: int, now: datetime, months: int = 1) -> TimeRange | None:
     if not 1 <= month <= _DECEMBER or not 1 <= year <= now.year:
         return None
     years, month_after = divmod(month - 1 + months, 12)
     after = date(year + years, month_after + 1, 1) if year + years <= MAXYEAR else None
-    return _days(date(year, month, 1), after, now)
+    return _day_range(date(year, month, 1), after, now)
 
 
-def _latest_month(month: int, now: datetime) -> TimeRange | None:
+def _latest_month_range(month: int, now: datetime) -> TimeRange | None:
     """Return the most recent occurrence of a month that has already begun."""
-    return _month(now.year, month, now) or _month(now.year - 1, month, now)
+    return _month_range(now.year, month, now) or _month_range(now.year - 1, month, now)
 
 
-def _day(year: int, month: int, day: int, now: datetime) -> TimeRange | None:
+def _single_day_range(year: int, month: int, day: int, now: datetime) -> TimeRange | None:
     try:
         first = date(year, month, day)
-        return _days(first, first + timedelta(days=1), now)
+        return _day_range(first, first + timedelta(days=1), now)
     except (ValueError, OverflowError):
         return None
 
 
-def _latest_day(month: int, day: int, now: datetime) -> TimeRange | None:
-    return _day(now.year, month, day, now) or _day(now.year - 1, month, day, now)
+def _latest_day_range(month: int, day: int, now: datetime) -> TimeRange | None:
+    return _single_day_range(now.year, month, day, now) or _single_day_range(now.year - 1, month, day, now)
 
 
-def _year(year: int, now: datetime) -> TimeRange | None:
-    return _month(year, 1, now, months=12)
+def _year_range(year: int, now: datetime) -> TimeRange | None:
+    return _month_range(year, 1, now, months=12)
 
 
-def _days_ago(days: int, now: datetime, length: int = 1) -> TimeRange | None:
+def _range_days_ago(days: int, now: datetime, length: int = 1) -> TimeRange | None:
     first = now.date() - timedelta(days=days)
-    return _days(first, first + timedelta(days=length), now)
+    return _day_range(first, first + timedelta(days=length), now)
 
 
-def _weeks_ago(weeks: int, now: datetime) -> TimeRange | None:
-    return _days_ago(now.weekday() + 7 * weeks, now, 7)
+def _range_weeks_ago(weeks: int, now: datetime) -> TimeRange | None:
+    return _range_days_ago(now.weekday() + 7 * weeks, now, 7)
 
 
-def _months_ago(months: int, now: datetime) -> TimeRange | None:
+def _range_months_ago(months: int, now: datetime) -> TimeRange | None:
     months = now.year * 12 + now.month - 1 - months
-    return _month(months // 12, months % 12 + 1, now)
+    return _month_range(months // 12, months % 12 + 1, now)
 
 
-def _weekday_of_week(weekday: int, weeks: int, now: datetime) -> TimeRange | None:
-    return _days_ago(now.weekday() + 7 * weeks - weekday, now)
+def _weekday_range(weekday: int, weeks: int, now: datetime) -> TimeRange | None:
+    return _range_days_ago(now.weekday() + 7 * weeks - weekday, now)
 
 
-def _chinese_date(match: re.Match[str], now: datetime) -> TimeRange | None:
-    year, month, day = match["y"], _number(match["m"]), match["d"]
+def _read_chinese_date(match: re.Match[str], now: datetime) -> TimeRange | None:
+    year, month, day = match["y"], _parse_number(match["m"]), match["d"]
     if day:
-        return _day(_year_of(year, now), month, _number(day), now) if year else _latest_day(month, _number(day), now)
-    return _month(_year_of(year, now), month, now) if year else _latest_month(month, now)
+        return (
+            _single_day_range(_parse_year(year, now), month, _parse_number(day), now)
+            if year
+            else _latest_day_range(month, _parse_number(day), now)
+        )
+    return _month_range(_parse_year(year, now), month, now) if year else _latest_month_range(month, now)
 
 
-def _part_of_month(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _read_part_of_month(match: re.Match[str], now: datetime) -> TimeRange | None:
     """Return the named third of a month."""
     fields = match.groupdict()
-    month = month_number(match["m"]) if match["m"][0].isascii() and match["m"].isalpha() else _number(match["m"])
+    month = month_number(match["m"]) if match["m"][0].isascii() and match["m"].isalpha() else _parse_number(match["m"])
     year = fields.get("y")
-    whole = _month(_year_of(year, now), month, now) if year else _latest_month(month, now)
-    if whole is None or whole.since is None:
+    month_range = _month_range(_parse_year(year, now), month, now) if year else _latest_month_range(month, now)
+    if month_range is None or month_range.since is None:
         return None
     first, last = _PARTS_OF_MONTH[match["t"].lower()]
-    since = whole.since + timedelta(days=first - 1)
-    until = _month_end(whole.since) if last is None else whole.since + timedelta(days=last)
+    since = month_range.since + timedelta(days=first - 1)
+    until = _month_end(month_range.since) if last is None else month_range.since + timedelta(days=last)
     return TimeRange(since, min(until, now)) if since < now else None
 
 
@@ -213,69 +217,69 @@ def _month_end(start: datetime) -> datetime:
     return (start + timedelta(days=31)).replace(day=1)
 
 
-def _year_of(text: str, now: datetime) -> int:
-    named = {"今": 0, "去": 1, "前": 2}
-    return now.year - named[text[0]] if text[0] in named else int(text)
+def _parse_year(text: str, now: datetime) -> int:
+    years_ago = {"今": 0, "去": 1, "前": 2}
+    return now.year - years_ago[text[0]] if text[0] in years_ago else int(text)
 
 
-def _season(match: re.Match[str], now: datetime) -> TimeRange | None:
-    return _month(_year_of(match["y"], now), _SEASONS[match["s"]], now, months=3)
+def _read_chinese_season(match: re.Match[str], now: datetime) -> TimeRange | None:
+    return _month_range(_parse_year(match["y"], now), _SEASONS[match["s"]], now, months=3)
 
 
-def _iso_date(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _read_iso_date(match: re.Match[str], now: datetime) -> TimeRange | None:
     year, month = int(match["y"]), int(match["m"])
-    return _day(year, month, int(match["d"]), now) if match["d"] else _month(year, month, now)
+    return _single_day_range(year, month, int(match["d"]), now) if match["d"] else _month_range(year, month, now)
 
 
-def _english_date(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _read_english_date(match: re.Match[str], now: datetime) -> TimeRange | None:
     fields = match.groupdict()
     month = month_number(fields["m"])
     day, year = fields.get("d"), fields.get("y")
     if day:
-        return _day(int(year), month, int(day), now) if year else _latest_day(month, int(day), now)
-    return _month(int(year), month, now) if year else _latest_month(month, now)
+        return _single_day_range(int(year), month, int(day), now) if year else _latest_day_range(month, int(day), now)
+    return _month_range(int(year), month, now) if year else _latest_month_range(month, now)
 
 
-def _last_season(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _read_english_season(match: re.Match[str], now: datetime) -> TimeRange | None:
     """Return the last completed season, or the season of this year for "this"."""
     month = _SEASONS[match["s"].lower()]
     if match["w"].lower() == "this":
-        return _month(now.year, month, now, months=3)
-    seasons = (_month(year, month, now, months=3) for year in (now.year, now.year - 1, now.year - 2))
+        return _month_range(now.year, month, now, months=3)
+    seasons = (_month_range(year, month, now, months=3) for year in (now.year, now.year - 1, now.year - 2))
     return next((season for season in seasons if season and season.until and season.until < now), None)
 
 
-def _english_period(match: re.Match[str], now: datetime) -> TimeRange | None:
-    ago = 0 if match["w"].lower() == "this" else 1
+def _read_english_period(match: re.Match[str], now: datetime) -> TimeRange | None:
+    periods_ago = 0 if match["w"].lower() == "this" else 1
     unit = match["u"].lower()
     if unit == "week":
-        return _weeks_ago(ago, now)
-    return _months_ago(ago, now) if unit == "month" else _year(now.year - ago, now)
+        return _range_weeks_ago(periods_ago, now)
+    return _range_months_ago(periods_ago, now) if unit == "month" else _year_range(now.year - periods_ago, now)
 
 
-def _english_weekday(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _read_english_weekday(match: re.Match[str], now: datetime) -> TimeRange | None:
     weekday = WEEKDAYS.index(match["d"].lower())
-    return _days_ago((now.weekday() - weekday - 1) % 7 + 1, now)
+    return _range_days_ago((now.weekday() - weekday - 1) % 7 + 1, now)
 
 
-def _ago(match: re.Match[str], now: datetime) -> TimeRange | None:
+def _read_time_ago(match: re.Match[str], now: datetime) -> TimeRange | None:
     """Return the day, week or month at the given distance in the past."""
-    count, unit = _number(match["n"]), _DAYS_OF[match["u"].lower()]
+    count, unit = _parse_number(match["n"]), _UNIT_DAYS[match["u"].lower()]
     if not count:
         return None
     return TimeRange(now - timedelta(days=unit * (count + 0.5)), now - timedelta(days=unit * (count - 0.5)))
 
 
-def _past_period(match: re.Match[str], now: datetime) -> TimeRange | None:
-    count = min(_number(match["n"]), 99)
-    return last_days(count * _DAYS_OF[match["u"].lower()], now) if count else None
+def _read_past_period(match: re.Match[str], now: datetime) -> TimeRange | None:
+    count = min(_parse_number(match["n"]), 99)
+    return range_of_last_days(count * _UNIT_DAYS[match["u"].lower()], now) if count else None
 
 
-def _back(days: int) -> _Reader:
-    return lambda _match, now: last_days(days, now)
+def _last_days_reader(days: int) -> _RangeReader:
+    return lambda _match, now: range_of_last_days(days, now)
 
 
-def _any_time(_match: re.Match[str], _now: datetime) -> TimeRange:
+def _read_any_time(_match: re.Match[str], _now: datetime) -> TimeRange:
     return ANY_TIME
 
 
@@ -284,75 +288,84 @@ _MONTH: Final = rf"(?P<m>{MONTH}|sept)"
 _DAY: Final = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR: Final = r"(?P<y>(?:19|20)\d\d)"
 _NAMED_YEAR: Final = r"(?P<y>(?:19|20)\d\d|[今去前])年"
-_EXACT: Final[tuple[tuple[str, _Reader], ...]] = (
-    (r"(?P<y>(?:19|20)\d\d)[-/.](?P<m>\d{1,2})(?:[-/.](?P<d>\d{1,2}))?(?!\d)", _iso_date),
+_EXACT_EXPRESSIONS: Final[tuple[tuple[str, _RangeReader], ...]] = (
+    (r"(?P<y>(?:19|20)\d\d)[-/.](?P<m>\d{1,2})(?:[-/.](?P<d>\d{1,2}))?(?!\d)", _read_iso_date),
     (
         (
             rf"(?:{_NAMED_YEAR}的?)?(?P<m>\d{{1,2}}|[一二三四五六七八九十]{{1,2}})月份?"
             r"(?P<t>上旬|中旬|下旬|初|底|末)"
         ),
-        _part_of_month,
+        _read_part_of_month,
     ),
-    (rf"\b(?P<t>early|mid|late|beginning of|middle of|end of)[\s-]+{_MONTH}(?:,?\s+{_YEAR})?\b", _part_of_month),
+    (rf"\b(?P<t>early|mid|late|beginning of|middle of|end of)[\s-]+{_MONTH}(?:,?\s+{_YEAR})?\b", _read_part_of_month),
     (
         (
             rf"(?:{_NAMED_YEAR}的?)?(?P<m>\d{{1,2}}|[一二三四五六七八九十]{{1,2}})月"
             r"(?:份|(?P<d>\d{1,2}|[一二三四五六七八九十]{1,3})[号日])?"
         ),
-        _chinese_date,
+        _read_chinese_date,
     ),
-    (rf"{_NAMED_YEAR}的?(?P<s>[春夏秋冬])[天季]?", _season),
-    (rf"\b{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?\b", _english_date),
-    (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?\b", _english_date),
-    (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", _english_date),
-    (rf"\b(?:in|during|since|last)\s+{_MONTH}\b(?!,?\s+(?:of\s+)?(?:19|20)\d\d)", _english_date),
-    (r"\b(?P<w>last|this)\s+(?P<s>spring|summer|autumn|fall|winter)\b", _last_season),
-    (r"大前天", lambda _match, now: _days_ago(3, now)),
-    (r"前天|前晚|\bthe day before yesterday\b", lambda _match, now: _days_ago(2, now)),
-    (r"昨天|昨晚|昨日|昨夜|\byesterday\b|\blast night\b", lambda _match, now: _days_ago(1, now)),
-    (r"今天|今早|今晚|今日|\btoday\b|\bthis (?:morning|afternoon|evening)\b", lambda _match, now: _days_ago(0, now)),
+    (rf"{_NAMED_YEAR}的?(?P<s>[春夏秋冬])[天季]?", _read_chinese_season),
+    (rf"\b{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?\b", _read_english_date),
+    (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?\b", _read_english_date),
+    (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", _read_english_date),
+    (rf"\b(?:in|during|since|last)\s+{_MONTH}\b(?!,?\s+(?:of\s+)?(?:19|20)\d\d)", _read_english_date),
+    (r"\b(?P<w>last|this)\s+(?P<s>spring|summer|autumn|fall|winter)\b", _read_english_season),
+    (r"大前天", lambda _match, now: _range_days_ago(3, now)),
+    (r"前天|前晚|\bthe day before yesterday\b", lambda _match, now: _range_days_ago(2, now)),
+    (r"昨天|昨晚|昨日|昨夜|\byesterday\b|\blast night\b", lambda _match, now: _range_days_ago(1, now)),
+    (
+        r"今天|今早|今晚|今日|\btoday\b|\bthis (?:morning|afternoon|evening)\b",
+        lambda _match, now: _range_days_ago(0, now),
+    ),
     (
         rf"(?P<w>上上|上|这|本)个?{CHINESE_WEEK}(?P<d>[{CHINESE_WEEKDAYS}])",
-        lambda match, now: _weekday_of_week(
+        lambda match, now: _weekday_range(
             min(CHINESE_WEEKDAYS.index(match["d"]), 6), {"上上": 2, "上": 1}.get(match["w"], 0), now
         ),
     ),
-    (rf"上上个?{CHINESE_WEEK}", lambda _match, now: _weeks_ago(2, now)),
-    (rf"上个?{CHINESE_WEEK}", lambda _match, now: _weeks_ago(1, now)),
-    (r"上上个?月", lambda _match, now: _months_ago(2, now)),
-    (r"上个?月", lambda _match, now: _months_ago(1, now)),
-    (r"这个?月|本月|当月", lambda _match, now: _months_ago(0, now)),
-    (r"今年", lambda _match, now: _year(now.year, now)),
-    (r"去年", lambda _match, now: _year(now.year - 1, now)),
-    (r"前年", lambda _match, now: _year(now.year - 2, now)),
-    (r"(?P<y>(?:19|20)\d\d)年", lambda match, now: _year(int(match["y"]), now)),
-    (r"\b(?P<w>last|this)\s+(?P<u>week|month|year)\b", _english_period),
-    (rf"\blast\s+(?P<d>{WEEKDAY})\b", _english_weekday),
-    (rf"\b(?:in|during)\s+{_YEAR}\b", lambda match, now: _year(int(match["y"]), now)),
-    (rf"(?:过去|最近|近)(?:的|这)?{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)", _past_period),
-    (r"\b(?:past|last)\s+(?P<n>\d{1,2})\s+(?P<u>day|week|month|year)s?\b", _past_period),
-    (rf"{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)(?:以|之)?前", _ago),
-    (r"\b(?P<n>\d{1,2})\s+(?P<u>day|night|week|month|year)s?\s+ago\b", _ago),
+    (rf"上上个?{CHINESE_WEEK}", lambda _match, now: _range_weeks_ago(2, now)),
+    (rf"上个?{CHINESE_WEEK}", lambda _match, now: _range_weeks_ago(1, now)),
+    (r"上上个?月", lambda _match, now: _range_months_ago(2, now)),
+    (r"上个?月", lambda _match, now: _range_months_ago(1, now)),
+    (r"这个?月|本月|当月", lambda _match, now: _range_months_ago(0, now)),
+    (r"今年", lambda _match, now: _year_range(now.year, now)),
+    (r"去年", lambda _match, now: _year_range(now.year - 1, now)),
+    (r"前年", lambda _match, now: _year_range(now.year - 2, now)),
+    (r"(?P<y>(?:19|20)\d\d)年", lambda match, now: _year_range(int(match["y"]), now)),
+    (r"\b(?P<w>last|this)\s+(?P<u>week|month|year)\b", _read_english_period),
+    (rf"\blast\s+(?P<d>{WEEKDAY})\b", _read_english_weekday),
+    (rf"\b(?:in|during)\s+{_YEAR}\b", lambda match, now: _year_range(int(match["y"]), now)),
+    (rf"(?:过去|最近|近)(?:的|这)?{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)", _read_past_period),
+    (r"\b(?:past|last)\s+(?P<n>\d{1,2})\s+(?P<u>day|week|month|year)s?\b", _read_past_period),
+    (rf"{_NUMBER}个?(?P<u>天|日|周|星期|礼拜|月|年)(?:以|之)?前", _read_time_ago),
+    (r"\b(?P<n>\d{1,2})\s+(?P<u>day|night|week|month|year)s?\s+ago\b", _read_time_ago),
 )
-_VAGUE: Final[tuple[tuple[str, _Reader], ...]] = (
-    (r"刚才|刚刚|这两天|这几天|\bjust now\b|\bthe past (?:few|couple of) days\b", _back(2)),
-    (r"最近|近来|近期|这周|本周|这个?星期|这个?礼拜|这阵子|\brecent(?:ly)?\b|\blately\b|\bthese days\b", _back(7)),
-    (r"上次|上回|上一次|前几天|前两天|\blast time\b|\bthe other day\b|\bwe last (?:talked|spoke|chatted)\b", _back(30)),
+_VAGUE_EXPRESSIONS: Final[tuple[tuple[str, _RangeReader], ...]] = (
+    (r"刚才|刚刚|这两天|这几天|\bjust now\b|\bthe past (?:few|couple of) days\b", _last_days_reader(2)),
+    (
+        r"最近|近来|近期|这周|本周|这个?星期|这个?礼拜|这阵子|\brecent(?:ly)?\b|\blately\b|\bthese days\b",
+        _last_days_reader(7),
+    ),
+    (
+        r"上次|上回|上一次|前几天|前两天|\blast time\b|\bthe other day\b|\bwe last (?:talked|spoke|chatted)\b",
+        _last_days_reader(30),
+    ),
     (
         r"之前|我们聊过|聊到|聊过|前阵子|前段时间|\bearlier\b|\bpreviously\b|\bwe (?:talked|spoke|chatted) about\b",
-        _back(30),
+        _last_days_reader(30),
     ),
 )
-_ALL_ALONG: Final[tuple[tuple[str, _Reader], ...]] = (
-    (r"一直|习惯|从小|多年|小时候|向来|从来|平时|以前|曾经|总是", _any_time),
-    (r"\b(?:always|usually|ever|never|habits?|since childhood|for years|as a (?:child|kid)|used to)\b", _any_time),
+_UNLIMITED_EXPRESSIONS: Final[tuple[tuple[str, _RangeReader], ...]] = (
+    (r"一直|习惯|从小|多年|小时候|向来|从来|平时|以前|曾经|总是", _read_any_time),
+    (r"\b(?:always|usually|ever|never|habits?|since childhood|for years|as a (?:child|kid)|used to)\b", _read_any_time),
 )
 _SIGNALS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), read, precision)
     for precision, table in (
-        (Precision.EXACT, _EXACT),
-        (Precision.VAGUE, _VAGUE),
-        (Precision.ALWAYS, _ALL_ALONG),
+        (TimePrecision.EXACT, _EXACT_EXPRESSIONS),
+        (TimePrecision.VAGUE, _VAGUE_EXPRESSIONS),
+        (TimePrecision.ALWAYS, _UNLIMITED_EXPRESSIONS),
     )
     for pattern, read in table
 )

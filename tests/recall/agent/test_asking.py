@@ -9,59 +9,63 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.names import without_names
-from nomemory.text.question_detection import question_sentences
-from nomemory.text.question_reading import QuestionReading
-from nomemory.text.question_words import content_words, exact_phrases, words_query
+from nomemory.text.names import remove_names
+from nomemory.text.question_analysis import QuestionAnalysis
+from nomemory.text.question_detection import find_question_sentences
+from nomemory.text.question_words import build_words_query, extract_content_words, extract_exact_phrases
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 BRIEF_S = 0.1
 
 
 def test_words_of_asking_are_left_out() -> None:
-    assert content_words("你还记得我在哪里工作吗？") == ["在", "工作"]
-    assert content_words("Do you remember what my brother is called?") == ["brother", "called"]
+    assert extract_content_words("你还记得我在哪里工作吗？") == ["在", "工作"]
+    assert extract_content_words("Do you remember what my brother is called?") == ["brother", "called"]
 
 
 def test_quoted_and_reported_speech_becomes_exact_phrases() -> None:
-    assert exact_phrases("我是不是说过我不吃辣？") == ["不吃辣"]
-    assert exact_phrases("我说过“清汤锅”吗？《云上邮局》呢？") == ["清汤锅", "云上邮局"]
-    assert exact_phrases("Did I ever say that I was vegetarian?") == ["vegetarian"]
+    assert extract_exact_phrases("我是不是说过我不吃辣？") == ["不吃辣"]
+    assert extract_exact_phrases("我说过“清汤锅”吗？《云上邮局》呢？") == ["清汤锅", "云上邮局"]
+    assert extract_exact_phrases("Did I ever say that I was vegetarian?") == ["vegetarian"]
 
 
 def test_chatter_is_left_out_and_every_asking_sentence_kept() -> None:
-    assert question_sentences("今天天气真好。体检是哪天？另外，年糕几岁了？") == ["体检是哪天？", "另外，年糕几岁了？"]
-    assert question_sentences("中午吃什么呢？不对，我真正想问的是，我的体检是哪天？") == ["我的体检是哪天？"]
-    assert question_sentences("Late? I want to know where I live. And when is my exam?") == [
+    assert find_question_sentences("今天天气真好。体检是哪天？另外，年糕几岁了？") == [
+        "体检是哪天？",
+        "另外，年糕几岁了？",
+    ]
+    assert find_question_sentences("中午吃什么呢？不对，我真正想问的是，我的体检是哪天？") == ["我的体检是哪天？"]
+    assert find_question_sentences("Late? I want to know where I live. And when is my exam?") == [
         "where I live.",
         "And when is my exam?",
     ]
-    assert len(question_sentences("a? " * 9)) == 4
-    assert question_sentences("just words") == ["just words"]
+    assert len(find_question_sentences("a? " * 9)) == 4
+    assert find_question_sentences("just words") == ["just words"]
 
 
 def test_a_time_in_chatter_is_not_the_questions() -> None:
-    assert QuestionReading("昨天真累。我真正想问的是，我对什么过敏？", NOW).time_signal is None
+    assert QuestionAnalysis("昨天真累。我真正想问的是，我对什么过敏？", NOW).time_signal is None
 
 
 def test_names_of_speakers_are_stripped() -> None:
-    reading = QuestionReading("What did Caroline say about Melanie's pottery?", NOW)
-    assert reading.names == ("Caroline", "Melanie")
+    reading = QuestionAnalysis("What did Caroline say about Melanie's pottery?", NOW)
+    assert reading.named_people == ("Caroline", "Melanie")
     assert (
-        without_names("What did Caroline say about Melanie's pottery?", reading.names) == "What did say about pottery?"
+        remove_names("What did Caroline say about Melanie's pottery?", reading.named_people)
+        == "What did say about pottery?"
     )
 
 
 def test_a_query_has_no_operators_of_the_askers() -> None:
-    assert words_query(["AND", "pot", "NOT"], ['say "it"']) == '"say  it" and pot not'
+    assert build_words_query(["AND", "pot", "NOT"], ['say "it"']) == '"say  it" and pot not'
 
 
 @given(st.text(max_size=2_000))
 def test_any_text_can_be_read_and_its_query_fits(text: str) -> None:
-    reading = QuestionReading(text, NOW)
-    query = words_query(reading.words, reading.phrases)
+    reading = QuestionAnalysis(text, NOW)
+    query = build_words_query(reading.content_words, reading.exact_phrases)
     assert len(query) <= 2_000
-    assert 1 <= len(reading.sentences) <= 4
+    assert 1 <= len(reading.question_sentences) <= 4
 
 
 @pytest.mark.parametrize(
@@ -79,5 +83,5 @@ def test_any_text_can_be_read_and_its_query_fits(text: str) -> None:
 def test_no_question_takes_long_to_read(text: str) -> None:
     """CPU time, several times what it takes: what grows with the square of the length is far above."""
     begun = time.process_time()
-    question_sentences(text)
+    find_question_sentences(text)
     assert time.process_time() - begun < BRIEF_S

@@ -9,7 +9,7 @@ import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
 from nomemory.recall import Budget, Question, Role, Turn, recall
-from nomemory.text.question_detection import is_statement, refers_back
+from nomemory.text.question_detection import has_back_reference, is_statement
 from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
@@ -61,7 +61,7 @@ def test_questions_requests_and_names_are_not_small_talk(text: str) -> None:
 
 def test_only_what_refers_back_looks_at_the_turns() -> None:
     before = (USER, "My sister moved to Lisbon.")
-    assert refers_back("那是什么时候？")
+    assert has_back_reference("那是什么时候？")
     assert asked("When was that?", before).background == before[1]
     assert asked("那是什么时候？", before).background == before[1]
     assert not asked("What is the name of my cat?", before).background

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.time_expressions import Precision, last_days, time_signal
+from nomemory.text.time_expressions import TimePrecision, find_time_signal, range_of_last_days
 from nomemory.text.time_range import ANY_TIME
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -46,9 +46,9 @@ NOW = datetime(2026, 3, 14, 10, tzinfo=ZONE)  # a Saturday
     ],
 )
 def test_a_date_or_a_period_is_exactly_that_interval(text: str, since: str, until: str) -> None:
-    signal = time_signal(text, NOW)
+    signal = find_time_signal(text, NOW)
     assert signal is not None
-    assert signal.precision is Precision.EXACT
+    assert signal.precision is TimePrecision.EXACT
     assert signal.window.since == datetime.fromisoformat(since).replace(tzinfo=ZONE)
     assert signal.window.until == datetime.fromisoformat(until).replace(tzinfo=ZONE)
 
@@ -68,7 +68,7 @@ def test_a_date_or_a_period_is_exactly_that_interval(text: str, since: str, unti
     ],
 )
 def test_vague_time_expressions_cover_a_number_of_days(text: str, days: int) -> None:
-    signal = time_signal(text, NOW)
+    signal = find_time_signal(text, NOW)
     assert signal is not None
     assert signal.window.since == NOW - timedelta(days=days)
     assert signal.window.until == NOW
@@ -76,31 +76,31 @@ def test_vague_time_expressions_cover_a_number_of_days(text: str, days: int) -> 
 
 @pytest.mark.parametrize("text", ["我一直这样吗", "从小的习惯", "I always do", "have I ever", "多年"])
 def test_words_for_all_along_mean_any_time(text: str) -> None:
-    signal = time_signal(text, NOW)
+    signal = find_time_signal(text, NOW)
     assert signal is not None
     assert signal.window == ANY_TIME
 
 
 @pytest.mark.parametrize("text", ["我不吃辣", "May I ask what I eat", "13月", "February 30", "2031-01-01", "march on"])
 def test_text_without_a_past_time_has_no_time_range(text: str) -> None:
-    assert time_signal(text, NOW) is None
+    assert find_time_signal(text, NOW) is None
 
 
 def test_a_period_that_runs_ends_now() -> None:
-    signal = time_signal("这个月", NOW)
+    signal = find_time_signal("这个月", NOW)
     assert signal is not None
     assert signal.window.until == NOW
 
 
 def test_a_date_stands_before_vague_words() -> None:
-    signal = time_signal("最近，尤其是3月3号", NOW)
+    signal = find_time_signal("最近，尤其是3月3号", NOW)
     assert signal is not None
-    assert signal.words == "3月3号"
+    assert signal.expression == "3月3号"
 
 
 def test_yesterday_is_the_askers() -> None:
     late = datetime(2026, 3, 14, 18, tzinfo=UTC)
-    in_london, in_shanghai = time_signal("昨天", late), time_signal("昨天", late.astimezone(ZONE))
+    in_london, in_shanghai = find_time_signal("昨天", late), find_time_signal("昨天", late.astimezone(ZONE))
     assert in_london is not None
     assert in_shanghai is not None
     assert in_shanghai.window.since != in_london.window.since
@@ -108,7 +108,7 @@ def test_yesterday_is_the_askers() -> None:
 
 @pytest.mark.parametrize("text", ["近0周", "过去00天", "0天前", "last 0 days", "0 days ago"])
 def test_a_text_without_a_time_has_no_time_signal(text: str) -> None:
-    assert time_signal(text, NOW) is None
+    assert find_time_signal(text, NOW) is None
 
 
 @given(
@@ -116,7 +116,7 @@ def test_a_text_without_a_time_has_no_time_signal(text: str) -> None:
     st.datetimes(timezones=st.just(UTC)),
 )
 def test_no_window_begins_after_it_ends_or_ends_after_now(text: str, now: datetime) -> None:
-    signal = time_signal(text, now)
+    signal = find_time_signal(text, now)
     if signal is not None and signal.window.since is not None:
         assert signal.window.until is not None
         assert signal.window.since < signal.window.until <= now
@@ -127,7 +127,7 @@ def test_no_window_begins_after_it_ends_or_ends_after_now(text: str, now: dateti
 def test_a_window_begins_where_the_calendar_does_at_the_earliest(hours: int, days_in: int) -> None:
     now = datetime(1, 1, 1, 15, tzinfo=timezone(timedelta(hours=hours))) + timedelta(days=days_in)
     for days in (7, 30, 180, 99 * 365):
-        window = last_days(days, now)
+        window = range_of_last_days(days, now)
         assert window.until == now
         assert window.since is None or window.since.astimezone(UTC) < now
 
@@ -137,7 +137,7 @@ def test_a_window_begins_where_the_calendar_does_at_the_earliest(hours: int, day
 )
 def test_the_last_year_of_the_calendar_is_a_year(text: str, since: tuple[int, int]) -> None:
     now = datetime(9999, 12, 31, 10, tzinfo=ZONE)
-    signal = time_signal(text, now)
+    signal = find_time_signal(text, now)
     assert signal is not None
     assert signal.window.since == datetime(9999, *since, tzinfo=ZONE)
     assert signal.window.until == now

@@ -8,7 +8,7 @@ import pytest
 
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 from nomemory.recall.skills.steering.template import Template
-from nomemory.text.question_reading import QuestionReading
+from nomemory.text.question_analysis import QuestionAnalysis
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 
@@ -112,5 +112,5 @@ def test_a_question_gets_the_template_with_most_of_its_words(question: str, titl
         "## Lexicon",
         "- 截止: 会议",
     )
-    found = steering.template(QuestionReading(question, NOW))
+    found = steering.template(QuestionAnalysis(question, NOW))
     assert (found.title if found else None) == title

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.text.sentences import HIDDEN, masked, sentences
+from nomemory.text.sentences import HIDDEN, mask_quotations, split_sentences
 
 TEXT = st.text(st.sampled_from("我吃辣ab1 ,，。.?？!：:;“”\"「」\n…—–😀\ud83d'（）"), max_size=60) | st.text(
     max_size=80
@@ -14,7 +14,7 @@ TEXT = st.text(st.sampled_from("我吃辣ab1 ,，。.?？!：:;“”\"「」\n�
 
 
 def split(text: str) -> list[list[str]]:
-    return [[clause.text for clause in sentence.clauses] for sentence in sentences(text)]
+    return [[clause.text for clause in sentence.clauses] for sentence in split_sentences(text)]
 
 
 @pytest.mark.parametrize(
@@ -37,23 +37,23 @@ def test_a_text_falls_into_sentences_and_clauses(text: str, clauses: list[list[s
 
 def test_quoted_text_is_masked_at_equal_length() -> None:
     text = "她说“我不吃辣”，真的"
-    assert masked(text) == f"她说“{HIDDEN * 4}”，真的"
+    assert mask_quotations(text) == f"她说“{HIDDEN * 4}”，真的"
 
 
 @given(TEXT)
 def test_every_clause_stands_where_it_says(text: str) -> None:
     end = 0
-    for sentence in sentences(text):
+    for sentence in split_sentences(text):
         for clause in sentence.clauses:
             assert end <= clause.start < clause.end <= len(text)
             assert text[clause.start : clause.end] == clause.text
-            assert len(clause.masked) == len(clause.text)
+            assert len(clause.masked_text) == len(clause.text)
             end = clause.end
 
 
 @given(TEXT)
 def test_no_letter_is_lost(text: str) -> None:
-    kept = "".join(clause.text for sentence in sentences(text) for clause in sentence.clauses)
+    kept = "".join(clause.text for sentence in split_sentences(text) for clause in sentence.clauses)
     assert [character for character in kept if character.isalnum()] == [
         character for character in text if character.isalnum()
     ]

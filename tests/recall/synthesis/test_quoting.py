@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.recall.synthesis.quotation import WHOLE, quote
-from nomemory.text.question_reading import QuestionReading
+from nomemory.text.question_analysis import QuestionAnalysis
 
 TEXT = st.lists(
     st.sampled_from(["The lamp is broken. ", "灯坏了。", "and so on ", "\n", "x" * 90, "🪔", "1.5 "]), max_size=80
@@ -15,14 +15,14 @@ TEXT = st.lists(
 
 def test_a_message_is_quoted_whole() -> None:
     content = "  The soft ones are fine. The runny ones, not yet!\nAsk me in May.  "
-    assert quote(content, QuestionReading("Which ones?")) == content.strip()
+    assert quote(content, QuestionAnalysis("Which ones?")) == content.strip()
 
 
 def test_very_long_message_is_quoted_around_its_best_sentence() -> None:
     before = [f"On day {number} we crossed another valley and camped." for number in range(40)]
     after = [f"On night {number} it rained on the tents again." for number in range(40)]
     content = " ".join([*before, "The blue stove broke at the pass.", *after])
-    found = quote(content, QuestionReading("What happened to the stove?"))
+    found = quote(content, QuestionAnalysis("What happened to the stove?"))
     assert "The blue stove broke at the pass." in found
     assert found in content
     assert WHOLE / 2 < len(found) <= WHOLE
@@ -32,12 +32,12 @@ def test_very_long_message_is_quoted_around_its_best_sentence() -> None:
 
 def test_a_long_message_of_one_sentence_is_cut_at_its_start() -> None:
     content = "一" + "路走" * 500
-    assert quote(content, QuestionReading("去哪了？")) == content[:WHOLE]
+    assert quote(content, QuestionAnalysis("去哪了？")) == content[:WHOLE]
 
 
 @given(TEXT.map("".join), st.text(max_size=40))
 def test_a_quote_is_verbatim_and_bounded(content: str, question: str) -> None:
-    found = quote(content, QuestionReading(question))
+    found = quote(content, QuestionAnalysis(question))
     assert found in content
     assert len(found) <= WHOLE
     assert bool(found) == bool(content.strip())

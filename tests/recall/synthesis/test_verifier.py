@@ -19,7 +19,7 @@ from nomemory.recall.grounding.citations import (
 from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, MemoryView, Section, Synthesis, Verdict
 from nomemory.recall.model.question import Role
-from nomemory.text.terms import terms
+from nomemory.text.terms import extract_terms
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SPICY = "小炒肉就算了，我从小不吃辣，一口下去胃能疼一晚上。"
@@ -201,7 +201,7 @@ def test_every_exact_quote_is_kept(situation: tuple[Retrieval, list[DraftStateme
     for item in drafts:
         for citation in item.citations:
             message = retrieval.get(citation.message_id)
-            if message and terms(citation.quote) and citation.quote in message.content and item.text.strip():
+            if message and extract_terms(citation.quote) and citation.quote in message.content and item.text.strip():
                 assert citation.quote in kept
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from nomemory.client.prompt_passages import tokens
 from nomemory.recall.context.prompt_text import format_line, frame, headings, is_outdated
 from nomemory.recall.context.result import ContextMessage
-from nomemory.text.sentences import SENTENCE_END, masked
+from nomemory.text.sentences import SENTENCE_END, mask_quotations
 
 _MIN_SHARE_TOKENS: Final = 60
 """Minimum share of a message in tokens, even if the limit is small."""
@@ -72,7 +72,7 @@ class TokenBudget:
         if self._cost(item) <= limit:
             return item
         content = item.message.content
-        ends = [match.end() for match in SENTENCE_END.finditer(masked(content))]
+        ends = [match.end() for match in SENTENCE_END.finditer(mask_quotations(content))]
         fitting = bisect_right(ends, limit, key=lambda end: self._cost(_truncated(item, end)))
         shown = _truncated(item, ends[fitting - 1]) if fitting else None
         return shown if shown and shown.message.content.strip() else None

@@ -10,8 +10,8 @@ from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Question, Role
 from nomemory.text.language import FIRST_PERSON
-from nomemory.text.question_detection import ends_in_question, only_asks
-from nomemory.text.terms import numbers, terms
+from nomemory.text.question_detection import contains_only_questions, ends_in_question
+from nomemory.text.terms import extract_numbers, extract_terms
 
 _MIN_REPETITION_SHARE: Final = 0.75
 """Minimum share of a message's words in the question for the message to count as a repetition of it."""
@@ -47,7 +47,9 @@ def asserts(message: RetrievedMessage, question: Question, *, named: bool) -> bo
         named: whether senders have names.
     """
     is_heard = _sender_may_know(message, question, named=named)
-    return is_heard and not only_asks(message.content) and not _repeats_question(message.content, question)
+    return (
+        is_heard and not contains_only_questions(message.content) and not _repeats_question(message.content, question)
+    )
 
 
 def states(message: RetrievedMessage, question: Question) -> bool:
@@ -58,7 +60,7 @@ def states(message: RetrievedMessage, question: Question) -> bool:
     """
     if not has_content(message.content, question) or _repeats_question(message.content, question):
         return False
-    return bool(message.name) or not only_asks(message.content)
+    return bool(message.name) or not contains_only_questions(message.content)
 
 
 def has_content(content: str, question: Question) -> bool:
@@ -67,11 +69,13 @@ def has_content(content: str, question: Question) -> bool:
     A text with one or two content words needs a word of the question, a number, or a first-person pronoun. Only four of
     5,000 labeled messages in five datasets had fewer than three content words.
     """
-    words = terms(content)
+    words = extract_terms(content)
     if len(words) >= _MIN_CONTENT_WORDS:
         return True
     return bool(
-        numbers(content) or words & terms(question.reading.question_text) or (words and FIRST_PERSON.search(content))
+        extract_numbers(content)
+        or words & extract_terms(question.analysis.question_text)
+        or (words and FIRST_PERSON.search(content))
     )
 
 
@@ -93,9 +97,11 @@ def is_quoted_text(content: str) -> bool:
 def _sender_may_know(message: RetrievedMessage, question: Question, *, named: bool) -> bool:
     if question.role not in {None, Role.ANY}:
         return message.role is question.role
-    return named or message.role is Role.USER or question.reading.asks_of_assistant
+    return named or message.role is Role.USER or question.analysis.asks_about_assistant
 
 
 def _repeats_question(content: str, question: Question) -> bool:
-    words = terms(content) if ends_in_question(content.rstrip()) else frozenset[str]()
-    return bool(words) and len(words & terms(question.reading.question_text)) >= _MIN_REPETITION_SHARE * len(words)
+    words = extract_terms(content) if ends_in_question(content.rstrip()) else frozenset[str]()
+    return bool(words) and len(words & extract_terms(question.analysis.question_text)) >= _MIN_REPETITION_SHARE * len(
+        words
+    )

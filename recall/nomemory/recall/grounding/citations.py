@@ -12,9 +12,9 @@ from nomemory.recall.grounding.statement_figures import StatementFigures
 from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import Citation, DraftCitation, DraftStatement, MemoryView, Section, Statement
 from nomemory.recall.model.note import Note, NoteKind, note
-from nomemory.text.normalization import plain
-from nomemory.text.sentences import Clause, sentences
-from nomemory.text.terms import numbers, terms
+from nomemory.text.normalization import fold_text
+from nomemory.text.sentences import Clause, split_sentences
+from nomemory.text.terms import extract_numbers, extract_terms
 
 MAX_STATEMENTS = 50
 """Maximum number of statements to check, best first."""
@@ -143,7 +143,7 @@ def _quoted(message: RetrievedMessage, quote: str) -> Citation | None:
     A quote of a complete message, such as a thumbs-up or “to be or not to be”, is always accepted.
     """
     start = message.content.find(quote)
-    if start < 0 or not (quote.strip() == message.content.strip() or terms(quote)):
+    if start < 0 or not (quote.strip() == message.content.strip() or extract_terms(quote)):
         return None
     return _cite(message, start, start + len(quote))
 
@@ -156,11 +156,11 @@ def _cite(message: RetrievedMessage, start: int, end: int) -> Citation:
 
 def _best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citation | None:
     """Cite the clause with the largest share of the statement's words; None below the minimum share."""
-    claim = _Claim(terms(_ABOUT_THE_USER.sub("", text)), numbers(text), _is_negated(text))
+    claim = _Claim(extract_terms(_ABOUT_THE_USER.sub("", text)), extract_numbers(text), _is_negated(text))
     best: Citation | None = None
     best_share = MIN_CLAUSE_SHARE
     for message in messages:
-        if not claim.words or not claim.figures <= numbers(message.content):
+        if not claim.words or not claim.figures <= extract_numbers(message.content):
             continue
         for clause in _clauses(message.content):
             share = _share(claim, clause)
@@ -171,18 +171,18 @@ def _best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citation | 
 
 def _share(claim: _Claim, clause: Clause) -> float:
     """Return the share of a statement's words in a clause; 0 if figures are missing or negation differs."""
-    if not claim.figures <= numbers(clause.text) or claim.negative != _is_negated(clause.text):
+    if not claim.figures <= extract_numbers(clause.text) or claim.negative != _is_negated(clause.text):
         return 0.0
-    return len(claim.words & terms(clause.text)) / len(claim.words)
+    return len(claim.words & extract_terms(clause.text)) / len(claim.words)
 
 
 def _clauses(content: str) -> Iterable[Clause]:
     """Return the clauses and sentences of a message."""
-    for sentence in sentences(content):
+    for sentence in split_sentences(content):
         yield from sentence.clauses
         if len(sentence.clauses) > 1:
-            yield Clause(content[sentence.start : sentence.end], sentence.start, sentence.end, sentence.masked)
+            yield Clause(content[sentence.start : sentence.end], sentence.start, sentence.end, sentence.masked_text)
 
 
 def _is_negated(text: str) -> bool:
-    return bool(_NEGATION.search(plain(text)))
+    return bool(_NEGATION.search(fold_text(text)))

@@ -34,7 +34,7 @@ from nomemory.recall.model.memory_view import (
 from nomemory.recall.model.note import Note, NoteKind, note
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThresholds
-from nomemory.text.terms import terms
+from nomemory.text.terms import extract_terms
 
 
 def conclude(
@@ -152,7 +152,7 @@ def _same_matter(question: Question, view: MemoryView, pairs: Iterable[Pair], fi
     near = [(relation.earlier, relation.later) for relation in findings.relations if relation.nearness >= SAME_MATTER]
     against = [(earlier.message_id, later.message_id) for earlier, later in pairs]
     ids = [message_id for statement in view.statements() for message_id in sources(statement)]
-    quoted = list(pairwise(ids)) if question.reading.asks_for_latest else []
+    quoted = list(pairwise(ids)) if question.analysis.asks_for_latest else []
     return [*near, *against, *retractions(findings.retrieval), *quoted]
 
 
@@ -162,8 +162,8 @@ def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> b
     best = next((item.message for item in findings.evidence if not item.message.retracts), None)
     if best is None or best.retracted_by not in cited:
         return False
-    question_terms = terms(question.reading.question_text)
-    return bool(question_terms) and 2 * len(question_terms & terms(best.content)) >= len(question_terms)
+    question_terms = extract_terms(question.analysis.question_text)
+    return bool(question_terms) and 2 * len(question_terms & extract_terms(best.content)) >= len(question_terms)
 
 
 def _conflicts(view: MemoryView, pairs: Iterable[Pair]) -> Iterable[Conflict]:

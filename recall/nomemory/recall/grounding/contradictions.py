@@ -71,7 +71,7 @@ def contradictions(evidence: Sequence[Evidence], relations: Iterable[Relation], 
 def _contradict(first: str, second: str, question: Question) -> bool:
     if is_quoted_text(first) or is_quoted_text(second):
         return False
-    sentences = [sentence.strip() for sentence in question.reading.sentences]
+    sentences = [sentence.strip() for sentence in question.analysis.question_sentences]
     if any(map(_COUNT_QUESTION.search, sentences)):
         return _counts_differ(_counts(first), _counts(second))
     return any(map(_YES_NO_QUESTION.search, sentences)) and _is_denied(first, second)

@@ -21,9 +21,9 @@ from nomemory.recall.model.evidence import Retrieval
 from nomemory.recall.model.memory_view import Citation, DraftStatement
 from nomemory.recall.model.question import Question
 from nomemory.text.calendar_names import MONTHS, WEEKDAYS
-from nomemory.text.figures import Figure, PartialDate, digit_runs, figures, numbers_in, without_digit_runs
-from nomemory.text.relative_dates import complete_dates, relative_dates
-from nomemory.text.sentences import quotations, sentence_texts
+from nomemory.text.figures import Figure, PartialDate, find_digit_runs, find_figures, find_numbers, remove_digit_runs
+from nomemory.text.relative_dates import complete_dates, find_relative_dates
+from nomemory.text.sentences import find_quotations, split_sentence_texts
 from nomemory.text.stop_words import STOP_WORDS
 
 _UNIT_FACTORS: Final = frozenset(map(Decimal, (1, 2, 7, 10, 12, 24, 30, 52, 60, 100, 365, 1_000)))
@@ -58,8 +58,8 @@ class StatementFigures:
         return _GAP.join(dict.fromkeys(citation.quote.strip() for citation in citations))
 
     def _supported(self, text: str, support: _Support) -> bool:
-        rest = without_digit_runs(text, support.runs)
-        return all(support.has(figure) for figure in figures(rest))
+        rest = remove_digit_runs(text, support.runs)
+        return all(support.has(figure) for figure in find_figures(rest))
 
     def _names_are_known(self, text: str, citations: Sequence[Citation]) -> bool:
         quotes = [citation.quote for citation in citations]
@@ -75,7 +75,7 @@ class StatementFigures:
 
     def _names(self, text: str) -> Iterator[str]:
         """Return capitalized words that are names. Words at the start of a sentence must be known names."""
-        for sentence in sentence_texts(text):
+        for sentence in split_sentence_texts(text):
             for at, match in enumerate(_LATIN_WORD.finditer(sentence)):
                 word = _ENDING.sub("", match[0])
                 if not word[:1].isupper() or len(word) < _PREFIX or _fold(word) in STOP_WORDS | _NO_NAMES:
@@ -89,7 +89,7 @@ class StatementFigures:
         upper, lower = set[str](), set[str]()
         for message in self._retrieval:
             upper.update(map(_fold, _LATIN_WORD.findall(message.name)))
-            for sentence in sentence_texts(message.content):
+            for sentence in split_sentence_texts(message.content):
                 for at, word in enumerate(_LATIN_WORD.findall(sentence)):
                     if not word[:1].isupper():
                         lower.add(_fold(word))
@@ -126,7 +126,7 @@ class _Support:
     def from_citations(cls, citations: Sequence[Citation], question: Question) -> _Support:
         """Collect the supported values from quotes."""
         zone = question.now.tzinfo
-        read = [(citation.quote, figures(citation.quote), _day_of(citation, zone)) for citation in citations]
+        read = [(citation.quote, find_figures(citation.quote), _day_of(citation, zone)) for citation in citations]
         sent = {PartialDate(day.year, day.month, day.day) for _, _, day in read}
         today = question.now.date()
         named = {
@@ -136,7 +136,7 @@ class _Support:
             for partial in figure.dates
             for whole in complete_dates(partial, day)
         }
-        relative = {item for quote, _, day in read for item in relative_dates(quote, day)}
+        relative = {item for quote, _, day in read for item in find_relative_dates(quote, day)}
         dates = sent | named | relative | {PartialDate(today.year, today.month, today.day)}
         every = [figure for _, quoted_figures, _ in read for figure in quoted_figures]
         weekdays = {figure.weekday for figure in every if figure.weekday is not None}
@@ -146,13 +146,13 @@ class _Support:
         quotes = {(citation.message_id, citation.quote) for citation in citations}
         return cls(
             numbers=frozenset().union(
-                *(numbers_in(quote) | numbers_of(quoted_figures) for quote, quoted_figures, _ in read)
+                *(find_numbers(quote) | numbers_of(quoted_figures) for quote, quoted_figures, _ in read)
             ),
             bare=frozenset(number for figure in every for number in figure.numbers),
             dates=frozenset(dates),
             times=frozenset(at for figure in every for at in figure.times) | sent_at,
-            weekdays=frozenset(weekdays | {day.weekday() for item in dates if (day := item.days())}),
-            runs=frozenset().union(*(digit_runs(quote) for quote, _, _ in read)),
+            weekdays=frozenset(weekdays | {day.weekday() for item in dates if (day := item.calendar_day())}),
+            runs=frozenset().union(*(find_digit_runs(quote) for quote, _, _ in read)),
             quotes=len(quotes),
             items=len(quotes) + sum(len(_LIST_MARK.findall(quote)) for _, quote in quotes),
         )
@@ -253,7 +253,9 @@ def _is_known(name: str, known_names: frozenset[str]) -> bool:
 def _titles_are_quoted(text: str, quotes: Sequence[str]) -> bool:
     """Return whether quoted titles in a statement occur in its quotes. Titles in another script are not checked."""
     quoted_text = _letters_only(" ".join(quotes))
-    comparable = (title for title in map(_letters_only, quotations(text)) if title.isascii() is quoted_text.isascii())
+    comparable = (
+        title for title in map(_letters_only, find_quotations(text)) if title.isascii() is quoted_text.isascii()
+    )
     return all(title in quoted_text for title in comparable)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from opentelemetry.trace import Span, SpanKind
 
 from nomemory.recall.llm.prompt import Prompt
-from nomemory.spans.span import show, shows_content, span
+from nomemory.spans.span import child_span, is_content_shown, set_content_attribute
 
 _COUNTED: Final = {
     "gen_ai.usage.input_tokens": "prompt_tokens",
@@ -19,7 +19,7 @@ _COUNTED: Final = {
 
 async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
     """Send a request in a span, and record attributes of the unvalidated response."""
-    with span(f"chat {model}", SpanKind.CLIENT) as recorded:
+    with child_span(f"chat {model}", SpanKind.CLIENT) as recorded:
         if recorded is None:
             return await request
         recorded.set_attributes(
@@ -31,8 +31,8 @@ async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, p
                 "gen_ai.output.type": "json",
             }
         )
-        if shows_content():
-            show(recorded, "gen_ai.input.messages", _messages(list(prompt.turns())))
+        if is_content_shown():
+            set_content_attribute(recorded, "gen_ai.input.messages", _messages(list(prompt.turns())))
         reply = await request
         _record_response(recorded, reply)
         return reply
@@ -46,9 +46,9 @@ def _record_response(recorded: Span, reply: object) -> None:
         if isinstance(count := getattr(usage, field, None), int):
             recorded.set_attribute(name, count)
     choices = getattr(reply, "choices", None)
-    if shows_content() and isinstance(choices, list) and choices:
+    if is_content_shown() and isinstance(choices, list) and choices:
         content = getattr(getattr(choices[0], "message", None), "content", None)
-        show(recorded, "gen_ai.output.messages", _messages([("assistant", str(content or ""))]))
+        set_content_attribute(recorded, "gen_ai.output.messages", _messages([("assistant", str(content or ""))]))
 
 
 def _messages(turns: Sequence[tuple[str, str]]) -> str:

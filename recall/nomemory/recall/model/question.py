@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import dropwhile, takewhile
 from typing import Final
 
-from nomemory.text.question_detection import is_statement, refers_back
-from nomemory.text.question_reading import QuestionReading
+from nomemory.text.question_analysis import QuestionAnalysis
+from nomemory.text.question_detection import has_back_reference, is_statement
 from nomemory.text.time_range import TimeRange
 
 _MAX_QUERY_CHARS: Final = 500
@@ -74,14 +74,14 @@ class Question:
     @cached_property
     def background(self) -> str:
         """The user's last turn if the text refers to it, otherwise empty."""
-        if not self.text.strip() or not (refers_back(self.text) or not self.reading.words):
+        if not self.text.strip() or not (has_back_reference(self.text) or not self.analysis.content_words):
             return ""
         return _last_user_text(self.turns)
 
     @cached_property
-    def reading(self) -> QuestionReading:
+    def analysis(self) -> QuestionAnalysis:
         """The cached analysis of the query text."""
-        return QuestionReading(self.query_text, self.now)
+        return QuestionAnalysis(self.query_text, self.now)
 
 
 def _last_user_text(turns: Sequence[Turn]) -> str:

@@ -15,9 +15,9 @@ from nomemory.recall.skills.steering.lexicon import search_text
 from nomemory.recall.skills.steering.steering import Steering
 from nomemory.recall.skills.steering.template import Template
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
-from nomemory.text.names import without_names
-from nomemory.text.question_words import words_query
-from nomemory.text.time_expressions import last_days
+from nomemory.text.names import remove_names
+from nomemory.text.question_words import build_words_query
+from nomemory.text.time_expressions import range_of_last_days
 from nomemory.text.time_range import ANY_TIME
 
 _WINDOWS_DAYS: Final = (7, 30, 180)
@@ -82,7 +82,7 @@ class RulesPlanner:
 
     def _apply_skill(self, steering: Steering, question: Question) -> None:
         self._steering = steering
-        self._template = steering.template(question.reading)
+        self._template = steering.template(question.analysis)
         self._is_lexical = self._first_tool == LEXICAL_SEARCH
         self._page = steering.page_size(_CONVERSATION_PAGE if question.is_conversation else _PAGE)
         self._scope = steering.first_scope(question)
@@ -97,8 +97,8 @@ class RulesPlanner:
             yield from self._search_question(question, "what this brings to mind")
             return
         if self._first_tool == MESSAGES_LIST:
-            recent = None if question.reading.time_signal else self._steering.window(question.now)
-            window = question.time_range or recent or last_days(_RECENT_DAYS, question.now)
+            recent = None if question.analysis.time_signal else self._steering.window(question.now)
+            window = question.time_range or recent or range_of_last_days(_RECENT_DAYS, question.now)
             listed: dict[str, JsonValue] = {
                 "role": self._steering.role(question).value,
                 **SearchScope(window).time_arguments(question.now),
@@ -133,7 +133,7 @@ class RulesPlanner:
         A time expression affects the order but excludes no messages because people state times imprecisely.
         """
         is_vague = (
-            not question.is_conversation and question.time_range is None and question.reading.time_signal is not None
+            not question.is_conversation and question.time_range is None and question.analysis.time_signal is not None
         )
         scope = SearchScope(role=self._scope.role) if is_vague else self._scope
         arguments: dict[str, JsonValue] = {
@@ -145,28 +145,30 @@ class RulesPlanner:
 
     def _search_phrases(self, question: Question) -> Iterator[ToolCall]:
         """Search for exact phrases."""
-        words = words_query([], question.reading.phrases)
+        words = build_words_query([], question.analysis.exact_phrases)
         if words:
             yield self._search(LEXICAL_SEARCH, words, question, "in just these words", _PHRASE_WEIGHT)
 
     def _search_synonyms(self, question: Question, why: str) -> Iterator[ToolCall]:
         """Search for the lexicon's synonyms in a separate call to keep all hits of the question."""
-        others = self._steering.expansions(question.reading.question_text)
+        others = self._steering.expansions(question.analysis.question_text)
         if others:
-            words = [*question.reading.words, *filter(_WORD.fullmatch, others)]
-            query = words_query(words, [other for other in others if not _WORD.fullmatch(other)])
+            words = [*question.analysis.content_words, *filter(_WORD.fullmatch, others)]
+            query = build_words_query(words, [other for other in others if not _WORD.fullmatch(other)])
             yield self._search(LEXICAL_SEARCH, query, question, f"{why}: in the lexicon's terms", _LEXICON_WEIGHT)
 
     def _search_rewrites(self, question: Question) -> Iterator[ToolCall]:
         """Search for the template's rewrites, lexically if its first tool is lexical, otherwise semantically."""
-        reading, words = question.reading, " ".join(question.reading.words)
+        reading, words = question.analysis, " ".join(question.analysis.content_words)
         question_text = (
-            words if self._is_lexical else without_names(reading.question_text, reading.names) or reading.question_text
+            words
+            if self._is_lexical
+            else remove_names(reading.question_text, reading.named_people) or reading.question_text
         )
         for query in self._template.queries(question_text, words) if self._template else ():
             if not self._is_lexical:
                 yield self._search(SEMANTIC_SEARCH, query, question, "rewritten, in other words", _REWRITE_WEIGHT)
-            elif by_words := words_query(search_text(query).split()):
+            elif by_words := build_words_query(search_text(query).split()):
                 yield self._search(LEXICAL_SEARCH, by_words, question, "rewritten, in these words", _REWRITE_WEIGHT)
 
     def _search_preceding_turn(self, question: Question) -> Iterator[ToolCall]:
@@ -227,10 +229,10 @@ def _wider_scope(scope: SearchScope, question: Question) -> SearchScope:
     since = scope.window.since
     for days in _WINDOWS_DAYS:
         if since is not None and question.now - since < timedelta(days=days):
-            return SearchScope(last_days(days, question.now), scope.role)
+            return SearchScope(range_of_last_days(days, question.now), scope.role)
     return SearchScope()
 
 
 def _thought(question: Question) -> str:
-    signal = question.reading.time_signal
-    return f"looking for what answers; “{signal.words}”" if signal else "looking for what answers"
+    signal = question.analysis.time_signal
+    return f"looking for what answers; “{signal.expression}”" if signal else "looking for what answers"

@@ -10,8 +10,8 @@ from typing import Final
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.client.prompt_passages import tokens
-from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, masked
-from nomemory.text.terms import terms
+from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, mask_quotations
+from nomemory.text.terms import extract_terms
 
 _GAP_TOKENS: Final = 3
 """Number of tokens that separate two excerpts in JSON."""
@@ -64,8 +64,8 @@ class Excerpts:
 
     @cached_property
     def _best_first(self) -> list[int]:
-        question = terms(self._question)
-        shared_terms = [question & terms(sentence) for sentence in self._sentences]
+        question = extract_terms(self._question)
+        shared_terms = [question & extract_terms(sentence) for sentence in self._sentences]
         spread = Counter(term for shared in shared_terms for term in shared)
         weights = [sum(1 / spread[term] for term in shared) for shared in shared_terms]
         best = max(weights, default=0.0)
@@ -78,7 +78,7 @@ class Excerpts:
 def whole_sentences(content: str) -> Iterator[str]:
     """Split a text into sentences without losing characters. List marks stay with their items."""
     begun = ""
-    for sentence in _split_after(content, masked(content), SENTENCE_END):
+    for sentence in _split_after(content, mask_quotations(content), SENTENCE_END):
         begun += sentence
         if not _MARK.fullmatch(begun):
             yield from _split_long(begun)

@@ -19,8 +19,8 @@ from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.excerpts import Excerpts, whole_sentences
-from nomemory.text.question_detection import only_asks
-from nomemory.text.quoted_text import QuotedSpan, quoted_spans
+from nomemory.text.question_detection import contains_only_questions
+from nomemory.text.quoted_text import QuotedSpan, find_quoted_spans
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _BASE: Final = 40
@@ -80,7 +80,7 @@ def is_short(message: RetrievedMessage) -> bool:
 
 def is_question(message: RetrievedMessage) -> bool:
     """Return whether a message is a short question, whose reply is needed."""
-    return tokens(message.content) <= _QUESTION_TOKENS and only_asks(message.content)
+    return tokens(message.content) <= _QUESTION_TOKENS and contains_only_questions(message.content)
 
 
 def moment(ts: datetime, zone: tzinfo | None) -> str:
@@ -221,7 +221,7 @@ class ContextWindow:
         excerpts = self._excerpts.setdefault(message.message_id, Excerpts(message.content, self._question))
         shown = excerpts.shorten(cap)
         yield ("text", message.content) if shown == [message.content] else ("parts", list[JsonValue](shown))
-        if message.role is Role.USER and (spans := quoted_spans(message.content)):
+        if message.role is Role.USER and (spans := find_quoted_spans(message.content)):
             yield "passed_on", [_span(message.content, span) for span in spans]
 
 

@@ -70,7 +70,7 @@ class Reader:
             ReaderFailedError: the model returned no valid draft within the time limit.
         """
         reading = ReadingBudget(self._budget.read_messages, self._budget.read_tokens)
-        window = ContextWindow(question.reading.question_text, question.now.tzinfo, reading)
+        window = ContextWindow(question.analysis.question_text, question.now.tzinfo, reading)
         ranked = await self._ranked(question)
         lines: Sequence[Line] = window.rank(ranked, await self._exchanges(ranked[: reading.messages]))
         lookups = self._budget.iterations - 1
@@ -87,7 +87,7 @@ class Reader:
     async def _ranked(self, question: Question) -> list[RetrievedMessage]:
         """Return the ranking, with the newest messages on the topic near the top if a value may have changed."""
         ranked = [message.message for message in self._search.ranked()]
-        if question.is_conversation or not question.reading.asks_for_latest:
+        if question.is_conversation or not question.analysis.asks_for_latest:
             return ranked
         newest = {item.message_id: item for item in await self._search.newest_on_topic()}
         first = ranked[:_BEFORE_NEWEST]

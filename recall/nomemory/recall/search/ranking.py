@@ -145,7 +145,7 @@ class EvidenceRanking:
     def _latest_first(self, evidence: list[Evidence]) -> list[Evidence]:
         """Boost newer top messages if the question asks for the current state."""
         best = evidence[:_RECENCY_MESSAGES]
-        if not self._question.reading.asks_for_latest or len(best) <= 1:
+        if not self._question.analysis.asks_for_latest or len(best) <= 1:
             return evidence
         in_time = sorted(best, key=lambda candidate: (candidate.message.ts, candidate.message.message_id))
         gains = {

@@ -51,7 +51,7 @@ class ExtractiveSynthesizer:
         best = select_quoted(quotable(findings.evidence, question), self._quoted)
         retracting_ids = {candidate.message.retracted_by for candidate in best}
         best += [item for item in findings.evidence if item.message.message_id in retracting_ids and item not in best]
-        quotes = ((candidate, quote(candidate.message.content, question.reading)) for candidate in best)
+        quotes = ((candidate, quote(candidate.message.content, question.analysis)) for candidate in best)
         return Draft(
             tuple(
                 DraftStatement(section_of(item.message), text, (DraftCitation(item.message.message_id, text),))

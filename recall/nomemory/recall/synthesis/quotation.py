@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from nomemory.text.question_reading import QuestionReading
-from nomemory.text.sentences import sentences
-from nomemory.text.terms import terms
+from nomemory.text.question_analysis import QuestionAnalysis
+from nomemory.text.sentences import split_sentences
+from nomemory.text.terms import extract_terms
 
 WHOLE: Final = 600
 """Maximum size of a message that is quoted in full. Excerpts of shorter messages often omit the decisive words."""
 
 
-def quote(content: str, reading: QuestionReading) -> str:
+def quote(content: str, reading: QuestionAnalysis) -> str:
     """Return a verbatim passage of whole sentences around the sentence with the most words of the question."""
     if len(content) <= WHOLE:
         return content.strip()
-    starts = [sentence.start for sentence in sentences(content)] or [0]
+    starts = [sentence.start for sentence in split_sentences(content)] or [0]
     ends = [*starts[1:], len(content)]
-    question_terms = terms(reading.question_text)
-    best = max(range(len(starts)), key=lambda at: (len(question_terms & terms(content[starts[at] : ends[at]])), -at))
+    question_terms = extract_terms(reading.question_text)
+    best = max(
+        range(len(starts)), key=lambda at: (len(question_terms & extract_terms(content[starts[at] : ends[at]])), -at)
+    )
     first, last = _widen(starts, ends, best)
     return content[starts[first] : ends[last]].strip()[:WHOLE]
 

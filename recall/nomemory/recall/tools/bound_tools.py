@@ -40,7 +40,7 @@ from nomemory.recall.tools.query_stub import (
 from nomemory.recall.tools.requests import RequestBuilder
 from nomemory.recall.tools.result import Hit, ToolResult, message_from_contract, ranked_hit, relation, within_budget
 from nomemory.recall.tools.service_error import ServiceError, service_error
-from nomemory.spans.span import show, shows_content, span
+from nomemory.spans.span import child_span, is_content_shown, set_content_attribute
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import error_reason_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as pb
@@ -155,7 +155,7 @@ class BoundTools:
         name = definition.name if definition else "unknown"  # A chat model may have invented any other name.
         if dropped:
             _log.warning("recall_arguments_dropped", tool=name, count=dropped)
-        with span(f"execute_tool {name}") as recorded:
+        with child_span(f"execute_tool {name}") as recorded:
             if definition is None:
                 result = ToolResult(observation=f"there is no such tool: use one of {', '.join(TOOLS)}", answered=False)
             else:
@@ -353,8 +353,10 @@ def _record_result(recorded: Span, name: str, result: ToolResult) -> None:
             "nomemory.tool.answered": result.answered,
         }
     )
-    if shows_content():
-        show(recorded, "gen_ai.tool.call.arguments", json.dumps(dict(result.arguments), ensure_ascii=False))
+    if is_content_shown():
+        set_content_attribute(
+            recorded, "gen_ai.tool.call.arguments", json.dumps(dict(result.arguments), ensure_ascii=False)
+        )
 
 
 def _check_token(error: ServiceError) -> None:

@@ -20,7 +20,7 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.message import Message
 from nomemory.server.runtime.stderr import log_stream
 from nomemory.server.store.results import WriteOutcome
-from nomemory.spans.span import trace_fields
+from nomemory.spans.span import current_trace_fields
 
 Action = Literal["write", "import", "delete", "delete-matching", "erase", "recall"]
 
@@ -79,7 +79,7 @@ class Audit:
             "request_id": context.request_id,
             "event": "audit",
             "level": "info",
-            **trace_fields(),
+            **current_trace_fields(),
             "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         }
         stream = log_stream()

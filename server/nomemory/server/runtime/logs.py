@@ -13,7 +13,7 @@ import orjson
 from nomemory.server.runtime.library_logs import log_interpreter_messages
 from nomemory.server.runtime.stderr import log_descriptor, log_stream
 from nomemory.server.runtime.structured_logs import structlog
-from nomemory.spans.span import trace_fields
+from nomemory.spans.span import current_trace_fields
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger
@@ -50,5 +50,5 @@ def _render_text(_logger: WrappedLogger, _method: str, event: EventDict) -> byte
 
 
 def _add_trace_fields(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    event.update(trace_fields())
+    event.update(current_trace_fields())
     return event

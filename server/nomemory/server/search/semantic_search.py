@@ -11,7 +11,7 @@ from nomemory.server.search.reply_budget import count_fitting
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.search.speakers import SpeakerNames
 from nomemory.server.store.protocol import LogReader
-from nomemory.text.names import without_speakers
+from nomemory.text.names import remove_speaker_names
 
 _MARGIN = 8
 """Additional hits per search, to compensate for messages that the log has deleted."""
@@ -74,7 +74,7 @@ class SemanticSearch:
         """Return the text without names of authors, which make greetings similar, unless it consists of names only."""
         text = query.text or ""
         names = await self._speakers.of(query.user_id, query.filter.until_us)
-        return without_speakers(text, names) or text
+        return remove_speaker_names(text, names) or text
 
     async def _rank_messages(self, space: VectorSpace, query: SemanticQuery, vector: Vector) -> list[RankedMessage]:
         """Search, and repeat with a higher limit while too many hits have been deleted from the log."""

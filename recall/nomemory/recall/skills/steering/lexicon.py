@@ -12,8 +12,8 @@ from typing import Final
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.skills.steering.outline import Entry, InvalidEntry, split_items
-from nomemory.text.normalization import plain
-from nomemory.text.stems import stem
+from nomemory.text.normalization import fold_text
+from nomemory.text.stems import stem_word
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
 
 MAX_EXPANSIONS: Final = 16
@@ -75,7 +75,7 @@ class Lexicon:
 
 def _comparison_form(text: str) -> str:
     """Return the normalized form of a text: plain, stemmed, single spaces."""
-    return " ".join(_WORD.sub(lambda match: stem(match[1]), plain(text)).split())
+    return " ".join(_WORD.sub(lambda match: stem_word(match[1]), fold_text(text)).split())
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

@@ -14,10 +14,10 @@ from nomemory.recall.skills.steering.defaults import ANY_LENGTH, Defaults, read_
 from nomemory.recall.skills.steering.lexicon import Lexicon, read_lexicon
 from nomemory.recall.skills.steering.outline import InvalidEntry, Section, SectionKind, sections
 from nomemory.recall.skills.steering.template import Template, read_templates
-from nomemory.text.analysis import streams
-from nomemory.text.question_reading import QuestionReading
-from nomemory.text.question_words import without_asking_words
-from nomemory.text.time_expressions import last_days
+from nomemory.text.analysis import analyze_text
+from nomemory.text.question_analysis import QuestionAnalysis
+from nomemory.text.question_words import remove_question_words
+from nomemory.text.time_expressions import range_of_last_days
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 LEXICON_FILE: Final = "references/lexicon.md"
@@ -49,17 +49,17 @@ class Steering:
         """Return the synonyms for a sentence, without query operators."""
         return self.lexicon.expand(sentence)
 
-    def template(self, reading: QuestionReading) -> Template | None:
+    def template(self, reading: QuestionAnalysis) -> Template | None:
         """Return the template with the most words of the question or their synonyms; None without a match."""
-        words = (without_asking_words(reading.question_text), *self.expansions(reading.question_text))
-        question_terms = frozenset(streams(" ".join(words)).terms)
+        words = (remove_question_words(reading.question_text), *self.expansions(reading.question_text))
+        question_terms = frozenset(analyze_text(" ".join(words)).terms)
         best = max(self.templates, key=lambda template: len(template.terms & question_terms), default=None)
         return best if best and best.terms & question_terms else None
 
     def first_scope(self, question: Question) -> SearchScope:
         """Return the initial scope from the caller, else the question, else the defaults."""
         window = question.time_range
-        signal = question.reading.time_signal
+        signal = question.analysis.time_signal
         if window is None:
             window = signal.window if signal else self.window(question.now)
         return SearchScope(window or ANY_TIME, self.role(question))
@@ -69,7 +69,7 @@ class Steering:
         length = self.defaults.window
         if length is None or length == ANY_LENGTH:
             return ANY_TIME if length else None
-        longer = last_days(length.days + 1, now)
+        longer = range_of_last_days(length.days + 1, now)
         since = longer.since and now - min(length, now - longer.since)
         return TimeRange(since, now)
 
@@ -78,7 +78,7 @@ class Steering:
 
         Questions about the assistant's messages ignore the skill's default.
         """
-        default = None if question.reading.asks_of_assistant else self.defaults.role
+        default = None if question.analysis.asks_about_assistant else self.defaults.role
         return question.role or default or Role.ANY
 
     def page_size(self, usual: int) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 
 from nomemory.recall.skills.steering.outline import Entry, InvalidEntry, Part, first_word, normalized_key
 from nomemory.recall.tools.definitions import NEIGHBORS, TOOLS
-from nomemory.text.analysis import streams
+from nomemory.text.analysis import analyze_text
 
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _PLACEHOLDERS: Final = frozenset({"question", "words"})
@@ -47,7 +47,7 @@ class Template:
     @property
     def terms(self) -> frozenset[str]:
         """The words that select the template, from its heading and its rewrites."""
-        return frozenset(streams(_PLACEHOLDER.sub(" ", " ".join((self.title, *self.rewrites)))).terms)
+        return frozenset(analyze_text(_PLACEHOLDER.sub(" ", " ".join((self.title, *self.rewrites)))).terms)
 
     def queries(self, question: str, words: str) -> list[str]:
         """Return the rewrites with filled placeholders."""

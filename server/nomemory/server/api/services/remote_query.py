@@ -10,7 +10,7 @@ from nomemory.recall.tools.query_stub import QueryStub, Rpc
 from nomemory.recall.tools.service_error import service_error
 from nomemory.server.api.services.recall_stubs import Reply, Request
 from nomemory.server.faults import Fault, Reason
-from nomemory.spans.span import outgoing_metadata
+from nomemory.spans.span import outgoing_trace_metadata
 
 _OVERLOADED = Reason.Name(Reason.ERROR_REASON_OVERLOADED)
 
@@ -33,7 +33,7 @@ class RemoteQueryStub:
 def _with_overload_faults(rpc: Rpc[Request, Reply]) -> Rpc[Request, Reply]:
     async def call(request: Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109 - the signature of a stub's method
         try:
-            return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_metadata()))
+            return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_trace_metadata()))
         except AioRpcError as error:
             if service_error(error).reason != _OVERLOADED:
                 raise

@@ -13,7 +13,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.semantic.protocol import VectorSearch
 from nomemory.server.store.protocol import LogReader, LogWriter
-from nomemory.spans.span import Value, show, span
+from nomemory.spans.span import AttributeValue, child_span, set_content_attribute
 
 _Component = TypeVar("_Component")
 Method = Callable[..., Awaitable[Any]]
@@ -65,7 +65,7 @@ def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
     """Return an embedder with a span per call."""
     if embedder.kind == NoEmbedder.kind:
         return embedder
-    attributes: dict[str, Value] = {
+    attributes: dict[str, AttributeValue] = {
         OPERATION: "embeddings",
         MODEL: embedder.model,
         "gen_ai.embeddings.dimension.count": embedder.dimension,
@@ -82,7 +82,7 @@ def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
 
 def traced_search(search: _Component, method: str, settings: Settings) -> _Component:
     """Return a search with a span per call of `method`, whose result must have `items`."""
-    attributes: dict[str, Value] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
+    attributes: dict[str, AttributeValue] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
     traced = _in_span(getattr(search, method), "search_memory", attributes, _annotate_search)
     return _trace_component(search, {method: traced}, settings)
 
@@ -129,7 +129,7 @@ def _trace_engine(
     """Return a storage engine with a span per call, named `<engine> <method>`."""
     traced_methods: dict[str, Method] = {}
     for method in methods:
-        attributes: dict[str, Value] = {"db.system.name": system, "db.operation.name": method}
+        attributes: dict[str, AttributeValue] = {"db.system.name": system, "db.operation.name": method}
         traced_methods[method] = _in_span(
             getattr(component, method), f"{name} {method}", attributes, _annotate_rows, SpanKind.CLIENT
         )
@@ -139,14 +139,14 @@ def _trace_engine(
 def _in_span(
     method: Method,
     name: str,
-    attributes: Mapping[str, Value],
+    attributes: Mapping[str, AttributeValue],
     annotate: Annotate | None = None,
     kind: SpanKind = SpanKind.INTERNAL,
 ) -> Method:
     """Return a method that runs in a span."""
 
     async def traced(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as `Method`
-        with span(name, kind, attributes) as current:
+        with child_span(name, kind, attributes) as current:
             result = await method(*args, **kwargs)
             if current is not None and annotate is not None:
                 annotate(current, args, result)
@@ -164,9 +164,9 @@ def _annotate_search(current: Span, arguments: tuple[Any, ...], result: Any) -> 
     current.set_attribute(RECORDS, len(result.items))
     for argument in arguments:
         if isinstance(text := getattr(argument, "text", None), str):
-            show(current, QUERY, text)
+            set_content_attribute(current, QUERY, text)
         if isinstance(user_id := getattr(argument, "user_id", None), str):
-            show(current, STORE, user_id)
+            set_content_attribute(current, STORE, user_id)
 
 
 def _annotate_write(current: Span, arguments: tuple[Any, ...], _result: object) -> None:
@@ -179,4 +179,4 @@ def _annotate_delete(current: Span, arguments: tuple[Any, ...], _result: object)
 
 
 def _annotate_user(current: Span, arguments: tuple[Any, ...], _result: object) -> None:
-    show(current, STORE, arguments[0])
+    set_content_attribute(current, STORE, arguments[0])

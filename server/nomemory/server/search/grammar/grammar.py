@@ -21,9 +21,9 @@ from nomemory.server.search.grammar.parser import (
 from nomemory.server.search.grammar.question import rank_as_question
 from nomemory.server.search.grammar.text_terms import TermSets, combine, exact_leaf, phrase_leaf, ranking_terms
 from nomemory.server.search.grammar.tree import AllOf, Leaf, Node, Query, Stream, all_of, any_of, count_terms
-from nomemory.text.analysis import streams
-from nomemory.text.normalization import visible
-from nomemory.text.question_reading import QuestionReading
+from nomemory.text.analysis import analyze_text
+from nomemory.text.normalization import remove_invisible_characters
+from nomemory.text.question_analysis import QuestionAnalysis
 
 _CACHED_QUERIES = 256
 """Number of cached queries. Pages of a listing have the same query, and the searches of a recall are similar."""
@@ -55,7 +55,7 @@ def parse(text: str, limits: Limits) -> Query:
     """
     if len(text) > limits.chars:
         raise _too_complex(f"is longer than {limits.chars} characters")
-    text = visible(text)
+    text = remove_invisible_characters(text)
     tokens = split_query(text)
     if not tokens:
         return Query()
@@ -72,7 +72,7 @@ def parse(text: str, limits: Limits) -> Query:
 
 def _frequent_terms(text: str, limit: int) -> list[Node]:
     """Return the most frequent terms of a text with too many terms, such as a pasted page."""
-    return [Leaf(Stream.TERMS, (term,)) for term, _ in Counter(streams(text).terms).most_common(limit)]
+    return [Leaf(Stream.TERMS, (term,)) for term, _ in Counter(analyze_text(text).terms).most_common(limit)]
 
 
 def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Query:
@@ -80,7 +80,7 @@ def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Que
     if any(token.kind in _OPERATORS for token in tokens):
         return query
     phrases = [phrase_leaf(token.text) for token in tokens if token.kind is TokenKind.PHRASE]
-    return rank_as_question(QuestionReading(text), query, phrases)
+    return rank_as_question(QuestionAnalysis(text), query, phrases)
 
 
 def _too_complex(description: str) -> Fault:

@@ -7,15 +7,15 @@ from typing import Final
 
 from nomemory.server.search.grammar.text_terms import combine, ranking_terms
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost
-from nomemory.text.names import naming_terms
-from nomemory.text.question_reading import QuestionReading
-from nomemory.text.question_words import without_asking_words
+from nomemory.text.names import candidate_name_terms
+from nomemory.text.question_analysis import QuestionAnalysis
+from nomemory.text.question_words import remove_question_words
 
 _QUESTION_MAX_CHARS: Final = 4_000
 """Longer texts are not analyzed as questions."""
 
 
-def rank_as_question(reading: QuestionReading, query: Query, phrases: Iterable[Leaf]) -> Query:
+def rank_as_question(reading: QuestionAnalysis, query: Query, phrases: Iterable[Leaf]) -> Query:
     """Return the query with speaker boosts, and with lower weights for terms outside question sentences.
 
     Phrases keep their weights. The set of matches does not change. If no sentence is a question, all terms keep their
@@ -24,7 +24,9 @@ def rank_as_question(reading: QuestionReading, query: Query, phrases: Iterable[L
     text = reading.text
     if query.is_uniform or len(text) > _QUESTION_MAX_CHARS:
         return query
-    words = " ".join(map(without_asking_words, reading.sentences)).split() if reading.asks else []
+    words = (
+        " ".join(map(remove_question_words, reading.question_sentences)).split() if reading.contains_question else []
+    )
     downweighted = (
         _outside_question(query.leaves, words, phrases) if words and words != text.split() else frozenset[Leaf]()
     )
@@ -41,9 +43,9 @@ def _outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Ite
     )
 
 
-def _speaker_boosts(reading: QuestionReading) -> Iterable[SpeakerBoost]:
-    names = naming_terms(reading.text)
+def _speaker_boosts(reading: QuestionAnalysis) -> Iterable[SpeakerBoost]:
+    names = candidate_name_terms(reading.text)
     if names:
         yield SpeakerBoost(tuple(names))
-    if reading.asks and reading.asks_of_self:
+    if reading.contains_question and reading.asks_in_first_person:
         yield SpeakerBoost()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from nomemory.server.search.grammar.tree import Leaf, Node, Stream
-from nomemory.text.analysis import Kind, Token, terms, tokenize
-from nomemory.text.stems import stems
+from nomemory.text.analysis import Token, TokenKind, extract_ranking_terms, tokenize
+from nomemory.text.stems import stem_words
 from nomemory.text.stop_words import CLITICS, CONTRACTED, STOP_WORDS
 
 _WORD_PUNCTUATION = frozenset("#@%&*/\\_")
@@ -53,16 +53,16 @@ def exact_leaf(word: str) -> Leaf:
 def ranking_terms(word: str) -> TermSets:
     """Return the terms of a word that affects the ranking: pairs of characters in unspaced scripts, and words."""
     return combine(
-        _pair_terms(run) if kind is Kind.CHARACTER else _word_terms(run)
+        _pair_terms(run) if kind is TokenKind.CHARACTER else _word_terms(run)
         for kind, run in _split_runs(tokenize(word), word)
     )
 
 
-def _split_runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[Kind, list[Token]]]:
+def _split_runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[TokenKind, list[Token]]]:
     """Split a word into runs of characters, runs of words and symbols, and separating punctuation."""
 
-    def group(token: Token) -> tuple[Kind, bool]:
-        kind = Kind.CHARACTER if token.kind is Kind.CHARACTER else Kind.WORD
+    def group(token: Token) -> tuple[TokenKind, bool]:
+        kind = TokenKind.CHARACTER if token.kind is TokenKind.CHARACTER else TokenKind.WORD
         return kind, word[token.start] in _BREAKS
 
     for (kind, _), run in groupby(tokens, group):
@@ -72,7 +72,7 @@ def _split_runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[Kind, list
 def _pair_terms(run: Sequence[Token]) -> TermSets:
     if len(run) == 1:
         return TermSets(strong=(_literal_leaf(run),))
-    return TermSets(strong=tuple(Leaf(Stream.TERMS, (term.text,)) for term in terms(run)))
+    return TermSets(strong=tuple(Leaf(Stream.TERMS, (term.text,)) for term in extract_ranking_terms(run)))
 
 
 def _word_terms(run: Sequence[Token]) -> TermSets:
@@ -96,7 +96,7 @@ def _trim_punctuation(tokens: Sequence[Token]) -> Sequence[Token]:
 
 
 def _is_content_word(token: Token) -> bool:
-    return token.kind is Kind.WORD and token.text not in STOP_WORDS
+    return token.kind is TokenKind.WORD and token.text not in STOP_WORDS
 
 
 def _is_weak(core: Sequence[Token]) -> bool:
@@ -118,7 +118,7 @@ def _is_possessive(core: Sequence[Token]) -> bool:
 
 
 def _stem_leaf(token: Token) -> Leaf:
-    return Leaf(Stream.TERMS, tuple(stems([token.text])))
+    return Leaf(Stream.TERMS, tuple(stem_words([token.text])))
 
 
 def _literal_leaf(tokens: Sequence[Token]) -> Leaf:

@@ -17,8 +17,8 @@ from nomemory.server.message import LoggedMessage, Role
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.hybrid.message_features import Features, content_of, extract_features, leading_content
 from nomemory.server.search.speakers import main_speakers
-from nomemory.text.analysis import streams
-from nomemory.text.attachments import without_attachments
+from nomemory.text.analysis import analyze_text
+from nomemory.text.attachments import remove_attachments
 from nomemory.text.names import name_prefix
 
 _MAX_REPLY_GAP_US: Final = 30 * 60 * 1_000_000
@@ -116,11 +116,11 @@ class Timeline:
     @cached_property
     def name_terms(self) -> Mapping[str, Floats]:
         """For each term of the authors' names, an array with 1 for the messages of authors whose name contains it."""
-        terms = sorted({term for name in self.speakers for term in streams(name).terms})
+        terms = sorted({term for name in self.speakers for term in analyze_text(name).terms})
         rows = {term: row for row, term in enumerate(terms)}
         has_term = np.zeros((len(terms), len(self.speakers) + 1))  # the last column: no author
         for column, name in enumerate(self.speakers):
-            has_term[[rows[term] for term in set(streams(name).terms)], column] = 1.0
+            has_term[[rows[term] for term in set(analyze_text(name).terms)], column] = 1.0
         return dict(zip(terms, has_term[:, self.speaker_indexes], strict=True))
 
     @cached_property
@@ -279,13 +279,13 @@ class Timeline:
 
     def text_at(self, index: int) -> str:
         """Return the leading content of a message, without descriptions of attachments."""
-        return without_attachments(leading_content(self.logged[index]))
+        return remove_attachments(leading_content(self.logged[index]))
 
     def _leading_terms(self, index: int, chars: int | None) -> tuple[str, ...]:
         message = self.logged[index]
         key = _TermsKey(message.sequence, chars)
         if key not in self._terms:
-            self._terms[key] = tuple(sorted(set(map(intern, streams(content_of(message)[:chars]).terms))))
+            self._terms[key] = tuple(sorted(set(map(intern, analyze_text(content_of(message)[:chars]).terms))))
         return self._terms[key]
 
     @cached_property

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.metadata_hashes import Entry
-from nomemory.text.attachments import without_attachments
+from nomemory.text.attachments import remove_attachments
 from nomemory.text.names import name_prefix
-from nomemory.text.question_detection import ends_in_question, only_asks
+from nomemory.text.question_detection import contains_only_questions, ends_in_question
 from nomemory.text.temporal_cues import temporal_cue_score
 from nomemory.v1 import message_pb2
 
@@ -98,7 +98,7 @@ def extract_features(logged: LoggedMessage) -> Features:
     """Decode a message and return its features."""
     chat = message_pb2.ChatMessage.FromString(logged.wire)
     content = chat.content
-    text = without_attachments(content)
+    text = remove_attachments(content)
     leading_text = text[:_MAX_CONTENT_CHARS]
     return Features(
         chat.role,
@@ -107,7 +107,7 @@ def extract_features(logged: LoggedMessage) -> Features:
         frozenset(chat.metadata.items()) if chat.metadata else _NO_METADATA,
         len(content),
         ends_with_question=ends_in_question(text.rstrip()[-_ENDING_CHARS:]),
-        only_asks=only_asks(leading_text),
+        only_asks=contains_only_questions(leading_text),
         names=_extract_names(leading_text),
         time_cue=temporal_cue_score(leading_text),
     )

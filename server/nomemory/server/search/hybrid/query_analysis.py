@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from nomemory.text.analysis import streams
+from nomemory.text.analysis import analyze_text
 from nomemory.text.language import Language, language_of
-from nomemory.text.names import name_prefix, name_prefixes, without_speakers
+from nomemory.text.names import name_prefix, name_prefixes, remove_speaker_names
 from nomemory.text.query_parts import select_parts
-from nomemory.text.question_reading import QuestionReading
-from nomemory.text.question_words import without_asking_words
+from nomemory.text.question_analysis import QuestionAnalysis
+from nomemory.text.question_words import remove_question_words
 from nomemory.text.time_range import TimeRange
 
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
@@ -47,14 +47,14 @@ class ParsedQuestion:
         persons: the authors that the question names.
     """
 
-    reading: QuestionReading
+    reading: QuestionAnalysis
     sentences: tuple[ParsedSentence, ...]
     persons: frozenset[str]
 
     @property
     def asks_about_assistant(self) -> bool:
         """Whether the answer is likely to be in the assistant's messages."""
-        return self.reading.asks_of_assistant
+        return self.reading.asks_about_assistant
 
     @property
     def asks_about_user(self) -> bool:
@@ -64,10 +64,10 @@ class ParsedQuestion:
     @property
     def date_ranges(self) -> tuple[TimeRange, ...]:
         """The days and periods that the question names."""
-        return self.reading.exact_ranges
+        return self.reading.exact_time_ranges
 
 
-def parse_question(reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
+def parse_question(reading: QuestionAnalysis, speakers: Sequence[str]) -> ParsedQuestion:
     """Analyze a question for a log with the given authors."""
     return ParsedQuestion(
         reading=reading,
@@ -76,21 +76,21 @@ def parse_question(reading: QuestionReading, speakers: Sequence[str]) -> ParsedQ
     )
 
 
-def _search_texts(reading: QuestionReading) -> Sequence[str]:
+def _search_texts(reading: QuestionAnalysis) -> Sequence[str]:
     """Return the texts to search for: the question sentences, or the parts of a whole turn."""
-    if reading.is_turn:
+    if reading.is_conversation_turn:
         return select_parts(reading.text)
-    return [part for sentence in reading.sentences for part in select_parts(sentence)][:_MAX_PARTS]
+    return [part for sentence in reading.question_sentences for part in select_parts(sentence)][:_MAX_PARTS]
 
 
 def _parse_sentence(sentence: str, speakers: Sequence[str]) -> ParsedSentence:
     terms = _extract_terms(sentence)[:_MAX_TERMS]
     topic = frozenset(_extract_terms(_first_clause(sentence)))
-    return ParsedSentence(without_speakers(sentence, speakers) or sentence, terms, topic)
+    return ParsedSentence(remove_speaker_names(sentence, speakers) or sentence, terms, topic)
 
 
 def _extract_terms(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(streams(without_asking_words(text)).terms))
+    return tuple(dict.fromkeys(analyze_text(remove_question_words(text)).terms))
 
 
 def _first_clause(sentence: str) -> str:

@@ -47,7 +47,7 @@ from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.reply_budget import count_fitting, no_extra_bytes
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.store.protocol import LogReader
-from nomemory.text.question_reading import QuestionReading
+from nomemory.text.question_analysis import QuestionAnalysis
 from nomemory.text.time_range import TimeRange
 
 _SEMANTIC_UNAVAILABLE: Final = frozenset(
@@ -170,7 +170,7 @@ class HybridSearch:
             index_lagging = await self._is_lagging(space, query.user_id, counts.sequence)
             message_filter = await self.pools.drop_redundant_until(query.user_id, query.filter)
             speakers = await self.pools.speakers(query.user_id, message_filter.until_us, counts)
-            reading = QuestionReading(query.text, _reference_time(query.filter))
+            reading = QuestionAnalysis(query.text, _reference_time(query.filter))
             question = await self._parse_question(reading, speakers)
         periods = [narrow_to_period(message_filter, date_range) for date_range in question.date_ranges]
         nearest = await self._semantic_search(space, query, question, message_filter, periods)
@@ -206,7 +206,7 @@ class HybridSearch:
             return result
         return replace(result, relations=await self._find_relations(space, query, pool.timeline, result.items))
 
-    async def _parse_question(self, reading: QuestionReading, speakers: Sequence[str]) -> ParsedQuestion:
+    async def _parse_question(self, reading: QuestionAnalysis, speakers: Sequence[str]) -> ParsedQuestion:
         if len(reading.text) <= _SHORT_QUESTION_CHARS:
             return parse_question(reading, speakers)
         return await self.threads.run(parse_question, reading, speakers)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.server.search.grammar.tree import Leaf, Query, Stream
-from nomemory.text.analysis import Kind, Term, Token, terms, tokenize
+from nomemory.text.analysis import Term, Token, TokenKind, extract_ranking_terms, tokenize
 from nomemory.text.normalization import COMBINING, INVISIBLE, normalize
 
 _MARKED = regex.compile(rf"[{COMBINING}{INVISIBLE}\u1100-\u11FF\u3099\u309A]", regex.V1)
@@ -53,11 +53,11 @@ def find_terms(normal: str, query_terms: Collection[str]) -> Iterator[tuple[int,
 @lru_cache(_CACHED_CHUNKS)
 def _is_pair(term: str) -> bool:
     """Return whether a term is a pair of adjacent characters, as opposed to a word."""
-    return [token.kind for token in tokenize(term)] == [Kind.CHARACTER, Kind.CHARACTER]
+    return [token.kind for token in tokenize(term)] == [TokenKind.CHARACTER, TokenKind.CHARACTER]
 
 
 def _word_terms(chunk: str) -> tuple[Term, ...]:
-    return tuple(term for term in terms(tokenize(chunk)) if not _is_pair(term.text))
+    return tuple(term for term in extract_ranking_terms(tokenize(chunk)) if not _is_pair(term.text))
 
 
 _cached_words = lru_cache(_CACHED_CHUNKS)(_word_terms)
@@ -124,7 +124,7 @@ def _whole_tokens(content: str, chars: int) -> list[Token]:
 def _match_leaves(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[Span]:
     ranking = {leaf.tokens[0] for leaf in leaves if leaf.stream is Stream.TERMS}
     if ranking:
-        yield from (Span(term.start, term.end) for term in terms(tokens) if term.text in ranking)
+        yield from (Span(term.start, term.end) for term in extract_ranking_terms(tokens) if term.text in ranking)
     texts = [token.text for token in tokens]
     for leaf in leaves:
         if leaf.stream is Stream.CHARS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from nomemory.text.attachments import without_attachments
+from nomemory.text.attachments import remove_attachments
 from nomemory.text.question_detection import ends_in_question
 
 _LENGTHS: Final = (8, 24, 72)
@@ -28,7 +28,7 @@ def message_class(content: str, terms: int) -> int:
 
 def is_question(content: str) -> bool:
     """Return whether a message ends with a question."""
-    return ends_in_question(without_attachments(content)[-_END_CHARS:])
+    return ends_in_question(remove_attachments(content)[-_END_CHARS:])
 
 
 def class_weight(number: int) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from nomemory.server.message import Message
 from nomemory.server.search.grammar.tree import Leaf, SpeakerBoost, Stream
 from nomemory.server.search.lexical.message_class import message_class
-from nomemory.text.analysis import streams
+from nomemory.text.analysis import analyze_text
 from nomemory.text.names import name_terms
 
 WORDS_VERSION: Final = 1
@@ -52,7 +52,7 @@ class TermPredicate(NamedTuple):
 
 def token_columns(message: Message) -> TokenColumns:
     """Return the columns of a message: distinct keys, and tokens that start with the message class."""
-    tokens, terms = streams(message.content)
+    tokens, terms = analyze_text(message.content)
     names = name_terms(message.name)
     texts = chain(map(_encode_text, {*tokens, *terms, *_adjacent_pairs(tokens)}), map(_encode_name, names))
     keys = sorted(set(keys_of(message.user_id, texts)))

@@ -21,7 +21,7 @@ from nomemory.server.search.lexical.tantivy.schema import (
     open_or_rebuild,
     read_checkpoint,
 )
-from nomemory.text.analysis import streams
+from nomemory.text.analysis import analyze_text
 from nomemory.text.names import name_terms
 
 
@@ -56,7 +56,7 @@ class TantivyLexicalWriter:
 
     def add(self, sequence: int, message: Message) -> None:
         """Add a version of a message."""
-        tokens, terms = streams(message.content)
+        tokens, terms = analyze_text(message.content)
         fields = {
             "user": message.user_id,
             "conversation": message.conversation_id,

@@ -10,11 +10,11 @@ from typing import Final
 
 from nomemory.text.conversation_turns import is_conversation_turn
 from nomemory.text.language import FIRST_PERSON
-from nomemory.text.names import named_people
-from nomemory.text.question_detection import asks, question_sentences
-from nomemory.text.question_words import content_words, exact_phrases
-from nomemory.text.sentences import unquoted
-from nomemory.text.time_expressions import TimeSignal, find_exact_ranges, time_signal
+from nomemory.text.names import find_named_people
+from nomemory.text.question_detection import contains_question, find_question_sentences
+from nomemory.text.question_words import extract_content_words, extract_exact_phrases
+from nomemory.text.sentences import remove_quotations
+from nomemory.text.time_expressions import TimeSignal, find_exact_time_ranges, find_time_signal
 from nomemory.text.time_range import TimeRange
 
 _ASKS_WHEN: Final = re.compile(
@@ -38,7 +38,7 @@ _ASKS_OF_ASSISTANT: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class QuestionReading:
+class QuestionAnalysis:
     """Analysis of a question, independent of any messages.
 
     Each property is computed on first use and cached for all steps of an answer.
@@ -52,54 +52,54 @@ class QuestionReading:
     now: datetime | None = None
 
     @cached_property
-    def asks(self) -> bool:
+    def contains_question(self) -> bool:
         """Whether the text contains a question."""
-        return asks(self.text)
+        return contains_question(self.text)
 
     @cached_property
-    def sentences(self) -> tuple[str, ...]:
+    def question_sentences(self) -> tuple[str, ...]:
         """The last one to four question sentences; the whole text if there are none."""
-        return tuple(question_sentences(self.text))
+        return tuple(find_question_sentences(self.text))
 
     @cached_property
     def question_text(self) -> str:
         """The question sentences, joined into one text."""
-        return " ".join(self.sentences)
+        return " ".join(self.question_sentences)
 
     @cached_property
-    def words(self) -> tuple[str, ...]:
+    def content_words(self) -> tuple[str, ...]:
         """The question's words that can occur in an answer."""
-        return tuple(content_words(self.question_text))
+        return tuple(extract_content_words(self.question_text))
 
     @cached_property
-    def phrases(self) -> tuple[str, ...]:
+    def exact_phrases(self) -> tuple[str, ...]:
         """The exact phrases that an answer must contain."""
-        return tuple(exact_phrases(self.text))
+        return tuple(extract_exact_phrases(self.text))
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def named_people(self) -> tuple[str, ...]:
         """The people named in the question, as detected from English grammar."""
-        return tuple(named_people(self.text))
+        return tuple(find_named_people(self.text))
 
     @cached_property
     def time_signal(self) -> TimeSignal | None:
         """The time expression of the question; None without one, or if `now` is unknown."""
-        return None if self.now is None else time_signal(unquoted(self.question_text), self.now)
+        return None if self.now is None else find_time_signal(remove_quotations(self.question_text), self.now)
 
     @cached_property
-    def is_turn(self) -> bool:
+    def is_conversation_turn(self) -> bool:
         """Whether the text reads like a conversation turn rather than a memory query."""
         return is_conversation_turn(self.text)
 
     @cached_property
-    def exact_ranges(self) -> tuple[TimeRange, ...]:
+    def exact_time_ranges(self) -> tuple[TimeRange, ...]:
         """The exact days and periods in the question; empty if `now` is unknown or the text is a conversation turn."""
-        if self.now is None or self.is_turn:
+        if self.now is None or self.is_conversation_turn:
             return ()
-        return find_exact_ranges(unquoted(self.question_text), self.now)
+        return find_exact_time_ranges(remove_quotations(self.question_text), self.now)
 
     @cached_property
-    def asks_when(self) -> bool:
+    def asks_for_time(self) -> bool:
         """Whether the question asks for a date or duration. Messages with "yesterday" may answer it."""
         return bool(_ASKS_WHEN.search(self.text))
 
@@ -109,16 +109,16 @@ class QuestionReading:
         return bool(_ASKS_FOR_LATEST.search(self.question_text))
 
     @cached_property
-    def asks_of_assistant(self) -> bool:
+    def asks_about_assistant(self) -> bool:
         """Whether the question asks about the assistant's messages."""
         return bool(_ASKS_OF_ASSISTANT.search(self.text))
 
     @cached_property
-    def asks_of_self(self) -> bool:
+    def asks_in_first_person(self) -> bool:
         """Whether the question sentences contain a first-person pronoun."""
-        return any(map(FIRST_PERSON.search, self.sentences))
+        return any(map(FIRST_PERSON.search, self.question_sentences))
 
     @cached_property
-    def first_person(self) -> bool:
+    def has_first_person(self) -> bool:
         """Whether the text contains a first-person pronoun."""
         return bool(FIRST_PERSON.search(self.text))
