@@ -27,10 +27,10 @@ async def main(command: str, arguments: list[str]) -> None:
         stored = await client.call_tool("remember", {"content": STATEMENT})
         if stored.is_error:
             raise SystemExit(f"remember: {stored.content}")
-        hits = await client.call_tool("semantic_search", {"query_text": QUESTION})
+        hits = await client.call_tool("semantic_search", {"query": QUESTION})
         if STATEMENT not in str(hits.structured_content):
             raise SystemExit(f"semantic_search did not return the stored message: {hits.content}")
-        view = await client.call_tool("recall", {"question": QUESTION})
+        view = await client.call_tool("recall", {"query": QUESTION})
         if STATEMENT not in str(view.structured_content):
             raise SystemExit(f"recall did not quote the stored message: {view.content}")
         first = stored.structured_content["message_id"]

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.settings.settings import groups
 
-SERVER = Path(__file__).parent.parent / "server" / "nomemory" / "server"
-READERS = "\n".join(file.read_text(encoding="utf-8") for file in SERVER.rglob("*.py") if file.parent.name != "settings")
+SERVER = Path(__file__).parent.parent / "server" / "nomemory"
+FILES = [*(SERVER / "server").rglob("*.py"), *(SERVER / "cli").rglob("*.py")]
+READERS = "\n".join(file.read_text(encoding="utf-8") for file in FILES if file.parent.name != "settings")
 
 KILLED_AFTER_S = 10.0  # what container runtimes give a process between SIGTERM and SIGKILL, if nobody says otherwise
 

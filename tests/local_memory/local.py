@@ -125,7 +125,7 @@ async def agent(at: LocalHome, user: str = "ann", pid_file: Path | None = None) 
 
 async def recalled(client: Client, question: str) -> str:
     """Return what the tool `recall` shows."""
-    result = await client.call_tool("recall", {"question": question})
+    result = await client.call_tool("recall", {"query": question})
     assert not result.is_error, result.content
     return shown(result)
 

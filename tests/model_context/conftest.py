@@ -30,6 +30,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     ring = Keyring(directory / "keys.json")
     service = ring.key("ingest", "query", "recall", "act-as", name="service")
     reader = ring.key("query", name="reader")
+    recaller = ring.key("recall", name="recaller")
     settings = small(directory, api_keys=ring.path, **TRUSTED)
     with started(settings) as server:
         messages = [
@@ -40,7 +41,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages), metadata=bearer(service))
         searchable = q.LexicalSearchRequest(user_id="ann", query_text="peanuts", at_least=written.write_token)
         server.query.LexicalSearch(searchable, metadata=bearer(service))
-        yield Guarded(server, service, reader)
+        yield Guarded(server, service, reader, recaller)
 
 
 @pytest.fixture

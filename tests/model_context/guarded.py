@@ -24,6 +24,7 @@ class Guarded:
     server: Server
     service: str
     reader: str
+    recaller: str
 
     def token(self, user: str) -> str:
         """Return a token of a user."""

@@ -9,10 +9,11 @@ from typing import Any, Final
 from proofs.conformance.play import Json
 
 _FILTER: Final = {
-    "filter.role": "filter.role",
-    "filter.timeRange.since": "filter.time_range.since",
-    "filter.timeRange.until": "filter.time_range.until",
-    "filter.conversationId": "filter.conversation_id",
+    "filter.role": "role",
+    "filter.timeRange.since": "since",
+    "filter.timeRange.until": "until",
+    "filter.conversationId": "conversation_id",
+    "filter.excludeConversationIds": "exclude_conversation_ids",
 }
 _PAGE: Final = {"pageSize": "page_size", "cursor": "cursor"}
 TOOLS: Final[Mapping[str, str]] = {
@@ -23,11 +24,12 @@ TOOLS: Final[Mapping[str, str]] = {
     "ListMessages": "messages_list",
     "GetNeighbors": "neighbors",
     "WriteMessages": "remember",
+    "DeleteMessages": "forget",
 }
 """Tool name of each RPC method."""
 _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "Recall": {
-        "question": "question",
+        "question": "query",
         "context.timeRange.since": "since",
         "context.timeRange.until": "until",
         "context.preferredRole": "role",
@@ -35,21 +37,16 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "context.conversationId": "conversation_id",
         "skill": "skill",
     },
-    "HybridSearch": {"queryText": "query_text", "topK": "top_k", **_FILTER},
-    "LexicalSearch": {"queryText": "query_text", **_PAGE, **_FILTER},
+    "HybridSearch": {"queryText": "query", "topK": "top_k", **_FILTER},
+    "LexicalSearch": {"queryText": "query", **_PAGE, **_FILTER},
     "SemanticSearch": {
-        "queryText": "query_text",
+        "queryText": "query",
         "queryEmbedding.values": "query_embedding",
         "topK": "top_k",
         "minScore": "min_score",
         **_FILTER,
     },
-    "ListMessages": {
-        "filter.timeRange.since": "since",
-        "filter.timeRange.until": "until",
-        "filter.role": "role",
-        **_PAGE,
-    },
+    "ListMessages": {**_PAGE, **_FILTER},
     "GetNeighbors": {"messageId": "message_id", "before": "before", "after": "after"},
     "WriteMessages": {
         "content": "content",
@@ -59,6 +56,7 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "messageId": "message_id",
         "retracts": "retracts",
     },
+    "DeleteMessages": {"messageIds": "message_ids"},
 }
 """Tool argument of each request field, by RPC method."""
 _IGNORED_FIELDS: Final = frozenset({"highlight", "explain", "includeTrace"})
@@ -92,6 +90,8 @@ def tool_call(step: Json, request: Json) -> ToolCall:
     user_id = step.get("for", "") if call == "Recall" else fields.pop("userId", "")
     if not user_id and (call != "Recall" or step["as"] == "service"):
         raise NoToolError("an MCP connection requires a user")
+    if call == "DeleteMessages" and "writeToken" in step.get("keep", {}).values():
+        raise NoToolError("DeleteMessages: the tool returns no write token")
     if not str(step["request"].get(AT_LEAST, "$")).startswith("$"):
         raise NoToolError(f"{call}: no argument for {AT_LEAST}")
     return ToolCall(user_id, TOOLS[call], _arguments(call, fields))
@@ -110,7 +110,7 @@ def _arguments(call: str, fields: Json) -> Json:
             continue
         if path not in _ARGUMENTS[call]:
             raise NoToolError(f"{call}: no argument for {path}")
-        _set_path(arguments, _ARGUMENTS[call][path].split("."), _plain(value))
+        arguments[_ARGUMENTS[call][path]] = _plain(value)
     return arguments
 
 
@@ -120,13 +120,6 @@ def _leaves(fields: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
-
-
-def _set_path(target: dict[str, Any], path: list[str], value: object) -> None:
-    *folders, name = path
-    for folder in folders:
-        target = target.setdefault(folder, {})
-    target[name] = value
 
 
 def _plain(value: object) -> object:

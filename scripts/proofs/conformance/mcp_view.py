@@ -34,6 +34,7 @@ _SHAPES: Final[Mapping[str, Any]] = {
     "ListMessages": {"items": _MESSAGE, "nextCursor": _LEAF},
     "GetNeighbors": {"items": _MESSAGE},
     "WriteMessages": {"results": {"messageId": _LEAF, "outcome": _LEAF}},
+    "DeleteMessages": {"deleted": _LEAF, "missingMessageIds": _LEAF},
 }
 """The reply fields that tools return, by RPC method; a list has the shape of its items."""
 
@@ -69,6 +70,8 @@ def reply(call: str, result: Json) -> Json:
     if call == "WriteMessages":
         outcome = f"WRITE_OUTCOME_{result['outcome'].upper()}"
         return {"results": [{"messageId": result["message_id"], "outcome": outcome}]}
+    if call == "DeleteMessages":
+        return _non_empty(deleted=str(result["deleted"] or ""), missingMessageIds=result["missing_message_ids"])
     messages = result["messages"]
     items = (
         [_scored(message) for message in messages]

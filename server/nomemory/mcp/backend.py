@@ -9,7 +9,7 @@ from typing import Any, Final
 import grpc
 
 from nomemory.client.errors import NoMemoryError, from_rpc_error
-from nomemory.mcp.credentials import BoundCaller, Credential, Metadata, UserNotNamedError
+from nomemory.mcp.credentials import BoundCaller, Credential, Metadata, UserNotNamedError, tool_scopes
 from nomemory.v1 import server_service_pb2
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
@@ -74,7 +74,8 @@ class Backend:
         user_id = credential.user_id or info.caller.user_id
         if not user_id:
             raise UserNotNamedError("no user id: the credentials are not bound to a user")
-        return BoundCaller(user_id, credential.metadata, frozenset(info.caller.scopes))
+        scopes = tool_scopes(frozenset(info.caller.scopes), user_token=bool(info.caller.user_id))
+        return BoundCaller(user_id, credential.metadata, scopes)
 
     async def allows_anonymous(self) -> bool:
         """Return whether the server accepts calls without credentials.

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from nomemory.client import requests
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 
-_INGEST: Final = "ingest"
+
+class ToolScope(StrEnum):
+    """A scope that a tool requires."""
+
+    QUERY = "query"
+    RECALL = "recall"
+    INGEST = "ingest"
 
 
-_EVERY_SCOPE: Final = frozenset({_INGEST, "query", "recall"})
+_TOOL_SCOPES: Final = frozenset(ToolScope)
+_ACT_AS: Final = "act-as"
+"""Scope of a service that recalls for the user it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +38,7 @@ class BoundCaller:
 
     user_id: str
     metadata: Metadata = field(repr=False)
-    scopes: frozenset[str]
-
-    @property
-    def may_write(self) -> bool:
-        """Whether the caller may store messages."""
-        return _INGEST in self.scopes
+    scopes: frozenset[ToolScope]
 
     @property
     def recall_metadata(self) -> Metadata:
@@ -44,7 +48,13 @@ class BoundCaller:
 
 async def unauthenticated_caller(user_id: str) -> BoundCaller:
     """Return a caller for a server without authentication."""
-    return BoundCaller(user_id, (), _EVERY_SCOPE)
+    return BoundCaller(user_id, (), _TOOL_SCOPES)
+
+
+def tool_scopes(granted: frozenset[str], *, user_token: bool) -> frozenset[ToolScope]:
+    """Return the usable scopes of a credential. A service can recall only if it also has the scope `act-as`."""
+    may_recall = user_token or _ACT_AS in granted
+    return frozenset(scope for scope in ToolScope if scope in granted and (scope is not ToolScope.RECALL or may_recall))
 
 
 class UserNotNamedError(Exception):

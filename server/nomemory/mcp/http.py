@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from nomemory.client.errors import NoMemoryError
 from nomemory.mcp.backend import Backend
 from nomemory.mcp.credentials import BoundCaller, Credential, UserNotNamedError
+from nomemory.mcp.oauth import Challenges, ProtectedResource
 from nomemory.mcp.server import Context, MemoryServer
 
 PATH: Final = "/mcp"
@@ -30,6 +31,12 @@ _STATUS: Final = {
 }
 _UNAVAILABLE: Final = 503
 _BAD_REQUEST: Final = 400
+_FORBIDDEN: Final = 403
+_PUBLIC_PREFIX: Final = "/.well-known/"
+"""Prefix of the paths that require no credentials. They serve only metadata."""
+
+
+_NO_SCOPE: Final = "the credentials permit no tool: they need the scope query or recall"
 
 
 class _HeaderError(Exception):
@@ -62,16 +69,22 @@ def _single_header(headers: Headers, name: str) -> str:
 
 
 @asynccontextmanager
-async def application(backend: Backend, *, on_loopback: bool) -> AsyncIterator[ASGIApp]:
+async def application(
+    backend: Backend, *, on_loopback: bool, forget: bool = True, resource: ProtectedResource | None = None
+) -> AsyncIterator[ASGIApp]:
     """Run the MCP endpoint at `/mcp` with authentication.
 
     Args:
         backend: the backend of the tools.
         on_loopback: whether it listens on loopback. Host and Origin headers are then checked, because the server may
             require no credentials (DNS rebinding).
+        forget: whether to offer the tool `forget`.
+        resource: the OAuth metadata to publish; None for none. Its host is also accepted in Host headers, because a
+            proxy may forward it.
     """
-    protocol = MemoryServer(backend, _caller_of).protocol()
-    hosts = [host for name in _OWN_NAMES for host in (name, f"{name}:*")]
+    protocol = MemoryServer(backend, _caller_of, forget=forget).protocol()
+    names = (*_OWN_NAMES, resource.host) if resource else _OWN_NAMES
+    hosts = [host for name in names for host in (name, f"{name}:*")]
     security = TransportSecuritySettings(enable_dns_rebinding_protection=on_loopback, allowed_hosts=hosts)
     app = protocol.streamable_http_app(
         streamable_http_path=PATH,
@@ -79,9 +92,10 @@ async def application(backend: Backend, *, on_loopback: bool) -> AsyncIterator[A
         stateless_http=True,
         max_request_body_size=REQUEST_BYTES,
         transport_security=security,
+        custom_starlette_routes=resource.routes() if resource else None,
     )
     async with app.router.lifespan_context(app):
-        yield AuthMiddleware(app, backend)
+        yield AuthMiddleware(app, backend, Challenges(resource))
 
 
 async def _caller_of(context: Context) -> BoundCaller:
@@ -91,26 +105,33 @@ async def _caller_of(context: Context) -> BoundCaller:
 class AuthMiddleware:
     """Authenticates requests. Failed requests get an HTTP error and do not reach the MCP server."""
 
-    def __init__(self, app: ASGIApp, backend: Backend) -> None:
+    def __init__(self, app: ASGIApp, backend: Backend, challenges: Challenges) -> None:
         self._app = app
         self._backend = backend
+        self._challenges = challenges
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request, or reject it if the credentials are invalid."""
-        if scope["type"] == "http" and (rejection := await self._authenticate(scope)):
+        """Handle a request, or reject it if the credentials are invalid or permit no tool."""
+        requires_credentials = scope["type"] == "http" and not scope["path"].startswith(_PUBLIC_PREFIX)
+        if requires_credentials and (rejection := await self._authenticate(scope)):
             await rejection(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
     async def _authenticate(self, scope: Scope) -> JSONResponse | None:
         try:
-            scope.setdefault("state", {})["caller"] = await self._backend.bind(read_credential(Headers(scope=scope)))
+            caller = await self._backend.bind(read_credential(Headers(scope=scope)))
         except _HeaderError as error:
             return JSONResponse({"error": str(error)}, _BAD_REQUEST)
         except UserNotNamedError as error:
             return JSONResponse({"error": f"{error}; send the header {USER}"}, _BAD_REQUEST)
         except NoMemoryError as error:
             status = _STATUS.get(error.code, _UNAVAILABLE)
-            challenge = {"www-authenticate": "Bearer"} if error.code is grpc.StatusCode.UNAUTHENTICATED else None
+            unauthenticated = error.code is grpc.StatusCode.UNAUTHENTICATED
+            challenge = self._challenges.unauthenticated(error) if unauthenticated else None
             return JSONResponse({"error": error.message, "reason": error.reason}, status, challenge)
+        if not caller.scopes:
+            body = {"error": _NO_SCOPE, "reason": "SCOPE_MISSING"}
+            return JSONResponse(body, _FORBIDDEN, self._challenges.insufficient_scope(_NO_SCOPE))
+        scope.setdefault("state", {})["caller"] = caller
         return None

@@ -36,7 +36,7 @@ def templates() -> list[types.ResourceTemplate]:
         types.ResourceTemplate(
             uri_template=f"{MESSAGE}{{message_id}}",
             name="message",
-            description="A message, whole",
+            description="The full content of a message",
             mime_type=MIME_TYPE,
         ),
     ]

@@ -11,13 +11,14 @@ from nomemory.mcp.credentials import BoundCaller
 from nomemory.mcp.server import MemoryServer
 
 
-async def serve(backend: Backend, bind: Callable[[], Awaitable[BoundCaller]]) -> None:
+async def serve(backend: Backend, bind: Callable[[], Awaitable[BoundCaller]], *, forget: bool) -> None:
     """Handle requests until standard input ends.
 
     Args:
         backend: the backend of the tools.
         bind: authenticates the caller; may raise the errors of `Backend.bind`.
+        forget: whether to offer the tool `forget`.
     """
-    protocol = MemoryServer(backend, lambda _context: bind()).protocol()
+    protocol = MemoryServer(backend, lambda _context: bind(), forget=forget).protocol()
     async with stdio_server() as (incoming, outgoing):
         await protocol.run(incoming, outgoing, protocol.create_initialization_options())

@@ -10,23 +10,24 @@ from typing import Any, Final
 import mcp_types as types
 
 from nomemory.client import PROMPT_MESSAGES, chat_message, requests, tool_results
-from nomemory.client.messages import Turn
 from nomemory.client.prompt_block import prompt_block
 from nomemory.client.tool_results import Json
 from nomemory.mcp import results
-from nomemory.mcp.arguments import ContextArguments, RecallArguments, RememberArguments
-from nomemory.mcp.backend import Backend
-from nomemory.mcp.credentials import BoundCaller
-from nomemory.recall.model.question import Role
-from nomemory.recall.tools.argument_schema import object_schema
-from nomemory.recall.tools.arguments import (
-    ArgumentObject,
-    HybridArguments,
+from nomemory.mcp.arguments import (
+    ContextArguments,
+    ForgetArguments,
     LexicalArguments,
     ListArguments,
     NeighborArguments,
+    RecallArguments,
+    RememberArguments,
+    SearchArguments,
     SemanticArguments,
 )
+from nomemory.mcp.backend import Backend
+from nomemory.mcp.credentials import BoundCaller, ToolScope
+from nomemory.recall.tools.argument_schema import object_schema
+from nomemory.recall.tools.arguments import ArgumentObject
 
 Options = dict[str, Any]
 """Client options of a request."""
@@ -45,7 +46,10 @@ class ToolOutput:
 class Tool:
     """An MCP tool.
 
-    `writes` marks tools that need the scope `ingest`. `waits` marks tools that can wait for a write token.
+    Attributes:
+        scope: the scope that the caller needs.
+        waits: whether the tool can wait for a write token.
+        deletes: whether the tool deletes messages.
     """
 
     name: str
@@ -54,8 +58,14 @@ class Tool:
     arguments: type[ArgumentObject]
     result: type[results.Result]
     run: Callable[[Backend, BoundCaller, Options], Awaitable[ToolOutput]]
-    writes: bool = False
+    scope: ToolScope = ToolScope.QUERY
     waits: bool = True
+    deletes: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether the tool changes the memory."""
+        return self.scope is ToolScope.INGEST
 
     def definition(self) -> types.Tool:
         """Return the tool definition for clients."""
@@ -67,52 +77,43 @@ class Tool:
             output_schema=self.result.model_json_schema(),
             annotations=types.ToolAnnotations(
                 read_only_hint=not self.writes,
-                destructive_hint=False,
-                idempotent_hint=not self.writes,
+                destructive_hint=self.deletes,
+                idempotent_hint=self.deletes or not self.writes,
                 open_world_hint=False,
             ),
         )
 
 
-def options(arguments: ArgumentObject) -> Options:
-    """Convert tool arguments to client options."""
-    values = arguments.model_dump(exclude_none=True)
-    filters = values.pop("filter", {})
-    merged = {**values, **filters.pop("time_range", {}), **filters}
-    role = merged.pop("role", Role.ANY)
-    return merged if role is Role.ANY else {**merged, "role": role.value}
-
-
 async def _recall(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
-    request = requests.recall(**options, evidence_messages=PROMPT_MESSAGES)
+    question = options.pop("query")
+    request = requests.recall(question, **options, evidence_messages=PROMPT_MESSAGES)
     reply = await backend.call(backend.recall.Recall, request, caller.recall_metadata)
-    block = prompt_block(reply, options["question"], options["time_zone"])
-    return ToolOutput(tool_results.recall_result(reply, block.shown()), block.text())
+    block = prompt_block(reply, question, options["time_zone"])
+    return ToolOutput(tool_results.recall_result(reply, block.shown()), tool_results.recall_text(reply, block.text()))
 
 
 async def _build_context(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
-    turns: list[Turn] = [{"role": turn["role"].value, "text": turn["text"]} for turn in options.pop("turns")]
-    request = requests.build_context(turns, **options)
+    request = requests.build_context(options.pop("turns"), **options)
     reply = await backend.call(backend.recall.BuildContext, request, caller.recall_metadata)
     return ToolOutput(tool_results.context(reply), reply.text)
 
 
 async def _search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
-    request = requests.hybrid_search(caller.user_id, options.pop("query_text"), **options)
+    request = requests.hybrid_search(caller.user_id, options.pop("query"), **options)
     return ToolOutput(
         tool_results.ranked_messages(await backend.call(backend.query.HybridSearch, request, caller.metadata))
     )
 
 
 async def _lexical_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
-    request = requests.lexical_search(caller.user_id, options.pop("query_text"), **options)
+    request = requests.lexical_search(caller.user_id, options.pop("query"), **options)
     return ToolOutput(
         tool_results.lexical_page(await backend.call(backend.query.LexicalSearch, request, caller.metadata))
     )
 
 
 async def _semantic_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
-    text, vector = options.pop("query_text"), options.pop("query_embedding")
+    text, vector = options.pop("query"), options.pop("query_embedding")
     request = requests.semantic_search(caller.user_id, vector or text, **options)
     return ToolOutput(
         tool_results.ranked_messages(await backend.call(backend.query.SemanticSearch, request, caller.metadata))
@@ -135,6 +136,13 @@ async def _remember(backend: Backend, caller: BoundCaller, options: Options) -> 
     return ToolOutput(tool_results.write_result(reply), write_token=reply.write_token)
 
 
+async def _forget(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+    request = requests.delete(caller.user_id, options["message_ids"])
+    reply = await backend.call(backend.ingest.DeleteMessages, request, caller.metadata)
+    return ToolOutput(tool_results.deletion_result(reply))
+
+
+FORGET: Final = "forget"
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
     {
         tool.name: tool
@@ -142,57 +150,62 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             Tool(
                 "recall",
                 "Recall",
-                "Recall what was said that is nearest to a question about the user: dated messages, word for word, to "
-                "judge and to cite. Ask this first.",
+                "Answer a question about the user from stored messages. Call this tool first. The text contains the "
+                "verdict (whether the messages answer the question) and the most relevant messages, word for word, "
+                "oldest first, with dates and ids to cite.",
                 RecallArguments,
                 results.Recalled,
                 _recall,
+                ToolScope.RECALL,
             ),
             Tool(
                 "build_context",
-                "Build a context",
-                "Get the messages for your prompt, word for word, within a limit of tokens: the latest of the running "
-                "conversation, and those of all others that relate to its latest turns.",
+                "Build context",
+                "Return messages for a prompt, word for word, up to a token limit: the latest messages of the current "
+                "conversation, and related messages of the user's other conversations.",
                 ContextArguments,
                 results.Context,
                 _build_context,
+                ToolScope.RECALL,
             ),
             Tool(
                 "search",
                 "Search",
-                "Find the messages that answer a question, best first, by words, meaning, time and speaker together.",
-                HybridArguments,
+                "Return the messages that best answer a question, best match first. Combines lexical and semantic "
+                "search with the time and the author that the question mentions.",
+                SearchArguments,
                 results.Messages,
                 _search,
             ),
             Tool(
                 "lexical_search",
-                "Search for words",
-                'Find words and exact "phrases", best first, page by page. Use it for names, numbers and literal text.',
+                "Lexical search",
+                'Search for words and "exact phrases", best match first, page by page. Use it for names, numbers and '
+                "literal text.",
                 LexicalArguments,
                 results.Messages,
                 _lexical_search,
             ),
             Tool(
                 "semantic_search",
-                "Search for meaning",
-                "Find what means the same in other words, nearest first.",
+                "Semantic search",
+                "Search for messages with a similar meaning in other words, most similar first.",
                 SemanticArguments,
                 results.Messages,
                 _semantic_search,
             ),
             Tool(
                 "messages_list",
-                "Read by time",
-                "Read messages by time, newest first, page by page.",
+                "List messages",
+                "List messages by time, newest first, page by page.",
                 ListArguments,
                 results.Messages,
                 _messages_list,
             ),
             Tool(
                 "neighbors",
-                "Read around a message",
-                "Read what was said before and after a message, oldest first.",
+                "Read neighbors",
+                "Return the messages before and after a message, including the message itself, oldest first.",
                 NeighborArguments,
                 results.Messages,
                 _neighbors,
@@ -201,13 +214,25 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             Tool(
                 "remember",
                 "Remember",
-                "Store one message, word for word as it was said. Nothing is summed up or changed later: what corrects "
-                "earlier messages names them in `retracts`.",
+                "Store one message, word for word as it was said. Stored messages never change: to correct or withdraw "
+                "earlier messages, store a new one and name them in `retracts`.",
                 RememberArguments,
                 results.Remembered,
                 _remember,
-                writes=True,
+                ToolScope.INGEST,
                 waits=False,
+            ),
+            Tool(
+                FORGET,
+                "Forget",
+                "Delete messages permanently. Call it only if the user asks to delete something: find the messages, "
+                "show them to the user, and delete only those. To correct a message, use `remember` with `retracts`.",
+                ForgetArguments,
+                results.Forgotten,
+                _forget,
+                ToolScope.INGEST,
+                waits=False,
+                deletes=True,
             ),
         )
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC
 from itertools import islice
 from typing import Any, Final
@@ -73,6 +73,20 @@ def recall_result(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]
     }
 
 
+_VERDICTS: Final[Mapping[recall.Verdict.ValueType, str]] = {
+    recall.VERDICT_SUPPORTED: "the messages answer the question",
+    recall.VERDICT_POSSIBLE: "the messages may answer the question; no model has read them",
+    recall.VERDICT_CONFLICTING: "the messages contradict each other",
+    recall.VERDICT_INSUFFICIENT: "the messages probably do not answer the question",
+    recall.VERDICT_PENDING: "the messages do not answer the question, and the latest ones are not searchable yet",
+}
+
+
+def recall_text(reply: recall.RecallResponse, block: str) -> str:
+    """Return the text of a recall for a model: the verdict, then the prompt block."""
+    return f"Verdict: {_enum_label(recall.Verdict.Name(reply.verdict))} ({_VERDICTS[reply.verdict]}).\n{block}"
+
+
 def context(reply: recall.BuildContextResponse) -> Json:
     """Convert a context."""
     return _without_empty(
@@ -93,6 +107,11 @@ def write_result(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
     (result,) = reply.results
     outcome = ingest_service_pb2.WriteOutcome.Name(result.outcome).removeprefix("WRITE_")
     return {"message_id": result.message_id, "outcome": _enum_label(outcome)}
+
+
+def deletion_result(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
+    """Convert the result of deleting messages by id."""
+    return {"deleted": reply.deleted, "missing_message_ids": list(reply.missing_message_ids)}
 
 
 def message(source: message_pb2.ChatMessage, score: float | None = None) -> Json:

@@ -38,6 +38,7 @@ DEFINITIONS: Final = Path(__file__).with_name("tools.json")
 
 
 _REMEMBER: Final = "remember"
+_FORGET: Final = "forget"
 _NEIGHBORS: Final = "neighbors"
 Options = dict[str, Any]
 
@@ -51,13 +52,14 @@ class MemoryTools:
         client: the client, which the caller closes.
         user_id: the user.
         may_write: whether to include `remember`, which requires the scope `ingest`.
+        may_delete: whether to include `forget`, which deletes messages and requires the scope `ingest`.
     """
 
-    def __init__(self, client: Client, user_id: str, *, may_write: bool = False) -> None:
+    def __init__(self, client: Client, user_id: str, *, may_write: bool = False, may_delete: bool = False) -> None:
         self._client = client
         self._user_id = user_id
         self._last_write = LastWrite()
-        offered = {*_READS, _REMEMBER} if may_write else _READS.keys()
+        offered = {*_READS, *([_REMEMBER] if may_write else []), *([_FORGET] if may_delete else [])}
         tools = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
         self._definitions = {tool["function"]["name"]: tool for tool in tools if tool["function"]["name"] in offered}
 
@@ -91,7 +93,7 @@ class MemoryTools:
             raise ToolCallError(f"not called: unknown tool; available tools: {', '.join(self._definitions)}")
         options = read_arguments(self._definitions[name]["function"]["parameters"], arguments)
         try:
-            answer = self._run(name, _client_options(options))
+            answer = self._run(name, options)
         except NoMemoryError as error:
             raise ToolCallError(tool_results.error_text(error)) from error
         except ValueError as error:
@@ -104,22 +106,19 @@ class MemoryTools:
             written = self._client.add(self._user_id, [message])
             self._last_write.token = written.write_token
             return tool_results.write_result(written)
+        if name == _FORGET:
+            return tool_results.deletion_result(self._client.delete(self._user_id, options["message_ids"]))
         read = partial(_READS[name], self._client, self._user_id)
         if name == _NEIGHBORS:
             return read(options)
         return self._last_write.read_after_write(lambda token: read({**options, "at_least": token}))
 
 
-def _client_options(arguments: Options) -> Options:
-    """Convert tool arguments to client options."""
-    filters = arguments.pop("filter", {})
-    options = {**arguments, **filters.pop("time_range", {}), **filters}
-    return {name: value for name, value in options.items() if (name, value) != ("role", "any")}
-
-
 def _recall(client: Client, user_id: str, options: Options) -> str:
-    response = client.recall(**options, user_id=user_id, evidence_messages=PROMPT_MESSAGES)
-    return as_prompt(response, question=options["question"], time_zone=options.get("time_zone", ""))
+    query = options.pop("query")
+    response = client.recall(query, **options, user_id=user_id, evidence_messages=PROMPT_MESSAGES)
+    block = as_prompt(response, question=query, time_zone=options.get("time_zone", ""))
+    return tool_results.recall_text(response, block)
 
 
 def _build_context(client: Client, user_id: str, options: Options) -> str:
@@ -127,15 +126,15 @@ def _build_context(client: Client, user_id: str, options: Options) -> str:
 
 
 def _search(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.ranked_messages(client.hybrid_search(user_id, options.pop("query_text"), **options))
+    return tool_results.ranked_messages(client.hybrid_search(user_id, options.pop("query"), **options))
 
 
 def _lexical_search(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.lexical_page(client.lexical_search(user_id, options.pop("query_text"), **options))
+    return tool_results.lexical_page(client.lexical_search(user_id, options.pop("query"), **options))
 
 
 def _semantic_search(client: Client, user_id: str, options: Options) -> Json:
-    text, vector = options.pop("query_text", ""), options.pop("query_embedding", ())
+    text, vector = options.pop("query", ""), options.pop("query_embedding", ())
     return tool_results.ranked_messages(client.semantic_search(user_id, vector or text, **options))
 
 

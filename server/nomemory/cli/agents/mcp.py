@@ -18,14 +18,19 @@ from nomemory.cli.connection import CallError, Target, target_option
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials, with_credential
 from nomemory.client.errors import NoMemoryError
+from nomemory.server.api.identity.key_set_url import is_secure_url
 from nomemory.server.api.identity.tls import TlsFiles
 from nomemory.server.runtime.listen_address import ListenAddress
+from nomemory.server.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from nomemory.mcp.backend import Backend
+    from nomemory.mcp.oauth import ProtectedResource
 
 _TIMEOUT_S: Final = 60.0
 _ATTEMPTS: Final = 2
+_RESOURCE_URL: Final = "NOMEMORY_MCP_RESOURCE_URL"
+_AUTHORIZATION_SERVERS: Final = "NOMEMORY_MCP_AUTHORIZATION_SERVERS"
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -84,13 +89,15 @@ async def _serve_stdio(target: Target, user: str | None) -> None:
     from nomemory.mcp import stdio  # noqa: PLC0415 - slow to import
     from nomemory.mcp.credentials import Credential  # noqa: PLC0415 - slow to import
 
+    settings = load_settings()
     credential = Credential(with_credential((), target.identity), user)
     async with _backend(target) as backend:
-        await stdio.serve(backend, lambda: backend.bind(credential))
+        await stdio.serve(backend, lambda: backend.bind(credential), forget=settings.mcp.forget)
 
 
 async def _serve_local(user: str) -> None:
     """Serve the memory of the local server. The tools can be listed while the server is starting."""
+    settings = load_settings()
     home = LocalDataDir.for_current_user()
     server = LocalServer(home)
     starting = asyncio.create_task(server.reach())
@@ -101,7 +108,7 @@ async def _serve_local(user: str) -> None:
     from nomemory.mcp.credentials import unauthenticated_caller  # noqa: PLC0415 - slow to import
 
     async with _backend(Target(home.target), server.reach) as backend:
-        await stdio.serve(backend, partial(unauthenticated_caller, user))
+        await stdio.serve(backend, partial(unauthenticated_caller, user), forget=settings.mcp.forget)
 
 
 async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
@@ -109,16 +116,41 @@ async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | No
     from nomemory.mcp import http  # noqa: PLC0415 - slow to import
 
     settings = load_settings()
+    resource = _protected_resource(settings)
 
     def announce(bound: ListenAddress) -> None:
         click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
 
     async with _backend(target) as backend:
         # With the client certificate of this command, the server might accept calls from anyone.
-        if not address.is_loopback() or target.identity.get("tls_cert"):
+        if resource or not address.is_loopback() or target.identity.get("tls_cert"):
             await _require_authentication(backend, target)
-        async with http.application(backend, on_loopback=address.is_loopback()) as application:
+        async with http.application(
+            backend, on_loopback=address.is_loopback(), forget=settings.mcp.forget, resource=resource
+        ) as application:
             await serve(application, address, settings, announce, tls)
+
+
+def _protected_resource(settings: Settings) -> ProtectedResource | None:
+    """Return the OAuth metadata of the endpoint; None if it is disabled.
+
+    Raises:
+        click.UsageError: only one of the two settings is set, or a URL is invalid.
+    """
+    from nomemory.mcp.oauth import ProtectedResource, is_identifier  # noqa: PLC0415 - slow to import
+
+    url, servers = settings.mcp.resource_url, settings.mcp.authorization_servers.split()
+    if bool(url) != bool(servers):
+        raise click.UsageError(f"{_RESOURCE_URL} and {_AUTHORIZATION_SERVERS} must be set together.")
+    if not url:
+        return None
+    for setting, identifier in ((_RESOURCE_URL, url), *((_AUTHORIZATION_SERVERS, server) for server in servers)):
+        if not (is_secure_url(identifier) and is_identifier(identifier)):
+            raise click.UsageError(
+                f"{setting}: {identifier} must be an https URL without query and fragment (http only on loopback)."
+            )
+    values = {"url": url, "authorization_servers": servers, "scopes": settings.mcp.scopes.split()}
+    return ProtectedResource.model_validate(values)
 
 
 async def _require_authentication(backend: Backend, target: Target) -> None:
@@ -126,7 +158,7 @@ async def _require_authentication(backend: Backend, target: Target) -> None:
     if await backend.allows_anonymous():
         raise click.ClickException(
             f"The server at {target} accepts calls without credentials of the caller. Enable authentication, or serve "
-            "on loopback without a client certificate."
+            f"on loopback without a client certificate and without {_RESOURCE_URL}."
         )
 
 

@@ -12,6 +12,7 @@ from nomemory.server.runtime.settings import indexes, observing, serving, storag
 from nomemory.server.runtime.settings.group import PREFIX, SettingsGroup
 from nomemory.server.runtime.settings.identity import IdentitySettings
 from nomemory.server.runtime.settings.limits import AdmissionSettings, LimitSettings
+from nomemory.server.runtime.settings.mcp import McpSettings
 from nomemory.server.runtime.settings.recall import RecallSettings
 
 
@@ -39,6 +40,7 @@ class Settings(BaseModel):
     openai: indexes.OpenAISettings
     hybrid: indexes.HybridSettings
     recall: RecallSettings
+    mcp: McpSettings
 
     @classmethod
     def from_environment(cls, **overrides: object) -> Self:
