@@ -10,10 +10,11 @@ from typing import Final
 
 from nomemory.server import wire
 from nomemory.server.message import Message
+from nomemory.server.store.checksums import checksum
 
 LOG_ID: Final = "0123456789abcdef0123456789abcdef"
 
-FORMER: Final = (1, 2)
+FORMER: Final = (1, 2, 3)
 """The earlier schema versions."""
 
 _SCHEMA: Final = """
@@ -71,6 +72,11 @@ CREATE TABLE metadata_entries (
 INSERT INTO meta VALUES ('derived_ids', '1');
 PRAGMA user_version=2;
 """
+_SCHEMA_3: Final = """
+ALTER TABLE messages ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+UPDATE messages SET crc = message_checksum(user_id, seq, wire);
+PRAGMA user_version=3;
+"""
 
 
 def make_former_log(path: Path, user: str, messages: Iterable[Message], schema: int = 1) -> None:
@@ -89,5 +95,6 @@ def make_former_log(path: Path, user: str, messages: Iterable[Message], schema: 
         file.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         file.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", vectors)
         file.execute("INSERT INTO users VALUES (?, ?, ?)", (user, len(rows), len(rows)))
-        if schema == FORMER[-1]:
-            file.executescript(_SCHEMA_2)
+        file.create_function("message_checksum", 3, checksum)
+        for script in (_SCHEMA_2, _SCHEMA_3)[: schema - 1]:
+            file.executescript(script)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from log.engine import open_sqlite_log
 from log.former_log import FORMER, LOG_ID, make_former_log
-from log.test_message_log import said
+from log.test_message_log import new_message
 
 from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.results import WriteOutcome
@@ -17,8 +17,8 @@ from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 STORED = [
-    said("one", message_id="a", ts_us=1)._replace(embedding=b"\0\0\x80?"),
-    said("two" * 3_000, message_id="b", ts_us=2, user="u")._replace(conversation_id="c"),
+    new_message("one", message_id="a", ts_us=1)._replace(embedding=b"\0\0\x80?"),
+    new_message("two" * 3_000, message_id="b", ts_us=2, user="u")._replace(conversation_id="c"),
 ]
 
 
@@ -39,7 +39,7 @@ async def test_a_log_of_an_older_schema_keeps_its_messages_and_identity(tmp_path
     assert (await log.reader.identity(), await log.reader.sequence()) == ((LOG_ID, ""), 2)
     assert [change.sequence for change in log.feed.changes(0, 10)] == [1, 2]
     assert await log.write(*STORED) == (WriteOutcome.UNCHANGED,) * 2
-    assert await log.write(said("new", message_id="n", ts_us=3)._replace(expire_us=1)) == (WriteOutcome.CREATED,)
+    assert await log.write(new_message("new", message_id="n", ts_us=3)._replace(expire_us=1)) == (WriteOutcome.CREATED,)
     assert await log.sweep() == 1
     assert (await log.writer.erase("u")).deleted == 2
     await log.close()
@@ -66,8 +66,8 @@ async def test_the_maximum_age_applies_to_an_upgraded_log(tmp_path: Path) -> Non
 def test_an_unknown_schema_is_rejected_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     with closing(sqlite3.connect(path)) as file:
-        file.execute("PRAGMA user_version=4")
-    with pytest.raises(LogVersionError, match="has schema 4, but this server supports only schemas up to 3"):
+        file.execute("PRAGMA user_version=5")
+    with pytest.raises(LogVersionError, match="has schema 5, but this server supports only schemas up to 4"):
         SqliteLogWriter(path, queue_max=1, queue_max_bytes=1, announce=lambda: None)
     assert shape(path) == {}
 
@@ -77,11 +77,11 @@ async def test_a_failed_upgrade_changes_nothing(tmp_path: Path, schema: int) -> 
     make_former_log(tmp_path / "log.db", "u", STORED, schema)
     before = shape(tmp_path / "log.db")
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:
-        file.execute("ALTER TABLE messages ADD COLUMN crc")
+        file.execute("CREATE TABLE epochs (number)")  # created last
     with pytest.raises(LogUnusableError, match="cannot be opened"):
         await open_sqlite_log(tmp_path)
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:
-        file.execute("ALTER TABLE messages DROP COLUMN crc")
+        file.execute("DROP TABLE epochs")
     assert shape(tmp_path / "log.db") == before
     log = await open_sqlite_log(tmp_path)
     assert len(await log.everything()) == 2

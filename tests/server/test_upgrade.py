@@ -18,14 +18,14 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 
 def downgrade(log: Path, schema: int) -> None:
     """Make of a log one of a schema before, as the versions left it that knew no other."""
     with closing(sqlite3.connect(log)) as file:
         file.executescript("DROP TABLE erasures; DROP TABLE epochs; PRAGMA user_version=3;")
-        if schema <= 2:  # noqa: PLR2004 - the number of a schema
+        if schema <= 2:
             file.executescript("ALTER TABLE messages DROP COLUMN crc; PRAGMA user_version=2;")
         if schema > 1:
             return

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import click
 
 from nomemory.cli.configuration import load_settings
+from nomemory.cli.erasures import describe_applied, display_time
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.store import backup as backups
+from nomemory.server.store.erasure_register import RegisterError
 
-_REFUSALS = (backups.BackupError, StartupError)
+_REFUSALS = (backups.BackupError, RegisterError, StartupError)
 _SECONDS = "%Y%m%dT%H%M%SZ"
 _BACKUP_IN_POSTGRES = """\
 the message log is in PostgreSQL (NOMEMORY_DATABASE_URL); back it up with the tools of PostgreSQL: pg_dump or \
 continuous archiving. Keep `server.key` of the data directory with it. The indexes are rebuilt from the messages."""
 _RESTORE_IN_POSTGRES = """\
 the message log is in PostgreSQL (NOMEMORY_DATABASE_URL); restore it with the tools of PostgreSQL. Then run `nomemory \
-doctor --accept-loss` once: write tokens and cursors of before are refused from then on. Other servers of the same log \
-start again when `log.json` in their data directories is deleted."""
+doctor --accept-loss` once: write tokens and cursors of before are refused from then on. Then apply the register of \
+erasures with `nomemory erasures apply FILE`. Other servers of the same log start again when `log.json` in their data \
+directories is deleted."""
+
+_NO_REGISTER: Final = """\
+Erasures after the backup ({taken}) are not known, and their data is readable again. If you have a register of \
+erasures, run `nomemory erasures apply FILE --data {root}` before you start the server."""
+_NOT_IN_REGISTER: Final = """\
+Registers do not contain replaced versions of messages: text that was replaced after the backup is readable again."""
 
 
 @click.command("backup")
@@ -51,20 +62,63 @@ def backup(*, data: Path | None, out: Path | None) -> None:
 @click.option(
     "--replace", is_flag=True, help="Replace an existing message log. Messages that are not in the backup are lost."
 )
-def restore(*, backup: Path, data: Path | None, replace: bool) -> None:
+@click.option(
+    "--erasures",
+    "register",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Apply a register of erasures, which `nomemory erasures export` wrote.",
+)
+@click.option(
+    "--ignore-existing-erasures",
+    is_flag=True,
+    help="Do not apply the erasures of the existing message log. Use this if it is damaged.",
+)
+def restore(
+    *, backup: Path, data: Path | None, replace: bool, register: Path | None, ignore_existing_erasures: bool
+) -> None:
     """Restore the message log from a backup. The server must not be running.
 
     The backup is verified first. Existing write tokens and cursors become invalid, and the server rebuilds the indexes
     when it starts.
+
+    A backup that is older than an erasure contains the erased data. The command deletes it again if the existing
+    message log or the file of --erasures lists the erasure, and reports which erasures it cannot know.
     """
     settings = load_settings(data=data)
     if settings.server.database_url is not None:
         raise click.ClickException(_RESTORE_IN_POSTGRES)
     directory = DataDirectory(settings.server.data, settings.server.key_file)
     try:
-        log = backups.restore(backup, directory, replaces=replace)
+        restored = backups.restore(
+            backup,
+            directory,
+            replaces=replace,
+            register=register,
+            ignores_existing_register=ignore_existing_erasures,
+        )
     except _REFUSALS as error:
         raise click.ClickException(str(error)) from None
-    click.echo(
-        f"{directory.root}: restored up to change {log.sequence:,}. The server rebuilds the indexes when it starts."
-    )
+    sequence = restored.manifest.sequence
+    click.echo(f"{directory.root}: restored up to change {sequence:,}. The server rebuilds the indexes when it starts.")
+    for line in _describe_erasures(restored, directory.root):
+        click.echo(line)
+
+
+def _describe_erasures(restored: backups.RestoredBackup, root: Path) -> Iterator[str]:
+    """Yield what the registers of erasures removed, and which erasures they do not contain."""
+    taken_us = round(restored.manifest.taken * 1_000_000)
+    for register in restored.registers:
+        name = register.source.file or "the replaced message log"
+        yield f"Erasures of {name}: {describe_applied(register.applied)}"
+    sources = [register.source for register in restored.registers]
+    if not sources:
+        yield _NO_REGISTER.format(taken=display_time(taken_us), root=root)
+        return
+    since_us = min(source.since_us for source in sources)
+    if since_us > taken_us:
+        gap = f"between {display_time(taken_us)} and {display_time(since_us)}"
+        yield f"Erasures {gap} are not known: the register begins later."
+    if all(source.exported_us is not None for source in sources):
+        exported_us = max(source.exported_us or 0 for source in sources)
+        yield f"Erasures after {display_time(exported_us)}, the time of the export, are not known."
+    yield _NOT_IN_REGISTER

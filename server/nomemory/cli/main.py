@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "cursor-key": "nomemory.cli.keys:cursor_key",
     "backup": "nomemory.cli.backup:backup",
     "restore": "nomemory.cli.backup:restore",
+    "erasures": "nomemory.cli.erasures:erasures",
     "migrate": "nomemory.cli.migrate:migrate",
     "doctor": "nomemory.cli.doctor.command:doctor",
 }

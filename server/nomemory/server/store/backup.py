@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import time
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,9 +21,9 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.secure_files import digest_of, fsync_path
 from nomemory.server.runtime.token_keys import KeyFileError, read_key
 from nomemory.server.store.log_record import write_record
-from nomemory.server.store.position import LogPosition
+from nomemory.server.store.restored_erasures import AppliedRegister, RegisterSource, apply_registers, registers_of
 from nomemory.server.store.sqlite.inspection import inspect
-from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, begin_epoch, open_for_writing, position_at, remove_log
+from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, open_for_writing, position, position_at, remove_log
 
 _LOG, _KEY, _MANIFEST = "log.db", "server.key", "backup.json"
 _FORMAT: Final = 1
@@ -54,6 +55,14 @@ class Manifest:
     messages: int
     sha256: str
     taken: float
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredBackup:
+    """A restored backup, and the registers of erasures that were applied to it."""
+
+    manifest: Manifest
+    registers: list[AppliedRegister]
 
 
 def back_up(directory: DataDirectory, target: Path) -> Manifest:
@@ -96,34 +105,55 @@ def verify(backup: Path) -> Manifest:
     return manifest
 
 
-def restore(backup: Path, directory: DataDirectory, *, replaces: bool) -> LogPosition:
+def restore(
+    backup: Path,
+    directory: DataDirectory,
+    *,
+    replaces: bool,
+    register: Path | None = None,
+    ignores_existing_register: bool = False,
+) -> RestoredBackup:
     """Verify a backup and install its log as a new epoch. The indexes are rebuilt at the next start.
+
+    The erasures of an existing log and of a register file are applied to the log before it is installed.
 
     Args:
         backup: a directory that `back_up` created.
         directory: the data directory.
         replaces: whether to replace an existing log.
+        register: a register file; None for none.
+        ignores_existing_register: whether to replace an existing log whose register cannot be read.
 
     Raises:
         BackupError: the backup is damaged, or a log exists and `replaces` is false.
+        RegisterError: the register file is damaged or belongs to another log, or the register of the existing log
+            cannot be read.
         DataDirectoryBusyError: a server uses the directory.
         DataDirectoryUnusableError, LogUnusableError, LogVersionError, OSError: the directory cannot be written.
     """
-    verify(backup)
+    manifest = verify(backup)
     with directory.lock():
         if directory.log.exists() and not replaces:
             raise BackupError(f"{directory.log} already exists; use --replace to overwrite it")
-        return _install_log(backup, directory)
+        registers = _install_log(
+            backup,
+            directory,
+            lambda log: registers_of(log, directory.log, register, ignores_existing=ignores_existing_register),
+        )
+    return RestoredBackup(manifest, registers)
 
 
-def _install_log(backup: Path, directory: DataDirectory) -> LogPosition:
+def _install_log(
+    backup: Path, directory: DataDirectory, registers: Callable[[sqlite3.Connection], Iterable[RegisterSource]]
+) -> list[AppliedRegister]:
     new = directory.log.with_name(f"{_LOG}.new")
     remove_log(new)
     with ExitStack() as rollback:
         rollback.callback(remove_log, new)
         _copy_file(backup / _LOG, new)
         with closing(open_for_writing(new)) as connection:
-            log = begin_epoch(connection)
+            applied = apply_registers(connection, registers(connection))
+            log = position(connection)
         for suffix in _SIDE_FILES:  # side files of the old log would corrupt the new one
             directory.log.with_name(directory.log.name + suffix).unlink(missing_ok=True)
         new.rename(directory.log)
@@ -132,7 +162,7 @@ def _install_log(backup: Path, directory: DataDirectory) -> LogPosition:
         _copy_file(backup / _KEY, directory.key)
     write_record(directory.record, log)
     fsync_path(directory.root)
-    return log
+    return applied
 
 
 def _create_in(directory: DataDirectory, part: Path) -> Manifest:

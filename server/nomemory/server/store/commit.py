@@ -80,11 +80,13 @@ class CommitPlan:
     Attributes:
         sequence: the latest sequence that was assigned; 0 before the first.
         dropped: the stored versions to delete.
+        erasures: the deleted messages for the register of erasures, as `(sequence, user_id, message_id)`.
     """
 
     def __init__(self, bucket: Callable[[str], int] = bucket_of) -> None:
         self.sequence = 0
         self.dropped = dict[Key, Version]()
+        self.erasures = list[tuple[int, str, str]]()
         self._bucket = bucket
         self._initial_states: Mapping[int, BucketState] = {}
         self._sequences = dict[int, int]()
@@ -153,6 +155,7 @@ class CommitPlan:
         keys = ((user_id, message_id) for message_id in unique_ids)
         versions = {key: self._existing[key] for key in keys if key in self._existing}
         self.remove(versions)
+        self.erasures += [(self.sequence, *key) for key in versions]
         missing = tuple(message_id for message_id in unique_ids if (user_id, message_id) not in versions)
         return Deleted(len(versions), missing, self.latest_sequence_of(user_id))
 
@@ -163,6 +166,13 @@ class CommitPlan:
             self._existing.pop(key, None)
         for user_id, messages in Counter(user for user, _ in versions).items():
             self._add_to_count(user_id, -messages)
+
+    def remove_up_to(self, sequences: Mapping[Key, int]) -> int:
+        """Remove the existing messages whose version is not later than a sequence. Return their number."""
+        versions = {key: self._existing[key] for key in sequences if key in self._existing}
+        affected = {key: version for key, version in versions.items() if version.sequence <= sequences[key]}
+        self.remove(affected)
+        return len(affected)
 
     def record_removed(self, user_id: str, removed: int, sequence: int) -> None:
         """Record that a statement removed messages of a user, the last of them at `sequence`."""

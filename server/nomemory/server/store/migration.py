@@ -16,7 +16,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -26,11 +25,14 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import checksum
+from nomemory.server.store.erasure_register import EpochStart, Erasure
 from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.display_url import display_url
 from nomemory.server.store.postgres.followers import follower_name
 from nomemory.server.store.postgres.schema import LEXICAL_INDEX, upgrade_schema
 from nomemory.server.store.postgres.transaction import id_bytes
+from nomemory.server.store.sqlite.erasure_register import read_epochs, read_erasures
 from nomemory.server.store.sqlite.schema import (
     MIGRATED_TO,
     configure_durability,
@@ -102,15 +104,6 @@ class MigrationOutcome:
     position: LogPosition
     messages: int
     was_complete: bool
-
-
-def display_url(url: str) -> str:
-    """Return a database URL without user name and password."""
-    parts = urlsplit(url)
-    if "@" in url and "@" not in parts.netloc:
-        return "the database"  # malformed: the parsed host may be part of the password
-    schemas = parse_qs(parts.query).get("search_path", [])
-    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}{''.join(f' ({name})' for name in schemas)}"
 
 
 async def migrate_log(
@@ -231,6 +224,17 @@ class _Migration:
         await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)
         await self.target.execute("SELECT setval('log_sequence', $1)", log.sequence)
         await self.target.execute("INSERT INTO followers (name) VALUES ($1)", follower_name(self.directory.follower))
+        await self._copy_register()
+
+    async def _copy_register(self) -> None:
+        """Copy the register of erasures, and the epochs that it refers to."""
+        await self.target.execute("DELETE FROM epochs")
+        await self.target.copy_records_to_table(
+            "epochs", records=read_epochs(self.source), columns=list(EpochStart._fields)
+        )
+        await self.target.copy_records_to_table(
+            "erasures", records=read_erasures(self.source), columns=list(Erasure._fields)
+        )
 
     def _mark_migrated(self) -> None:
         """Mark the file as migrated, delete its lexical index, and convert the backlog of the vector index."""

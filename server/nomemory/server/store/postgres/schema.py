@@ -16,6 +16,7 @@ The tables correspond to those in `sqlite/schema`, with these differences:
 - `index_collections` lists the vector indexes that several servers share on a Qdrant server, and the log that each
   follows. `index_buckets` has the checkpoint and the leader for each bucket, `index_members` the servers, `index_users`
   the users whose checkpoint is ahead of their bucket, and `index_aside` the dead letters.
+- `erasures` and `epochs` have no bucket, because their rows do not name a user.
 
 Text columns have the collation "C", so they are ordered by their bytes.
 """
@@ -171,13 +172,31 @@ ALTER TABLE followers ALTER COLUMN wiped DROP DEFAULT;
 ALTER TABLE followers ALTER COLUMN wiped TYPE bigint[] USING array_fill(wiped, ARRAY[64]);
 ALTER TABLE followers ALTER COLUMN wiped SET DEFAULT array_fill(0::bigint, ARRAY[64]);
 """
-MIGRATIONS: Final = (_SCHEMA_1, LEXICAL_INDEX, _SCHEMA_3, _SCHEMA_4)
+_SCHEMA_5: Final = """
+CREATE TABLE erasures (
+  digest bytea PRIMARY KEY,
+  kind text NOT NULL,
+  epoch text NOT NULL,
+  sequence bigint NOT NULL,
+  erased_us bigint NOT NULL
+);
+CREATE TABLE epochs (
+  number integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  epoch text NOT NULL,
+  sequence bigint NOT NULL,
+  began_us bigint NOT NULL
+);
+INSERT INTO epochs (epoch, sequence, began_us)
+  SELECT epoch, 0, (extract(epoch FROM now()) * 1000000)::bigint FROM log_state;
+"""
+MIGRATIONS: Final = (_SCHEMA_1, LEXICAL_INDEX, _SCHEMA_3, _SCHEMA_4, _SCHEMA_5)
 """Schema upgrades. The statements at index n upgrade schema n to schema n + 1. They must never be changed."""
 
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
-OLDEST_SERVED: Final = 4
-"""The oldest schema whose servers can use a database of this schema, for rolling upgrades."""
+OLDEST_SERVED: Final = 5
+"""The oldest schema whose servers can use a database of this schema, for rolling upgrades. Servers of schema 4 do not
+record erasures."""
 
 
 VERSIONS_TABLE: Final = """
@@ -198,6 +217,14 @@ _IS_BEHIND: Final = "SELECT last_value < (SELECT max(sequence) FROM buckets) FRO
 _TOO_OLD: Final = "PostgreSQL {version} is too old; use version 14 or later"
 _ENCODING: Final = "the database encoding is {encoding}; use UTF8"
 _NOT_DURABLE: Final = "synchronous_commit is off for this role, so commits are not durable; turn it on"
+_BEGIN_EPOCH: Final = """
+WITH state AS (
+  UPDATE log_state SET epoch = left(md5(gen_random_uuid()::text), 16) RETURNING epoch
+)
+INSERT INTO epochs (epoch, sequence, began_us)
+  SELECT state.epoch, CASE WHEN is_called THEN last_value ELSE 0 END, (extract(epoch FROM now()) * 1000000)::bigint
+  FROM state, log_sequence
+"""
 _LATEST: Final = "SELECT version, oldest_served FROM schema_versions ORDER BY version DESC LIMIT 1"
 _INSERT_VERSION: Final = "INSERT INTO schema_versions (version, oldest_served) VALUES ($1, $2)"
 
@@ -225,7 +252,7 @@ async def begin_epoch(database: Database) -> None:
         LogUnusableError: the database is unavailable.
     """
     async with connected(database) as connection:
-        await connection.execute("UPDATE log_state SET epoch = left(md5(gen_random_uuid()::text), 16)")
+        await connection.execute(_BEGIN_EPOCH)
 
 
 @asynccontextmanager

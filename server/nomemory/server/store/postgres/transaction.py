@@ -7,7 +7,7 @@ bucket become visible in order of their sequences. More numbers may be drawn tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from nomemory.server.message import Message
@@ -18,6 +18,7 @@ from nomemory.server.store.conditions import Clause, Expiry, all_of
 from nomemory.server.store.expiry_sweeper import ExpiryResult
 from nomemory.server.store.postgres import statements
 from nomemory.server.store.postgres.connections import SequenceBehindError
+from nomemory.server.store.postgres.erasure_register import register_messages, register_removals, register_user
 from nomemory.server.store.postgres.rows import POSTGRES, number_placeholders, of_user, with_bucket_column
 from nomemory.server.store.results import Deleted, Erased
 from nomemory.server.store.retention import RetentionPolicy
@@ -78,9 +79,11 @@ class PostgresTransaction:
     async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
         """Delete the messages that match a filter."""
         await self._lock_buckets([user_id], 1)
+        before = self._plan.latest_sequence_of(user_id)
         deleted = await self._remove_where(
             user_id, [*POSTGRES.matching(user_id, message_filter), self._expiry.unexpired()]
         )
+        await register_removals(self._connection, user_id, before)
         return Deleted(deleted, (), self._plan.latest_sequence_of(user_id))
 
     async def erase(self, user_id: str) -> Erased:
@@ -91,7 +94,26 @@ class PostgresTransaction:
         await self._remove_where(user_id, [of_user(user_id), self._expiry.expired()])
         deleted = await self._remove_where(user_id, [of_user(user_id)])
         await self._fetch_rows(statements.FORGET_REQUESTS, *user)
-        return Erased(deleted, self._plan.latest_sequence_of(user_id), was_known)
+        sequence = self._plan.latest_sequence_of(user_id)
+        await register_user(self._connection, user_id, sequence)
+        return Erased(deleted, sequence, was_known)
+
+    async def erase_up_to(self, user_id: str, sequence: int) -> int:
+        """Delete the messages of a user up to a sequence, and return their number. The register is not changed."""
+        await self._lock_buckets([user_id], 1)
+        removed = await self._remove_where(user_id, [of_user(user_id), Clause("sequence <= ?", (sequence,))])
+        if removed:
+            await self._fetch_rows(statements.FORGET_REQUESTS, bucket_of(user_id), user_id)
+        return removed
+
+    async def delete_up_to(self, sequences: Mapping[Key, int]) -> int:
+        """Delete messages whose version is not later than a sequence, and return their number.
+
+        The register is not changed.
+        """
+        await self._lock_buckets({user_id for user_id, _ in sequences}, 2 * len(sequences))
+        await self._look_up(sorted(sequences))
+        return self._plan.remove_up_to(sequences)
 
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
@@ -134,6 +156,7 @@ class PostgresTransaction:
             ]
             states = [(bucket, state.sequence, id_bytes(state.last_id)) for bucket, state in buckets.items()]
             await self._fetch_rows(statements.WRITE_ROWS, *columns, *_transpose_rows(states, 3))
+        await register_messages(self._connection, plan.erasures)
         await self._connection.execute("COMMIT")
 
     async def _lock_buckets(self, user_ids: Iterable[str], numbers: int) -> None:

@@ -9,12 +9,15 @@
   slower but otherwise equivalent.
 - `requests` maps the digest of a request id to the ids that were assigned to its messages.
 - `metadata_entries` is described in `conditions`.
+- `erasures` is the register of erasures (`erasure_register`).
+- `epochs` lists the epochs of the log in order. `seq` is the latest sequence before the epoch.
 - `meta` has the id and the epoch of the log.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import chain
@@ -29,7 +32,9 @@ from nomemory.server.store.sqlite.conditions import METADATA_TABLE, fill_entries
 from nomemory.server.store.tables import Row, Table
 from nomemory.server.store.versions import BucketState
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+REGISTER_SCHEMA: Final = 4
+"""The first schema with a register of erasures."""
 
 MIGRATED_TO = "migrated_to"
 """The key in `meta` of the display URL of the database that the log was migrated to."""
@@ -49,6 +54,24 @@ CREATE TABLE requests (
   size INTEGER NOT NULL,
   PRIMARY KEY (user_id, digest)
 ) WITHOUT ROWID;
+"""
+_REGISTER = """
+CREATE TABLE erasures (
+  digest BLOB PRIMARY KEY,
+  kind TEXT NOT NULL,
+  epoch TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  erased_us INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE epochs (
+  number INTEGER PRIMARY KEY,
+  epoch TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  began_us INTEGER NOT NULL
+);
+INSERT INTO epochs (epoch, seq, began_us)
+  SELECT ifnull((SELECT value FROM meta WHERE key='epoch'), ''), 0,
+    CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER);
 """
 
 _SCHEMA = f"""
@@ -90,6 +113,7 @@ CREATE TABLE users (
 ) WITHOUT ROWID;
 {_REQUESTS}
 {METADATA_TABLE}
+{_REGISTER}
 """  # noqa: S608 - no value of a caller is in it
 
 _FROM_1 = f"""
@@ -105,6 +129,9 @@ ALTER TABLE messages ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
 UPDATE messages SET crc = message_checksum(user_id, seq, wire);
 """
 """Upgrades schema 2 to schema 3. Existing messages are assumed to be intact."""
+
+_FROM_3 = _REGISTER
+"""Upgrades schema 3 to schema 4."""
 
 _LATEST = """
 SELECT max(ifnull((SELECT max(seq) FROM messages), 0), ifnull((SELECT max(seq) FROM removals), 0),
@@ -177,10 +204,21 @@ def position_at(path: Path) -> LogPosition | None:
         raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
 
 
-def begin_epoch(connection: sqlite3.Connection) -> LogPosition:
-    """Start a new epoch durably. Followers of the previous epoch have to start over."""
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, lower(hex(randomblob(8))))", (EPOCH,))
-    return position(connection)
+def begin_epoch(connection: sqlite3.Connection, not_before_us: int = 0) -> LogPosition:
+    """Start a new epoch durably. Followers of the previous epoch have to start over.
+
+    Args:
+        connection: a writable connection to the log.
+        not_before_us: the earliest start time to record, in microseconds since the epoch.
+    """
+    began_us = max(time.time_ns() // 1_000, not_before_us)
+    with locked(connection):
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, lower(hex(randomblob(8))))", (EPOCH,))
+        log = position(connection)
+        connection.execute(
+            "INSERT INTO epochs (epoch, seq, began_us) VALUES (?, ?, ?)", (log.identity.epoch, log.sequence, began_us)
+        )
+    return log
 
 
 def remove_log(path: Path) -> None:
@@ -296,6 +334,8 @@ def _create_schema(connection: sqlite3.Connection) -> None:
             fill_entries(connection)
         if version in {1, 2}:
             _execute_all(connection, _FROM_2)
+        if version in {1, 2, 3}:
+            _execute_all(connection, _FROM_3)
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 

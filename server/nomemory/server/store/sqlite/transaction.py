@@ -18,6 +18,7 @@ from nomemory.server.store.expiry_sweeper import ExpiryResult
 from nomemory.server.store.results import Deleted, Erased
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.conditions import SQLITE
+from nomemory.server.store.sqlite.erasure_register import register_messages, register_removals, register_user
 from nomemory.server.store.sqlite.schema import LAST_ID, insert_rows, put_meta
 from nomemory.server.store.tables import MESSAGES, USERS
 from nomemory.server.store.versions import BucketState, StoredRequest, Version
@@ -43,6 +44,7 @@ DELETE FROM metadata_entries AS e WHERE user_id=? AND NOT EXISTS
 """
 """Executed last, because conditions on messages may use their entries."""
 _DELETE_ENTRY = "DELETE FROM metadata_entries WHERE (user_id, mark, ts, message_id) = (?, ?, ?, ?)"
+_DELETE_REQUESTS = "DELETE FROM requests WHERE user_id=?"
 _DELETE_MESSAGES = "DELETE FROM messages WHERE {condition}"
 _ADD_COUNTS = "ON CONFLICT DO UPDATE SET latest_seq = excluded.latest_seq, messages = messages + excluded.messages"
 
@@ -91,9 +93,11 @@ class TransactionStep:
 
     def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
         """Delete the messages that match a filter."""
+        before = self._plan.latest_sequence_of(user_id)
         deleted = self._remove_where(
             user_id, all_of([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
         )
+        register_removals(self._connection, before)
         return Deleted(deleted, (), self._plan.latest_sequence_of(user_id))
 
     def delete_version(self, user_id: str, sequence: int) -> None:
@@ -106,8 +110,25 @@ class TransactionStep:
         everything = SQLITE.of_user(user_id)
         self._remove_where(user_id, all_of([everything, self._expiry.expired()]))
         deleted = self._remove_where(user_id, everything)
-        self._connection.execute("DELETE FROM requests WHERE user_id=?", (user_id,))
-        return Erased(deleted, self._plan.latest_sequence_of(user_id), was_known)
+        self._connection.execute(_DELETE_REQUESTS, (user_id,))
+        sequence = self._plan.latest_sequence_of(user_id)
+        register_user(self._connection, user_id, sequence)
+        return Erased(deleted, sequence, was_known)
+
+    def erase_up_to(self, user_id: str, sequence: int) -> int:
+        """Delete the messages of a user up to a sequence, and return their number. The register is not changed."""
+        removed = self._remove_where(user_id, Clause("user_id=? AND seq<=?", (user_id, sequence)))
+        if removed:
+            self._connection.execute(_DELETE_REQUESTS, (user_id,))
+        return removed
+
+    def delete_up_to(self, sequences: Mapping[Key, int]) -> int:
+        """Delete messages whose version is not later than a sequence, and return their number.
+
+        The register is not changed.
+        """
+        self._look_up(sequences)
+        return self._plan.remove_up_to(sequences)
 
     def remove_expired(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
@@ -133,6 +154,7 @@ class TransactionStep:
         insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.messages()])
         for table, rows in self._plan.other_rows().items():
             insert_rows(self._connection, table, rows, on_conflict=_ADD_COUNTS if table is USERS else "")
+        register_messages(self._connection, self._plan.erasures)
         state = self._plan.changed_buckets().get(_BUCKET, self._initial)
         if state.last_id != self._initial.last_id:
             put_meta(self._connection, LAST_ID, state.last_id)
@@ -144,7 +166,7 @@ class TransactionStep:
         existing, expired = dict[Key, Version](), dict[Key, Version]()
         statement = _SELECT_EXISTING.format(live=unexpired)
         for is_unexpired, user, message_id, *version in self._connection.execute(
-            statement, (*expiry_values, orjson.dumps(keys))
+            statement, (*expiry_values, orjson.dumps(list(keys)))
         ):
             (existing if is_unexpired else expired)[user, message_id] = Version(*version)
         self._plan.add_existing(existing, expired)

@@ -1,0 +1,164 @@
+"""The register of erasures: which users and messages have been deleted, without their ids.
+
+A backup that is older than an erasure still contains the deleted messages. The register survives a restore, and is then
+applied to the restored log. It is a table of the message log, written in the transaction of the deletion.
+
+An entry contains an HMAC-SHA-256 of the id. The key is derived from the id of the log, which a restore keeps, so a
+register can be applied to every copy of its log and to no other log.
+
+An entry applies to messages up to a sequence, so messages that were written after the erasure are kept. Sequences are
+comparable within an epoch only: `EpochStart` records where each epoch of a log began.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+USER: Final = "user"
+"""The kind of an entry for all messages of a user."""
+MESSAGE: Final = "message"
+"""The kind of an entry for one message."""
+
+KINDS: Final = (USER, MESSAGE)
+
+_PURPOSE: Final = b"nomemory erasure register"
+_BLOCK_BYTES: Final = 64
+_INNER_PAD: Final = 0x36
+_OUTER_PAD: Final = 0x5C
+
+
+class RegisterError(Exception):
+    """A register cannot be read or applied. The message states the reason and the remedy."""
+
+
+class Erasure(NamedTuple):
+    """An entry of the register. Of several erasures of the same id, only the latest has an entry.
+
+    Attributes:
+        digest: the HMAC of the id.
+        kind: `USER` or `MESSAGE`.
+        epoch: the epoch of the log in which the data was erased.
+        sequence: the sequence of the erasure in that epoch.
+        erased_us: the time of the erasure, in microseconds since the epoch.
+    """
+
+    digest: bytes
+    kind: str
+    epoch: str
+    sequence: int
+    erased_us: int
+
+
+class EpochStart(NamedTuple):
+    """The start of an epoch of a log.
+
+    Attributes:
+        epoch: the epoch.
+        sequence: the latest sequence before the epoch.
+        began_us: the start time, in microseconds since the epoch. For the first one, the time at which the register of
+            the log was created.
+    """
+
+    epoch: str
+    sequence: int
+    began_us: int
+
+
+class AppliedErasures(NamedTuple):
+    """The number of users and messages that a register removed from a log.
+
+    Attributes:
+        entries: the number of entries of the register.
+        users: the number of erased users who had messages in the log.
+        messages: the number of removed messages, those of erased users included.
+    """
+
+    entries: int
+    users: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterKey:
+    """The HMAC key of a log's register.
+
+    Attributes:
+        key: the key.
+    """
+
+    key: bytes
+
+    @classmethod
+    def of_log(cls, log_id: str) -> RegisterKey:
+        """Return the key for a log."""
+        return cls(hmac.digest(log_id.encode(), _PURPOSE, "sha256"))
+
+    @property
+    def fingerprint(self) -> str:
+        """A public name of the key, which identifies the log."""
+        return self._digest(b"log").hex()[:16]
+
+    @property
+    def pads(self) -> tuple[bytes, bytes]:
+        """The blocks that HMAC prepends to the inner and the outer hash, for an HMAC in SQL."""
+        block = self.key.ljust(_BLOCK_BYTES, b"\0")
+        return bytes(byte ^ _INNER_PAD for byte in block), bytes(byte ^ _OUTER_PAD for byte in block)
+
+    def digest_of_user(self, user_id: str) -> bytes:
+        """Return the digest of a user."""
+        return self._digest(b"\0".join((b"user", user_id.encode())))
+
+    def digest_of_message(self, user_id: str, message_id: str) -> bytes:
+        """Return the digest of a message."""
+        return self._digest(b"\0".join((b"message", user_id.encode(), message_id.encode())))
+
+    def _digest(self, data: bytes) -> bytes:
+        return hmac.digest(self.key, data, "sha256")
+
+
+_NO_NEW_EPOCH: Final = """\
+the message log was restored to a state before erasures of this register, and has no new epoch yet. Run `nomemory \
+doctor --accept-loss`, then apply the register again"""
+
+
+def last_affected_sequence(erasure: Erasure, epochs: Sequence[EpochStart], latest: int) -> int:
+    """Return the sequence up to which an erasure affects the messages of a log.
+
+    An erasure in an epoch of this log affects messages up to its sequence, or up to the end of the part of that epoch
+    that the log contains. An erasure in an unknown epoch happened in a log that this one has replaced: it affects all
+    messages of the time before the replacement.
+
+    Args:
+        erasure: an entry.
+        epochs: the epochs of the log, oldest first.
+        latest: the latest sequence of the log.
+
+    Raises:
+        RegisterError: the log has lost the erasure, but has not started a new epoch since.
+    """
+    starts = {start.epoch: index for index, start in enumerate(epochs)}
+    index = starts.get(erasure.epoch)
+    if index is None:
+        later = [start.sequence for start in epochs[1:] if start.began_us > erasure.erased_us]
+        if not later:
+            raise RegisterError(_NO_NEW_EPOCH)
+        return later[0]
+    if index + 1 < len(epochs):
+        return min(erasure.sequence, epochs[index + 1].sequence)
+    if erasure.sequence > latest:
+        raise RegisterError(_NO_NEW_EPOCH)
+    return erasure.sequence
+
+
+def affected_sequences(
+    erasures: Iterable[Erasure], epochs: Sequence[EpochStart], latest: int
+) -> Iterable[tuple[Erasure, int]]:
+    """Yield each erasure with the sequence up to which it affects the messages of a log.
+
+    Raises:
+        RegisterError: see `last_affected_sequence`.
+    """
+    return ((erasure, last_affected_sequence(erasure, epochs, latest)) for erasure in erasures)

@@ -1,0 +1,93 @@
+"""The register of erasures in a PostgreSQL log: the tables `erasures` and `epochs`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.erasure_register import MESSAGE, USER, EpochStart, Erasure, RegisterKey
+
+if TYPE_CHECKING:
+    from nomemory.server.store.postgres.connections import Connection
+
+DIGEST_OF_USER: Final = r"""
+sha256($2::bytea || sha256($1::bytea || 'user\000'::bytea || convert_to(user_id, 'UTF8')))
+"""
+"""The digest of a user. Bind `RegisterKey.pads`."""
+DIGEST_OF_MESSAGE: Final = r"""
+sha256($2::bytea || sha256($1::bytea
+  || 'message\000'::bytea || convert_to(user_id, 'UTF8') || '\000'::bytea || convert_to(message_id, 'UTF8')))
+"""
+"""The digest of a message. Bind `RegisterKey.pads`."""
+
+_PAGE_ROWS: Final = 1_000
+_UPSERT: Final = """
+ON CONFLICT (digest) DO UPDATE SET kind = excluded.kind, epoch = excluded.epoch, sequence = excluded.sequence,
+  erased_us = excluded.erased_us
+"""
+_INSERT: Final = f"""
+INSERT INTO erasures (digest, kind, epoch, sequence, erased_us)
+SELECT digest, $3, epoch, sequence, $4 FROM log_state, unnest($1::bytea[], $2::bigint[]) AS new(digest, sequence)
+{_UPSERT}
+"""  # noqa: S608 - ours
+_INSERT_REMOVALS: Final = f"""
+INSERT INTO erasures (digest, kind, epoch, sequence, erased_us)
+SELECT {DIGEST_OF_MESSAGE}, $3, epoch, sequence, $4 FROM log_state, removals
+WHERE bucket = $5 AND user_id = $6 AND sequence > $7
+{_UPSERT}
+"""  # noqa: S608 - ours
+_MERGE: Final = f"""
+INSERT INTO erasures (digest, kind, epoch, sequence, erased_us)
+SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+{_UPSERT} WHERE excluded.erased_us > erasures.erased_us
+"""  # noqa: S608 - ours
+
+
+async def register_user(connection: Connection, user_id: str, sequence: int) -> None:
+    """Record that all messages of a user up to a sequence were erased."""
+    key = await register_key(connection)
+    await connection.execute(_INSERT, [key.digest_of_user(user_id)], [sequence], USER, _now_us())
+
+
+async def register_messages(connection: Connection, messages: Sequence[tuple[int, str, str]]) -> None:
+    """Record the deletion of messages, each with sequence, user id and message id."""
+    if messages:
+        key = await register_key(connection)
+        sequences = {key.digest_of_message(user, message): sequence for sequence, user, message in messages}
+        await connection.execute(_INSERT, list(sequences), list(sequences.values()), MESSAGE, _now_us())
+
+
+async def register_removals(connection: Connection, user_id: str, after: int) -> None:
+    """Record the deletion of all messages of a user that were removed after a sequence."""
+    key = await register_key(connection)
+    await connection.execute(_INSERT_REMOVALS, *key.pads, MESSAGE, _now_us(), bucket_of(user_id), user_id, after)
+
+
+async def merge_erasures(connection: Connection, erasures: Iterable[Erasure]) -> None:
+    """Add entries of another register, at most one for each id. Of two entries for the same id, the later is kept."""
+    await connection.execute(_MERGE, *map(list, zip(*erasures, strict=True)))
+
+
+async def read_erasures(connection: Connection) -> AsyncIterator[Erasure]:
+    """Yield the entries. The connection must be in a transaction."""
+    cursor = await connection.cursor("SELECT digest, kind, epoch, sequence, erased_us FROM erasures ORDER BY digest")
+    while rows := await cursor.fetch(_PAGE_ROWS):
+        for row in rows:
+            yield Erasure(*row)
+
+
+async def read_epochs(connection: Connection) -> list[EpochStart]:
+    """Return the epochs of the log, oldest first."""
+    rows = await connection.fetch("SELECT epoch, sequence, began_us FROM epochs ORDER BY number")
+    return [EpochStart(*row) for row in rows]
+
+
+async def register_key(connection: Connection) -> RegisterKey:
+    """Return the key of the register of this log."""
+    return RegisterKey.of_log(await connection.fetchval("SELECT log_id FROM log_state"))
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1_000

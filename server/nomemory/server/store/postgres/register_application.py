@@ -1,0 +1,135 @@
+"""Export the register of erasures of a PostgreSQL log to a file, and apply a register to a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nomemory.server.search.lexical.postgres.token_columns import token_columns
+from nomemory.server.store.erasure_register import AppliedErasures, Erasure, RegisterKey, affected_sequences
+from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database
+from nomemory.server.store.postgres.erasure_register import (
+    DIGEST_OF_MESSAGE,
+    DIGEST_OF_USER,
+    merge_erasures,
+    read_epochs,
+    read_erasures,
+    register_key,
+)
+from nomemory.server.store.postgres.schema import connected, upgrade_schema
+from nomemory.server.store.postgres.transaction import PostgresTransaction
+from nomemory.server.store.register_file import RegisterFile, read_register, write_register
+from nomemory.server.store.retention import RetentionPolicy
+
+if TYPE_CHECKING:
+    from nomemory.server.store.postgres.connections import Connection
+
+_BATCH: Final = 1_000
+_CREATE: Final = "CREATE TEMP TABLE affected (digest bytea PRIMARY KEY, until bigint NOT NULL)"
+_INSERT: Final = """
+INSERT INTO affected SELECT * FROM unnest($1::bytea[], $2::bigint[])
+ON CONFLICT (digest) DO UPDATE SET until = greatest(affected.until, excluded.until)
+"""
+_USERS: Final = f"""
+SELECT user_id, until FROM users JOIN affected ON digest = {DIGEST_OF_USER} WHERE messages > 0 ORDER BY user_id
+"""  # noqa: S608 - ours
+_MESSAGES: Final = f"""
+SELECT user_id, message_id, until FROM messages JOIN affected ON digest = {DIGEST_OF_MESSAGE} WHERE sequence <= until
+ORDER BY user_id, message_id
+"""  # noqa: S608 - ours
+_LATEST: Final = "SELECT max(sequence) FROM buckets"
+
+
+async def export_register(database: Database, path: Path) -> int:
+    """Write the register of a database to a file, and return the number of entries. Servers may be running.
+
+    Raises:
+        LogUnusableError, LogVersionError: the database is unavailable or unsuitable.
+        OSError: the file cannot be written.
+    """
+    await upgrade_schema(database)
+    now_us = time.time_ns() // 1_000
+    async with connected(database) as connection, connection.transaction(isolation="repeatable_read"):
+        key, epochs = await register_key(connection), await read_epochs(connection)
+        erasures = [erasure async for erasure in read_erasures(connection)]
+    return write_register(path, key, epochs[0].began_us, erasures, now_us)
+
+
+async def apply_register(database: Database, path: Path) -> tuple[RegisterFile, AppliedErasures]:
+    """Apply a register file to a database.
+
+    Delete what the register lists, and add its entries to the register of the log. Messages that were written after
+    their erasure are kept. Servers may be running. An interrupted call can be repeated.
+
+    Raises:
+        RegisterError: the file is damaged or belongs to another log; or the log has lost erasures, but has not started
+            a new epoch since.
+        LogUnusableError, LogVersionError: the database is unavailable or unsuitable.
+        OSError: the file cannot be read.
+    """
+    await upgrade_schema(database)
+    async with connected(database) as connection:
+        key = await register_key(connection)
+        register = read_register(path, key)
+        return register, await _Application(connection, key).run(register.erasures())
+
+
+class _Application:
+    """An application of a register.
+
+    Args:
+        connection: a connection to the log.
+        key: the key of the register.
+    """
+
+    def __init__(self, connection: Connection, key: RegisterKey) -> None:
+        self._connection = connection
+        self._key = key
+
+    async def run(self, erasures: Iterable[Erasure]) -> AppliedErasures:
+        async with self._connection.transaction():
+            entries = await self._load_entries(erasures)
+        await self._connection.execute("ANALYZE affected")
+        users, of_users = await self._erase_users()
+        return AppliedErasures(entries, users, of_users + await self._delete_messages())
+
+    async def _load_entries(self, erasures: Iterable[Erasure]) -> int:
+        """Add entries to the register, and to the temporary table with the sequences that they affect."""
+        await self._connection.execute(_CREATE)
+        epochs, latest = await read_epochs(self._connection), await self._connection.fetchval(_LATEST)
+        entries, unread = 0, iter(erasures)
+        while batch := list(islice(unread, _BATCH)):
+            affected = [(erasure.digest, until) for erasure, until in affected_sequences(batch, epochs, latest)]
+            await self._connection.execute(_INSERT, *map(list, zip(*affected, strict=True)))
+            await merge_erasures(self._connection, batch)
+            entries += len(batch)
+        return entries
+
+    async def _erase_users(self) -> tuple[int, int]:
+        """Return the number of erased users who had messages, and the number of their messages."""
+        removed = []
+        for user_id, sequence in await self._fetch(_USERS):
+            transaction = self._transaction()
+            await transaction.begin()
+            removed.append(await transaction.erase_up_to(user_id, sequence))
+            await transaction.commit()
+        return sum(map(bool, removed)), sum(removed)
+
+    async def _delete_messages(self) -> int:
+        deleted, selected = 0, await self._fetch(_MESSAGES)
+        for start in range(0, len(selected), _BATCH):
+            batch = selected[start : start + _BATCH]
+            transaction = self._transaction()
+            await transaction.begin()
+            deleted += await transaction.delete_up_to({(user, message): sequence for user, message, sequence in batch})
+            await transaction.commit()
+        return deleted
+
+    def _transaction(self) -> PostgresTransaction:
+        return PostgresTransaction(self._connection, RetentionPolicy(), token_columns)
+
+    async def _fetch(self, statement: str) -> list[Any]:
+        return await self._connection.fetch(statement, *self._key.pads, timeout=LONG_TIMEOUT_S)

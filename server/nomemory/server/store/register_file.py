@@ -1,0 +1,172 @@
+"""A register of erasures as a file of JSON lines.
+
+The first line is the header, the last line the footer, and each line between them is an erasure. The footer contains
+an HMAC of all other lines, so a file that was truncated or changed is detected.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from nomemory.server.runtime.secure_files import fsync_path
+from nomemory.server.store.erasure_register import KINDS, Erasure, RegisterError, RegisterKey
+
+_FORMAT: Final = 1
+_US: Final = 1_000_000
+
+_NOT_A_REGISTER: Final = "{path} is not a register of erasures"
+_NEWER: Final = "{path} was exported by a newer version of NoMemory"
+_OTHER_LOG: Final = "{path} is the register of another message log"
+_DAMAGED: Final = "{path} is damaged or incomplete: its HMAC does not match. Use another copy of the register"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterFile:
+    """A verified register file.
+
+    Attributes:
+        path: the file.
+        since_us: the time at which the register was created; it contains no earlier erasure. In microseconds since the
+            epoch.
+        exported_us: the time of the export; the file contains no later erasure.
+        entries: the number of erasures.
+    """
+
+    path: Path
+    since_us: int
+    exported_us: int
+    entries: int
+
+    def erasures(self) -> Iterator[Erasure]:
+        """Yield the erasures."""
+        with self.path.open("rb") as lines:
+            next(lines)
+            for _ in range(self.entries):
+                yield _parse_erasure(orjson.loads(next(lines)))
+
+
+def read_register(path: Path, key: RegisterKey) -> RegisterFile:
+    """Verify a register file.
+
+    Args:
+        path: the file.
+        key: the key of the log that the register has to belong to.
+
+    Raises:
+        RegisterError: the file is not a register, is damaged, or belongs to another log.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as lines:
+        try:
+            first = next(lines, b"")
+            header = orjson.loads(first)
+            log, since_us, exported_us = header["log"], _us(header["since"]), _us(header["exported"])
+        except (ValueError, KeyError, TypeError):
+            raise RegisterError(_NOT_A_REGISTER.format(path=path)) from None
+        if header.get("format") != _FORMAT:
+            raise RegisterError(_NEWER.format(path=path))
+        if log != key.fingerprint:
+            raise RegisterError(_OTHER_LOG.format(path=path))
+        try:
+            entries = _verify_lines(first, lines, key)
+        except (ValueError, KeyError, TypeError):
+            raise RegisterError(_DAMAGED.format(path=path)) from None
+    return RegisterFile(path, since_us, exported_us, entries)
+
+
+def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterable[Erasure], now_us: int) -> int:
+    """Write a register file atomically, readable by its owner only. Return the number of erasures.
+
+    Args:
+        path: the file. An existing one is replaced.
+        key: the key of the log.
+        since_us: the time at which the register was created.
+        erasures: the entries.
+        now_us: the time of the export.
+
+    Raises:
+        OSError: the file cannot be written. An existing file is unchanged.
+    """
+    new = path.with_name(f"{path.name}.new")
+    mac, entries = hmac.new(key.key, digestmod="sha256"), 0
+    header = {"format": _FORMAT, "log": key.fingerprint, "since": time_text(since_us), "exported": time_text(now_us)}
+    with suppress(FileNotFoundError):
+        new.unlink()
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            _write_line(file, header, mac)
+            for erasure in erasures:
+                _write_line(file, _fields_of(erasure), mac)
+                entries += 1
+            file.write(orjson.dumps({"entries": entries, "hmac": mac.hexdigest()}) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path)
+    finally:
+        new.unlink(missing_ok=True)
+    fsync_path(path.parent)
+    return entries
+
+
+def time_text(us: int) -> str:
+    """Return a time as it is written in a register file, such as `2026-07-01T10:00:00.000000Z`."""
+    return (
+        datetime.fromtimestamp(us / _US, UTC).replace(microsecond=us % _US).isoformat(timespec="microseconds")[:26]
+        + "Z"
+    )
+
+
+def _us(text: str) -> int:
+    time = datetime.fromisoformat(text)
+    return int(time.replace(microsecond=0).timestamp()) * _US + time.microsecond
+
+
+def _write_line(file: Any, fields: dict[str, object], mac: hmac.HMAC) -> None:  # noqa: ANN401 - a binary file
+    line = orjson.dumps(fields) + b"\n"
+    mac.update(line)
+    file.write(line)
+
+
+def _verify_lines(header: bytes, lines: Iterator[bytes], key: RegisterKey) -> int:
+    """Verify the lines after the header, and return the number of erasures.
+
+    Raises:
+        ValueError, KeyError, TypeError: a line is malformed, or the HMAC does not match.
+    """
+    mac, entries, line = hmac.new(key.key, header, "sha256"), 0, next(lines, b"")
+    for following in lines:
+        mac.update(line)
+        _parse_erasure(orjson.loads(line))
+        entries, line = entries + 1, following
+    footer = orjson.loads(line)
+    if footer["entries"] != entries or not hmac.compare_digest(str(footer["hmac"]), mac.hexdigest()):
+        raise ValueError
+    return entries
+
+
+def _fields_of(erasure: Erasure) -> dict[str, object]:
+    return {
+        "kind": erasure.kind,
+        "id": erasure.digest.hex(),
+        "epoch": erasure.epoch,
+        "sequence": erasure.sequence,
+        "time": time_text(erasure.erased_us),
+    }
+
+
+def _parse_erasure(fields: dict[str, Any]) -> Erasure:
+    kind = fields["kind"]
+    if kind not in KINDS:
+        raise ValueError(kind)
+    return Erasure(
+        bytes.fromhex(fields["id"]), kind, str(fields["epoch"]), int(fields["sequence"]), _us(fields["time"])
+    )

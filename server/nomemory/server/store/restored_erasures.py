@@ -1,0 +1,103 @@
+"""Apply registers of erasures to a restored log: the register of the replaced log, and a register file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nomemory.server.store.erasure_register import AppliedErasures, Erasure, RegisterError, RegisterKey
+from nomemory.server.store.errors import LogUnusableError, LogVersionError
+from nomemory.server.store.protocol import LogMigratedError
+from nomemory.server.store.register_file import read_register
+from nomemory.server.store.sqlite.erasure_register import read_epochs, read_erasures
+from nomemory.server.store.sqlite.register_application import apply_erasures, open_register
+from nomemory.server.store.sqlite.schema import begin_epoch, identity
+
+_UNREADABLE: Final = """\
+the register of erasures in the existing log {log} cannot be read: {cause}. Use --erasures FILE to apply an exported \
+register instead, or --ignore-existing-erasures to restore without the erasures of this log"""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterSource:
+    """A register to apply.
+
+    Attributes:
+        file: the register file; None for the log that is replaced.
+        since_us: the time at which the register was created. It contains no earlier erasure.
+        exported_us: the time of the export, after which the file contains no erasure; None for a log.
+        erasures: returns the entries.
+    """
+
+    file: Path | None
+    since_us: int
+    exported_us: int | None
+    erasures: Callable[[], Iterator[Erasure]]
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedRegister:
+    """A register that was applied, and its effect."""
+
+    source: RegisterSource
+    applied: AppliedErasures
+
+
+def apply_registers(connection: sqlite3.Connection, sources: Iterable[RegisterSource]) -> list[AppliedRegister]:
+    """Start a new epoch of a restored log, which begins after all erasures, and apply registers to it.
+
+    Raises:
+        RegisterError: a register cannot be read.
+    """
+    sources = list(sources)
+    latest_us = max((erasure.erased_us for source in sources for erasure in source.erasures()), default=0)
+    begin_epoch(connection, latest_us + 1)
+    return [AppliedRegister(source, apply_erasures(connection, source.erasures())) for source in sources]
+
+
+def registers_of(
+    connection: sqlite3.Connection, existing: Path, file: Path | None, *, ignores_existing: bool
+) -> Iterator[RegisterSource]:
+    """Yield the registers that belong to a restored log.
+
+    Args:
+        connection: a connection to the restored log.
+        existing: the file of the log that is replaced. It may be missing.
+        file: a register file; None for none.
+        ignores_existing: whether to continue if the register of the existing log cannot be read.
+
+    Raises:
+        RegisterError: the file is damaged or belongs to another log, or the register of the existing log cannot be
+            read.
+        OSError: the file cannot be read.
+    """
+    log_id = identity(connection).log_id
+    if not ignores_existing:
+        yield from _existing_register(existing, log_id, is_required=file is None)
+    if file is not None:
+        register = read_register(file, RegisterKey.of_log(log_id))
+        yield RegisterSource(file, register.since_us, register.exported_us, register.erasures)
+
+
+def _existing_register(log: Path, log_id: str, *, is_required: bool) -> Iterator[RegisterSource]:
+    try:
+        with closing(open_register(log)) as connection:
+            belongs, since_us = identity(connection).log_id == log_id, read_epochs(connection)[0].began_us
+            list(read_erasures(connection))
+    except (RegisterError, LogMigratedError):  # no log or register; a register of another database
+        return
+    except (sqlite3.Error, LogUnusableError, LogVersionError) as error:
+        if is_required:
+            raise RegisterError(_UNREADABLE.format(log=log, cause=error)) from None
+        return
+    if belongs:
+        yield RegisterSource(None, since_us, None, lambda: _read_existing(log))
+
+
+def _read_existing(log: Path) -> Iterator[Erasure]:
+    with closing(open_register(log)) as connection:
+        yield from read_erasures(connection)

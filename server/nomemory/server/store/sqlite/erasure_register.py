@@ -1,0 +1,81 @@
+"""The register of erasures in a SQLite log: the tables `erasures` and `epochs`."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from nomemory.server.store.erasure_register import MESSAGE, USER, EpochStart, Erasure, RegisterKey
+from nomemory.server.store.sqlite.schema import identity
+
+DIGEST_OF_MESSAGE: Final = "digest_of_message"
+"""The SQL function that returns the digest of a user id and a message id."""
+DIGEST_OF_USER: Final = "digest_of_user"
+"""The SQL function that returns the digest of a user id."""
+
+_UPSERT: Final = """
+ON CONFLICT (digest) DO UPDATE SET kind = excluded.kind, epoch = excluded.epoch, seq = excluded.seq,
+  erased_us = excluded.erased_us
+"""
+_EPOCH: Final = "ifnull((SELECT value FROM meta WHERE key='epoch'), '')"
+_INSERT: Final = f"INSERT INTO erasures VALUES (?, ?, {_EPOCH}, ?, ?) {_UPSERT}"  # noqa: S608 - ours
+_INSERT_REMOVALS: Final = f"""
+INSERT INTO erasures SELECT {DIGEST_OF_MESSAGE}(user_id, message_id), ?, {_EPOCH}, seq, ?
+FROM removals WHERE seq > ? {_UPSERT}
+"""  # noqa: S608 - ours
+_MERGE: Final = f"INSERT INTO erasures VALUES (?, ?, ?, ?, ?) {_UPSERT} WHERE excluded.erased_us > erased_us"  # noqa: S608 - ours
+
+
+def register_user(connection: sqlite3.Connection, user_id: str, sequence: int) -> None:
+    """Record that all messages of a user up to a sequence were erased."""
+    digest = _key_of(connection).digest_of_user(user_id)
+    connection.execute(_INSERT, (digest, USER, sequence, _now_us()))
+
+
+def register_messages(connection: sqlite3.Connection, messages: Iterable[tuple[int, str, str]]) -> None:
+    """Record the deletion of messages, each with sequence, user id and message id."""
+    if rows := list(messages):
+        key, now_us = _key_of(connection), _now_us()
+        connection.executemany(
+            _INSERT,
+            [(key.digest_of_message(user, message), MESSAGE, sequence, now_us) for sequence, user, message in rows],
+        )
+
+
+def register_removals(connection: sqlite3.Connection, after: int) -> None:
+    """Record the deletion of all messages that were removed after a sequence."""
+    add_digest_functions(connection)
+    connection.execute(_INSERT_REMOVALS, (MESSAGE, _now_us(), after))
+
+
+def add_digest_functions(connection: sqlite3.Connection) -> None:
+    """Define the SQL functions that return the digests of ids."""
+    key = _key_of(connection)
+    connection.create_function(DIGEST_OF_USER, 1, key.digest_of_user, deterministic=True)
+    connection.create_function(DIGEST_OF_MESSAGE, 2, key.digest_of_message, deterministic=True)
+
+
+def merge_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> None:
+    """Add entries of another register. Of two entries for the same id, the later one is kept."""
+    connection.executemany(_MERGE, erasures)
+
+
+def read_erasures(connection: sqlite3.Connection) -> Iterator[Erasure]:
+    """Yield the entries."""
+    yield from map(Erasure._make, connection.execute("SELECT digest, kind, epoch, seq, erased_us FROM erasures"))
+
+
+def read_epochs(connection: sqlite3.Connection) -> list[EpochStart]:
+    """Return the epochs of the log, oldest first."""
+    rows = connection.execute("SELECT epoch, seq, began_us FROM epochs ORDER BY number")
+    return list(map(EpochStart._make, rows))
+
+
+def _key_of(connection: sqlite3.Connection) -> RegisterKey:
+    return RegisterKey.of_log(identity(connection).log_id)
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1_000

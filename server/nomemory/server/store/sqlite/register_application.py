@@ -1,0 +1,165 @@
+"""Export the register of erasures of a SQLite log to a file, and apply a register to a log."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from nomemory.server.runtime.data_directory import DataDirectory
+from nomemory.server.store.erasure_register import (
+    AppliedErasures,
+    Erasure,
+    RegisterError,
+    RegisterKey,
+    affected_sequences,
+)
+from nomemory.server.store.register_file import RegisterFile, read_register, write_register
+from nomemory.server.store.retention import RetentionPolicy
+from nomemory.server.store.sqlite.erasure_register import (
+    DIGEST_OF_MESSAGE,
+    DIGEST_OF_USER,
+    add_digest_functions,
+    merge_erasures,
+    read_epochs,
+    read_erasures,
+)
+from nomemory.server.store.sqlite.schema import (
+    REGISTER_SCHEMA,
+    identity,
+    latest_sequence,
+    locked,
+    open_for_writing,
+    position_at,
+    state_of,
+)
+from nomemory.server.store.sqlite.transaction import TransactionStep
+
+_NO_LOG: Final = "there is no message log in {root}"
+_NO_REGISTER: Final = "{log} was written by a version without a register of erasures"
+_BATCH: Final = 1_000
+_CREATE: Final = "CREATE TEMP TABLE affected (digest BLOB PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID"
+_INSERT: Final = "INSERT INTO affected VALUES (?, ?) ON CONFLICT DO UPDATE SET seq = max(seq, excluded.seq)"
+_USERS: Final = f"""
+SELECT u.user_id, a.seq FROM users AS u JOIN affected AS a ON a.digest = {DIGEST_OF_USER}(u.user_id)
+WHERE u.messages > 0
+"""  # noqa: S608 - ours
+_MESSAGES: Final = f"""
+SELECT m.user_id, m.message_id, a.seq FROM messages AS m INDEXED BY messages_by_id
+JOIN affected AS a ON a.digest = {DIGEST_OF_MESSAGE}(m.user_id, m.message_id) WHERE m.seq <= a.seq
+"""  # noqa: S608 - ours
+
+
+def apply_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> AppliedErasures:
+    """Delete what a register of this log lists, and add its entries to the register of the log, in one transaction.
+
+    Messages that were written after their erasure are kept. No server may use the log.
+
+    Args:
+        connection: a writable connection to the log.
+        erasures: the entries. They are read once.
+
+    Raises:
+        RegisterError: the log has lost erasures, but has not started a new epoch since.
+        sqlite3.Error: the log cannot be written.
+    """
+    add_digest_functions(connection)
+    connection.execute(_CREATE)
+    try:
+        with locked(connection):
+            entries = _load_entries(connection, erasures)
+            users, of_users = _erase_users(connection)
+            return AppliedErasures(entries, users, of_users + _delete_messages(connection))
+    finally:
+        connection.execute("DROP TABLE affected")
+
+
+def export_register(directory: DataDirectory, path: Path) -> int:
+    """Write the register of a data directory to a file, and return the number of entries. A server may be running.
+
+    Raises:
+        RegisterError: there is no log, or its schema has no register.
+        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be read.
+        OSError: the file cannot be written.
+    """
+    now_us = time.time_ns() // 1_000
+    with closing(open_register(directory.log)) as connection:
+        since_us = read_epochs(connection)[0].began_us
+        key = RegisterKey.of_log(identity(connection).log_id)
+        return write_register(path, key, since_us, read_erasures(connection), now_us)
+
+
+def apply_register(directory: DataDirectory, path: Path) -> tuple[RegisterFile, AppliedErasures]:
+    """Apply a register file to the log of a data directory. No server may be running.
+
+    Raises:
+        RegisterError: there is no log; the file is damaged or belongs to another log; or the log has lost erasures, but
+            has not started a new epoch since.
+        DataDirectoryBusyError: a server uses the directory.
+        LogUnusableError, LogVersionError, sqlite3.Error, OSError: the log cannot be written, or the file cannot be
+            read.
+    """
+    if position_at(directory.log) is None:
+        raise RegisterError(_NO_LOG.format(root=directory.root))
+    with directory.lock(), closing(open_for_writing(directory.log)) as connection:
+        register = read_register(path, RegisterKey.of_log(identity(connection).log_id))
+        return register, apply_erasures(connection, register.erasures())
+
+
+def open_register(log: Path) -> sqlite3.Connection:
+    """Open a log read-only, in a transaction.
+
+    Raises:
+        RegisterError: there is no log, or its schema has no register.
+        LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be read.
+    """
+    if position_at(log) is None:
+        raise RegisterError(_NO_LOG.format(root=log.parent))
+    with ExitStack() as rollback:
+        connection = sqlite3.connect(f"{log.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        rollback.callback(connection.close)
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version < REGISTER_SCHEMA:
+            raise RegisterError(_NO_REGISTER.format(log=log))
+        connection.execute("BEGIN")
+        rollback.pop_all()
+    return connection
+
+
+def _load_entries(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> int:
+    """Add entries to the register, and to the temporary table with the sequences that they affect."""
+    entries, epochs, latest = 0, read_epochs(connection), latest_sequence(connection)
+    unread = iter(erasures)
+    while batch := list(islice(unread, _BATCH)):
+        affected = [(erasure.digest, sequence) for erasure, sequence in affected_sequences(batch, epochs, latest)]
+        connection.executemany(_INSERT, affected)
+        merge_erasures(connection, batch)
+        entries += len(batch)
+    return entries
+
+
+def _erase_users(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return the number of erased users who had messages, and the number of their messages."""
+    step = _begin_step(connection)
+    removed = [step.erase_up_to(user_id, sequence) for user_id, sequence in connection.execute(_USERS).fetchall()]
+    step.flush()
+    return sum(map(bool, removed)), sum(removed)
+
+
+def _delete_messages(connection: sqlite3.Connection) -> int:
+    deleted, selected = 0, connection.execute(_MESSAGES).fetchall()
+    for start in range(0, len(selected), _BATCH):
+        step = _begin_step(connection)
+        deleted += step.delete_up_to(
+            {(user_id, message_id): sequence for user_id, message_id, sequence in selected[start : start + _BATCH]}
+        )
+        step.flush()
+    return deleted
+
+
+def _begin_step(connection: sqlite3.Connection) -> TransactionStep:
+    return TransactionStep(connection, state_of(connection), RetentionPolicy())
