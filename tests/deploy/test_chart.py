@@ -381,14 +381,13 @@ def test_egress_is_limited_to_dns_and_the_peers_of_each_destination() -> None:
 
 @NEEDS_HELM
 def test_a_key_set_in_a_file_needs_no_egress() -> None:
-    values = ONE_SERVER | {
-        "settings": {"NOMEMORY_JWT_JWKS": "/jwks/jwks.json"},
-        "extraVolumes": [{"name": "jwks", "configMap": {"name": "jwks"}}],
-        "extraVolumeMounts": [{"name": "jwks", "mountPath": "/jwks", "readOnly": True}],
-    }
-    manifests = rendered(values)
-    assert values["extraVolumes"][0] in manifests["StatefulSet"]["spec"]["template"]["spec"]["volumes"]
-    assert values["extraVolumeMounts"][0] in container_of(manifests)["volumeMounts"]
+    volume = {"name": "jwks", "configMap": {"name": "jwks"}}
+    mount = {"name": "jwks", "mountPath": "/jwks", "readOnly": True}
+    settings = {"NOMEMORY_JWT_JWKS": "/jwks/jwks.json"}
+    values = {"settings": settings, "extraVolumes": [volume], "extraVolumeMounts": [mount]}
+    manifests = rendered(ONE_SERVER | values)
+    assert volume in manifests["StatefulSet"]["spec"]["template"]["spec"]["volumes"]
+    assert mount in container_of(manifests)["volumeMounts"]
 
 
 @NEEDS_HELM

@@ -82,6 +82,14 @@ def test_image_and_chart_use_the_same_health_check() -> None:
     assert f"grpc: {{port: {GRPC}}}" in helpers
 
 
+def test_health_check_has_only_options_that_every_builder_accepts() -> None:
+    options = instruction("HEALTHCHECK").partition(" CMD ")[0].split()
+    names = {option.partition("=")[0] for option in options}
+    assert names == {"--interval", "--timeout", "--start-period", "--retries"}, (
+        "not --start-interval: Buildah refuses it"
+    )
+
+
 def test_all_files_have_the_same_version() -> None:
     chart = loaded(CHART / "Chart.yaml")
     assert {chart["version"], chart["appVersion"]} == {VERSION}
@@ -110,6 +118,12 @@ def test_only_servers_are_reachable_from_outside_the_cluster() -> None:
     assert CLUSTER["networks"]["back"]["internal"]
     for name, service in CLUSTER["services"].items():
         assert name in REPLICAS or service.get("network_mode") == "none" or set(service["networks"]) == {"back"}
+
+
+def test_documented_health_check_interval_is_that_of_the_image() -> None:
+    [interval] = re.findall(r"--interval=(\d+)s", instruction("HEALTHCHECK"))
+    page = (ROOT / "docs" / "deployment.md").read_text("utf-8")
+    assert f"The health check calls `grpc.health.v1` every {interval} seconds" in page
 
 
 @pytest.mark.parametrize(("compose", "names"), [(COMPOSE, ["nomemory"]), (CLUSTER, REPLICAS)], ids=["one", "cluster"])
