@@ -15,6 +15,7 @@ from nomemory.cli.connection import client_option
 from nomemory.cli.console import stderr_console
 from nomemory.cli.options import TIME_FORMATS, output_option, parse_duration, parse_time
 from nomemory.cli.output import Output
+from nomemory.cli.terminal import pluralize
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing.file_order import FileOrder
@@ -113,7 +114,8 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     Supported formats: JSON Lines with the field names of the API, OpenAI chat messages, exports of ChatGPT, Claude,
     WhatsApp, mem0, Zep and Letta, and transcripts of Claude Code, Codex and Cursor (docs/importing.md). Imports are
     idempotent: to resume after an interruption, run the command again. Rejected messages are written to
-    FILE.rejects.jsonl with the reasons, and the exit code is 1.
+    FILE.rejects.jsonl with the reasons, and the exit code is 1. If the directory of FILE is not writable, they are
+    written to the temporary directory of the system.
     """
     if sample:
         files = [*files, str(sample_path())]
@@ -128,7 +130,7 @@ def import_(  # noqa: PLR0913 - a parameter for each option
         file_format, items = _parse(source, name, ImportDefaults(user, start, step, time_zone, Path(file).stem))
         with Rejects(rejects_path(file)) as rejects:
             upload = Upload(send, functools.partial(rejects.write, file))
-            _run(upload, items, source)
+            _run(upload, items, source, rejects)
         output.show(
             Summary(
                 source=file,
@@ -137,7 +139,7 @@ def import_(  # noqa: PLR0913 - a parameter for each option
                 counts=upload.counts,
                 dry_run=dry_run,
                 ignored=dict(upload.ignored),
-                rejects=rejects.path if rejects.path.exists() else None,
+                rejects=rejects.written,
                 write_token=upload.write_token,
                 rejection_groups=upload.rejection_groups,
             )
@@ -162,7 +164,7 @@ def _parse(source: Source, name: str | None, defaults: ImportDefaults) -> tuple[
     return file_format, map(FileOrder().in_order, results)
 
 
-def _run(upload: Upload, items: Iterator[ParseResult], source: Source) -> None:
+def _run(upload: Upload, items: Iterator[ParseResult], source: Source, rejects: Rejects) -> None:
     """Upload the messages of a file, and show the progress."""
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
@@ -172,6 +174,8 @@ def _run(upload: Upload, items: Iterator[ParseResult], source: Source) -> None:
     except NoMemoryError:
         stopped = f"Stopped in {source.name} after {upload.counts.sent:,} messages."
         click.echo(f"{stopped} Run the import again to resume; no message is stored twice.", err=True)
+        if rejects.written:
+            click.echo(f"{pluralize(upload.counts.rejected, 'message')} rejected so far: {rejects.written}", err=True)
         raise
 
 

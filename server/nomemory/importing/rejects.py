@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Final, Self, TextIO
 
 from nomemory.importing.files import STDIN
 from nomemory.importing.record import Accepted, Rejected
+
+_SUFFIX: Final = ".rejects.jsonl"
 
 
 class Rejects:
     """Writes rejected messages to a JSON Lines file.
 
-    Entering the context removes the file of an earlier import. The first rejected message creates a new one.
+    Entering the context removes the file of an earlier import. The first rejected message creates a new one. If the
+    directory is not writable, the file is created in the system's temporary directory.
 
     Args:
         path: the file to write.
+
+    Attributes:
+        written: the file that was created; None if no message was rejected.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.written: Path | None = None
+        self._path = path
         self._file: TextIO | None = None
 
     def __enter__(self) -> Self:
-        self.path.unlink(missing_ok=True)
+        with suppress(OSError):  # a directory that is not writable
+            self._path.unlink(missing_ok=True)
         return self
 
     def __exit__(
@@ -42,8 +53,23 @@ class Rejects:
             entry["element"] = location.element
         entry |= {"reasons": list(reasons), "original": rejected.original}
         if self._file is None:
-            self._file = self.path.open("w", encoding="utf-8", errors="backslashreplace")
+            self._file = self._create()
         self._file.write(_reject_line(entry))
+
+    def _create(self) -> TextIO:
+        """Create the file, in the temporary directory if necessary."""
+        try:
+            file = self._path.open("w", encoding="utf-8", errors="backslashreplace")
+        except OSError:
+            file = _create_temporary(self._path.name)
+        self.written = Path(file.name)
+        return file
+
+
+def _create_temporary(name: str) -> TextIO:
+    descriptor, path = tempfile.mkstemp(prefix=f"{name.removesuffix(_SUFFIX)}.", suffix=_SUFFIX)
+    os.close(descriptor)
+    return Path(path).open("w", encoding="utf-8", errors="backslashreplace")
 
 
 def _reject_line(entry: dict[str, object]) -> str:
@@ -55,4 +81,4 @@ def _reject_line(entry: dict[str, object]) -> str:
 
 def rejects_path(source: str) -> Path:
     """Return the path of the rejects file: next to the source, or in the working directory for standard input."""
-    return Path("stdin.rejects.jsonl") if source == STDIN else Path(f"{source}.rejects.jsonl")
+    return Path(f"{'stdin' if source == STDIN else source}{_SUFFIX}")
