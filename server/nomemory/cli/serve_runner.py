@@ -13,6 +13,7 @@ from nomemory.server.runtime.listen_address import INSPECTOR, Addresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.search.lexical.protocol import IndexUnusableError
+from nomemory.server.store.postgres.display_url import display_url
 
 
 def run(settings: Settings) -> None:
@@ -45,5 +46,12 @@ def _announce(settings: Settings, addresses: Addresses) -> None:
     if addresses.metrics:
         lines.append(f"Metrics at {scheme}://{addresses.metrics}/metrics")
     if not settings.recall.upstream:
-        lines.append(f"Data directory: {settings.server.data.resolve()}")
+        lines.append(_storage_line(settings))
     click.echo("\n".join(lines))
+
+
+def _storage_line(settings: Settings) -> str:
+    """Return the line that names the message log."""
+    if settings.server.database_url is None:
+        return f"Data directory: {settings.server.data.resolve()}"
+    return f"Message log: {display_url(settings.server.database_url.get_secret_value())}"

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from nomemory.server.faults import Fault, Reason
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpace, IndexedSpaces
-from nomemory.server.runtime.active_faults import LEXICAL_INDEXER, PREVIOUS_MODEL, ActiveFault, ActiveFaults
+from nomemory.server.runtime.active_faults import (
+    LEXICAL_INDEXER,
+    MESSAGE_LOG,
+    PREVIOUS_MODEL,
+    ActiveFault,
+    ActiveFaults,
+)
 from nomemory.server.runtime.processes.supervisor import JobFault
 from nomemory.server.search.lexical.protocol import LexicalProgress
 from nomemory.server.store.damage import LogDamage
@@ -68,7 +76,20 @@ class LocalStatusReporter:
     damage: LogDamage
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Return the status for one user; if it is None, for all users whose stored ids start with `prefix`."""
+        """Return the status for one user; if it is None, for all users whose stored ids start with `prefix`.
+
+        Raises:
+            Fault: STORAGE_UNAVAILABLE, with the active fault of the message log.
+        """
+        try:
+            return await self._read_status(user_id, prefix)
+        except Fault as fault:
+            log_fault = self._active_fault(MESSAGE_LOG)
+            if fault.reason != Reason.ERROR_REASON_STORAGE_UNAVAILABLE or log_fault is None:
+                raise
+            raise _with_log_fault(fault, log_fault) from fault
+
+    async def _read_status(self, user_id: str | None, prefix: str) -> pb.GetIndexStatusResponse:
         counts = await self.log.counts(user_id, prefix)
         active, next_ = self.spaces.active, self.spaces.next
         status = pb.GetIndexStatusResponse(
@@ -129,6 +150,17 @@ class LocalStatusReporter:
         """Return the oldest active fault of these components."""
         active = (fault for fault in self.faults.all() if fault.part in parts)
         return next(active, None)
+
+
+def _with_log_fault(fault: Fault, log_fault: ActiveFault) -> Fault:
+    """Return the fault with the name, start time and detail of the active fault of the message log."""
+    since = datetime.fromtimestamp(log_fault.since_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Fault(
+        fault.reason,
+        f"{fault.message}. Active fault: {log_fault.part} {log_fault.kind} since {since} ({log_fault.detail})",
+        metadata={**fault.metadata, "component": log_fault.part, "fault": log_fault.kind, "since": since},
+        retry_after_s=fault.retry_after_s,
+    )
 
 
 def _embedder_status(indexed: IndexedSpace) -> pb.EmbedderStatus:
