@@ -77,7 +77,7 @@ def source_files(root: Path) -> Iterator[Path]:
 
 
 def main() -> int:
-    """Print each banned name and return the exit code."""
+    """Print each banned name and return the exit status."""
     reports = [
         f"{path.relative_to(ROOT)}:{line}: rename {name!r} after its content"
         for path in source_files(ROOT)

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent.parent / "docs" / "charts"
 
 
 def main() -> int:
-    """Write or check the charts; return the exit code."""
+    """Write or check the charts; return the exit status."""
     quality, performance = (
         json.loads((FOLDER / name).read_text(encoding="utf-8")) for name in (charts.FIGURES, performance_chart.FIGURES)
     )

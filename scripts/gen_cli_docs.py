@@ -38,7 +38,7 @@ commands in use.
   `list --json`.
 - **Plain text** without colors is written to pipes and files; in a terminal, set `NO_COLOR=1`. Text output replaces a
   character that the locale's encoding lacks with `?`; JSON escapes it.
-- **Exit codes**: 0 success; 1 the command failed, or an import rejected some messages; 2 invalid usage; 130
+- **Exit statuses**: 0 success; 1 the command failed, or an import rejected some messages; 2 invalid usage; 130
   interrupted. Error messages go to standard error.
 - **Control characters** in messages are shown as symbols (`␛`), so that a message cannot control the terminal. JSON
   escapes them.

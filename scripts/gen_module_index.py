@@ -40,7 +40,7 @@ def _summary(path: Path) -> str:
 
 
 def main() -> int:
-    """Write the index, or compare it with the page; return the exit code."""
+    """Write the index, or compare it with the page; return the exit status."""
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(START)
     _, _, after = rest.partition(END)

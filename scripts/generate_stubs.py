@@ -110,7 +110,7 @@ COMMITTED: Final = (
 
 
 def write_or_check(stubs: Sequence[Stubs], *, check: bool) -> int:
-    """Write or check the stubs of each language whose programs are installed; return the exit code."""
+    """Write or check the stubs of each language whose programs are installed; return the exit status."""
     outdated = []
     for stub in stubs:
         if missing := absent(stub.needs):
@@ -125,7 +125,7 @@ def write_or_check(stubs: Sequence[Stubs], *, check: bool) -> int:
 
 
 def main() -> int:
-    """Write or check the committed stubs; return the exit code."""
+    """Write or check the committed stubs; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="scripts/gen_proto", description="Generate the client stubs of the API definition."
     )

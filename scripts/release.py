@@ -101,7 +101,7 @@ def _registry(schemas: Path) -> int:
 
 
 def main() -> int:
-    """Run the command of the command line; return the exit code."""
+    """Run the command of the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check").add_argument("tag", nargs="?")

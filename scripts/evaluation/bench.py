@@ -219,7 +219,7 @@ def _show(items: Sequence[Text | Table]) -> None:
 
 
 def main() -> None:
-    """Run the command. Exit codes: 0 success, 1 failure, 2 invalid usage, 3 unanswered prompts."""
+    """Run the command. Exit statuses: 0 success, 1 failure, 2 invalid usage, 3 unanswered prompts."""
     sys.exit(bench_recall.main(prog_name="scripts/bench_recall"))
 
 

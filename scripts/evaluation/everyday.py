@@ -90,7 +90,7 @@ def _statements(result: MethodResult) -> tuple[frozenset[str], ...]:
 
 
 def main() -> None:
-    """Run the command. Exit codes: 0 success, 1 failure, 2 invalid usage."""
+    """Run the command. Exit statuses: 0 success, 1 failure, 2 invalid usage."""
     sys.exit(bench_everyday.main(prog_name="scripts/bench_everyday"))
 
 

@@ -251,7 +251,7 @@ def _record(change: EvidenceChange) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the command. Exit codes: 0 success, 1 failure, 2 invalid usage."""
+    """Run the command. Exit statuses: 0 success, 1 failure, 2 invalid usage."""
     sys.exit(compare_skills.main(prog_name="scripts/compare_skills"))
 
 

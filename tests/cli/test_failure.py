@@ -1,4 +1,4 @@
-"""Errors are a few readable lines on stderr, and an exit code."""
+"""Errors are a few readable lines on stderr, and an exit status."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_spans_hold_no_content_and_no_ids(
         "upsert_memory",
         "execute_tool lexical_search",
         "chat scripted",
-        "log first_encoded_page",
+        "list messages",
     } <= names
     model_span = next(span for span in seen.spans if span.name == "chat scripted")
     assert model_span.attributes["gen_ai.operation.name"] == "chat"
@@ -175,7 +175,7 @@ def test_a_call_over_http_is_part_of_its_callers_trace(
             answer = client.get("/v1/users/lin/messages", headers={name: str(value) for name, value in of_trace(trace)})
             assert answer.status_code == 200
         for trace in traces:
-            spans = collector.trace(trace, "nomemory.v1.QueryService/ListMessages", "log first_encoded_page")
+            spans = collector.trace(trace, "nomemory.v1.QueryService/ListMessages", "list messages")
             assert len(spans) == 2
             (call,) = (span for span in spans if span.parent == CALLER)
             assert call.attributes["nomemory.via"] == "http"

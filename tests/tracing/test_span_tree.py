@@ -46,7 +46,7 @@ def recalled(channel: grpc.Channel, trace: str, tracestate: str = "") -> None:
 def test_a_recall_is_one_tree(channel: grpc.Channel, lin: str, shared_collector: Collector) -> None:
     trace = fresh_trace()
     recalled(channel, trace, tracestate="vendor=1")
-    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search")
+    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vector search")
     assert lin
     assert [span.name for span in spans if span.parent == CALLER] == ["nomemory.v1.RecallService/Recall"]
     assert not list(strays(spans))
@@ -60,7 +60,7 @@ def test_each_piece_of_work_lies_within_what_it_is_for(
 ) -> None:
     trace = fresh_trace()
     recalled(channel, trace)
-    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vectors search")
+    spans = shared_collector.trace(trace, "nomemory.v1.RecallService/Recall", "vector search")
     by_id = {item.span: item for item in spans}
     assert lin
     for item in spans:
@@ -71,13 +71,13 @@ def test_each_piece_of_work_lies_within_what_it_is_for(
     def way(span: Seen) -> list[str]:
         return [*(way(by_id[span.parent]) if span.parent in by_id else []), span.name]
 
-    (deepest, *_) = (way(item) for item in spans if item.name == "vectors search")
+    (deepest, *_) = (way(item) for item in spans if item.name == "vector search")
     assert deepest == [
         "nomemory.v1.RecallService/Recall",
         "invoke_agent recall",
         "execute_tool hybrid_search",
         "search_memory",
-        "vectors search",
+        "vector search",
     ]
 
 

@@ -29,7 +29,7 @@ _TESTS: Final = {
 }
 _NOTICED_BY: Final = "Noticed by: "
 _NOTICED: Final = 1
-"""Exit code of a test that detects the mistake; other failures do not count."""
+"""Exit status of a test that detects the mistake; other failures do not count."""
 _TIMEOUT_S: Final = 600.0
 
 

@@ -23,7 +23,7 @@ from nomemory.client.errors import NoMemoryError
 IDLE_S: Final = 3600.0
 """Idle time after which the server exits."""
 BUSY: Final = 75
-"""Exit code if another server is already running."""
+"""Exit status if another server is already running."""
 _START_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.02

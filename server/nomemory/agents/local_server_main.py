@@ -30,7 +30,7 @@ _tasks: Final = set[asyncio.Task[None]]()
 
 
 def main() -> int:
-    """Run the server. Return the exit code: 75 if another server is already running."""
+    """Run the server. Return the exit status: 75 if another server is already running."""
     home = LocalDataDir(Path(sys.argv[1])).create()
     idle_s = float(sys.argv[2]) if len(sys.argv) > 2 else IDLE_S  # noqa: PLR2004 - the second argument
     if home.log.exists() and home.log.stat().st_size > _MAX_LOG_BYTES:

@@ -111,7 +111,7 @@ def skill() -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 for success, 1 for failure, 2 for incorrect usage."""
+    """Run the command line. Exit statuses: 0 for success, 1 for failure, 2 for incorrect usage."""
     sys.exit(_run())
 
 

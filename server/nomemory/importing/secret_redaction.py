@@ -10,7 +10,7 @@ from typing import Final
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-REDACTED: Final = "[secret left out]"
+REDACTED: Final = "[secret removed]"
 """Replacement for a secret."""
 
 _NAMES: Final = r"(?:pass(?:word|wd|phrase)|secret|token|credential|(?:api|access|private|signing|encryption)[_-]?key)"

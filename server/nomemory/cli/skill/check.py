@@ -56,8 +56,8 @@ def _record(finding: Finding) -> dict[str, object]:
 def check(*, paths: Sequence[Path], as_json: bool) -> None:
     """Check recall skills: format, call examples, and the absence of user ids.
 
-    A PATH is the folder of a skill, its SKILL.md, or a folder of skills. docs/skills.md lists the rules. The exit code
-    is 1 if there is an error, and 0 if there are only warnings.
+    A PATH is the folder of a skill, its SKILL.md, or a folder of skills. docs/skills.md lists the rules. The exit
+    status is 1 if there is an error, and 0 if there are only warnings.
     """
     reports = [check_skill(folder) for folder in dict.fromkeys(chain.from_iterable(map(skills_at, paths)))]
     for report in reports:

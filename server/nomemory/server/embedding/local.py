@@ -159,5 +159,7 @@ class LocalEmbedder:
         return [l2_normalize(vector, self.dimension) for vector in vectors]
 
 
-def _create_worker(arguments: tuple[str, ...], timeout_s: float, part: str, policy: WatchPolicy) -> Worker:
-    return Worker(Launch("nomemory.server.embedding.local_worker", arguments, _ENVIRONMENT), timeout_s, part, policy)
+def _create_worker(arguments: tuple[str, ...], timeout_s: float, component: str, policy: WatchPolicy) -> Worker:
+    return Worker(
+        Launch("nomemory.server.embedding.local_worker", arguments, _ENVIRONMENT), timeout_s, component, policy
+    )

@@ -38,13 +38,13 @@ class ActiveFault:
     """A fault of one component.
 
     Attributes:
-        part: the component, such as `vector-engine`.
+        component: the component, such as `vector-engine`.
         kind: a constant of this module, such as `UNREACHABLE`.
         since_s: the start of the fault, in seconds since the Unix epoch.
         detail: a description without message content, ids or secrets.
     """
 
-    part: str
+    component: str
     kind: str
     since_s: float
     detail: str
@@ -66,27 +66,27 @@ class ActiveFaults:
         """Return a view for the components of the model that is being replaced. Their names begin with `previous-`."""
         return ActiveFaults(PREVIOUS_MODEL, self._faults)
 
-    def qualified_name(self, part: str) -> str:
+    def qualified_name(self, component: str) -> str:
         """Return the name of a component with the prefix."""
-        return f"{self._prefix}{part}"
+        return f"{self._prefix}{component}"
 
-    def report(self, part: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
+    def report(self, component: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
         """Record a fault that began `ago_s` seconds ago. If the fault is already active, update its detail only."""
-        part = self.qualified_name(part)
-        fault = self._faults.get((part, kind))
+        component = self.qualified_name(component)
+        fault = self._faults.get((component, kind))
         if fault is None:
-            self._faults[part, kind] = ActiveFault(part, kind, time.time() - ago_s, detail)
-            _log.error("fault raised", part=part, kind=kind, detail=detail)
+            self._faults[component, kind] = ActiveFault(component, kind, time.time() - ago_s, detail)
+            _log.error("fault raised", component=component, kind=kind, detail=detail)
         elif fault.detail != detail:
-            self._faults[part, kind] = replace(fault, detail=detail)
+            self._faults[component, kind] = replace(fault, detail=detail)
 
-    def clear(self, part: str, kind: str | None = None) -> None:
+    def clear(self, component: str, kind: str | None = None) -> None:
         """Remove all faults of a component, or only its fault of one kind."""
-        part = self.qualified_name(part)
-        for key in [key for key in self._faults if key[0] == part and kind in (None, key[1])]:
+        component = self.qualified_name(component)
+        for key in [key for key in self._faults if key[0] == component and kind in (None, key[1])]:
             fault = self._faults.pop(key)
             duration_s = round(time.time() - fault.since_s, 3)
-            _log.info("fault cleared", part=part, kind=fault.kind, duration_s=duration_s)
+            _log.info("fault cleared", component=component, kind=fault.kind, duration_s=duration_s)
 
     def all(self) -> list[ActiveFault]:
         """Return the current faults, oldest first."""

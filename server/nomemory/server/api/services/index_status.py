@@ -131,7 +131,7 @@ class LocalStatusReporter:
         self, indexed: IndexedSpace, user_id: str | None, prefix: str, sequence: int
     ) -> pb.IndexStatus:
         vector = await indexed.indexer.status(user_id, prefix)
-        fault = indexed.indexer.fault or self._active_fault(*indexed.parts) or indexed.job_fault()
+        fault = indexed.indexer.fault or self._active_fault(*indexed.components) or indexed.job_fault()
         return pb.IndexStatus(
             name=indexed.space.name,
             checkpoint=min(await self._applied_sequence(vector.checkpoint, user_id), sequence),
@@ -146,9 +146,9 @@ class LocalStatusReporter:
     async def _applied_sequence(self, applied: FeedPosition, user_id: str | None) -> int:
         return applied.covered_sequence(await self.log.end_position()) if user_id is None else applied.of_user(user_id)
 
-    def _active_fault(self, *parts: str) -> ActiveFault | None:
+    def _active_fault(self, *components: str) -> ActiveFault | None:
         """Return the oldest active fault of these components."""
-        active = (fault for fault in self.faults.all() if fault.part in parts)
+        active = (fault for fault in self.faults.all() if fault.component in components)
         return next(active, None)
 
 
@@ -174,14 +174,14 @@ def _embedder_status(indexed: IndexedSpace) -> pb.EmbedderStatus:
 
 
 def _encode_fault(fault: ActiveFault) -> pb.ServerFault:
-    name = fault.part.removeprefix(PREVIOUS_MODEL)
+    name = fault.component.removeprefix(PREVIOUS_MODEL)
     component, kind = f"COMPONENT_{name.replace('-', '_').upper()}", f"FAULT_KIND_{fault.kind}"
     return pb.ServerFault(
         component=pb.Component.Value(component if component in _COMPONENTS else "COMPONENT_UNSPECIFIED"),
         kind=pb.FaultKind.Value(kind if kind in _FAULT_KINDS else "FAULT_KIND_UNSPECIFIED"),
         start_ts=_to_timestamp(fault.since_s),
         detail=fault.detail,
-        previous_model=name != fault.part,
+        previous_model=name != fault.component,
     )
 
 

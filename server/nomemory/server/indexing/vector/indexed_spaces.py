@@ -22,7 +22,7 @@ class IndexedSpace:
         index: the vector index.
         indexer: the indexing job.
         job_fault: returns the recent error of the job; None if it is healthy.
-        parts: the component names of the space in faults.
+        components: the component names of the space in faults.
         failing_s: returns for how many seconds the embedding of queries has failed.
         record: records the space on disk as the active one for the next start.
         close: stops the job and closes all resources.
@@ -32,7 +32,7 @@ class IndexedSpace:
     index: VectorIndex
     indexer: VectorIndexer
     job_fault: Callable[[], JobFault | None]
-    parts: tuple[str, ...]
+    components: tuple[str, ...]
     failing_s: Callable[[], float]
     record: Callable[[], None]
     close: Callable[[], Awaitable[None]]

@@ -189,7 +189,7 @@ PROCESS_CPU: Final = Family(
 PROCESS_RESTARTS: Final = Family(
     "nomemory_process_restarts_total",
     "Restarts of each process, after a crash or on purpose.",
-    "If a process crashes repeatedly, the log contains the exit code and the stack trace.",
+    "If a process crashes repeatedly, the log contains the exit status and the stack trace.",
     labels=("process",),
 )
 FAULTS: Final = Family(

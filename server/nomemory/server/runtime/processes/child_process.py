@@ -28,11 +28,13 @@ class ChildProcess:
         pipe: the server's end of the connection.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], pipe: PipeConnection, part: str, policy: WatchPolicy) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], pipe: PipeConnection, component: str, policy: WatchPolicy
+    ) -> None:
         self._process = process
         self.pipe = pipe
-        watchdog = Watchdog(part, process.pid, pipe, process.kill, policy)
-        self._watching = asyncio.create_task(watchdog.run(), name=f"watchdog-{part}")
+        watchdog = Watchdog(component, process.pid, pipe, process.kill, policy)
+        self._watching = asyncio.create_task(watchdog.run(), name=f"watchdog-{component}")
 
     @property
     def process_id(self) -> int:
@@ -41,13 +43,13 @@ class ChildProcess:
 
     @classmethod
     async def start(
-        cls, launch: Launch, part: str, policy: WatchPolicy, on_notification: OnNotification = ignore
+        cls, launch: Launch, component: str, policy: WatchPolicy, on_notification: OnNotification = ignore
     ) -> Self:
         """Start a process with a watchdog, and wait until it accepts calls.
 
         Args:
             launch: the command of the process.
-            part: the component name in faults.
+            component: the component name in faults.
             policy: the watchdog policy.
             on_notification: called with each notification of the process.
 
@@ -55,7 +57,7 @@ class ChildProcess:
             WorkerUnavailableError: the process cannot be started, or reported a startup error.
         """
         process, ours = launch.start()
-        child = cls(process, await PipeConnection.open(ours, on_notification), part, policy)
+        child = cls(process, await PipeConnection.open(ours, on_notification), component, policy)
         try:
             await child._wait_ready()
         except BaseException:

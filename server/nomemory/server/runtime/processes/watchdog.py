@@ -65,16 +65,16 @@ class Watchdog:
     replacement replies to its first heartbeat.
 
     Args:
-        part: the component name in faults.
+        component: the component name in faults.
         pipe: the connection to the process.
         kill: kills the process.
         policy: limits and recorders.
     """
 
     def __init__(
-        self, part: str, process_id: int, pipe: PipeConnection, kill: Callable[[], None], policy: WatchPolicy
+        self, component: str, process_id: int, pipe: PipeConnection, kill: Callable[[], None], policy: WatchPolicy
     ) -> None:
-        self._part = part
+        self._component = component
         self._process_id = process_id
         self._pipe = pipe
         self._kill = kill
@@ -86,7 +86,7 @@ class Watchdog:
 
     async def run(self) -> None:
         """Watch the process."""
-        name = self._faults.qualified_name(self._part)
+        name = self._faults.qualified_name(self._component)
         self._registry.record_start(name, self._process_id)
         try:
             await self._watch()
@@ -114,7 +114,7 @@ class Watchdog:
             return self._kill_process(MEMORY_LIMIT_EXCEEDED, detail)
         if beat.done():
             self._silent_s = self._idle_s = 0.0
-            self._faults.clear(self._part)
+            self._faults.clear(self._component)
             return True
         is_working = stats is not None and stats.works_since(self._last_stats)
         self._last_stats = stats
@@ -129,12 +129,12 @@ class Watchdog:
         if self._idle_s >= policy.idle_timeout_s or is_stuck:
             return self._kill_process(UNRESPONSIVE, _NO_HEARTBEAT)
         if self._idle_s >= _MISSED_BEATS_MAX * policy.heartbeat_s:
-            self._faults.report(self._part, UNRESPONSIVE, _NO_HEARTBEAT, ago_s=self._silent_s)
+            self._faults.report(self._component, UNRESPONSIVE, _NO_HEARTBEAT, ago_s=self._silent_s)
         return True
 
     def _kill_process(self, kind: str, detail: str) -> bool:
-        self._faults.report(self._part, kind, detail, ago_s=self._silent_s)
-        _log.error("killing process", part=self._part, process=self._process_id, kind=kind, detail=detail)
+        self._faults.report(self._component, kind, detail, ago_s=self._silent_s)
+        _log.error("killing process", component=self._component, process=self._process_id, kind=kind, detail=detail)
         self._kill()
         return False
 

@@ -28,12 +28,12 @@ class Worker:
     Args:
         launch: the command of the process.
         timeout_s: the time limit of a call, in seconds. A worker that sends nothing during that time is killed.
-        part: the component name in faults.
+        component: the component name in faults.
     """
 
-    def __init__(self, launch: Launch, timeout_s: float, part: str, policy: WatchPolicy) -> None:
+    def __init__(self, launch: Launch, timeout_s: float, component: str, policy: WatchPolicy) -> None:
         self._launch = launch
-        self._part = part
+        self._component = component
         self._policy = policy
         self._timeout_s = timeout_s
         self._child: ChildProcess | None = None
@@ -117,7 +117,7 @@ class Worker:
         if self._child is not None:
             await self._child.close()
         await asyncio.sleep(delay_s)
-        self._child = await ChildProcess.start(self._launch, self._part, self._policy)
+        self._child = await ChildProcess.start(self._launch, self._component, self._policy)
         self._reviving = asyncio.create_task(self._revive(self._child))
         return self._child
 

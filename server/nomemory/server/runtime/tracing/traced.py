@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sized
+from collections.abc import Awaitable, Callable, Mapping, Sized
 from typing import Any, Final, TypeVar, cast
 
 from opentelemetry.trace import Span, SpanKind
@@ -26,39 +26,43 @@ RECORDS: Final = "gen_ai.memory.record.count"
 QUERY: Final = "gen_ai.memory.query.text"
 STORE: Final = "gen_ai.memory.store.id"
 MODEL: Final = "gen_ai.request.model"
-_READS: Final = (
-    "page",
-    "first_encoded_page",
-    "encoded_page",
-    "count",
-    "conversations",
-    "users",
-    "by_ids",
-    "by_sequences",
-    "neighbors",
-    "encoded_neighbors",
-)
-_LEXICAL_METHODS: Final = ("freeze", "search", "total", "postings")
-_VECTOR_METHODS: Final = ("search", "vectors")
+_READ_SPANS: Final = {
+    "page": "list messages",
+    "first_encoded_page": "list messages",
+    "encoded_page": "list messages",
+    "count": "count messages",
+    "conversations": "list conversations",
+    "users": "list users",
+    "by_ids": "get messages",
+    "by_sequences": "get messages",
+    "neighbors": "get neighbors",
+    "encoded_neighbors": "get neighbors",
+}
+_LEXICAL_SPANS: Final = {
+    "freeze": "lexical statistics",
+    "search": "lexical search",
+    "total": "lexical count",
+    "postings": "lexical postings",
+}
+_VECTOR_SPANS: Final = {"search": "vector search", "vectors": "vector lookup"}
+"""Span names by method."""
 
 
 def traced_log_reader(log: LogReader, settings: Settings) -> LogReader:
     """Return a log reader with a span per read."""
-    return _trace_engine(
-        log, "log", "sqlite" if settings.server.database_url is None else "postgresql", _READS, settings
-    )
+    system = "sqlite" if settings.server.database_url is None else "postgresql"
+    return _trace_engine(log, system, _READ_SPANS, settings)
 
 
 def traced_lexical_index(index: LexicalIndex, settings: Settings) -> LexicalIndex:
     """Return a lexical index with a span per search."""
-    return _trace_engine(
-        index, "words", "tantivy" if settings.server.database_url is None else "postgresql", _LEXICAL_METHODS, settings
-    )
+    system = "tantivy" if settings.server.database_url is None else "postgresql"
+    return _trace_engine(index, system, _LEXICAL_SPANS, settings)
 
 
 def traced_vector_index(index: VectorSearch, settings: Settings) -> VectorSearch:
     """Return a vector index with a span per search."""
-    return _trace_engine(index, "vectors", "qdrant", _VECTOR_METHODS, settings)
+    return _trace_engine(index, "qdrant", _VECTOR_SPANS, settings)
 
 
 def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
@@ -123,16 +127,12 @@ def _trace_component(component: _Component, methods: Mapping[str, Method], setti
     return cast("_Component", _Traced(component, methods)) if settings.tracing.is_on else component
 
 
-def _trace_engine(
-    component: _Component, name: str, system: str, methods: Iterable[str], settings: Settings
-) -> _Component:
-    """Return a storage engine with a span per call, named `<engine> <method>`."""
+def _trace_engine(component: _Component, system: str, span_names: Mapping[str, str], settings: Settings) -> _Component:
+    """Return a storage engine with a span per call of the methods that `span_names` maps to a name."""
     traced_methods: dict[str, Method] = {}
-    for method in methods:
+    for method, name in span_names.items():
         attributes: dict[str, AttributeValue] = {"db.system.name": system, "db.operation.name": method}
-        traced_methods[method] = _in_span(
-            getattr(component, method), f"{name} {method}", attributes, _annotate_rows, SpanKind.CLIENT
-        )
+        traced_methods[method] = _in_span(getattr(component, method), name, attributes, _annotate_rows, SpanKind.CLIENT)
     return _trace_component(component, traced_methods, settings)
 
 

@@ -48,7 +48,7 @@ class ServerMetrics:
         samples.put(catalog.BUILD, 1, __version__, platform.python_version())
         samples.put(catalog.START, round(self._started, 3))
         for fault in self._faults.all():
-            samples.put(catalog.FAULTS, 1, fault.part, fault.kind)
+            samples.put(catalog.FAULTS, 1, fault.component, fault.kind)
         return await asyncio.to_thread(render, samples)
 
     async def _add_indexes(self, samples: Samples) -> None:
