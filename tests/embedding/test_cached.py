@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from nomemory.server.embedding.protocol import TextRefusedError, unavailable
+from nomemory.server.embedding.protocol import TextRefusedError, embedder_unavailable_fault
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.embedding.wrappers import CachedEmbedder
 from nomemory.server.faults import Fault
@@ -46,7 +46,7 @@ class CountingEmbedder:
 
     def _check(self) -> None:
         if self.is_down:
-            raise unavailable("away", "connection")
+            raise embedder_unavailable_fault("away", "connection")
 
 
 def never() -> bool:

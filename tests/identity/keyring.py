@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nomemory.server.api.identity.api_keys import KeyFile, KeyRecord, new_key, read_keys, write_keys
+from nomemory.server.api.identity.api_keys import KeyFile, KeyRecord, generate_key, read_keys, write_keys
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.runtime.secure_files import file_lock
 
@@ -21,7 +21,7 @@ class Keyring:
         self, *scopes: str, name: str = "service", expires: datetime | None = None, namespace: str | None = None
     ) -> str:
         """Make a key."""
-        key = new_key()
+        key = generate_key()
         record = KeyRecord(
             id=key.id,
             name=name,

@@ -220,7 +220,7 @@ async def test_revoked_key_is_rejected_after_the_refresh() -> None:
     await good(keys, token_of("rsa-1"))
     issuer.document = key_set(public_jwk("rsa-2"))
     issuer.now = 301
-    await keys.key("rsa-2")  # starts the refresh in the background
+    await keys.find_key("rsa-2")  # starts the refresh in the background
     assert keys._fetch_task is not None
     await keys._fetch_task
     assert "unknown key" in await refusal(keys, token_of("rsa-1"))
@@ -246,7 +246,7 @@ async def test_no_key_is_accepted_before_the_first_fetch() -> None:
     issuer.down = True
     issuer.now = 20
     with pytest.raises(Fault):
-        await keys.key("rsa-1")
+        await keys.find_key("rsa-1")
 
 
 async def test_cancelled_call_does_not_cancel_the_fetch() -> None:
@@ -257,7 +257,7 @@ async def test_cancelled_call_does_not_cancel_the_fetch() -> None:
         return issuer.fetch()
 
     keys = KeySetUrl(slow, ALGORITHMS, lambda: issuer.now)
-    impatient = asyncio.create_task(keys.key("rsa-1"))
+    impatient = asyncio.create_task(keys.find_key("rsa-1"))
     await asyncio.sleep(0)
     impatient.cancel()
     fetch_started.set()

@@ -12,7 +12,7 @@ from identity.calls import ADMINISTERS, EVERY, READS, RECALLS, Metadata, bearer,
 from identity.issuer import token
 
 from nomemory.server.api.call import CallContext
-from nomemory.server.api.identity.access import Access, RequiredScopes, confine
+from nomemory.server.api.identity.access import Access, RequiredScopes, restrict_to_caller
 from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.user_fields import user_ids_in
 from nomemory.server.api.service import ServedMethod
@@ -122,7 +122,7 @@ def test_user_token_cannot_list_users(guarded: Guarded, user: str) -> None:
 def confine_own(request: i.WriteMessagesRequest) -> None:
     """Confine a request that came with the token of the user `me`."""
     caller = Caller("user-token", frozenset({Scope.QUERY}), "me")
-    confine(request, caller, None, RequiredScopes(frozenset({Scope.QUERY})))
+    restrict_to_caller(request, caller, None, RequiredScopes(frozenset({Scope.QUERY})))
 
 
 def test_nested_user_ids_are_found() -> None:

@@ -21,7 +21,7 @@ from nomemory.server.api.host_interceptors import HostInterceptors
 from nomemory.server.api.identity.access import Access, RequiredScopes
 from nomemory.server.api.identity.caller import Caller, Metadata, Scope
 from nomemory.server.api.service import ServedMethod
-from nomemory.server.faults import Fault, Reason, overloaded
+from nomemory.server.faults import Fault, Reason, overload_fault
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
@@ -229,7 +229,7 @@ async def test_calls_at_the_same_time_do_not_see_each_other() -> None:
 
 async def test_hook_can_reject_a_call() -> None:
     async def refuse(_request: ProtoMessage, _context: CallContext) -> None:
-        raise overloaded("enough for today")
+        raise overload_fault("enough for today")
 
     with logged(call_record) as logs:
         async with hosting(HostInterceptors(before_handler=(refuse,))) as channel:

@@ -71,9 +71,11 @@ class Misbehaving:
         raise Fault(Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE, "the embedder does not respond", retry_after_s=1.5)
 
     async def many_violations(self, request: q.BatchGetMessagesRequest, _context: CallContext) -> bytes:
-        from nomemory.server.faults import Violation, invalid  # noqa: PLC0415 - of this case only
+        from nomemory.server.faults import Violation, invalid_argument_fault  # noqa: PLC0415 - of this case only
 
-        raise invalid([Violation(f"message_ids[{n}]", "must not be blank") for n, _ in enumerate(request.message_ids)])
+        raise invalid_argument_fault(
+            [Violation(f"message_ids[{n}]", "must not be blank") for n, _ in enumerate(request.message_ids)]
+        )
 
 
 @asynccontextmanager

@@ -44,68 +44,68 @@ def reader(backlog: Backlog) -> Iterator[BacklogReader]:
 
 
 def test_the_oldest_messages_come_first(backlog: Backlog) -> None:
-    backlog.feed([change(3, "bob"), change(1, "ann"), change(2, "cid")], FeedPosition.at(3))
-    assert [item.user_id for item in backlog.take([], 2)] == ["ann", "cid"]
+    backlog.add_changes([change(3, "bob"), change(1, "ann"), change(2, "cid")], FeedPosition.at(3))
+    assert [item.user_id for item in backlog.next_pending([], 2)] == ["ann", "cid"]
 
 
 def test_hot_users_come_first_in_equal_shares(backlog: Backlog) -> None:
-    backlog.feed([change(n, "ann", f"m{n}") for n in range(1, 9)], FeedPosition.at(8))
-    backlog.feed([change(n, "bob", f"m{n}") for n in range(11, 19)], FeedPosition.at(18))
-    backlog.feed([change(n, "cid", f"m{n}") for n in range(21, 29)], FeedPosition.at(28))
-    taken = backlog.take(["cid", "nobody", "bob"], 6)
+    backlog.add_changes([change(n, "ann", f"m{n}") for n in range(1, 9)], FeedPosition.at(8))
+    backlog.add_changes([change(n, "bob", f"m{n}") for n in range(11, 19)], FeedPosition.at(18))
+    backlog.add_changes([change(n, "cid", f"m{n}") for n in range(21, 29)], FeedPosition.at(28))
+    taken = backlog.next_pending(["cid", "nobody", "bob"], 6)
     assert [item.user_id for item in taken] == ["cid", "cid", "bob", "bob", "ann", "ann"]
-    assert len(set(backlog.take(["bob", "cid"], 100))) == 24
+    assert len(set(backlog.next_pending(["bob", "cid"], 100))) == 24
 
 
 def test_a_message_that_changed_meanwhile_stays_pending(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.feed([change(1)], FeedPosition.at(1))
-    taken = backlog.take([], 1)
-    backlog.feed([change(2)], FeedPosition.at(2))
+    backlog.add_changes([change(1)], FeedPosition.at(1))
+    taken = backlog.next_pending([], 1)
+    backlog.add_changes([change(2)], FeedPosition.at(2))
     backlog.mark_applied(taken)
-    assert backlog.take([], 1) == [Pending("ann", "m1", 2)]
+    assert backlog.next_pending([], 1) == [Pending("ann", "m1", 2)]
     assert reader.is_behind("ann", 1)
 
 
 def test_unflushed_messages_are_pending_after_a_crash(tmp_path: Path) -> None:
     first = Backlog(tmp_path / "vectors.db")
-    first.feed([change(1, "ann"), change(2, "bob")], FeedPosition.at(2))
-    ann, bob = first.take([], 2)
+    first.add_changes([change(1, "ann"), change(2, "bob")], FeedPosition.at(2))
+    ann, bob = first.next_pending([], 2)
     first.mark_applied([ann])
     first.forget_applied()
     first.mark_applied([bob])
     first.close()
     second = Backlog(tmp_path / "vectors.db")
-    assert second.take([], 9) == [bob]
-    assert second.fed().latest == 2
+    assert second.next_pending([], 9) == [bob]
+    assert second.fed_position().latest == 2
     second.close()
 
 
 def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.feed([change(1), change(2, "bob", "m2")], FeedPosition.at(2))
-    backlog.mark_dead(dict.fromkeys(backlog.take([], 2), "TEXT_REFUSED"))
-    assert backlog.take(["ann"], 9) == []
+    backlog.add_changes([change(1), change(2, "bob", "m2")], FeedPosition.at(2))
+    backlog.mark_dead(dict.fromkeys(backlog.next_pending([], 2), "TEXT_REFUSED"))
+    assert backlog.next_pending(["ann"], 9) == []
     assert not reader.is_behind("ann", 2)
     assert reader.counts() == BacklogCounts(pending=0, dead_letters=2)
     assert reader.counts("ann") == BacklogCounts(pending=0, dead_letters=1)
     assert reader.dead_letter_ids("bob") == ["m2"]
     assert reader.checkpoint().latest == 2
-    backlog.feed([change(3)], FeedPosition.at(3))
-    assert backlog.take([], 9) == [Pending("ann", "m1", 3)]
+    backlog.add_changes([change(3)], FeedPosition.at(3))
+    assert backlog.next_pending([], 9) == [Pending("ann", "m1", 3)]
     assert not reader.is_behind("ann", 2)
     assert reader.is_behind("ann", 3)
     assert reader.dead_letter_ids("ann") == []
 
 
 def test_dead_letter_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.feed([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.at(150))
-    backlog.mark_dead(dict.fromkeys(backlog.take([], 150), "TEXT_REFUSED"))
+    backlog.add_changes([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.at(150))
+    backlog.mark_dead(dict.fromkeys(backlog.next_pending([], 150), "TEXT_REFUSED"))
     assert reader.dead_letter_ids("ann") == [f"m{n:03}" for n in range(100)]
 
 
 def test_starting_over_clears_the_backlog(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.feed([change(1), change(2, "bob")], FeedPosition.at(2))
+    backlog.add_changes([change(1), change(2, "bob")], FeedPosition.at(2))
     backlog.start_over()
-    assert (backlog.fed().latest, backlog.take([], 9), reader.counts()) == (0, [], BacklogCounts(0, 0))
+    assert (backlog.fed_position().latest, backlog.next_pending([], 9), reader.counts()) == (0, [], BacklogCounts(0, 0))
     assert reader.is_behind("ann", 1)
 
 
@@ -142,7 +142,7 @@ class BacklogMachine(RuleBasedStateMachine):
     def feed(self, messages: list[tuple[str, str]]) -> None:
         changes = [change(self.sequence + n, *message) for n, message in enumerate(messages, 1)]
         self.sequence += len(changes)
-        self.backlog.feed(changes, FeedPosition.at(self.sequence))
+        self.backlog.add_changes(changes, FeedPosition.at(self.sequence))
         for entry in changes:
             row = self.rows.setdefault((entry.user_id, entry.message_id), Row(entry.sequence, entry.sequence))
             row.oldest = entry.sequence if row.state == "dead_letters" else row.oldest
@@ -150,7 +150,7 @@ class BacklogMachine(RuleBasedStateMachine):
 
     @rule(hot=st.lists(st.sampled_from([*USERS, "nobody"]), unique=True), limit=st.integers(1, 7))
     def take(self, hot: list[str], limit: int) -> None:
-        self.taken = self.backlog.take(hot, limit)
+        self.taken = self.backlog.next_pending(hot, limit)
         pending = {key: row for key, row in self.rows.items() if row.state == "pending"}
         assert {(i.user_id, i.message_id): i.latest for i in self.taken}.items() <= {
             key: row.latest for key, row in pending.items()
@@ -188,7 +188,7 @@ class BacklogMachine(RuleBasedStateMachine):
     def agrees(self) -> None:
         pending = [(key, row) for key, row in self.rows.items() if row.state == "pending"]
         dead_letters = [key for key, row in self.rows.items() if row.state == "dead_letters"]
-        assert self.reader.fed() == self.backlog.fed() == FeedPosition.at(self.sequence)
+        assert self.reader.fed_position() == self.backlog.fed_position() == FeedPosition.at(self.sequence)
         assert self.reader.counts() == BacklogCounts(len(pending), len(dead_letters))
         assert self.reader.checkpoint().latest == min((row.oldest - 1 for _, row in pending), default=self.sequence)
         for user in USERS:
@@ -208,7 +208,7 @@ def test_a_damaged_file_is_replaced(tmp_path: Path) -> None:
     Backlog(path).close()
     path.write_bytes(b"this is no database, whatever its name says" * 100)
     backlog = Backlog(path)
-    assert backlog.fed().latest == 0
+    assert backlog.fed_position().latest == 0
     backlog.close()
 
 
@@ -228,8 +228,8 @@ def path(tmp_path: Path) -> Path:
 
 def begun(path: Path, changes: list[ChangeRef], until: FeedPosition) -> None:
     with closing(Backlog(path)) as backlog:
-        backlog.follow("log")
-        backlog.feed(changes, until)
+        backlog.record_log("log")
+        backlog.add_changes(changes, until)
 
 
 def test_a_backlog_of_one_bucket_is_split(path: Path, tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ def test_a_backlog_of_one_bucket_is_split(path: Path, tmp_path: Path) -> None:
     for _ in range(2):  # an interrupted migration repeats it
         split_backlogs_into_buckets(tmp_path)
     with closing(Backlog(path)) as backlog:
-        assert backlog.fed() == at(9)
+        assert backlog.fed_position() == at(9)
         assert backlog.checkpoint() == at(9, **{ANN: 2, BOB: 6})
-        assert [message.message_id for message in backlog.take([], 9)] == ["a", "b"]
-        backlog.mark_applied(backlog.take([ANN], 1))
+        assert [message.message_id for message in backlog.next_pending([], 9)] == ["a", "b"]
+        backlog.mark_applied(backlog.next_pending([ANN], 1))
         assert backlog.checkpoint() == at(9, **{BOB: 6})

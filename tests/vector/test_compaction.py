@@ -25,7 +25,7 @@ from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.edge.messages import NearestQuery
 from nomemory.server.search.semantic.edge.shard import NotCompactingError, Shard
 from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
-from nomemory.server.search.semantic.protocol import NoRoomError, VectorPoint
+from nomemory.server.search.semantic.protocol import InsufficientSpaceError, VectorPoint
 
 DIMENSION = 8
 USERS = [f"u{number}" for number in range(12)]
@@ -115,7 +115,7 @@ async def test_compaction_erases_removed_vectors_from_all_files(index: EdgeIndex
     gone = [vector(5000 + number) for number in range(len(USERS))]
     assert remaining(tmp_path, gone) == len(USERS)
     await index.erase_deleted()
-    assert index.suspect.is_set(), "the copy is to be compared with the message log"
+    assert index.reconcile_requested.is_set(), "the copy is to be compared with the message log"
     assert await stored(index) == expected()
     assert versions(tmp_path) == ["2"]
     await index.close()
@@ -177,10 +177,10 @@ async def test_a_compaction_stops_when_the_disk_is_full(
         nonlocal pages
         pages += 1
         if pages > 3:
-            raise NoRoomError("a disk")
+            raise InsufficientSpaceError("a disk")
 
     monkeypatch.setattr(edge_index, "require_space_for_points", require)
-    with pytest.raises(NoRoomError, match="a disk"):
+    with pytest.raises(InsufficientSpaceError, match="a disk"):
         await index.erase_deleted()
     assert versions(tmp_path) == ["1"]
     assert await stored(index) == expected()
@@ -189,7 +189,7 @@ async def test_a_compaction_stops_when_the_disk_is_full(
 async def test_a_compaction_that_does_not_fit_on_the_disk_is_not_started(filled: Path, tmp_path: Path) -> None:
     shutil.copytree(filled / "edge", tmp_path / "edge")
     index = EdgeIndex(tmp_path / "edge", DIMENSION, timeout_s=20, min_free_bytes=1 << 60)
-    with pytest.raises(NoRoomError, match="MiB"):
+    with pytest.raises(InsufficientSpaceError, match="MiB"):
         await index.erase_deleted()
     assert index.process_id is None
     await index.close()
@@ -231,14 +231,14 @@ class FullDisk:
 
 def test_versions_replace_each_other_in_one_step(tmp_path: Path) -> None:
     directory = ShardDirectory(tmp_path / "edge")
-    assert directory.current() is None
+    assert directory.find_current() is None
     for number in (1, 2):
-        new = directory.new()
+        new = directory.new_version_path()
         assert new == tmp_path / "edge" / str(number)
         new.mkdir()
         directory.switch_to(new)
-        assert directory.current() == new
-    assert directory.new().name == "3"
+        assert directory.find_current() == new
+    assert directory.new_version_path().name == "3"
     directory.remove_unused()
     assert versions(tmp_path) == ["2"]
 
@@ -247,7 +247,7 @@ def test_versions_replace_each_other_in_one_step(tmp_path: Path) -> None:
 def test_a_malformed_version_file_counts_as_no_shard(tmp_path: Path, content: str) -> None:
     (tmp_path / "edge" / "1").mkdir(parents=True)
     (tmp_path / "edge" / "current").write_text(content)
-    assert ShardDirectory(tmp_path / "edge").current() is None
+    assert ShardDirectory(tmp_path / "edge").find_current() is None
 
 
 def test_an_unreadable_version_file_discards_nothing(tmp_path: Path) -> None:

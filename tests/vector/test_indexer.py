@@ -18,7 +18,7 @@ from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.local import LocalEmbedder, cache_directory, document_concurrency
 from nomemory.server.embedding.local_model import local_is_available, package_model
-from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, unavailable
+from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, embedder_unavailable_fault
 from nomemory.server.indexing.vector import backlog_feed, desired_points
 from nomemory.server.indexing.vector.indexer import VectorIndexer
 from nomemory.server.message import Message
@@ -370,7 +370,7 @@ async def test_a_rejected_replacement_removes_the_old_version(tmp_path: Path) ->
 
 async def test_an_embedder_outage_causes_no_loss_and_no_dead_letters(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
-    embedder.down = unavailable("away", "connection")
+    embedder.down = embedder_unavailable_fault("away", "connection")
     async with world(tmp_path, embedder) as w, running(w):
         await w.write(*(said(f"text {number}", f"m{number}") for number in range(70)))
         await w.until(lambda: len(embedder.calls) >= 3)
@@ -389,7 +389,7 @@ async def test_an_embedder_outage_causes_no_loss_and_no_dead_letters(tmp_path: P
 
 async def test_a_rate_limit_does_not_shrink_batches(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
-    embedder.down = unavailable("too fast", RATE_LIMITED, retry_after_s=0.01)
+    embedder.down = embedder_unavailable_fault("too fast", RATE_LIMITED, retry_after_s=0.01)
     async with world(tmp_path, embedder) as w:
         await w.write(*(said(f"text {number}", f"m{number:02}") for number in range(64)))
         async with running(w):

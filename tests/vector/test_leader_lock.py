@@ -73,7 +73,7 @@ async def test_the_lock_is_exclusive_until_its_release(servers: Servers) -> None
 
 
 async def test_a_disconnected_leader_has_not_released_the_lock(servers: Servers) -> None:
-    await servers.ours.lose()
+    await servers.ours.disconnect()
     await until_taken(servers.other)
     assert not await servers.other.was_released()
 
@@ -85,7 +85,7 @@ async def test_an_idle_leader_loses_the_lock(servers: Servers) -> None:
     await until_taken(eager)
     with pytest.raises(Fault):
         await silent.renew()
-    await silent.lose()
+    await silent.disconnect()
     await eager.release()
 
 
@@ -126,9 +126,9 @@ async def test_user_checkpoints_behind_the_bucket_are_deleted(servers: Servers, 
 
 
 async def test_an_index_in_use_is_not_abandoned(servers: Servers) -> None:
-    assert not await servers.known.abandoned()
+    assert not await servers.known.delete_if_abandoned()
     assert not await servers.other.acquire()
     await servers.ours.release()
-    assert not await servers.known.abandoned(), "another server uses it"
+    assert not await servers.known.delete_if_abandoned(), "another server uses it"
     await servers.other.release()
-    assert await servers.known.abandoned()
+    assert await servers.known.delete_if_abandoned()

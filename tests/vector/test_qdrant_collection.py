@@ -115,16 +115,16 @@ async def test_an_externally_deleted_collection_is_detected() -> None:
     index = QdrantIndex(client, "vectors", 4, log_id="ours")
     await index.upsert([POINT])
     await index.probe()
-    assert not index.suspect.is_set()
+    assert not index.reconcile_requested.is_set()
     await client.delete_collection("vectors")
     await index.probe()
-    assert index.suspect.is_set()
+    assert index.reconcile_requested.is_set()
 
 
 def fed_backlog(collection: Collection, log: str, sequence: int) -> Backlog:
     backlog = Backlog(collection.backlog)
-    backlog.follow(log)
-    backlog.feed([ChangeRef(sequence, "u", "m")], FeedPosition.at(sequence))
+    backlog.record_log(log)
+    backlog.add_changes([ChangeRef(sequence, "u", "m")], FeedPosition.at(sequence))
     return backlog
 
 
@@ -132,7 +132,7 @@ def test_a_collection_is_begun_after_the_first_points(tmp_path: Path) -> None:
     collection = Collection("vectors", tmp_path)
     backlog = fed_backlog(collection, "log", 7)
     assert not has_points(collection.backlog)
-    backlog.mark_applied(backlog.take((), 1))
+    backlog.mark_applied(backlog.next_pending((), 1))
     assert has_points(collection.backlog)
     assert vector_checkpoint(collection.backlog) == Checkpoint("log", 7)
     backlog.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from nomemory.server.embedding.factory import NoEmbedder
-from nomemory.server.embedding.protocol import RATE_LIMITED, unavailable
+from nomemory.server.embedding.protocol import RATE_LIMITED, embedder_unavailable_fault
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.backlog import Backlog
@@ -37,11 +37,11 @@ def space(name: str) -> VectorSpace:
 
 async def test_a_replaced_space_is_closed_after_its_last_read() -> None:
     serving = ActiveSpace(space("former"))
-    with serving.used() as first:
+    with serving.lease() as first:
         replacing = asyncio.create_task(serving.replace(space("new"), 60))
         await asyncio.sleep(0)
-        with serving.used() as second:
-            assert (first.name, second.name, serving.now.name) == ("former", "new", "new")
+        with serving.lease() as second:
+            assert (first.name, second.name, serving.current.name) == ("former", "new", "new")
         await asyncio.sleep(0)
         assert not replacing.done()
     assert await asyncio.wait_for(replacing, 30) is first
@@ -49,7 +49,7 @@ async def test_a_replaced_space_is_closed_after_its_last_read() -> None:
 
 async def test_replacing_a_space_does_not_wait_for_slow_reads() -> None:
     serving = ActiveSpace(space("former"))
-    with serving.used():
+    with serving.lease():
         assert (await serving.replace(space("new"), 0.01)).name == "former"
     assert (await serving.replace(space("newer"), 60)).name == "new"
 
@@ -58,7 +58,7 @@ class Failing(NoEmbedder):
     async def embed_query(self, text: str) -> bytes:
         if text == "works":
             return EAST
-        raise unavailable("it does not answer", "connection" if text == "fails" else RATE_LIMITED)
+        raise embedder_unavailable_fault("it does not answer", "connection" if text == "fails" else RATE_LIMITED)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[bytes]:
         return [EAST for _ in texts]
@@ -94,7 +94,7 @@ async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path:
     others = [collection_named(settings, tmp_path, "former"), collection_named(elsewhere, tmp_path, "new")]
     for collection in (kept, *others):
         backlog = Backlog(collection.backlog)
-        backlog.feed([ChangeRef(1, "u", "m")], FeedPosition.at(1))
+        backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.at(1))
         backlog.close()
 
     class InUse:

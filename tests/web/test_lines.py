@@ -22,7 +22,7 @@ async def lines_of(parts: list[bytes]) -> list[bytes]:
         return {"type": "http.request", **next(messages)}
 
     body = RequestBody(Headers({"transfer-encoding": "chunked"}), receive, 1000)
-    return [line async for line in body.lines()]
+    return [line async for line in body.read_lines()]
 
 
 @given(st.lists(LINE, max_size=30), st.lists(st.integers(0, 200), max_size=5))

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from nomemory.cli.console import stdout_console
 from nomemory.cli.options import parse_duration
-from nomemory.server.api.identity.api_keys import KeyFile, KeyRecord, new_key, read_keys, write_keys
+from nomemory.server.api.identity.api_keys import KeyFile, KeyRecord, generate_key, read_keys, write_keys
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.identity.namespace import is_namespace
 from nomemory.server.runtime.data_directory import DataDirectory
@@ -66,7 +66,7 @@ def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, names
     if namespace is not None and not is_namespace(namespace):
         raise click.UsageError("--namespace: use 1 to 64 letters (a to z), digits, dots, dashes and underscores.")
     now = datetime.now(UTC).replace(microsecond=0)
-    key = new_key()
+    key = generate_key()
     record = KeyRecord(
         id=key.id,
         name=name,
@@ -123,7 +123,7 @@ def rotate(*, key_id: str, overlap: timedelta, path: Path) -> None:
     The new key has the same name, scopes, namespace and lifetime. Both keys are valid during the overlap.
     """
     now = datetime.now(UTC).replace(microsecond=0)
-    key = new_key()
+    key = generate_key()
     with _edit_keys(path) as records:
         old = _find_key(records, key_id)
         if old.is_expired(now):

@@ -24,7 +24,7 @@ from nomemory.server.api.call import IncomingCall
 from nomemory.server.api.http.application import application
 from nomemory.server.api.http.call_endpoint import StatusError, call_routes
 from nomemory.server.api.http.http_rules import http_rule, methods_at
-from nomemory.server.api.http.refusal import Refusals
+from nomemory.server.api.http.refusal import RequestRejecter
 from nomemory.server.api.http.static_pages import inspector_redirect, inspector_routes
 from nomemory.server.api.identity.caller import Metadata
 from nomemory.server.api.limits import RequestMemory
@@ -107,7 +107,7 @@ class GuardMiddleware:
         refusals: creates the error responses.
     """
 
-    def __init__(self, app: ASGIApp, guard: Guard, refusals: Refusals) -> None:
+    def __init__(self, app: ASGIApp, guard: Guard, refusals: RequestRejecter) -> None:
         self._app = app
         self._guard = guard
         self._refusals = refusals
@@ -118,7 +118,7 @@ class GuardMiddleware:
         try:
             self._guard.check_origin(headers.get("host", ""), headers.get("origin", ""))
         except Fault as fault:
-            await self._refusals.reply(scope, fault)(scope, receive, send)
+            await self._refusals.reject(scope, fault)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -186,7 +186,7 @@ def gateway(guard: Guard, calls: ForwardedCalls) -> ASGIApp:
         guard: controls access.
         calls: forwards calls.
     """
-    refusals = Refusals(Meters())
+    refusals = RequestRejecter(Meters())
     size_limits = {http_rule(method): MAX_READ_BYTES for method in methods_at(READ_METHODS)}
     routes = [inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]
     return application(routes, [Middleware(GuardMiddleware, guard=guard, refusals=refusals)], refusals)

@@ -58,7 +58,7 @@ class Fault(Exception):  # noqa: N818 - used throughout the code base
         return Fault, (self.reason, self.message), {**vars(self), "metadata": dict(self.metadata)}
 
 
-def index_unavailable(message: str, cause: str = "", retry_after_s: float = 1.0) -> Fault:
+def index_unavailable_fault(message: str, cause: str = "", retry_after_s: float = 1.0) -> Fault:
     """Return the fault for an unavailable index.
 
     Args:
@@ -70,12 +70,12 @@ def index_unavailable(message: str, cause: str = "", retry_after_s: float = 1.0)
     return Fault(Reason.ERROR_REASON_INDEX_UNAVAILABLE, message, metadata=metadata, retry_after_s=retry_after_s)
 
 
-def overloaded(message: str) -> Fault:
+def overload_fault(message: str) -> Fault:
     """Return the fault for a limit that is reached, with a retry delay."""
     return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=RETRY_AFTER_S)
 
 
-def invalid(violations: Sequence[Violation]) -> Fault:
+def invalid_argument_fault(violations: Sequence[Violation]) -> Fault:
     """Return the INVALID_FIELD fault for invalid fields."""
     return field_fault(Reason.ERROR_REASON_INVALID_FIELD, *violations)
 

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.message_factory import GetMessageClass
 
-from nomemory.server.faults import Fault, Reason, Violation, invalid
+from nomemory.server.faults import Fault, Reason, Violation, invalid_argument_fault
 
 _CHUNK_BYTES: Final = 65_536
 """Number of bytes to parse before the event loop runs other tasks."""
@@ -98,7 +98,9 @@ async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
         if declared and nested_type and field.end - field.start > _SMALL_MESSAGE_BYTES:
             entries += sum(1 for _ in _parse_fields(encoded, field.start, field.end, nested_type))
             if entries > _MAX_NESTED_ENTRIES:
-                raise invalid([Violation(declared.name, f"must have at most {_MAX_NESTED_ENTRIES} entries in total")])
+                raise invalid_argument_fault(
+                    [Violation(declared.name, f"must have at most {_MAX_NESTED_ENTRIES} entries in total")]
+                )
             await asyncio.sleep(0)
         elif len(ends) % _FIELDS_PER_YIELD == 0:
             await asyncio.sleep(0)
@@ -129,7 +131,7 @@ def _parse_fields(encoded: bytes, start: int, end: int, message_type: Descriptor
         if count > _MAX_ENTRIES:
             declared = message_type.fields_by_number.get(field.number)
             name = declared.name if declared is not None else "the request"
-            raise invalid([Violation(name, f"must have at most {_MAX_ENTRIES} entries")])
+            raise invalid_argument_fault([Violation(name, f"must have at most {_MAX_ENTRIES} entries")])
         yield field
         start = field.end
 

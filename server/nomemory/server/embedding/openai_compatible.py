@@ -11,10 +11,10 @@ import numpy as np
 import openai
 from openai import AsyncOpenAI, Omit, omit
 
-from nomemory.server.embedding.protocol import RATE_LIMITED, TextRefusedError, unavailable
-from nomemory.server.embedding.text_batches import readable
+from nomemory.server.embedding.protocol import RATE_LIMITED, TextRefusedError, embedder_unavailable_fault
+from nomemory.server.embedding.text_batches import replace_unencodable
 from nomemory.server.embedding.vector import NUMBER, NUMBER_BYTES, UnusableVectorError, Vector, l2_normalize
-from nomemory.server.faults import Fault, Violation, invalid
+from nomemory.server.faults import Fault, Violation, invalid_argument_fault
 
 _REFUSES_INPUT = frozenset({400, 413, 422})
 _REFUSES_KEY = frozenset({401, 403})
@@ -41,23 +41,23 @@ def vectors_of(reply: object, count: int) -> list[Vector]:
     return [_parse_vector(getattr(row, "embedding", None)) for row in rows]
 
 
-def refusal(status: int, headers: Mapping[str, str]) -> Fault | InputRefusedError:
+def classify_response(status: int, headers: Mapping[str, str]) -> Fault | InputRefusedError:
     """Return the error for an HTTP error status. The text of the response is not used: it may quote the input."""
     if status in _REFUSES_INPUT:
         return InputRefusedError()
     if status in _REFUSES_KEY:
-        return unavailable("the embedding endpoint rejects the API key", "key_refused")
+        return embedder_unavailable_fault("the embedding endpoint rejects the API key", "key_refused")
     if status == _NOT_FOUND:
-        return unavailable("the embedding endpoint does not have this path or model", "not_found")
+        return embedder_unavailable_fault("the embedding endpoint does not have this path or model", "not_found")
     retry_after_s = _retry_after_s(headers)
     if status == _TOO_MANY or (status == _OVERLOADED and retry_after_s is not None):
         delay_s = _DEFAULT_RETRY_AFTER_S if retry_after_s is None else retry_after_s
-        return unavailable("the embedding endpoint is rate limited", RATE_LIMITED, delay_s)
-    return unavailable(f"the embedding endpoint returned HTTP status {status}", "server_error")
+        return embedder_unavailable_fault("the embedding endpoint is rate limited", RATE_LIMITED, delay_s)
+    return embedder_unavailable_fault(f"the embedding endpoint returned HTTP status {status}", "server_error")
 
 
 def _malformed_response_fault() -> Fault:
-    return unavailable("the embedding endpoint returned an invalid response", "malformed")
+    return embedder_unavailable_fault("the embedding endpoint returned an invalid response", "malformed")
 
 
 def _parse_vector(embedding: object) -> Vector:
@@ -118,7 +118,7 @@ class OpenAICompatibleEmbedder:
         try:
             return (await self._embed_text(text))[0]
         except TextRefusedError:
-            raise invalid([Violation("query_text", "rejected by the embedding model")]) from None
+            raise invalid_argument_fault([Violation("query_text", "rejected by the embedding model")]) from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
@@ -152,7 +152,7 @@ class OpenAICompatibleEmbedder:
 
     async def _normalize(self, vector: Vector, position: int) -> Vector:
         if len(vector) != self.dimension * NUMBER_BYTES:
-            raise self._wrong_dimension(len(vector) // NUMBER_BYTES)
+            raise self._wrong_dimension_fault(len(vector) // NUMBER_BYTES)
         try:
             return l2_normalize(vector, self.dimension)
         except UnusableVectorError as error:
@@ -163,14 +163,14 @@ class OpenAICompatibleEmbedder:
         try:
             l2_normalize((await self._request_vectors([_PROBE_TEXT]))[0], self.dimension)
         except (InputRefusedError, UnusableVectorError):
-            return unavailable(
+            return embedder_unavailable_fault(
                 "the embedding endpoint rejects every text: check NOMEMORY_EMBEDDING_MODEL and the endpoint",
                 "misconfigured",
             )
         return TextRefusedError(position, cause)
 
-    def _wrong_dimension(self, dimension: int) -> Fault:
-        return unavailable(
+    def _wrong_dimension_fault(self, dimension: int) -> Fault:
+        return embedder_unavailable_fault(
             f"the embedding endpoint returned vectors with {dimension} dimensions, but NOMEMORY_EMBEDDING_DIMENSION is "
             f"{self.dimension}",
             "dimension",
@@ -180,16 +180,16 @@ class OpenAICompatibleEmbedder:
         try:
             reply = await self._client.embeddings.create(
                 model=self.model,
-                input=[readable(text) for text in texts],
+                input=[replace_unencodable(text) for text in texts],
                 encoding_format="base64",
                 dimensions=self._dimensions,
             )
         except openai.APITimeoutError:
-            raise unavailable("the request to the embedding endpoint timed out", "timeout") from None
+            raise embedder_unavailable_fault("the request to the embedding endpoint timed out", "timeout") from None
         except openai.APIConnectionError:
-            raise unavailable("the embedding endpoint cannot be reached", "connection") from None
+            raise embedder_unavailable_fault("the embedding endpoint cannot be reached", "connection") from None
         except openai.APIStatusError as error:
-            raise refusal(error.status_code, error.response.headers) from None
+            raise classify_response(error.status_code, error.response.headers) from None
         except (openai.OpenAIError, ValueError):  # ValueError: the response is not JSON
             raise _malformed_response_fault() from None
         return vectors_of(reply, len(texts))

@@ -55,7 +55,7 @@ _CAUSE = "cause"
 _RETRY_AFTER_S = 1.0
 
 
-def unavailable(message: str, cause: str, retry_after_s: float = _RETRY_AFTER_S) -> Fault:
+def embedder_unavailable_fault(message: str, cause: str, retry_after_s: float = _RETRY_AFTER_S) -> Fault:
     """Return the fault for a temporary failure.
 
     Args:

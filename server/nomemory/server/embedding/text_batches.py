@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 
-def batches(lengths: Sequence[int], max_padded_length: int) -> Iterator[Sequence[int]]:
+def split_batches(lengths: Sequence[int], max_padded_length: int) -> Iterator[Sequence[int]]:
     """Yield batches of text indexes, longest texts first.
 
     Args:
@@ -23,6 +23,6 @@ def batches(lengths: Sequence[int], max_padded_length: int) -> Iterator[Sequence
         yield batch
 
 
-def readable(text: str) -> str:
+def replace_unencodable(text: str) -> str:
     """Replace NUL, which truncates the input of some models, and unpaired surrogates, which UTF-8 cannot encode."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")

@@ -48,16 +48,16 @@ class MeteredEmbedder(EmbedderWrapper):
 
     async def embed_query(self, text: str) -> Vector:
         """Embed a query."""
-        with self._counted("query", 1):
+        with self._record_call("query", 1):
             return await self._wrapped.embed_query(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents."""
-        with self._counted("document", len(texts)):
+        with self._record_call("document", len(texts)):
             return await self._wrapped.embed_documents(texts)
 
     @contextmanager
-    def _counted(self, purpose: str, texts: int) -> Iterator[None]:
+    def _record_call(self, purpose: str, texts: int) -> Iterator[None]:
         """Record the duration and outcome of a call. Cancelled calls are not recorded."""
         started_at = time.perf_counter()
         try:

@@ -37,7 +37,7 @@ class FileTokenCipher(TokenCipher):
     def ciphers(self) -> Ciphers:
         """Return the ciphers of the file's current keys. Checking for a change takes one system call."""
         with suppress(FileUnusableError):  # WatchedFile logs the error
-            self._ciphers = self._file.content()
+            self._ciphers = self._file.load()
         return self._ciphers
 
 

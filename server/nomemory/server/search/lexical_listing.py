@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.server.faults import index_unavailable
+from nomemory.server.faults import index_unavailable_fault
 from nomemory.server.search.cursor import Cursors, Listing, RankedCursor
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, LexicalIndex, LexicalSearch, RankPosition
@@ -103,7 +103,7 @@ class LexicalListing:
     def _resume_listing(self, listing: Listing, query: Query, cursor: str, applied: int | None) -> _ListingState:
         resumed = self._cursors.resume(listing, cursor, RankedCursor)
         if applied is not None and applied < resumed.pinned:
-            raise index_unavailable("the lexical index is being rebuilt")
+            raise index_unavailable_fault("the lexical index is being rebuilt")
         terms, since_us = resumed.window_terms, resumed.window_since_us
         window = None if terms is None or since_us is None else RankingWindow(terms, since_us)
         ranking = FrozenRanking(resumed.pinned, tuple(resumed.weights), window)

@@ -37,7 +37,7 @@ class DamagedMessage(NamedTuple):
     sequence: int
 
 
-class LogDamage:
+class DamageRegistry:
     """Damage that reads and the background inspection have detected. Thread-safe.
 
     Attributes:

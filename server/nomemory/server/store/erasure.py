@@ -21,7 +21,7 @@ from nomemory.server.runtime.active_faults import ERASURE, ERASURE_BLOCKED, Acti
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.lexical.protocol import LexicalProgress
-from nomemory.server.search.semantic.protocol import NoRoomError
+from nomemory.server.search.semantic.protocol import InsufficientSpaceError
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.protocol import ErasableLog
 from nomemory.server.store.results import Removals
@@ -71,7 +71,7 @@ class Indexes:
         try:
             for indexed in self.spaces.all():
                 await indexed.index.erase_deleted()
-        except NoRoomError as error:
+        except InsufficientSpaceError as error:
             return str(error)
         except Fault as fault:
             return fault.message

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from nomemory.server.faults import overloaded
+from nomemory.server.faults import overload_fault
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 
 _TOTAL_MAX: Final = 1024
@@ -95,7 +95,7 @@ class ReadAdmission:
                 await asyncio.sleep(random.uniform(*_REJECTION_DELAY_S))  # noqa: S311 - no secret
             finally:
                 self._delayed -= 1
-        raise overloaded("read concurrency limit reached")
+        raise overload_fault("read concurrency limit reached")
 
     def _has_capacity(self, user: Hashable, caller: Hashable) -> bool:
         return (

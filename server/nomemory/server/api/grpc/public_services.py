@@ -76,7 +76,7 @@ async def _handle_check(
     handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext
 ) -> Any:  # noqa: ANN401
     answer: Any = handler.unary_unary
-    async with _faults_as_status(context):
+    async with _abort_on_fault(context):
         request = await _read_request(limits, requests)
     return await answer(request, context)
 
@@ -85,7 +85,7 @@ async def _handle_watch(
     handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext
 ) -> None:
     answer: Any = handler.unary_stream
-    async with _faults_as_status(context):
+    async with _abort_on_fault(context):
         request = await _read_request(limits, requests)
         with limits.watches.slot():
             await answer(request, context)  # the handler writes the responses
@@ -95,7 +95,7 @@ async def _handle_reflection(
     handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext
 ) -> None:
     answer: Any = handler.stream_stream
-    async with _faults_as_status(context):
+    async with _abort_on_fault(context):
         with limits.public_reads.slot():
             async with asyncio.timeout(_READ_TIMEOUT_S):
                 async for reply in answer(requests, context):
@@ -112,7 +112,7 @@ async def _read_request(limits: Limits, requests: AsyncIterator[Any]) -> Any:  #
 
 
 @asynccontextmanager
-async def _faults_as_status(context: ServicerContext) -> AsyncIterator[None]:
+async def _abort_on_fault(context: ServicerContext) -> AsyncIterator[None]:
     try:
         yield
     except (Fault, TimeoutError) as error:

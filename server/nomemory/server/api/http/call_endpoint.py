@@ -129,11 +129,11 @@ class CallEndpoint:
             return
         if not self._rule.has_body:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "this method does not accept a body")
-        body.require(*((JSON_LINES, JSON) if self._rule.method.client_streaming else (JSON,)))
+        body.require_media_type(*((JSON_LINES, JSON) if self._rule.method.client_streaming else (JSON,)))
 
     async def _answer_once(self, incoming: IncomingCall, body: RequestBody, read: ReadRequest) -> JsonReply:
         try:
-            async with body.cancels_on_disconnect():
+            async with body.cancel_on_disconnect():
                 if self._rule.method.client_streaming:
                     encoded = await self._executor.client_stream(incoming, self._read_next(body, read))
                 else:
@@ -154,8 +154,8 @@ class CallEndpoint:
         """Send the responses of a stream. Return the error that ended the stream, or None."""
         try:
             async with (
-                body.cancels_on_disconnect(),
-                stream.heartbeats(),
+                body.cancel_on_disconnect(),
+                stream.send_heartbeats(),
                 aclosing(self._executor.server_stream(incoming, read)) as replies,
             ):
                 async for encoded in replies:
@@ -174,7 +174,7 @@ class CallEndpoint:
 
     def _read_next(self, body: RequestBody, read: ReadRequest) -> ReadNextRequest:
         """Return a function that reads each request from a line of the body, or one request from the whole body."""
-        lines = body.lines()
+        lines = body.read_lines()
         is_read = False
 
         async def read_line(reserve: Reserve) -> ProtoMessage | None:

@@ -24,7 +24,7 @@ from nomemory.server.api.http.proto_fields import (
     message_type,
     short_enum_names,
 )
-from nomemory.server.faults import Fault, Reason, Violation, invalid
+from nomemory.server.faults import Fault, Reason, Violation, invalid_argument_fault
 
 MAX_VALUES: Final = 100_000
 """Maximum number of values in a request, except those in arrays of numbers. A short value takes about 30 times its
@@ -96,11 +96,11 @@ def decode(document: object, message: Descriptor, violations: Sequence[Violation
         excess = Violation("the request", f"has more than {_MAX_VIOLATIONS} violations; the others are not listed")
         all_violations = [excess, *all_violations[:_MAX_VIOLATIONS]]
     if all_violations:
-        raise invalid(all_violations)
+        raise invalid_argument_fault(all_violations)
     return decoded
 
 
-def quotable(key: str) -> str:
+def printable_key(key: str) -> str:
     """Return a truncated, printable form of a client's key for violations."""
     return "".join(char if char.isprintable() else "?" for char in key[:_MAX_KEY_CHARS]) or '""'
 
@@ -144,7 +144,7 @@ def _find_violations(document: object, message: Descriptor, path: str) -> Iterat
     for key, value in document.items():
         field = fields.get(key)
         if field is None:
-            yield Violation(prefix + quotable(key), f"unknown field of {message.name}")
+            yield Violation(prefix + printable_key(key), f"unknown field of {message.name}")
         elif value is not None:
             yield from _find_field_violations(value, field, prefix + field.name)
             oneof = field.containing_oneof

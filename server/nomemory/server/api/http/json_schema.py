@@ -24,7 +24,7 @@ def _load_comments() -> Mapping[str, str]:
     return comments
 
 
-def described(full_name: str) -> Json:
+def description_schema(full_name: str) -> Json:
     """Return the comment of a protobuf declaration as `description`. Return an empty object if it has no comment."""
     comment = _load_comments().get(full_name)
     return {"description": comment} if comment else {}
@@ -64,7 +64,7 @@ class Schemas:
 
     def of_field(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
         """Return the schema of a field."""
-        comment = described(field.full_name) if is_described else {}
+        comment = description_schema(field.full_name) if is_described else {}
         if is_map(field):
             values = self.of_field(map_value(field), is_described=False)
             return {"type": "object", "additionalProperties": values, **comment}
@@ -73,7 +73,12 @@ class Schemas:
 
     def _object_schema(self, message: Descriptor) -> Json:
         fields = {field.json_name: self.of_field(field) for field in message.fields}
-        return {"type": "object", **described(message.full_name), "properties": fields, "additionalProperties": False}
+        return {
+            "type": "object",
+            **description_schema(message.full_name),
+            "properties": fields,
+            "additionalProperties": False,
+        }
 
     def _value_schema(self, field: FieldDescriptor) -> Json:
         if field.enum_type is not None:
@@ -91,6 +96,6 @@ class Schemas:
             self.by_name[enum.name] = {
                 "type": "string",
                 "enum": [*(value.name for value in enum.values), *short_names],
-                "description": " ".join([described(enum.full_name).get("description", ""), *comments]).strip(),
+                "description": " ".join([description_schema(enum.full_name).get("description", ""), *comments]).strip(),
             }
         return {"$ref": f"#/components/schemas/{enum.name}"}

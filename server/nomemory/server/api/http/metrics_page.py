@@ -15,7 +15,7 @@ from nomemory.server.api.http.json_reply import UNCACHED
 from nomemory.server.api.http.request_metadata import auth_context, metadata_of
 from nomemory.server.api.identity.access import Access, RequiredScopes
 from nomemory.server.api.identity.caller import Metadata, Scope
-from nomemory.server.api.identity.credentials import SentToken, sent_credential
+from nomemory.server.api.identity.credentials import SentToken, read_credential
 from nomemory.server.api.identity.factory import checks_credentials
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.metrics.exporter import MetricsExporter
@@ -74,7 +74,7 @@ class MetricsPage:
             raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "keys with a namespace cannot read the server's metrics")
 
     def _has_token(self, metadata: Metadata) -> bool:
-        sent = sent_credential(metadata)
+        sent = read_credential(metadata)
         token = self.settings.metrics.token
         if token is None or not isinstance(sent, SentToken):
             return False

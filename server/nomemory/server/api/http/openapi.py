@@ -9,7 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from nomemory.server import __version__
 from nomemory.server.api.http.http_rules import HttpRule
-from nomemory.server.api.http.json_schema import Json, Schemas, described
+from nomemory.server.api.http.json_schema import Json, Schemas, description_schema
 from nomemory.server.api.http.proto_fields import is_json_object, is_map, message_type
 from nomemory.server.api.identity.access import RequiredScopes
 
@@ -70,7 +70,7 @@ def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name, **described(service.full_name)} for name, service in services.items()],
+        "tags": [{"name": name, **description_schema(service.full_name)} for name, service in services.items()],
         "paths": paths,
         "components": {
             "schemas": {**schemas.by_name, "Error": _ERROR},
@@ -93,7 +93,7 @@ def _build_operation(rule: HttpRule, required: RequiredScopes, schemas: Schemas)
     operation: Json = {
         "operationId": f"{method.containing_service.name}_{method.name}",
         "tags": [method.containing_service.name],
-        **described(method.full_name),
+        **description_schema(method.full_name),
         "parameters": [*_path_parameters(rule, schemas), *_header_parameters(required)],
         "responses": {
             "200": {
@@ -150,4 +150,4 @@ def _leaf_fields(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator
 
 
 def _build_parameter(field: FieldDescriptor, schemas: Schemas) -> Json:
-    return {**described(field.full_name), "schema": schemas.of_field(field, is_described=False)}
+    return {**description_schema(field.full_name), "schema": schemas.of_field(field, is_described=False)}

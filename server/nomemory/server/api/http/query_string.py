@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from nomemory.server.api.http.json_mapping import quotable
+from nomemory.server.api.http.json_mapping import printable_key
 from nomemory.server.api.http.proto_fields import fields_by_json_key, is_json_object, is_map, message_type
 from nomemory.server.faults import Fault, Reason, Violation
 
@@ -47,7 +47,7 @@ def query_document(
         try:
             _set_field(document, message, name, text)
         except _UnknownNameError as error:
-            violations.append(Violation(quotable(name), str(error)))
+            violations.append(Violation(printable_key(name), str(error)))
     return document, violations
 
 

@@ -20,12 +20,12 @@ _log = get_logger("http")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusals:
+class RequestRejecter:
     """Creates, logs and counts error responses."""
 
     meters: Meters
 
-    def reply(
+    def reject(
         self, scope: Scope, fault: Fault, http_status: int | None = None, headers: Mapping[str, str] | None = None
     ) -> JsonReply:
         """Return the error response to a request.

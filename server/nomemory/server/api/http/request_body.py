@@ -47,7 +47,7 @@ class RequestBody:
         self._max_bytes = max_bytes
         self._is_read = asyncio.Event()
 
-    def require(self, *media_types: str) -> None:
+    def require_media_type(self, *media_types: str) -> None:
         """Raise if the media type is not one of `media_types`.
 
         The check also protects against cross-site requests: browsers send forms and plain text without a preflight
@@ -75,22 +75,22 @@ class RequestBody:
         """
         self._refuse_large(self._declared_bytes)
         body = bytearray()
-        async for part in self._receive_chunks():
-            reserve(len(part))
-            body += part
+        async for chunk in self._receive_chunks():
+            reserve(len(chunk))
+            body += chunk
             self._refuse_large(len(body))
         return bytes(body)
 
-    async def lines(self) -> AsyncIterator[bytes]:
+    async def read_lines(self) -> AsyncIterator[bytes]:
         """Yield the non-blank lines of the body as they arrive.
 
         Raises:
             Fault: REQUEST_TOO_LARGE, a line is too long.
         """
         pending = bytearray()
-        async for part in self._receive_chunks():
+        async for chunk in self._receive_chunks():
             await asyncio.sleep(0)  # receiving parts that have already arrived does not yield to the event loop
-            *complete, rest = part.split(b"\n")
+            *complete, rest = chunk.split(b"\n")
             if complete:
                 complete[0] = bytes(pending + complete[0])
                 pending.clear()
@@ -103,7 +103,7 @@ class RequestBody:
             yield bytes(last)
 
     @asynccontextmanager
-    async def cancels_on_disconnect(self) -> AsyncIterator[None]:
+    async def cancel_on_disconnect(self) -> AsyncIterator[None]:
         """Cancel the current task if the client disconnects before the context ends."""
         task = asyncio.current_task()
 

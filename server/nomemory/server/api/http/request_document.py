@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.api.http.http_rules import HttpRule
-from nomemory.server.api.http.json_mapping import decode, load, quotable
+from nomemory.server.api.http.json_mapping import decode, load, printable_key
 from nomemory.server.api.http.query_string import query_document, query_parameters
 from nomemory.server.faults import Violation
 
@@ -33,7 +33,7 @@ def decode_request(rule: HttpRule, path_values: Mapping[str, str], query: bytes,
     parameters = query_parameters(query)
     if rule.has_body:
         document = load(body) if body else {}
-        violations = [Violation(quotable(name), "must be in the body") for name, _ in parameters]
+        violations = [Violation(printable_key(name), "must be in the body") for name, _ in parameters]
     else:
         document, violations = query_document(parameters, message)
     if isinstance(document, dict):

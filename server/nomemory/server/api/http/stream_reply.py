@@ -75,7 +75,7 @@ class StreamReply:
         self._lock = asyncio.Lock()
         self._last_sent = asyncio.get_running_loop().time()
 
-    async def send(self, part: bytes, *, is_last: bool = False) -> None:
+    async def send(self, chunk: bytes, *, is_last: bool = False) -> None:
         """Send a part. The first part is preceded by the status and the headers.
 
         Raises:
@@ -86,12 +86,12 @@ class StreamReply:
             if not self.is_started:
                 self.is_started = True
                 await self._start()
-            await self._send({"type": "http.response.body", "body": part, "more_body": not is_last})
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
 
     @asynccontextmanager
-    async def heartbeats(self) -> AsyncIterator[None]:
+    async def send_heartbeats(self) -> AsyncIterator[None]:
         """Send heartbeats while the stream is idle, until the context ends."""
-        task = asyncio.create_task(self._beat())
+        task = asyncio.create_task(self._repeat_heartbeat())
         try:
             yield
         finally:
@@ -102,7 +102,7 @@ class StreamReply:
         encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
         await self._send({"type": "http.response.start", "status": 200, "headers": encoded})
 
-    async def _beat(self) -> None:
+    async def _repeat_heartbeat(self) -> None:
         loop = asyncio.get_running_loop()
         while self.form.heartbeat:
             await asyncio.sleep(self._last_sent + HEARTBEAT_S - loop.time())

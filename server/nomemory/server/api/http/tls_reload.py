@@ -16,14 +16,14 @@ def reloading_context(files: TlsFiles) -> ssl.SSLContext:
     Raises:
         OSError: a file cannot be read, or the key does not match the certificate.
     """
-    versions, current = files.versions(), files.context()
-    outer = files.context()
+    versions, current = files.read_versions(), files.create_context()
+    outer = files.create_context()
 
     def use_current(connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext) -> None:
         nonlocal versions, current
         try:
-            if (changed := files.versions()) != versions:
-                current, versions = files.context(), changed
+            if (changed := files.read_versions()) != versions:
+                current, versions = files.create_context(), changed
         except OSError as error:
             _log.error("cannot load the changed TLS files, keeping the previous ones", kind=type(error).__name__)
         connection.context = current

@@ -72,7 +72,9 @@ class Access:
         return None
 
 
-def confine(request: ProtoMessage, caller: Caller, bound: BoundUser | None, required: RequiredScopes) -> None:
+def restrict_to_caller(
+    request: ProtoMessage, caller: Caller, bound: BoundUser | None, required: RequiredScopes
+) -> None:
     """Restrict a request to the users that its caller may access, and add the caller's namespace to its user ids.
 
     Raises:

@@ -20,7 +20,7 @@ from pydantic import AwareDatetime, BaseModel, Field, field_serializer
 
 from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.credential_file import CallerRecord, CredentialFile, parse_document
-from nomemory.server.api.identity.credentials import KEY_PREFIX, invalid_credentials
+from nomemory.server.api.identity.credentials import KEY_PREFIX, invalid_credentials_fault
 from nomemory.server.api.identity.namespace import namespace_of
 from nomemory.server.runtime.secure_files import write_atomically
 
@@ -47,7 +47,7 @@ class ApiKey:
         return hmac.compare_digest(self.digest(), digest)
 
 
-def new_key() -> ApiKey:
+def generate_key() -> ApiKey:
     """Generate a random key."""
     return ApiKey(secrets.token_hex(6), secrets.token_urlsafe(32))
 
@@ -137,9 +137,9 @@ class ApiKeyAuthenticator:
             Fault: CREDENTIALS_INVALID.
         """
         key = parse_key(text)
-        record = self._file.content().get(key.id) if key else None
+        record = self._file.load().get(key.id) if key else None
         if key is None or record is None or not key.matches(record.sha256):
-            raise invalid_credentials("this API key is not valid")
+            raise invalid_credentials_fault("this API key is not valid")
         if record.is_expired(datetime.now(UTC)):
-            raise invalid_credentials("this API key has expired")
+            raise invalid_credentials_fault("this API key has expired")
         return Caller(record.name, record.scopes, namespace=namespace_of(record.namespace))

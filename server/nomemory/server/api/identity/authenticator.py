@@ -13,8 +13,8 @@ from nomemory.server.api.identity.credentials import (
     CREDENTIAL_KEYS,
     SentKey,
     SentToken,
-    invalid_credentials,
-    sent_credential,
+    invalid_credentials_fault,
+    read_credential,
 )
 from nomemory.server.api.identity.tokens import TokenAuthenticator
 from nomemory.server.faults import Fault, Reason
@@ -49,10 +49,10 @@ class CredentialAuthenticator:
             Fault: CREDENTIALS_MISSING, no credential was sent; CREDENTIALS_INVALID, the credential is invalid, or
                 several were sent.
         """
-        sent = sent_credential(metadata)
+        sent = read_credential(metadata)
         names = peer_names(auth_context()) if self.certificates else None
         if sent is not None and names is not None:
-            raise invalid_credentials("send a credential or a client certificate, not both")
+            raise invalid_credentials_fault("send a credential or a client certificate, not both")
         if self.certificates and names is not None:
             return self.certificates.authenticate(names)
         return await self._find_caller(sent)
@@ -69,7 +69,7 @@ class CredentialAuthenticator:
                     "send an API key or a token in `authorization` metadata: Bearer CREDENTIAL",
                 )
         sent_kind = "API keys" if isinstance(sent, SentKey) else "tokens"
-        raise invalid_credentials(f"this server accepts {self._accepted_kinds()}, not {sent_kind}")
+        raise invalid_credentials_fault(f"this server accepts {self._accepted_kinds()}, not {sent_kind}")
 
     def _accepted_kinds(self) -> str:
         kinds = {"API keys": self.api_keys, "tokens": self.tokens, "client certificates": self.certificates}
@@ -86,5 +86,5 @@ class LocalAuthenticator:
             Fault: CREDENTIALS_INVALID, the call has credentials. This server cannot verify them.
         """
         if any(name in CREDENTIAL_KEYS for name, _ in metadata):
-            raise invalid_credentials("this server has no credentials configured: send no credentials")
+            raise invalid_credentials_fault("this server has no credentials configured: send no credentials")
         return LOCAL

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 
 from nomemory.server.api.identity.caller import Caller
 from nomemory.server.api.identity.credential_file import CallerRecord, CredentialFile, parse_document
-from nomemory.server.api.identity.credentials import invalid_credentials
+from nomemory.server.api.identity.credentials import invalid_credentials_fault
 from nomemory.server.api.identity.namespace import namespace_of
 from nomemory.server.faults import Fault
 
@@ -57,9 +57,11 @@ class CertificateAuthenticator:
         Raises:
             Fault: CREDENTIALS_INVALID, the names match no entry, or several.
         """
-        entries = [entry for entry in self._file.content() if entry.certificate in names]
+        entries = [entry for entry in self._file.load() if entry.certificate in names]
         if len(entries) != 1:
-            raise invalid_credentials(f"the client certificate must match exactly 1 caller, matches {len(entries)}")
+            raise invalid_credentials_fault(
+                f"the client certificate must match exactly 1 caller, matches {len(entries)}"
+            )
         entry = entries[0]
         return Caller(entry.name, entry.scopes, namespace=namespace_of(entry.namespace))
 
@@ -76,13 +78,13 @@ def peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
     Raises:
         Fault: CREDENTIALS_INVALID, the certificate is malformed, or a name has control characters.
     """
-    return _names_in(b"".join(peer[_CERTIFICATE])) if _CERTIFICATE in peer else None
+    return _read_names(b"".join(peer[_CERTIFICATE])) if _CERTIFICATE in peer else None
 
 
 @lru_cache(_CACHE_SIZE)  # all calls of a connection have the same certificate
-def _names_in(pem: bytes) -> frozenset[str]:
+def _read_names(pem: bytes) -> frozenset[str]:
     try:
-        names = frozenset(_names(x509.load_pem_x509_certificate(pem)))
+        names = frozenset(_iterate_names(x509.load_pem_x509_certificate(pem)))
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         raise _unreadable_certificate_fault() from None
     if any(_CONTROL.search(name) for name in names):
@@ -90,7 +92,7 @@ def _names_in(pem: bytes) -> frozenset[str]:
     return names
 
 
-def _names(certificate: x509.Certificate) -> Iterator[str]:
+def _iterate_names(certificate: x509.Certificate) -> Iterator[str]:
     for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME):
         yield f"cn:{_decode_text(attribute.value)}"
     try:
@@ -109,4 +111,4 @@ def _decode_text(value: str | bytes) -> str:
 
 
 def _unreadable_certificate_fault() -> Fault:
-    return invalid_credentials("the client certificate is malformed")
+    return invalid_credentials_fault("the client certificate is malformed")

@@ -9,7 +9,7 @@ from typing import Annotated, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from nomemory.server.api.identity.caller import Scope
-from nomemory.server.api.identity.credentials import IdentitySettingsError, invalid_credentials
+from nomemory.server.api.identity.credentials import IdentitySettingsError, invalid_credentials_fault
 from nomemory.server.api.identity.namespace import NamespaceName
 from nomemory.server.api.identity.watched_file import FileUnusableError, WatchedFile
 
@@ -33,20 +33,20 @@ class CredentialFile(Generic[_Content]):
         self._file = WatchedFile(path, parse)
         self._kind = kind
         try:
-            self._file.content()
+            self._file.load()
         except FileUnusableError as error:
             raise IdentitySettingsError(f"{error}{advice}") from None
 
-    def content(self) -> _Content:
+    def load(self) -> _Content:
         """Return the parsed content.
 
         Raises:
             Fault: CREDENTIALS_INVALID, the changed file cannot be read or is malformed.
         """
         try:
-            return self._file.content()
+            return self._file.load()
         except FileUnusableError:
-            raise invalid_credentials(f"{self._kind} cannot be checked at the moment") from None
+            raise invalid_credentials_fault(f"{self._kind} cannot be checked at the moment") from None
 
 
 class CallerRecord(BaseModel):

@@ -21,7 +21,7 @@ class IdentitySettingsError(StartupError):
     """A setting for credentials is invalid, or its file cannot be used. The message contains no secrets."""
 
 
-def invalid_credentials(message: str) -> Fault:
+def invalid_credentials_fault(message: str) -> Fault:
     """Create a CREDENTIALS_INVALID fault."""
     return Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, message)
 
@@ -40,7 +40,7 @@ class SentToken:
     text: str = field(repr=False)
 
 
-def sent_credential(metadata: Metadata) -> SentKey | SentToken | None:
+def read_credential(metadata: Metadata) -> SentKey | SentToken | None:
     """Return the credential in call metadata; None if there is no credential.
 
     Raises:
@@ -48,7 +48,7 @@ def sent_credential(metadata: Metadata) -> SentKey | SentToken | None:
     """
     bearers, keys = values_of(metadata, AUTHORIZATION), values_of(metadata, API_KEY)
     if len(bearers) + len(keys) > 1:
-        raise invalid_credentials(f"send exactly 1 credential, got {len(bearers) + len(keys)}")
+        raise invalid_credentials_fault(f"send exactly 1 credential, got {len(bearers) + len(keys)}")
     if keys:
         return SentKey(_decode_text(keys[0]))
     if bearers:
@@ -59,11 +59,11 @@ def sent_credential(metadata: Metadata) -> SentKey | SentToken | None:
 def _parse_bearer(value: str) -> SentKey | SentToken:
     scheme, _, credential = value.partition(" ")
     if scheme.lower() != "bearer" or not credential or credential != credential.strip():
-        raise invalid_credentials("`authorization` must have the form: Bearer CREDENTIAL")
+        raise invalid_credentials_fault("`authorization` must have the form: Bearer CREDENTIAL")
     return SentKey(credential) if credential.startswith(KEY_PREFIX) else SentToken(credential)
 
 
 def _decode_text(value: str | bytes) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise invalid_credentials("the credential is empty")
+        raise invalid_credentials_fault("the credential is empty")
     return value

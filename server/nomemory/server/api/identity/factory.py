@@ -64,7 +64,7 @@ def _make_token_authenticator(identity: IdentitySettings) -> TokenAuthenticator 
         return TokenAuthenticator(SharedSecret(secret), rules)
     if identity.jwt_jwks:
         rules = _make_token_rules(identity, _select_algorithms(identity, _KEY_SET_ALGORITHMS, "RS256 ES256"))
-        return TokenAuthenticator(_key_set(identity.jwt_jwks, rules.algorithms), rules)
+        return TokenAuthenticator(_make_key_source(identity.jwt_jwks, rules.algorithms), rules)
     return None
 
 
@@ -96,7 +96,7 @@ def _make_token_rules(identity: IdentitySettings, algorithms: frozenset[str]) ->
     )
 
 
-def _key_set(path_or_url: str, algorithms: frozenset[str]) -> KeySource:
+def _make_key_source(path_or_url: str, algorithms: frozenset[str]) -> KeySource:
     if "://" not in path_or_url:
         return KeySetFile(Path(path_or_url), algorithms)
     if not is_secure_url(path_or_url):

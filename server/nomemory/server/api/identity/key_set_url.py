@@ -10,7 +10,7 @@ from http.client import HTTPException, HTTPMessage
 from typing import IO, Final
 from urllib.parse import urlsplit
 
-from nomemory.server.api.identity.credentials import invalid_credentials
+from nomemory.server.api.identity.credentials import invalid_credentials_fault
 from nomemory.server.api.identity.key_sets import KeysById, VerificationKey, find_key, parse_key_set
 from nomemory.server.runtime.listen_address import is_loopback
 from nomemory.server.runtime.structured_logs import get_logger
@@ -47,7 +47,7 @@ class KeySetUrl:
         self._attempted_at = float("-inf")
         self._fetch_task: asyncio.Task[None] | None = None
 
-    async def key(self, key_id: str | None) -> VerificationKey:
+    async def find_key(self, key_id: str | None) -> VerificationKey:
         """Return the key with the given id.
 
         Raises:
@@ -58,7 +58,7 @@ class KeySetUrl:
         if self._fetch_task is not None and (key_id not in self._keys or self._age_s() > _MAX_AGE_S):
             await asyncio.shield(self._fetch_task)  # other calls wait for the same fetch
         if self._age_s() > _MAX_AGE_S:
-            raise invalid_credentials("the key set of tokens cannot be fetched at the moment: try again later")
+            raise invalid_credentials_fault("the key set of tokens cannot be fetched at the moment: try again later")
         return find_key(self._keys, key_id)
 
     def _age_s(self) -> float:

@@ -10,7 +10,7 @@ import jwt
 import orjson
 
 from nomemory.server.api.identity.credential_file import CredentialFile
-from nomemory.server.api.identity.credentials import invalid_credentials
+from nomemory.server.api.identity.credentials import invalid_credentials_fault
 
 VerificationKey = bytes | jwt.PyJWK
 KeysById = Mapping[str, jwt.PyJWK]
@@ -19,7 +19,7 @@ KeysById = Mapping[str, jwt.PyJWK]
 class KeySource(Protocol):
     """A source of verification keys."""
 
-    async def key(self, key_id: str | None) -> VerificationKey:
+    async def find_key(self, key_id: str | None) -> VerificationKey:
         """Return the key with the `kid` of a token's header.
 
         Raises:
@@ -33,7 +33,7 @@ class SharedSecret:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    async def key(self, key_id: str | None) -> VerificationKey:  # noqa: ARG002 - the protocol's signature
+    async def find_key(self, key_id: str | None) -> VerificationKey:  # noqa: ARG002 - the protocol's signature
         """Return the secret."""
         return self._secret
 
@@ -52,9 +52,9 @@ class KeySetFile:
     def __init__(self, path: Path, algorithms: frozenset[str]) -> None:
         self._file = CredentialFile(path, lambda raw: parse_key_set(raw, algorithms), "tokens")
 
-    async def key(self, key_id: str | None) -> VerificationKey:
+    async def find_key(self, key_id: str | None) -> VerificationKey:
         """Return the key with the given id."""
-        return find_key(self._file.content(), key_id)
+        return find_key(self._file.load(), key_id)
 
 
 def find_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
@@ -64,7 +64,7 @@ def find_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
         Fault: CREDENTIALS_INVALID, there is no such key.
     """
     if key_id is None or key_id not in keys:
-        raise invalid_credentials("the token is signed with an unknown key")
+        raise invalid_credentials_fault("the token is signed with an unknown key")
     return keys[key_id]
 
 

@@ -24,7 +24,7 @@ class TlsFiles:
     key: Path
     client_ca: Path | None
 
-    def versions(self) -> _FileVersions:
+    def read_versions(self) -> _FileVersions:
         """Return the modification time and inode of each file.
 
         Raises:
@@ -33,7 +33,7 @@ class TlsFiles:
         files = (self.certificate, self.key, self.client_ca)
         return tuple((stat.st_mtime_ns, stat.st_ino) for stat in (file.stat() for file in files if file))
 
-    def context(self) -> ssl.SSLContext:
+    def create_context(self) -> ssl.SSLContext:
         """Load the files into an SSL context.
 
         Raises:
@@ -48,7 +48,7 @@ class TlsFiles:
             context.verify_mode = ssl.CERT_REQUIRED
         return context
 
-    def configuration(self) -> grpc.ServerCertificateConfiguration:
+    def read_configuration(self) -> grpc.ServerCertificateConfiguration:
         """Read the files into a gRPC certificate configuration."""
         authority = self.client_ca.read_bytes() if self.client_ca else None
         return grpc.ssl_server_certificate_configuration(
@@ -79,9 +79,9 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
         IdentitySettingsError: the files cannot be used.
     """
     try:
-        files.context()
-        renewal = _CertificateReloader(files, files.versions())
-        initial = files.configuration()
+        files.create_context()
+        renewal = _CertificateReloader(files, files.read_versions())
+        initial = files.read_configuration()
     except OSError as error:
         raise IdentitySettingsError(f"cannot load the TLS files: {error.strerror or error}") from None
     return grpc.dynamic_ssl_server_credentials(
@@ -101,11 +101,11 @@ class _CertificateReloader:
     def fetch(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the new configuration, or None if the files are unchanged or invalid."""
         try:
-            versions = self._files.versions()
+            versions = self._files.read_versions()
             if versions == self._versions:
                 return None
-            self._files.context()
-            configuration = self._files.configuration()
+            self._files.create_context()
+            configuration = self._files.read_configuration()
         except OSError as error:
             _log.error("cannot load the changed TLS files, keeping the previous ones", kind=type(error).__name__)
             return None

@@ -46,7 +46,7 @@ def bind_user(caller: Caller, metadata: Metadata) -> BoundUser:
         return BoundUser(caller.stored_id(caller.user_id), "token")
     if Scope.ACT_AS not in caller.scopes:
         raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, "recalls on behalf of users require the scope `act-as`")
-    user_ids = [caller.stored_id(user_id) for user_id in _user_ids(metadata)]
+    user_ids = [caller.stored_id(user_id) for user_id in _read_user_ids(metadata)]
     if len(user_ids) != 1 or not is_valid_user_id(user_ids[0]):
         raise Fault(Reason.ERROR_REASON_USER_NOT_BOUND, f"name one user in `{USER_ID}` metadata")
     return BoundUser(user_ids[0], "x-user-id" if caller is LOCAL else "act-as")
@@ -58,7 +58,7 @@ def refuse_other_user_id(caller: Caller, metadata: Metadata) -> None:
     Raises:
         Fault: OTHER_USER.
     """
-    if any(user_id != caller.user_id for user_id in _user_ids(metadata)):
+    if any(user_id != caller.user_id for user_id in _read_user_ids(metadata)):
         raise Fault(Reason.ERROR_REASON_OTHER_USER, "this token is bound to another user")
 
 
@@ -73,7 +73,7 @@ def is_valid_user_id(stored: str) -> bool:
     return len(without_namespace(stored)) <= ID_MAX_CHARS
 
 
-def _user_ids(metadata: Metadata) -> list[str]:
+def _read_user_ids(metadata: Metadata) -> list[str]:
     return [_decode_text(value) for value in (*values_of(metadata, USER_ID), *values_of(metadata, USER_ID_UTF8))]
 
 

@@ -34,7 +34,7 @@ class WatchedFile(Generic[_Content]):
         self._version: _FileVersion | None = None
         self._loaded: _Content | FileUnusableError = FileUnusableError(f"{path} has not been read")
 
-    def content(self) -> _Content:
+    def load(self) -> _Content:
         """Return the current content. Detecting changes costs one system call.
 
         Raises:

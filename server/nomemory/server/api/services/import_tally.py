@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nomemory.server.api.validation.ingest_requests import (
     Batch,
-    RefusedMessage,
+    RejectedMessage,
 )
 from nomemory.server.faults import Reason, Violation
 from nomemory.server.store.commit import CONFLICT
@@ -20,12 +20,12 @@ class ImportTally:
     """Accumulates the results of the batches of an import.
 
     Attributes:
-        rejections_max: the maximum number of rejections in the response. Further rejections are only counted.
+        max_rejections: the maximum number of rejections in the response. Further rejections are only counted.
         response: the totals so far, without a write token.
         sequence: the highest log sequence of the batches.
     """
 
-    rejections_max: int
+    max_rejections: int
     response: pb.ImportMessagesResponse = field(default_factory=pb.ImportMessagesResponse)
     sequence: int = 0
     _batches: int = 0
@@ -37,8 +37,8 @@ class ImportTally:
         self.response.created += counts[WriteOutcome.CREATED]
         self.response.unchanged += counts[WriteOutcome.UNCHANGED]
         self.response.replaced += counts[WriteOutcome.REPLACED]
-        self.response.rejected += counts[WriteOutcome.CONFLICT] + len(batch.refused)
-        self._list_rejections([*batch.refused, *_reject_conflicts(batch, written)])
+        self.response.rejected += counts[WriteOutcome.CONFLICT] + len(batch.rejected)
+        self._list_rejections([*batch.rejected, *_reject_conflicts(batch, written)])
         self.sequence = max(self.sequence, written.sequence)
         self._batches += 1
         self._messages += size
@@ -55,9 +55,9 @@ class ImportTally:
         }
         return {name: str(count) for name, count in counts.items()}
 
-    def _list_rejections(self, refused: Iterable[RefusedMessage]) -> None:
-        remaining = self.rejections_max - len(self.response.rejections)
-        for message in sorted(refused, key=lambda message: message.position)[:remaining]:
+    def _list_rejections(self, rejected: Iterable[RejectedMessage]) -> None:
+        remaining = self.max_rejections - len(self.response.rejections)
+        for message in sorted(rejected, key=lambda message: message.position)[:remaining]:
             self.response.rejections.add(
                 index=self._messages + message.position,
                 message_id=message.message_id,
@@ -66,10 +66,10 @@ class ImportTally:
             )
 
 
-def _reject_conflicts(batch: Batch, written: Written) -> list[RefusedMessage]:
+def _reject_conflicts(batch: Batch, written: Written) -> list[RejectedMessage]:
     reason, violations = Reason.ERROR_REASON_MESSAGE_CONFLICT, (Violation("message_id", CONFLICT),)
     return [
-        RefusedMessage(position, message_id, reason, violations)
+        RejectedMessage(position, message_id, reason, violations)
         for position, message_id, outcome in zip(batch.positions, written.message_ids, written.outcomes, strict=True)
         if outcome is WriteOutcome.CONFLICT
     ]

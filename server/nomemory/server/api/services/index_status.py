@@ -20,7 +20,7 @@ from nomemory.server.runtime.active_faults import (
 )
 from nomemory.server.runtime.processes.supervisor import JobFault
 from nomemory.server.search.lexical.protocol import LexicalProgress
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import LogCounts
@@ -64,7 +64,7 @@ class LocalStatusReporter:
         job_fault: returns the latest error of a job by its name; None if the job is healthy.
         faults: the active faults of the server.
         notice: a message about the lexical index from the startup; empty if there is none.
-        damage: the known damage of the message log.
+        damage_registry: the known damage of the message log.
     """
 
     log: LogReader
@@ -73,7 +73,7 @@ class LocalStatusReporter:
     job_fault: Callable[[str], JobFault | None]
     faults: ActiveFaults
     notice: str
-    damage: LogDamage
+    damage_registry: DamageRegistry
 
     async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Return the status for one user; if it is None, for all users whose stored ids start with `prefix`.
@@ -105,14 +105,14 @@ class LocalStatusReporter:
         return status
 
     def _log_status(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
-        damaged = self.damage.messages(user_id, prefix)
+        damaged = self.damage_registry.messages(user_id, prefix)
         status = pb.LogStatus(
             sequence=counts.sequence, messages=counts.messages, users=counts.users, damaged=len(damaged)
         )
-        if self.damage.checked_at is not None:
-            status.check_ts.FromMilliseconds(int(self.damage.checked_at * 1000))
+        if self.damage_registry.checked_at is not None:
+            status.check_ts.FromMilliseconds(int(self.damage_registry.checked_at * 1000))
         if not prefix:
-            status.error = self.damage.file
+            status.error = self.damage_registry.file
             status.damaged_sequences.extend(message.sequence for message in damaged[:_DAMAGED_SEQUENCES_MAX])
         return status
 

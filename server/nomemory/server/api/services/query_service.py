@@ -137,7 +137,7 @@ class QueryService:
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, context: CallContext) -> bytes:
         """Search by vector similarity."""
-        with self.spaces.used() as space:
+        with self.spaces.lease() as space:
             query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
             space.progress.record_query(request.user_id)
             await self._wait_for_vectors(space, request, context)
@@ -149,7 +149,7 @@ class QueryService:
 
     async def hybrid_search(self, request: pb.HybridSearchRequest, context: CallContext) -> bytes:
         """Search with lexical and vector search combined."""
-        with self.spaces.used() as space:
+        with self.spaces.lease() as space:
             query, mask = decode_hybrid(request, self.settings, space.embedder.dimension)
             space.progress.record_query(request.user_id)
             await self._wait_for_lexical(request, context)

@@ -86,7 +86,7 @@ class RecallService:
     async def recall(self, request: pb.RecallRequest, context: CallContext) -> pb.RecallResponse:
         """Run a recall."""
         user_id, query, skill = self._prepare_recall(request, context)
-        with _recall_errors_as_faults():
+        with _translate_recall_errors():
             result = await self._run_recall(context, user_id, query, skill, _ignore_step)
         return self._encode_reply(result, include_trace=request.include_trace)
 
@@ -107,7 +107,7 @@ class RecallService:
         try:
             while (step := await steps.get()) is not None:
                 yield pb.StreamRecallResponse(step=step_reply(step))
-            with _recall_errors_as_faults():
+            with _translate_recall_errors():
                 result = await task
             yield pb.StreamRecallResponse(result=self._encode_reply(result, include_trace=False))
         finally:
@@ -118,7 +118,7 @@ class RecallService:
         user_id = context.bound_user()
         decoded = decode_context(request, self.settings, datetime.now(UTC))
         with (
-            _recall_errors_as_faults(),
+            _translate_recall_errors(),
             Audit(is_on=self.settings.server.audit_log).record_recall(context) as audited,
         ):
             built = await self.build(user_id, decoded, _time_before_reply(context.remaining_s()))
@@ -144,9 +144,9 @@ class RecallService:
         self, request: pb.RecallRequest | pb.StreamRecallRequest, context: CallContext
     ) -> tuple[str, RecallQuery, Skill]:
         user_id = context.bound_user()
-        dimension = self.spaces.now.embedder.dimension if self.spaces else None
+        dimension = self.spaces.current.embedder.dimension if self.spaces else None
         query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), dimension)
-        with _recall_errors_as_faults():
+        with _translate_recall_errors():
             skill = self.skills.load(query.skill)
         return user_id, replace(query, budget=_fit_to_deadline(query.budget, context.remaining_s())), skill
 
@@ -187,7 +187,7 @@ async def _ignore_step(_step: Step) -> None:
 
 
 @contextmanager
-def _recall_errors_as_faults() -> Iterator[None]:
+def _translate_recall_errors() -> Iterator[None]:
     """Translate errors of the recall into faults."""
     try:
         yield

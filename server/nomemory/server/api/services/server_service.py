@@ -47,7 +47,7 @@ class ServerService:
         )
         response.MergeFrom(self.info)
         if self.spaces is not None:
-            embedder = self.spaces.now.embedder
+            embedder = self.spaces.current.embedder
             response.embedding_model = embedder.model if embedder.kind != "none" else ""
             response.embedding_dimension = embedder.dimension
         return response

@@ -13,7 +13,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.server.api.identity.namespace import without_namespace
-from nomemory.server.faults import Violation, invalid
+from nomemory.server.faults import Violation, invalid_argument_fault
 from nomemory.server.message import ID_MAX_CHARS, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
@@ -49,7 +49,7 @@ def collect_violations(settings: Settings) -> Iterator[Checker]:
     checker = Checker(settings)
     yield checker
     if checker.violations:
-        raise invalid(checker.violations)
+        raise invalid_argument_fault(checker.violations)
 
 
 class Checker:
@@ -63,11 +63,11 @@ class Checker:
         """Record a violation."""
         self.violations.append(Violation(field, description))
 
-    def identifier(self, field: str, value: str, *, required: bool) -> str:
+    def check_identifier(self, field: str, value: str, *, required: bool) -> str:
         """Validate an id: not blank if required, at most `ID_MAX_CHARS` characters, no control characters."""
         return self._check_id(field, value, chars=len(value), required=required)
 
-    def user(self, field: str, value: str, *, required: bool = True) -> str:
+    def check_user_id(self, field: str, value: str, *, required: bool = True) -> str:
         """Validate a stored user id like any other id. The namespace prefix does not count towards its length."""
         return self._check_id(field, value, chars=len(without_namespace(value)), required=required)
 
@@ -82,23 +82,23 @@ class Checker:
             self.add_violation(field, "must not contain control characters")
         return value
 
-    def identifiers(self, field: str, values: Sequence[str], *, maximum: int) -> None:
+    def check_identifiers(self, field: str, values: Sequence[str], *, maximum: int) -> None:
         """Validate a list of 1 to `maximum` ids."""
-        self.list_length(field, values, maximum=maximum)
+        self.check_list_length(field, values, maximum=maximum)
         for position, value in enumerate(values[:maximum]):
-            self.identifier(f"{field}[{position}]", value, required=True)
+            self.check_identifier(f"{field}[{position}]", value, required=True)
 
-    def page_size(self, value: int) -> int:
+    def check_page_size(self, value: int) -> int:
         """Validate a page size. 0 selects the default."""
         limits = self.settings.limits
-        return self.bounded_int("page_size", value, maximum=limits.max_page_size) or _PAGE_SIZE_DEFAULT
+        return self.check_int("page_size", value, maximum=limits.max_page_size) or _PAGE_SIZE_DEFAULT
 
-    def top_k(self, value: int) -> int:
+    def check_top_k(self, value: int) -> int:
         """Validate a maximum number of results. 0 selects the default."""
         limits = self.settings.limits
-        return self.bounded_int("top_k", value, maximum=limits.max_top_k) or _TOP_K_DEFAULT
+        return self.check_int("top_k", value, maximum=limits.max_top_k) or _TOP_K_DEFAULT
 
-    def bounded_int(self, field: str, value: int, *, maximum: int) -> int:
+    def check_int(self, field: str, value: int, *, maximum: int) -> int:
         """Validate an integer from 0 to `maximum`."""
         if value < 0:
             self.add_violation(field, "must not be negative")
@@ -106,14 +106,14 @@ class Checker:
             self.add_violation(field, f"must be at most {maximum}, got {value}")
         return max(0, min(value, maximum))
 
-    def list_length(self, field: str, values: Sequence[object], *, maximum: int) -> None:
+    def check_list_length(self, field: str, values: Sequence[object], *, maximum: int) -> None:
         """Validate that a list has 1 to `maximum` entries."""
         if not values:
             self.add_violation(field, "must not be empty")
         elif len(values) > maximum:
             self.add_violation(field, f"must have at most {maximum} entries")
 
-    def text(self, field: str, value: str, *, maximum: int) -> str:
+    def check_text(self, field: str, value: str, *, maximum: int) -> str:
         """Validate a text: at most `maximum` characters, no NUL."""
         if "\0" in value:
             self.add_violation(field, "must not contain NUL")
@@ -121,13 +121,13 @@ class Checker:
             self.add_violation(field, f"must be at most {maximum} characters")
         return value
 
-    def question(self, field: str, value: str) -> str:
+    def check_question(self, field: str, value: str) -> str:
         """Validate the text of a semantic search: not blank, at most `max_query_chars` characters."""
         if not value.strip():
             self.add_violation(field, "must not be blank")
-        return self.text(field, value, maximum=self.settings.limits.max_query_chars)
+        return self.check_text(field, value, maximum=self.settings.limits.max_query_chars)
 
-    def role(self, field: str, value: int, *, required: bool) -> Role | None:
+    def check_role(self, field: str, value: int, *, required: bool) -> Role | None:
         """Validate a role. Return None for ROLE_UNSPECIFIED."""
         if value == message_pb2.ROLE_UNSPECIFIED:
             if required:
@@ -138,7 +138,7 @@ class Checker:
             self.add_violation(field, f"unknown role {value}")
         return role
 
-    def timestamp(self, field: str, value: Timestamp) -> int:
+    def check_timestamp(self, field: str, value: Timestamp) -> int:
         """Validate a timestamp and return it in microseconds since the epoch, rounded down."""
         seconds, nanos = value.seconds, value.nanos
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND or not 0 <= nanos < _NANOS:
@@ -146,7 +146,7 @@ class Checker:
             return 0
         return seconds * MICROS + nanos // 1000
 
-    def vector(self, field: str, values: Sequence[float], dimension: int) -> bytes:
+    def check_vector(self, field: str, values: Sequence[float], dimension: int) -> bytes:
         """Validate a vector and return it as little-endian float32."""
         if len(values) != dimension:
             self.add_violation(field, f"expected {dimension} dimensions, got {len(values)}")
@@ -159,7 +159,7 @@ class Checker:
             self.add_violation(field, "must not be the zero vector")
         return vector.tobytes()
 
-    def metadata(self, field: str, value: Mapping[str, str], *, maximum: int) -> dict[str, str]:
+    def check_metadata(self, field: str, value: Mapping[str, str], *, maximum: int) -> dict[str, str]:
         """Validate the number of metadata entries and the lengths of keys and values. Violations quote no keys."""
         if not value:
             return {}
@@ -173,33 +173,37 @@ class Checker:
             self.add_violation(field, f"values must be at most {_METADATA_VALUE_MAX_CHARS} characters, without NUL")
         return dict(value)
 
-    def message_filter(self, field: str, value: message_pb2.Filter) -> Filter:
+    def check_filter(self, field: str, value: message_pb2.Filter) -> Filter:
         """Validate a filter. An unset filter matches all messages."""
         if not value.ByteSize():
             return EVERYTHING
         span = value.time_range
-        since = self.timestamp(f"{field}.time_range.since", span.since) if span.HasField("since") else None
-        until = self.timestamp(f"{field}.time_range.until", span.until) if span.HasField("until") else None
+        since = self.check_timestamp(f"{field}.time_range.since", span.since) if span.HasField("since") else None
+        until = self.check_timestamp(f"{field}.time_range.until", span.until) if span.HasField("until") else None
         if since is not None and until is not None and since > until:
             self.add_violation(f"{field}.time_range", "`since` must not be after `until`")
         return Filter(
             since_us=since,
             until_us=until,
-            role=self.role(f"{field}.role", value.role, required=False),
-            conversation_id=self.identifier(f"{field}.conversation_id", value.conversation_id, required=False),
+            role=self.check_role(f"{field}.role", value.role, required=False),
+            conversation_id=self.check_identifier(f"{field}.conversation_id", value.conversation_id, required=False),
             metadata=tuple(
-                sorted(self.metadata(f"{field}.metadata", value.metadata, maximum=_FILTER_ENTRIES_MAX).items())
+                sorted(self.check_metadata(f"{field}.metadata", value.metadata, maximum=_FILTER_ENTRIES_MAX).items())
             ),
-            exclude_conversation_ids=self.excluded(f"{field}.exclude_conversation_ids", value.exclude_conversation_ids),
+            exclude_conversation_ids=self.check_excluded_conversations(
+                f"{field}.exclude_conversation_ids", value.exclude_conversation_ids
+            ),
         )
 
-    def excluded(self, field: str, values: Sequence[str], maximum: int = EXCLUDED_CONVERSATIONS_MAX) -> tuple[str, ...]:
+    def check_excluded_conversations(
+        self, field: str, values: Sequence[str], maximum: int = EXCLUDED_CONVERSATIONS_MAX
+    ) -> tuple[str, ...]:
         """Validate the ids of excluded conversations. Return the ids sorted and without duplicates."""
         if values:
-            self.identifiers(field, values, maximum=maximum)
+            self.check_identifiers(field, values, maximum=maximum)
         return tuple(sorted(set(values[:maximum])))
 
-    def mask(self, value: FieldMask) -> Mask:
+    def check_mask(self, value: FieldMask) -> Mask:
         """Validate the field mask of a request. An unset mask selects all fields."""
         paths = value.paths
         if len(paths) > _PATHS_MAX:

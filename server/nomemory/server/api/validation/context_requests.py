@@ -28,7 +28,7 @@ def decode_context(request: pb.BuildContextRequest, settings: Settings, now: dat
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        conversation_id = checker.identifier("conversation_id", request.conversation_id, required=False)
+        conversation_id = checker.check_identifier("conversation_id", request.conversation_id, required=False)
         if not (request.turns or conversation_id):
             checker.add_violation("turns", "must not be empty if conversation_id is empty")
         zone = decode_zone(checker, "time_zone", request.time_zone)
@@ -39,7 +39,7 @@ def decode_context(request: pb.BuildContextRequest, settings: Settings, now: dat
             max_tokens=_max_tokens(checker, request.max_tokens),
             now=decode_now(checker, "now", request.now if request.HasField("now") else None, zone, now),
             at_least=request.at_least,
-            exclude_conversation_ids=checker.excluded(
+            exclude_conversation_ids=checker.check_excluded_conversations(
                 "exclude_conversation_ids", request.exclude_conversation_ids, excluded_max
             ),
         )

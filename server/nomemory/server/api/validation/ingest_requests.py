@@ -31,7 +31,7 @@ _MESSAGES_PER_YIELD = 32
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedMessage:
+class RejectedMessage:
     """A message of an import that is not stored. The field paths in `violations` start at the message."""
 
     position: int
@@ -56,7 +56,7 @@ class Batch:
     on_conflict: OnConflict
     request_id: str
     positions: list[int] = field(default_factory=list)
-    refused: list[RefusedMessage] = field(default_factory=list)
+    rejected: list[RejectedMessage] = field(default_factory=list)
 
 
 async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> Batch:
@@ -91,7 +91,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
         if message_checker.violations:
             shown_id = chat.message_id[:ID_MAX_CHARS]
             reason = Reason.ERROR_REASON_INVALID_FIELD
-            batch.refused.append(RefusedMessage(position, shown_id, reason, tuple(message_checker.violations)))
+            batch.rejected.append(RejectedMessage(position, shown_id, reason, tuple(message_checker.violations)))
         else:
             batch.messages.append(message)
             batch.positions.append(position)
@@ -105,9 +105,9 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filt
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        checker.user("user_id", request.user_id)
+        checker.check_user_id("user_id", request.user_id)
         if request.message_ids or not request.HasField("filter"):
-            checker.identifiers("message_ids", request.message_ids, maximum=_DELETE_BATCH_MAX)
+            checker.check_identifiers("message_ids", request.message_ids, maximum=_DELETE_BATCH_MAX)
         if request.HasField("filter"):
             return _check_delete_filter(checker, request)
         if not request.message_ids:
@@ -122,7 +122,7 @@ def decode_user(user_id: str, settings: Settings, *, required: bool) -> str:
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        return checker.user("user_id", user_id, required=required)
+        return checker.check_user_id("user_id", user_id, required=required)
 
 
 async def _with_yields(
@@ -135,8 +135,8 @@ async def _with_yields(
 
 
 def _check_batch(checker: Checker, request: pb.WriteMessagesRequest | pb.ImportMessagesRequest) -> None:
-    checker.list_length("messages", request.messages, maximum=checker.settings.limits.max_batch_messages)
-    checker.identifier("request_id", request.request_id, required=False)
+    checker.check_list_length("messages", request.messages, maximum=checker.settings.limits.max_batch_messages)
+    checker.check_identifier("request_id", request.request_id, required=False)
 
 
 def _check_delete_filter(checker: Checker, request: pb.DeleteMessagesRequest) -> Filter:
@@ -145,7 +145,7 @@ def _check_delete_filter(checker: Checker, request: pb.DeleteMessagesRequest) ->
         checker.add_violation("message_ids", "must be empty if filter is set")
         checker.add_violation("filter", "must not be set if message_ids is not empty")
     previous_violations = len(checker.violations)
-    message_filter = checker.message_filter("filter", request.filter)
+    message_filter = checker.check_filter("filter", request.filter)
     if message_filter == EVERYTHING and len(checker.violations) == previous_violations:
         checker.add_violation("filter", "must set a condition; to delete all messages of a user, call EraseUser")
     return message_filter
@@ -160,17 +160,17 @@ def _check_message(
 ) -> Message:
     """Validate a message. A missing time is set to the arrival time, which differs by a microsecond per message."""
     is_undated = not chat.HasField("ts")
-    ts_us = arrived_us if is_undated else checker.timestamp(f"{prefix}ts", chat.ts)
+    ts_us = arrived_us if is_undated else checker.check_timestamp(f"{prefix}ts", chat.ts)
     return Message(
-        user_id=checker.user(f"{prefix}user_id", chat.user_id),
-        message_id=checker.identifier(f"{prefix}message_id", chat.message_id, required=False),
+        user_id=checker.check_user_id(f"{prefix}user_id", chat.user_id),
+        message_id=checker.check_identifier(f"{prefix}message_id", chat.message_id, required=False),
         ts_us=ts_us,
-        role=checker.role(f"{prefix}role", chat.role, required=True) or Role.USER,
+        role=checker.check_role(f"{prefix}role", chat.role, required=True) or Role.USER,
         content=_check_content(checker, f"{prefix}content", chat.content),
-        name=checker.text(f"{prefix}name", chat.name, maximum=_NAME_MAX_CHARS),
-        conversation_id=checker.identifier(f"{prefix}conversation_id", chat.conversation_id, required=False),
-        metadata=checker.metadata(f"{prefix}metadata", chat.metadata, maximum=_METADATA_MAX_ENTRIES),
-        embedding=checker.vector(f"{prefix}embedding", chat.embedding, dimension) if chat.embedding else None,
+        name=checker.check_text(f"{prefix}name", chat.name, maximum=_NAME_MAX_CHARS),
+        conversation_id=checker.check_identifier(f"{prefix}conversation_id", chat.conversation_id, required=False),
+        metadata=checker.check_metadata(f"{prefix}metadata", chat.metadata, maximum=_METADATA_MAX_ENTRIES),
+        embedding=checker.check_vector(f"{prefix}embedding", chat.embedding, dimension) if chat.embedding else None,
         expire_us=_expire_us(checker, f"{prefix}expire_ts", chat, ts_us),
         is_undated=is_undated,
         retracts=_check_retracts(checker, f"{prefix}retracts", chat) if chat.retracts else (),
@@ -179,7 +179,7 @@ def _check_message(
 
 def _check_retracts(checker: Checker, field: str, chat: message_pb2.ChatMessage) -> tuple[str, ...]:
     ids = tuple(chat.retracts)
-    checker.identifiers(field, ids, maximum=_RETRACTS_MAX)
+    checker.check_identifiers(field, ids, maximum=_RETRACTS_MAX)
     if len(set(ids)) < len(ids):
         checker.add_violation(field, "must not contain duplicate ids")
     if chat.message_id and chat.message_id in ids:
@@ -191,7 +191,7 @@ def _expire_us(checker: Checker, field: str, chat: message_pb2.ChatMessage, ts_u
     if not chat.HasField("expire_ts"):
         return None
     previous_violations = len(checker.violations)
-    expire_us = checker.timestamp(field, chat.expire_ts)
+    expire_us = checker.check_timestamp(field, chat.expire_ts)
     if len(checker.violations) == previous_violations and expire_us <= ts_us:
         checker.add_violation(field, "must be after ts")
     return expire_us
@@ -203,4 +203,4 @@ def _check_content(checker: Checker, field: str, content: str) -> str:
         checker.add_violation(field, "must not be blank")
     if len(content.encode()) > limit:
         checker.add_violation(field, f"must be at most {limit} bytes of UTF-8")
-    return checker.text(field, content, maximum=limit)
+    return checker.check_text(field, content, maximum=limit)

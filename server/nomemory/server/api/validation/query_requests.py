@@ -58,10 +58,10 @@ def decode_list(request: pb.ListMessagesRequest, settings: Settings) -> PageQuer
     """
     with collect_violations(settings) as checker:
         user_id, message_filter = (
-            checker.user("user_id", request.user_id),
-            checker.message_filter("filter", request.filter),
+            checker.check_user_id("user_id", request.user_id),
+            checker.check_filter("filter", request.filter),
         )
-        size, mask = checker.page_size(request.page_size), checker.mask(request.return_fields)
+        size, mask = checker.check_page_size(request.page_size), checker.check_mask(request.return_fields)
         if request.order not in pb.ListOrder.values():
             checker.add_violation("order", f"unknown order {request.order}")
         oldest_first = request.order == pb.LIST_ORDER_OLDEST_FIRST
@@ -75,10 +75,10 @@ def decode_lexical(request: pb.LexicalSearchRequest, settings: Settings) -> Lexi
         Fault: INVALID_FIELD; QUERY_TOO_COMPLEX, the query has too many terms or too deeply nested parentheses.
     """
     with collect_violations(settings) as checker:
-        user_id = checker.user("user_id", request.user_id)
-        text = checker.text("query_text", request.query_text, maximum=settings.limits.max_query_chars)
-        listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, checker.message_filter("filter", request.filter))
-        size, mask = checker.page_size(request.page_size), checker.mask(request.return_fields)
+        user_id = checker.check_user_id("user_id", request.user_id)
+        text = checker.check_text("query_text", request.query_text, maximum=settings.limits.max_query_chars)
+        listing = Listing(f"LexicalSearch/{VERSION}", user_id, text, checker.check_filter("filter", request.filter))
+        size, mask = checker.check_page_size(request.page_size), checker.check_mask(request.return_fields)
         snippet_chars = _check_snippet_chars(checker, request)
         return LexicalQuery(listing, _parse_query(checker, text), size, mask, snippet_chars)
 
@@ -92,19 +92,19 @@ def decode_semantic(
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        user_id = checker.user("user_id", request.user_id)
+        user_id = checker.check_user_id("user_id", request.user_id)
         text = vector = None
         if request.HasField("query_embedding"):
-            vector = checker.vector("query_embedding.values", request.query_embedding.values, dimension)
+            vector = checker.check_vector("query_embedding.values", request.query_embedding.values, dimension)
         elif request.HasField("query_text"):
-            text = checker.question("query_text", request.query_text)
+            text = checker.check_question("query_text", request.query_text)
         else:
             checker.add_violation("query", "set query_text or query_embedding")
-        message_filter, top_k = checker.message_filter("filter", request.filter), checker.top_k(request.top_k)
+        message_filter, top_k = checker.check_filter("filter", request.filter), checker.check_top_k(request.top_k)
         min_score = request.min_score if request.HasField("min_score") else None
         if min_score is not None and not -1.0 <= min_score <= 1.0:
             checker.add_violation("min_score", "must be between -1 and 1")
-        return SemanticQuery(user_id, text, vector, message_filter, top_k, min_score), checker.mask(
+        return SemanticQuery(user_id, text, vector, message_filter, top_k, min_score), checker.check_mask(
             request.return_fields
         )
 
@@ -116,21 +116,24 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        user_id, text = checker.user("user_id", request.user_id), checker.question("query_text", request.query_text)
+        user_id, text = (
+            checker.check_user_id("user_id", request.user_id),
+            checker.check_question("query_text", request.query_text),
+        )
         vector = None
         if request.HasField("query_embedding"):
-            vector = checker.vector("query_embedding.values", request.query_embedding.values, dimension)
+            vector = checker.check_vector("query_embedding.values", request.query_embedding.values, dimension)
         query = HybridQuery(
             user_id,
             text,
             vector,
-            checker.message_filter("filter", request.filter),
-            checker.top_k(request.top_k),
+            checker.check_filter("filter", request.filter),
+            checker.check_top_k(request.top_k),
             timeout_s=0.0,
             explain=request.explain,
             include_relations=request.include_relations,
         )
-        return query, checker.mask(request.return_fields)
+        return query, checker.check_mask(request.return_fields)
 
 
 def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tuple[int, int, Mask]:
@@ -140,14 +143,14 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tup
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        checker.user("user_id", request.user_id)
-        checker.identifier("message_id", request.message_id, required=True)
+        checker.check_user_id("user_id", request.user_id)
+        checker.check_identifier("message_id", request.message_id, required=True)
         before = request.before if request.HasField("before") else _NEIGHBORS_BEFORE_DEFAULT
         after = request.after if request.HasField("after") else _NEIGHBORS_AFTER_DEFAULT
         return (
-            checker.bounded_int("before", before, maximum=_NEIGHBORS_MAX),
-            checker.bounded_int("after", after, maximum=_NEIGHBORS_MAX),
-            checker.mask(request.return_fields),
+            checker.check_int("before", before, maximum=_NEIGHBORS_MAX),
+            checker.check_int("after", after, maximum=_NEIGHBORS_MAX),
+            checker.check_mask(request.return_fields),
         )
 
 
@@ -158,9 +161,9 @@ def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) ->
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        checker.user("user_id", request.user_id)
-        checker.identifiers("message_ids", request.message_ids, maximum=_BATCH_GET_MAX)
-        return checker.mask(request.return_fields)
+        checker.check_user_id("user_id", request.user_id)
+        checker.check_identifiers("message_ids", request.message_ids, maximum=_BATCH_GET_MAX)
+        return checker.check_mask(request.return_fields)
 
 
 def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> Filter:
@@ -170,8 +173,8 @@ def decode_count(request: pb.CountMessagesRequest, settings: Settings) -> Filter
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        checker.user("user_id", request.user_id)
-        return checker.message_filter("filter", request.filter)
+        checker.check_user_id("user_id", request.user_id)
+        return checker.check_filter("filter", request.filter)
 
 
 def decode_conversations(request: pb.ListConversationsRequest, settings: Settings) -> PageQuery:
@@ -181,8 +184,8 @@ def decode_conversations(request: pb.ListConversationsRequest, settings: Setting
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        listing = Listing("ListConversations", checker.user("user_id", request.user_id), "", EVERYTHING)
-        return PageQuery(listing, checker.page_size(request.page_size))
+        listing = Listing("ListConversations", checker.check_user_id("user_id", request.user_id), "", EVERYTHING)
+        return PageQuery(listing, checker.check_page_size(request.page_size))
 
 
 def decode_users(request: pb.ListUsersRequest, settings: Settings, prefix: str = "") -> PageQuery:
@@ -192,7 +195,7 @@ def decode_users(request: pb.ListUsersRequest, settings: Settings, prefix: str =
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        return PageQuery(Listing("ListUsers", prefix, "", EVERYTHING), checker.page_size(request.page_size))
+        return PageQuery(Listing("ListUsers", prefix, "", EVERYTHING), checker.check_page_size(request.page_size))
 
 
 def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> Listing:
@@ -202,17 +205,15 @@ def decode_export(request: pb.ExportMessagesRequest, settings: Settings) -> List
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        user_id = checker.user("user_id", request.user_id)
-        return Listing(
-            "ExportMessages", user_id, "", checker.message_filter("filter", request.filter), oldest_first=True
-        )
+        user_id = checker.check_user_id("user_id", request.user_id)
+        return Listing("ExportMessages", user_id, "", checker.check_filter("filter", request.filter), oldest_first=True)
 
 
 def _check_snippet_chars(checker: Checker, request: pb.LexicalSearchRequest) -> int | None:
     if not request.HasField("highlight"):
         return None
     requested = request.highlight.snippet_chars
-    snippet_chars = checker.bounded_int("highlight.snippet_chars", requested, maximum=_SNIPPET_MAX_CHARS)
+    snippet_chars = checker.check_int("highlight.snippet_chars", requested, maximum=_SNIPPET_MAX_CHARS)
     return snippet_chars or _SNIPPET_DEFAULT_CHARS
 
 

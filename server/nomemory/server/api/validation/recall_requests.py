@@ -60,7 +60,7 @@ def decode_recall(
         Fault: INVALID_FIELD.
     """
     with collect_violations(settings) as checker:
-        text = checker.text("question", request.question, maximum=settings.limits.max_query_chars)
+        text = checker.check_text("question", request.question, maximum=settings.limits.max_query_chars)
         if not text.strip() and not request.context.turns:
             checker.add_violation("question", "must not be blank if context.turns is empty")
         question = replace(
@@ -68,7 +68,7 @@ def decode_recall(
             embedding=_check_embedding(checker, request, dimension),
             turns=decode_turns(checker, "context.turns", request.context.turns),
         )
-        skill = checker.identifier("skill", request.skill, required=False)
+        skill = checker.check_identifier("skill", request.skill, required=False)
         return RecallQuery(question, skill, _check_budget(checker, request.budget, host), request.at_least)
 
 
@@ -79,7 +79,7 @@ def _check_embedding(checker: Checker, request: AnyRecallRequest, dimension: int
     if not request.question.strip():
         checker.add_violation("question_embedding", "requires `question`")
     values = request.question_embedding.values
-    checker.vector("question_embedding.values", values, len(values) if dimension is None else dimension)
+    checker.check_vector("question_embedding.values", values, len(values) if dimension is None else dimension)
     return tuple(values)
 
 
@@ -90,9 +90,9 @@ def _check_question(checker: Checker, text: str, context: pb.RecallContext, now:
         conversation_id=context.conversation_id,
         exclude_conversation_ids=context.exclude_conversation_ids,
     )
-    message_filter = checker.message_filter("context", context_filter)
+    message_filter = checker.check_filter("context", context_filter)
     question_time = decode_now(checker, "context.now", context.now if context.HasField("now") else None, zone, now)
-    role = checker.role("context.preferred_role", context.preferred_role, required=False)
+    role = checker.check_role("context.preferred_role", context.preferred_role, required=False)
     return Question(
         text,
         question_time,
@@ -113,8 +113,8 @@ def decode_turns(checker: Checker, field: str, turns: Sequence[pb.Turn]) -> tupl
 
 
 def _check_turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
-    role = checker.role(f"{field}.role", turn.role, required=True)
-    text = checker.text(f"{field}.text", turn.text, maximum=_TURN_MAX_CHARS)
+    role = checker.check_role(f"{field}.role", turn.role, required=True)
+    text = checker.check_text(f"{field}.text", turn.text, maximum=_TURN_MAX_CHARS)
     if not text.strip():
         checker.add_violation(f"{field}.text", "must not be blank")
     return Turn(role_from_contract(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
@@ -125,7 +125,7 @@ def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinf
     if sent is None:
         return now.astimezone(zone)
     try:
-        return _to_datetime(checker.timestamp(field, sent)).astimezone(zone)
+        return _to_datetime(checker.check_timestamp(field, sent)).astimezone(zone)
     except OverflowError:
         checker.add_violation(field, "must be between the years 1 and 9999 in the time zone")
         return now
@@ -134,7 +134,7 @@ def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinf
 def decode_zone(checker: Checker, field: str, name: str) -> tzinfo:
     """Return the time zone with the given IANA name; UTC if the name is empty."""
     try:
-        return ZoneInfo(checker.text(field, name, maximum=ID_MAX_CHARS) or "UTC")
+        return ZoneInfo(checker.check_text(field, name, maximum=ID_MAX_CHARS) or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         checker.add_violation(field, "must be the name of an IANA time zone, such as Europe/Berlin")
         return UTC

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from nomemory.server.embedding.text_batches import batches
+from nomemory.server.embedding.text_batches import split_batches
 
 _Input = TypeVar("_Input")
 _Output = TypeVar("_Output")
@@ -37,7 +37,7 @@ class ParallelBatcher:
             batch_length_max: the maximum total length of a batch after padding.
             compute: returns the results of a batch.
         """
-        positions = list(batches(lengths, batch_length_max))
+        positions = list(split_batches(lengths, batch_length_max))
         batched_items = [[items[position] for position in batch] for batch in positions]
         run = map if self._threads is None or len(positions) == 1 else self._threads.map
         results: dict[int, _Output] = {}

@@ -99,7 +99,7 @@ class BacklogReader:
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
-    def fed(self) -> FeedPosition:
+    def fed_position(self) -> FeedPosition:
         """Return the position up to which all changes have been added to the backlog."""
         return FeedPosition.decode(self._connection.execute("SELECT fed FROM feed").fetchone()[0])
 
@@ -119,7 +119,7 @@ class BacklogReader:
 
     def checkpoint(self) -> FeedPosition:
         """Return the position up to which all changes are applied or dead letters."""
-        fed = self.fed()  # read first, so that changes fed in the meantime are left out
+        fed = self.fed_position()  # read first, so that changes fed in the meantime are left out
         buckets = orjson.dumps(list(range(len(fed.sequences))))
         oldest = dict(self._connection.execute(_OLDEST, (buckets,)).fetchall())
         return FeedPosition(
@@ -179,16 +179,16 @@ class Backlog(BacklogReader):
             reset = self._connection.execute("UPDATE work SET state = 0 WHERE state > 0 AND state = ?", (APPLIED,))
             self._connection.execute("UPDATE feed SET pending = pending + ?", (reset.rowcount,))
 
-    def follow(self, log: str) -> None:
+    def record_log(self, log: str) -> None:
         """Record the log that this backlog follows (`LogIdentity.name`), unless one is recorded."""
         self._connection.execute("INSERT INTO followed SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,))
 
-    def feed(self, changes: Iterable[ChangeRef], until: FeedPosition | None = None) -> None:
+    def add_changes(self, changes: Iterable[ChangeRef], until: FeedPosition | None = None) -> None:
         """Add changes, and record the position up to which they are complete."""
         spans = _merge_changes(changes)
         with self._begin_transaction():
             extended = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
-            fed = self.fed().maximum(until) if until is not None else self.fed()
+            fed = self.fed_position().maximum(until) if until is not None else self.fed_position()
             has_buckets = len(fed.sequences) > 1
             self._connection.executemany(_ADD, [(*span, bucket_of(span[0]) if has_buckets else 0) for span in spans])
             self._connection.execute(
@@ -211,7 +211,7 @@ class Backlog(BacklogReader):
             self._connection.executemany(_INSERT_DEAD_LETTERS, dead_letters)
             self._connection.execute("UPDATE feed SET fed = ?, pending = 0", (_encode_position(position),))
 
-    def take(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
+    def next_pending(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
         """Return the next messages: those of hot users first, in equal shares, then the oldest."""
         taken: dict[tuple[str, str], Pending] = {}
         share = -(-limit // max(1, len(hot_users)))
@@ -245,7 +245,7 @@ class Backlog(BacklogReader):
         """Return the dead letters: bucket, user, message, latest change and reason."""
         return self._connection.execute(_SELECT_DEAD_LETTERS).fetchall()
 
-    def followed(self) -> FeedPosition | None:
+    def followed_position(self) -> FeedPosition | None:
         """Return the checkpoint of the index; None if it may have no points."""
         row = self._connection.execute("SELECT is_begun FROM followed").fetchone()
         return self.checkpoint() if row is not None and row[0] else None

@@ -52,18 +52,18 @@ class BacklogFeed:
     def __post_init__(self) -> None:
         """Record the log in the backlog."""
         self.log_name = self.log.position().identity.name
-        self.backlog.follow(self.log_name)
+        self.backlog.record_log(self.log_name)
         self._is_leading = not self.is_shared
         self._stored_before = self.log.sequence()
 
-    def feed(self) -> bool:
+    def copy_changes(self) -> bool:
         """Read a batch of changes into the backlog, and return whether there may be more."""
-        fed, end = self.backlog.fed(), self.log_end()
+        fed, end = self.backlog.fed_position(), self.log_end()
         if fed.covers(end):
             return False
         limit = _MAX_CHANGES if self.split else _MAX_CHANGES_WITHOUT_EMBEDDER
         batch = self.log.change_refs(fed, end, limit, caller_vectors_only=self.split is None)
-        self.backlog.feed(batch.entries, batch.until)
+        self.backlog.add_changes(batch.entries, batch.until)
         return not batch.until.covers(end)
 
     def restart_empty(self) -> bool:
@@ -81,7 +81,7 @@ class BacklogFeed:
     def requeue(self, changes: Iterable[ChangeRef]) -> None:
         """Add messages to the backlog again."""
         if self._is_leading:
-            self.backlog.feed(changes)
+            self.backlog.add_changes(changes)
 
     def is_leading(self) -> bool:
         """Return whether this server fills the index."""
@@ -102,7 +102,7 @@ class BacklogFeed:
 
     def progress(self, hot_users: Sequence[str]) -> IndexProgress:
         """Return the progress of the index."""
-        checkpoint, fed = self.backlog.checkpoint(), self.backlog.fed()
+        checkpoint, fed = self.backlog.checkpoint(), self.backlog.fed_position()
         ahead = [
             UserCheckpoint(bucket_of(user), user, fed.of_user(user))
             for user in hot_users
@@ -124,7 +124,7 @@ class BacklogFeed:
 
     def next_work(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
         """Return the next pending messages with the points that the index should have."""
-        items = self.backlog.take(hot_users, limit)
+        items = self.backlog.next_pending(hot_users, limit)
         desired: dict[Pending, DesiredPoints] = {}
         for user_id, group in groupby(sorted(items, key=lambda item: item.user_id), key=lambda item: item.user_id):
             of_user = list(group)

@@ -19,7 +19,7 @@ def split_backlogs_into_buckets(vectors: Path) -> None:
     """Convert the backlogs of all collections in a directory while none is in use. The operation is idempotent."""
     for path in sorted(vectors.glob("*/vectors.db")):
         with closing(Backlog(path)) as backlog:  # upgrades its schema
-            position = backlog.fed()
+            position = backlog.fed_position()
         by_bucket = FeedPosition(tuple(position.of(bucket) for bucket in range(BUCKETS)))
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.create_function("bucket_of", 1, bucket_of, deterministic=True)

@@ -57,6 +57,6 @@ class CollectionCleanup:
         if shared is None:
             return True
         try:
-            return await shared.abandoned()
+            return await shared.delete_if_abandoned()
         finally:
             await shared.close()

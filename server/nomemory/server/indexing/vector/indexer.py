@@ -146,7 +146,7 @@ class VectorIndexer:
         if self._shared is not None:
             return await self._shared.status(user_id, prefix)
         fed = (
-            self._progress.fed()
+            self._progress.fed_position()
         )  # read first, so that a change fed in the meantime is counted twice instead of not at all
         counts = self._progress.counts(user_id, prefix)
         dead_letter_ids = () if user_id is None else tuple(self._progress.dead_letter_ids(user_id))
@@ -225,7 +225,7 @@ class VectorIndexer:
         while not self._stopping.is_set():
             self._changed.clear()
             began_at = time.monotonic()
-            has_more = await self._in_store_thread(self._feed.feed)
+            has_more = await self._in_store_thread(self._feed.copy_changes)
             self._fed.set()
             if has_more:
                 await asyncio.sleep(time.monotonic() - began_at)

@@ -85,7 +85,7 @@ class IndexingLeader:
                 await _wait_for_event(self._stopping, self.lock.lease_s / _RENEWALS)
         finally:
             self._safe_until = 0.0
-            await (self.lock.release() if self._stopping.is_set() else self.lock.lose())
+            await (self.lock.release() if self._stopping.is_set() else self.lock.disconnect())
 
     async def _lead(self) -> None:
         """Lead until `stop` is called or the lock is lost."""
@@ -108,7 +108,7 @@ class IndexingLeader:
     async def _resume_or_start_over(self) -> None:
         """Resume from the checkpoint, or start over if the engine has lost all points."""
         await self.lock.start(
-            self.feed.log_name, await self.in_store_thread(self.feed.backlog.followed), self.index.reset
+            self.feed.log_name, await self.in_store_thread(self.feed.backlog.followed_position), self.index.reset
         )
         state = await self.lock.checkpoint()
         is_begun = state.checkpoint.latest > 0
@@ -120,7 +120,7 @@ class IndexingLeader:
         await self.in_store_thread(partial(self.feed.start_leading, state.checkpoint, state.dead_letters))
         self.terms += 1
         self._published = IndexProgress()
-        self.index.suspect.set()  # the previous leader may have been interrupted
+        self.index.reconcile_requested.set()  # the previous leader may have been interrupted
         _log.info("this server became the indexing leader")
 
     async def _renew_lock(self) -> float:
@@ -132,7 +132,7 @@ class IndexingLeader:
 
     async def _lose_lock(self) -> None:
         self._safe_until = 0.0
-        await self.lock.lose()
+        await self.lock.disconnect()
         if self.feed.is_leading():
             await self.in_store_thread(self.feed.stop_leading)
             _log.info("this server is no longer the indexing leader")

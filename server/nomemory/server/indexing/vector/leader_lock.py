@@ -83,7 +83,7 @@ class PostgresLeaderLock:
     The column `holder` in `index_buckets` names a leader that did not release the lock. For servers of an earlier
     version, which used time-limited leases, the buckets appear to be held forever.
 
-    All methods except `lose` and `release` raise the fault STORAGE_UNAVAILABLE if the database is unavailable. The lock
+    All methods except `disconnect` and `release` raise the fault STORAGE_UNAVAILABLE if the database is unavailable. The lock
     is then lost.
 
     Args:
@@ -164,7 +164,7 @@ class PostgresLeaderLock:
                 QUERIED_CHANNEL, lambda *arguments: self._on_notification(on_query, str(arguments[-1]))
             )
 
-    async def lose(self) -> None:
+    async def disconnect(self) -> None:
         """Close the connection, which frees the lock without recording its release."""
         if self._open is not None:
             self._open.terminate()
@@ -177,7 +177,7 @@ class PostgresLeaderLock:
                 await self._open.execute(number_placeholders(_RELEASE), self._collection, self._name)
                 await self._open.execute(number_placeholders(_DELETE_MEMBER), self._collection, self._name)
                 await self._open.execute(number_placeholders(_DELETE_OLD_MEMBERS), self._collection)
-        await self.lose()
+        await self.disconnect()
 
     @property
     def _connection(self) -> asyncpg.Connection[asyncpg.Record]:

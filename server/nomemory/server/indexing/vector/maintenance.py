@@ -79,7 +79,7 @@ class IndexMaintenance:
             self._record_damage("the index was lost and is being rebuilt")
             await self._catch_up()
         while True:
-            self.index.suspect.clear()
+            self.index.reconcile_requested.clear()
             try:
                 await self._repair()
             except Fault as fault:
@@ -88,7 +88,7 @@ class IndexMaintenance:
                 continue
             self._failures = 0
             await asyncio.sleep(_PAUSE_S)
-            await self.index.suspect.wait()
+            await self.index.reconcile_requested.wait()
 
     async def _repair(self) -> None:
         report = await self._reconcile()
@@ -104,7 +104,7 @@ class IndexMaintenance:
     async def _reconcile(self) -> ReconcileReport:
         if not self.feed.is_leading() or not await self.in_store_thread(self.feed.log_has_points):
             return ReconcileReport()
-        until = await self.in_store_thread(self.feed.backlog.fed)
+        until = await self.in_store_thread(self.feed.backlog.fed_position)
         report = await Reconciliation(
             self.index, self.expected, self.in_store_thread, until, self._requeue, self._remove_orphans
         ).run()

@@ -114,7 +114,7 @@ class PostgresSharedIndex:
             async with self._pool.connection() as connection:
                 return await checkpoint_of(connection, self._collection)
 
-    async def abandoned(self) -> bool:
+    async def delete_if_abandoned(self) -> bool:
         """Delete the state of the index if no server has used it recently. Return whether it was deleted."""
         with faults("written"):
             async with self._pool.connection() as connection, connection.transaction():

@@ -38,7 +38,7 @@ class ReconcileReport:
     invalid: int = 0
     orphans: int = 0
 
-    def plus(self, differences: Differences, stored: StoredPoints) -> ReconcileReport:
+    def add(self, differences: Differences, stored: StoredPoints) -> ReconcileReport:
         """Add the differences of more users."""
         return ReconcileReport(
             self.messages + differences.messages,
@@ -113,7 +113,7 @@ class Reconciliation:
             await self.on_mismatch(differences.mismatched)
         if differences.orphans:
             await self.on_orphans(differences.orphans)
-        return report.plus(differences, stored)
+        return report.add(differences, stored)
 
     async def _compare(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Differences]:
         """Compare users twice and keep the common differences, because the index may change meanwhile."""

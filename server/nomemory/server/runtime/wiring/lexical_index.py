@@ -17,7 +17,7 @@ from nomemory.server.runtime.wiring.log_store import LogStore
 from nomemory.server.search.lexical.postgres.inline_progress import InlineLexicalProgress
 from nomemory.server.search.lexical.protocol import LexicalIndex, LexicalProgress
 from nomemory.server.search.lexical.tantivy.reader import open_or_discard
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 
 _COMMIT_BYTES: Final = 4_000_000
 """Size of uncommitted messages that triggers a commit of the index, in bytes."""
@@ -47,15 +47,15 @@ class LexicalParts:
         return self.indexer or InlineLexicalProgress()
 
 
-def open_index_in_log(store: LogStore, damage: LogDamage, stack: AsyncExitStack) -> LexicalParts | None:
+def open_index_in_log(store: LogStore, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalParts | None:
     """Open the lexical index in the log's database. Return None if the log has no such index.
 
     Args:
         store: the message log.
-        damage: receives the reports of damaged messages.
+        damage_registry: receives the reports of damaged messages.
         stack: closes the index.
     """
-    index = store.open_lexical_index(damage, stack)
+    index = store.open_lexical_index(damage_registry, stack)
     return None if index is None else LexicalParts(index, None)
 
 

@@ -13,7 +13,7 @@ from nomemory.server.runtime.startup_errors import require_extra
 from nomemory.server.runtime.wiring.sqlite_store import SqliteStore
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.store.change_feed import ChangeFeed
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.expiry_sweeper import ExpiredMessages
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.protocol import ErasableLog, LogReader, LogWriter
@@ -60,26 +60,26 @@ class LogStore(Protocol):
         """
 
     def open_reader(
-        self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None
+        self, damage_registry: DamageRegistry | None, stack: AsyncExitStack, threads: ReadThreads | None = None
     ) -> LogReader:
         """Open the log for reads.
 
         Args:
-            damage: receives the reports of damaged messages.
+            damage_registry: receives the reports of damaged messages.
             stack: closes the log. Close `threads` first.
             threads: the thread pool for long SQLite statements; None uses a separate thread.
         """
 
-    def open_lexical_index(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex | None:
+    def open_lexical_index(self, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalIndex | None:
         """Open the lexical index in the log's database, or return None if the backend has none."""
 
-    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
-        """Return a function that opens the change feed. Without `damage`, the function can be pickled."""
+    def feed(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
+        """Return a function that opens the change feed. Without `damage_registry`, the function can be pickled."""
 
     def shared_index(self, collection: str) -> PostgresSharedIndex | None:
         """Return the coordination state of a vector collection that several servers share, or None if not shared."""
 
-    def inspector(self, damage: LogDamage) -> LogInspector | None:
+    def inspector(self, damage_registry: DamageRegistry) -> LogInspector | None:
         """Return the background check for damage, or None if the backend has none."""
 
 

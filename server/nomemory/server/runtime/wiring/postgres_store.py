@@ -16,7 +16,7 @@ from nomemory.server.search.lexical.postgres.reader import PostgresLexicalIndex
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.store.change_feed import ChangeFeed
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.log_record import read_record
 from nomemory.server.store.position import LogPosition
@@ -92,23 +92,23 @@ class PostgresStore:
         return writer, erasable
 
     def open_reader(
-        self, damage: LogDamage | None, stack: AsyncExitStack, _threads: ReadThreads | None = None
+        self, damage_registry: DamageRegistry | None, stack: AsyncExitStack, _threads: ReadThreads | None = None
     ) -> LogReader:
         """Open the log for reads."""
-        log = PostgresLogReader(self._database, self._retention, damage)
+        log = PostgresLogReader(self._database, self._retention, damage_registry)
         stack.push_async_callback(log.close)
         return log
 
-    def open_lexical_index(self, damage: LogDamage, stack: AsyncExitStack) -> LexicalIndex:
+    def open_lexical_index(self, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalIndex:
         """Open the lexical index, with a separate connection pool."""
         pool = self._database.pool()
         stack.push_async_callback(pool.close)
-        return PostgresLexicalIndex(pool, self._retention, damage)
+        return PostgresLexicalIndex(pool, self._retention, damage_registry)
 
-    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
+    def feed(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
         """Return a function that opens the change feed."""
         feed = partial(PostgresChangeFeed, self._database)
-        return feed if damage is None else partial(feed, damage)
+        return feed if damage_registry is None else partial(feed, damage_registry)
 
     def shared_index(self, collection: str) -> PostgresSharedIndex | None:
         """Return the coordination state of a collection on a Qdrant server, or None with the embedded index."""
@@ -116,5 +116,5 @@ class PostgresStore:
             return None
         return PostgresSharedIndex(self._database, collection, self._settings.postgres.indexer_lock_lease_s)
 
-    def inspector(self, damage: LogDamage) -> None:
+    def inspector(self, damage_registry: DamageRegistry) -> None:
         """Return None: reads verify messages, and PostgreSQL checks its own pages."""

@@ -42,7 +42,7 @@ def server_service(
         reads: the admission of expensive reads; None on a recall-only server.
     """
     services = [_FEATURES[service.full_name] for service in served]
-    embeds = spaces is not None and spaces.now.embedder.kind != "none"
+    embeds = spaces is not None and spaces.current.embedder.kind != "none"
     return ServerService(
         pb.GetServerInfoResponse(
             version=__version__,

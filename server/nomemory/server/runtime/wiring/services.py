@@ -151,4 +151,4 @@ def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Sample
     samples.put(catalog.READS_WAITING, load.waiting)
     samples.put(catalog.READS_USERS, load.users)
     samples.put(catalog.READS_REJECTED, load.refused)
-    samples.put(catalog.QUEUE, spaces.now.queries.waiting, "embedder")
+    samples.put(catalog.QUEUE, spaces.current.queries.waiting, "embedder")

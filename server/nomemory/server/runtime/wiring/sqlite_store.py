@@ -11,7 +11,7 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.store.change_feed import ChangeFeed
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.retention import RetentionPolicy
@@ -64,25 +64,25 @@ class SqliteStore:
         return writer, erasable
 
     def open_reader(
-        self, damage: LogDamage | None, stack: AsyncExitStack, threads: ReadThreads | None = None
+        self, damage_registry: DamageRegistry | None, stack: AsyncExitStack, threads: ReadThreads | None = None
     ) -> LogReader:
         """Open the log for reads."""
-        log = SqliteLogReader(self._path, self._retention, damage, threads)
+        log = SqliteLogReader(self._path, self._retention, damage_registry, threads)
         stack.push_async_callback(log.close)
         return log
 
-    def open_lexical_index(self, _damage: LogDamage, _stack: AsyncExitStack) -> None:
+    def open_lexical_index(self, _damage: DamageRegistry, _stack: AsyncExitStack) -> None:
         """Return None: the lexical index is a Tantivy index in the data directory."""
 
-    def feed(self, damage: LogDamage | None = None) -> Callable[[], ChangeFeed]:
+    def feed(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
         """Return a function that opens the change feed."""
         return (
-            partial(SqliteChangeFeed, self._path) if damage is None else partial(SqliteChangeFeed, self._path, damage)
+            partial(SqliteChangeFeed, self._path) if damage_registry is None else partial(SqliteChangeFeed, self._path, damage_registry)
         )
 
     def shared_index(self, collection: str) -> None:
         """Return None: a SQLite log belongs to a single server."""
 
-    def inspector(self, damage: LogDamage) -> LogInspector:
+    def inspector(self, damage_registry: DamageRegistry) -> LogInspector:
         """Return the background check of all messages and of the database file."""
-        return LogInspector(self._path, damage, _CHECK_INTERVAL_S, self._settings.log.check_pause_s)
+        return LogInspector(self._path, damage_registry, _CHECK_INTERVAL_S, self._settings.log.check_pause_s)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.http.application import api_application, metrics_application
 from nomemory.server.api.http.metrics_page import MetricsPage
-from nomemory.server.api.http.refusal import Refusals
+from nomemory.server.api.http.refusal import RequestRejecter
 from nomemory.server.api.http.server import HttpServer
 from nomemory.server.api.identity.access import Access
 from nomemory.server.api.identity.tls import tls_files
@@ -40,5 +40,5 @@ def web_servers(
     if addresses.http is not None:
         yield "http", HttpServer(api_application(pipeline, health, settings, page), tls, idle_s), addresses.http
     if addresses.metrics is not None and page is not None:
-        application = metrics_application(page, settings, Refusals(pipeline.meters))
+        application = metrics_application(page, settings, RequestRejecter(pipeline.meters))
         yield "metrics", HttpServer(application, tls, idle_s), addresses.metrics

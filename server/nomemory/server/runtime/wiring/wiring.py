@@ -30,7 +30,7 @@ from nomemory.server.runtime.wiring.server_parts import ServerParts
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
 from nomemory.server.search.lexical.tantivy.schema import discard_foreign_index
 from nomemory.server.search.semantic.active_index import ActiveSpace
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.erasure import Erasure, Indexes
 from nomemory.server.store.expiry_sweeper import ExpirySweeper
 from nomemory.server.store.feed_position import FeedPosition
@@ -56,7 +56,7 @@ async def build_parts(
     Raises:
         StartupError: the settings or the data are invalid.
     """
-    store, damage, committed = log_store(settings, directory), LogDamage(), CommitSignal()
+    store, damage_registry, committed = log_store(settings, directory), DamageRegistry(), CommitSignal()
     supervisor, policy = Supervisor(), watch_policy(settings.processes, faults, meters.processes)
 
     embedder = choose_embedder(settings, policy, partial(traced_embedder, settings=settings), meters)
@@ -65,15 +65,15 @@ async def build_parts(
     sweeper = ExpirySweeper(writer, settings.retention.sweep_interval_s, settings.retention.sweep_batch_size)
     supervisor.supervise(stack, "expiry-sweeper", sweeper.run, sweeper.stop)
     threads = ReadThreads(_READ_THREADS)
-    log = store.open_reader(damage, stack, threads)
+    log = store.open_reader(damage_registry, stack, threads)
     stack.push_async_callback(threads.close)  # before the log: running threads read it
-    inspector = store.inspector(damage)
+    inspector = store.inspector(damage_registry)
     if inspector is not None:
         supervisor.supervise(stack, "log-inspector", inspector.run, inspector.stop)
     position = record_position(store, directory.record, stack)
 
     notice = rebuild_notice("lexical", was_discarded=discard_foreign_index(directory.lexical, position))
-    lexical = open_index_in_log(store, damage, stack) or open_tantivy_index(
+    lexical = open_index_in_log(store, damage_registry, stack) or open_tantivy_index(
         settings, directory, store, committed.follow(), policy, threads, stack
     )
     if lexical.indexer is not None:
@@ -97,7 +97,7 @@ async def build_parts(
     erasure = Erasure(erasable, Indexes(lexical.progress, spaces, cleanup), settings, faults)
     supervisor.supervise(stack, "erasure", erasure.run)
 
-    report = LocalStatusReporter(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage)
+    report = LocalStatusReporter(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage_registry)
     meters.add_source(partial(_sample_write_queue, writer))
     return ServerParts(
         log, traced_log_writer(MeteredLogWriter(writer, meters), settings), lexical.index, serving, report, threads

@@ -29,7 +29,7 @@ class SpaceLease:
         if self._unused is not None and not self.reads:
             self._unused.set()
 
-    async def unused(self) -> None:
+    async def wait_until_unused(self) -> None:
         """Wait until the last read has ended. The caller must prevent new reads."""
         self._unused = asyncio.Event()
         if self.reads:
@@ -47,11 +47,11 @@ class ActiveSpace:
         self._lease = SpaceLease(space)
 
     @property
-    def now(self) -> VectorSpace:
+    def current(self) -> VectorSpace:
         """The space for new reads."""
         return self._lease.space
 
-    def used(self) -> SpaceLease:
+    def lease(self) -> SpaceLease:
         """Return a lease for one read."""
         return self._lease
 
@@ -61,5 +61,5 @@ class ActiveSpace:
         self._lease = SpaceLease(space)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await previous.unused()
+                await previous.wait_until_unused()
         return previous.space

@@ -38,7 +38,7 @@ class Range:
 Condition = Match | NoMatch | Range
 
 
-def conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
+def filter_conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
     """Return the conditions of a search. The first condition restricts it to the user.
 
     Engines compare times as 64-bit floats, whose resolution is more than a microsecond after the year 2255. The bounds

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
-from nomemory.server.faults import Violation, invalid
+from nomemory.server.faults import Violation, invalid_argument_fault
 from nomemory.server.search.semantic.protocol import VectorPoint
 
 USER: Final = "user_id"
@@ -65,7 +65,7 @@ def usable_query(vector: Vector, dimension: int) -> Vector:
     try:
         return l2_normalize(vector, dimension)
     except UnusableVectorError as error:
-        raise invalid([Violation("query_embedding.values", str(error))]) from None
+        raise invalid_argument_fault([Violation("query_embedding.values", str(error))]) from None
 
 
 def usable_points(points: Sequence[VectorPoint], dimension: int) -> tuple[VectorPoint, ...]:
@@ -81,5 +81,5 @@ def usable_points(points: Sequence[VectorPoint], dimension: int) -> tuple[Vector
         except UnusableVectorError as error:
             violations.append(Violation(f"points[{number}].vector", str(error)))
     if violations:
-        raise invalid(violations)
+        raise invalid_argument_fault(violations)
     return tuple(usable)

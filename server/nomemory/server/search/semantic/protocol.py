@@ -55,7 +55,7 @@ class StoredPoints:
     invalid: int
 
 
-class NoRoomError(Exception):
+class InsufficientSpaceError(Exception):
     """Not enough disk space or memory for an operation. The message states the required and the available amount."""
 
 
@@ -91,7 +91,7 @@ class VectorIndex(VectorSearch, Protocol):
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
 
-    async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+    async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return the messages that may have more points than parts, so that some points must be removed."""
 
     async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
@@ -140,7 +140,7 @@ class VectorIndex(VectorSearch, Protocol):
         """
 
     @property
-    def suspect(self) -> asyncio.Event:
+    def reconcile_requested(self) -> asyncio.Event:
         """Set when points may have been lost after a failure or outage of the engine. The reconciliation clears it."""
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.store.buckets import BUCKETS, EACH_BUCKET, IN_ANY_BUCKET, bucket_of
 from nomemory.server.store.change_feed import Change, ChangeBatch, ChangeRef, DeletedVersion, StoredVersion
 from nomemory.server.store.conditions import Value
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.postgres.connections import ERRORS, Database
@@ -140,12 +140,12 @@ class PostgresChangeFeed:
 
     Args:
         database: the database of the log.
-        damage: receives the reports of damaged messages.
+        damage_registry: receives the reports of damaged messages.
     """
 
-    def __init__(self, database: Database, damage: LogDamage | None = None) -> None:
+    def __init__(self, database: Database, damage_registry: DamageRegistry | None = None) -> None:
         self._connection = BlockingConnection(database)
-        self._damage = damage or LogDamage()
+        self._damage_registry = damage_registry or DamageRegistry()
 
     def position(self) -> LogPosition:
         """Return the identity of the log and its latest sequence."""
@@ -168,7 +168,7 @@ class PostgresChangeFeed:
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` entries from one snapshot, ordered by sequence."""
         rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
-        sound, damaged = self._damage.split_damaged(row[:-1] for row in rows if row[-1] is None)
+        sound, damaged = self._damage_registry.split_damaged(row[:-1] for row in rows if row[-1] is None)
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
         feed += [Change(*change) for change in damaged]
         feed += [
@@ -199,7 +199,7 @@ class PostgresChangeFeed:
         """Return the current versions of messages by id. Unknown ids are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
-        sound, _ = self._damage.split_damaged(rows)
+        sound, _ = self._damage_registry.split_damaged(rows)
         return {message.message_id: message for message in sound}
 
     def users(self, after: str, limit: int) -> list[str]:
@@ -217,7 +217,7 @@ class PostgresChangeFeed:
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages of any users by sequence. Removed or damaged versions are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ANY_BUCKET} AND sequence = ANY(?)"  # noqa: S608 - ours
-        sound, _ = self._damage.split_damaged(self._connection.fetch(statement, list(sequences)))
+        sound, _ = self._damage_registry.split_damaged(self._connection.fetch(statement, list(sequences)))
         return {message.sequence: message for message in sound}
 
     def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:

@@ -10,7 +10,7 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import Filter
 from nomemory.server.store.buckets import BUCKETS, bucket_of
 from nomemory.server.store.conditions import Clause, Expiry, all_of, drop_redundant_bound
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity
 from nomemory.server.store.postgres.connections import Database
@@ -85,16 +85,16 @@ class PostgresLogReader:
     Args:
         database: the database of the log.
         retention: the retention policy. Expired messages are hidden.
-        damage: collects detected damage.
+        damage_registry: collects detected damage.
     """
 
     def __init__(
-        self, database: Database, retention: RetentionPolicy | None = None, damage: LogDamage | None = None
+        self, database: Database, retention: RetentionPolicy | None = None, damage_registry: DamageRegistry | None = None
     ) -> None:
         self._pool = database.pool()
         self._expiry = Expiry(POSTGRES, retention or RetentionPolicy())
-        self._damage = damage or LogDamage()
-        self._rows = PostgresRows(self._pool, self._expiry, self._damage)
+        self._damage_registry = damage_registry or DamageRegistry()
+        self._rows = PostgresRows(self._pool, self._expiry, self._damage_registry)
 
     async def identity(self) -> LogIdentity:
         """Return the identity of the log."""
@@ -209,7 +209,7 @@ class PostgresLogReader:
         statement = _NEIGHBORS.format(live=unexpired.condition, retraction=retraction.condition)
         sides: list[tuple[list[LoggedMessage], list[LoggedMessage]]] = [([], []) for _ in anchors]
         for index, side, *row in await self._rows.fetch(statement, values):
-            sides[index - 1][side - _BEFORE].extend(self._damage.verify_messages(anchors[index - 1].user_id, [row]))
+            sides[index - 1][side - _BEFORE].extend(self._damage_registry.verify_messages(anchors[index - 1].user_id, [row]))
         return [Neighbors(older[::-1], newer) for older, newer in sides]
 
     async def encoded_neighbors(
@@ -226,7 +226,7 @@ class PostgresLogReader:
         rows = await self._rows.fetch(statement, values)
         if not rows:
             return None
-        encoded = self._damage.verify_encoded(user_id, [row[1:] for row in rows])
+        encoded = self._damage_registry.verify_encoded(user_id, [row[1:] for row in rows])
         sides: tuple[list[bytes], ...] = ([], [], [])
         for (side, *_), wire in zip(rows, encoded, strict=True):
             sides[side].append(wire)

@@ -11,7 +11,7 @@ from nomemory.server.metadata_hashes import RETRACTION
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import Row
 from nomemory.server.store.conditions import Clause, Dialect, Expiry, Value, all_of
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.postgres.connections import Pool, faults
 from nomemory.server.store.results import FirstPage
 from nomemory.server.store.tables import Table
@@ -89,13 +89,13 @@ class PostgresRows:
     Args:
         pool: the connection pool.
         expiry: hides expired messages.
-        damage: collects detected damage.
+        damage_registry: collects detected damage.
     """
 
-    def __init__(self, pool: Pool, expiry: Expiry, damage: LogDamage) -> None:
+    def __init__(self, pool: Pool, expiry: Expiry, damage_registry: DamageRegistry) -> None:
         self._pool = pool
         self._expiry = expiry
-        self._damage = damage
+        self._damage_registry = damage_registry
 
     async def fetch(self, statement: str, values: Sequence[Value]) -> list[Row]:
         """Execute a statement with `?` placeholders, and return all rows without verifying checksums."""
@@ -107,19 +107,19 @@ class PostgresRows:
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[LoggedMessage]:
         """Return the unexpired messages of a user that match all conditions."""
-        return self._damage.verify_messages(user_id, await self._read_rows(COLUMNS, user_id, where, order))
+        return self._damage_registry.verify_messages(user_id, await self._read_rows(COLUMNS, user_id, where, order))
 
     async def encoded_messages(
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[bytes]:
         """Return the matching messages as encoded ChatMessages."""
-        return self._damage.verify_encoded(user_id, await self._read_rows(CHECKED, user_id, where, order))
+        return self._damage_registry.verify_encoded(user_id, await self._read_rows(CHECKED, user_id, where, order))
 
     async def first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> FirstPage:
         """Return the matching messages, pinned at the latest sequence of the user."""
         rows = await self._read_rows(f"{_PIN}, {CHECKED}", user_id, where, order, bucket_of(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
-        return FirstPage(pinned, self._damage.verify_encoded(user_id, [row[1:] for row in rows]))
+        return FirstPage(pinned, self._damage_registry.verify_encoded(user_id, [row[1:] for row in rows]))
 
     async def _read_rows(
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *column_values: Value

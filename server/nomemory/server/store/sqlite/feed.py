@@ -9,7 +9,7 @@ import orjson
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.store.change_feed import Change, ChangeBatch, ChangeRef, DeletedVersion, StoredVersion
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.sqlite.rows import SqliteRows
@@ -33,11 +33,11 @@ class SqliteChangeFeed:
 
     Args:
         path: the database file.
-        damage: receives the reports of damaged messages.
+        damage_registry: receives the reports of damaged messages.
     """
 
-    def __init__(self, path: Path, damage: LogDamage | None = None) -> None:
-        self._rows = SqliteRows(path, damage=damage)
+    def __init__(self, path: Path, damage_registry: DamageRegistry | None = None) -> None:
+        self._rows = SqliteRows(path, damage_registry=damage_registry)
 
     def position(self) -> LogPosition:
         """Return the identity of the log and its latest sequence."""

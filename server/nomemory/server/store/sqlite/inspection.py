@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.store.checksums import checksum
-from nomemory.server.store.damage import DamagedMessage, LogDamage
+from nomemory.server.store.damage import DamagedMessage, DamageRegistry
 from nomemory.server.store.sqlite.schema import locked, open_for_reading
 
 _log = get_logger("log")
@@ -70,14 +70,14 @@ class LogInspector:
 
     Args:
         path: the database file.
-        damage: records the result.
+        damage_registry: records the result.
         interval_s: seconds between two inspections.
         pause_s: seconds to pause after each batch of messages.
     """
 
-    def __init__(self, path: Path, damage: LogDamage, interval_s: float, pause_s: float) -> None:
+    def __init__(self, path: Path, damage_registry: DamageRegistry, interval_s: float, pause_s: float) -> None:
         self._path = path
-        self._damage = damage
+        self._damage_registry = damage_registry
         self._interval_s = interval_s
         self._pause_s = pause_s
         self._stopped = threading.Event()
@@ -89,20 +89,20 @@ class LogInspector:
     def stop(self) -> None:
         """End `run` after the current statement."""
         self._stopped.set()
-        self._damage.suspected.set()
+        self._damage_registry.suspected.set()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._damage.suspected.clear()
+            self._damage_registry.suspected.clear()
             inspection = inspect(self._path, self._pause)
             if self._stopped.is_set():
                 return
             self._record(inspection)
             self._stopped.wait(min(_MIN_INTERVAL_S, self._interval_s))
-            self._damage.suspected.wait(self._interval_s)
+            self._damage_registry.suspected.wait(self._interval_s)
 
     def _record(self, inspection: Inspection) -> None:
-        self._damage.replace_all(inspection.messages, inspection.file, time.time())
+        self._damage_registry.replace_all(inspection.messages, inspection.file, time.time())
         if inspection.messages or inspection.file:
             sequences = [message.sequence for message in inspection.messages[:10]]
             _log.error(

@@ -18,7 +18,7 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.store.conditions import Clause, Expiry, Value, all_of, drop_redundant_bound
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity
 from nomemory.server.store.results import (
@@ -78,7 +78,7 @@ class SqliteLogReader:
     Args:
         path: the database file.
         retention: the retention policy. Expired messages are hidden.
-        damage: collects detected damage.
+        damage_registry: collects detected damage.
         threads: the pool for long statements. The caller closes it, before the reader. None to create a thread.
     """
 
@@ -86,12 +86,12 @@ class SqliteLogReader:
         self,
         path: Path,
         retention: RetentionPolicy | None = None,
-        damage: LogDamage | None = None,
+        damage_registry: DamageRegistry | None = None,
         threads: ReadThreads | None = None,
     ) -> None:
         self._expiry = Expiry(SQLITE, retention or RetentionPolicy())
-        self._damage = damage or LogDamage()
-        connect = partial(SqliteRows, path, self._expiry, self._damage)
+        self._damage_registry = damage_registry or DamageRegistry()
+        connect = partial(SqliteRows, path, self._expiry, self._damage_registry)
         self._rows = connect()
         self._threads = threads or ReadThreads(1)
         self._owns_threads = threads is None
@@ -277,7 +277,7 @@ class SqliteLogReader:
         """
         if not message_filter.metadata:
             return "messages", []
-        with self._damage.translated_errors():
+        with self._damage_registry.translated_errors():
             hashes = rarest_first(self._rows.connection, user_id, message_filter.metadata)
         if message_filter.conversation_id:
             return "messages", list(map(SQLITE.has_metadata, hashes))

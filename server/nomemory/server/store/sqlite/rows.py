@@ -14,7 +14,7 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.checksums import Row
 from nomemory.server.store.conditions import Clause, Expiry
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.sqlite.schema import latest_sequence, open_for_reading
 
 _CHECKED = "wire, seq, crc"
@@ -34,20 +34,20 @@ class SqliteRows:
     Args:
         path: the database file.
         expiry: hides expired messages; None to include them.
-        damage: collects detected damage.
+        damage_registry: collects detected damage.
 
     Attributes:
         connection: the connection, for statements that do not return messages.
     """
 
-    def __init__(self, path: Path, expiry: Expiry | None = None, damage: LogDamage | None = None) -> None:
+    def __init__(self, path: Path, expiry: Expiry | None = None, damage_registry: DamageRegistry | None = None) -> None:
         self.connection = open_for_reading(path, any_thread=True)
         self._expiry = expiry
-        self._damage = damage or LogDamage()
+        self._damage_registry = damage_registry or DamageRegistry()
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        with self._damage.translated_errors():
+        with self._damage_registry.translated_errors():
             return latest_sequence(self.connection)
 
     def unexpired(self) -> Clause:
@@ -59,11 +59,11 @@ class SqliteRows:
         try:
             return self.connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise self._damage.fault_for(error) or error from error
+            raise self._damage_registry.fault_for(error) or error from error
 
     def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
         """Return the messages that match a condition, which must select messages of one user."""
-        return self._damage.verify_messages(
+        return self._damage_registry.verify_messages(
             user_id, self._fetch_with_retractions(_MESSAGE, user_id, source, where, values)
         )
 
@@ -71,12 +71,12 @@ class SqliteRows:
         """Run the query of `messages` once for each tuple of values."""
         statement, before = self._statement_for_user(_MESSAGE, user_id, ALL, where)
         results = [self.fetch(statement, (*before, *bound)) for bound in values]
-        messages = iter(self._damage.verify_messages(user_id, list(chain.from_iterable(results))))
+        messages = iter(self._damage_registry.verify_messages(user_id, list(chain.from_iterable(results))))
         return [list(islice(messages, len(rows))) for rows in results]
 
     def encoded_messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
         """Return the matching messages as encoded ChatMessages."""
-        return self._damage.verify_encoded(
+        return self._damage_registry.verify_encoded(
             user_id, self._fetch_with_retractions(_CHECKED, user_id, source, where, values)
         )
 
@@ -86,7 +86,7 @@ class SqliteRows:
         """Return the matching messages of any users, and separately the damaged ones, which are recorded."""
         unexpired, expiry_values = self.unexpired()
         statement = _select_statement(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
-        return self._damage.split_damaged(row[:-1] for row in self.fetch(statement, (*expiry_values, *values)))
+        return self._damage_registry.split_damaged(row[:-1] for row in self.fetch(statement, (*expiry_values, *values)))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages by id. Unknown ids are left out."""

@@ -10,7 +10,7 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from nomemory.server.faults import index_unavailable
+from nomemory.server.faults import index_unavailable_fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.idf import query_weights
@@ -24,7 +24,7 @@ from nomemory.server.search.lexical.postgres.term_counts import (
 from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, LexicalSearch, Posting
 from nomemory.server.search.lexical.window import WINDOW, RankingWindow, count_window_terms, exceeds_window
 from nomemory.server.store.buckets import bucket_of
-from nomemory.server.store.damage import LogDamage
+from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.postgres.connections import ERRORS, RETRY_AFTER_S, Pool
 from nomemory.server.store.retention import RetentionPolicy
 
@@ -45,15 +45,15 @@ class PostgresLexicalIndex:
     Args:
         pool: the connection pool. The index does not close it.
         retention: the retention policy; expired messages are not returned.
-        damage: receives the reports of damaged messages.
+        damage_registry: receives the reports of damaged messages.
     """
 
     lags: Final = False
 
-    def __init__(self, pool: Pool, retention: RetentionPolicy | None = None, damage: LogDamage | None = None) -> None:
+    def __init__(self, pool: Pool, retention: RetentionPolicy | None = None, damage_registry: DamageRegistry | None = None) -> None:
         self._pool = pool
         self._retention = retention or RetentionPolicy()
-        self._damage = damage or LogDamage()
+        self._damage_registry = damage_registry or DamageRegistry()
         self._sizes = LRUCache[str, int](_CACHED_SIZES)
 
     async def applied(self, user_id: str) -> int:
@@ -85,7 +85,7 @@ class PostgresLexicalIndex:
         if statement is None:
             return []
         rows = await self._fetch_rows(statement)
-        messages = self._damage.verify_messages(
+        messages = self._damage_registry.verify_messages(
             user_id,
             [
                 (user_id, message_id, ts_us, wire, sequence, crc, retracted_by)
@@ -132,7 +132,7 @@ def _translate_errors() -> Iterator[None]:
         yield
     except ERRORS as error:
         cause = getattr(error, "sqlstate", None) or type(error).__name__
-        raise index_unavailable("the lexical index cannot be read", cause, RETRY_AFTER_S) from error
+        raise index_unavailable_fault("the lexical index cannot be read", cause, RETRY_AFTER_S) from error
 
 
 def _to_sequence_array(count: int, sequences: Sequence[int] | None, max_sequences: int) -> NDArray[np.int64]:

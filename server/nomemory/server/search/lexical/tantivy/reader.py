@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 import tantivy
 from cachetools import LRUCache
 
-from nomemory.server.faults import index_unavailable
+from nomemory.server.faults import index_unavailable_fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.structured_logs import get_logger
@@ -130,7 +130,7 @@ def _translate_errors() -> Iterator[None]:
         with ordinary_panics():
             yield
     except (IndexUnusableError, EnginePanicError) as error:
-        raise index_unavailable("the lexical index cannot be read") from error
+        raise index_unavailable_fault("the lexical index cannot be read") from error
 
 
 class TantivyLexicalIndex:

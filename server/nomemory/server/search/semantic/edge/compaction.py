@@ -41,12 +41,12 @@ class Compaction:
         """
         page = qdrant.ScrollRequest(limit=limit, offset=self._offset, with_payload=True, with_vector=True)
         records, self._offset = self._source.scroll(page)
-        points = [point for record in records if (point := self._copy_of(record)) is not None]
+        points = [point for record in records if (point := self._copy_point(record)) is not None]
         if points:
             upsert(self.target, points)
         return self._offset is not None
 
-    def _copy_of(self, record: qdrant.Record) -> qdrant.Point | None:
+    def _copy_point(self, record: qdrant.Record) -> qdrant.Point | None:
         vector = unit_vector(record, self._dimension)
         if vector is None or not has_version(record) or not isinstance((record.payload or {}).get(USER), str):
             return None

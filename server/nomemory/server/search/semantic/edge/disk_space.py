@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.search.semantic.protocol import NoRoomError
+from nomemory.server.search.semantic.protocol import InsufficientSpaceError
 
 _PREALLOCATED_BYTES: Final = 64 << 20
 """Bytes that the engine preallocates for the write-ahead log of a shard."""
@@ -48,7 +48,9 @@ def _size_of(shard: Path) -> int:
 def _require_space(directory: Path, size: int, min_free_bytes: int) -> None:
     free = max(0, shutil.disk_usage(directory.parent).free - min_free_bytes)
     if free < size:
-        raise NoRoomError(f"not enough disk space: {_to_mib(size)} MiB required, {_to_mib(free)} MiB available")
+        raise InsufficientSpaceError(
+            f"not enough disk space: {_to_mib(size)} MiB required, {_to_mib(free)} MiB available"
+        )
 
 
 def _to_mib(size: int) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.faults import index_unavailable
+from nomemory.server.faults import index_unavailable_fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.active_faults import VECTOR_ENGINE
 from nomemory.server.runtime.processes.spawn import Launch
@@ -22,10 +22,16 @@ from nomemory.server.search.semantic.edge.disk_space import require_space_for_co
 from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPoint, ShardCall
 from nomemory.server.search.semantic.edge.open_attempts import clear_attempts, mark_corrupt
 from nomemory.server.search.semantic.edge.shard import Shard
-from nomemory.server.search.semantic.filter_conditions import conditions
+from nomemory.server.search.semantic.filter_conditions import filter_conditions
 from nomemory.server.search.semantic.message_hits import GROWTH, first_window, rank_messages
 from nomemory.server.search.semantic.points import usable_points, usable_query
-from nomemory.server.search.semantic.protocol import MessageKey, NoRoomError, StoredPoints, VectorHit, VectorPoint
+from nomemory.server.search.semantic.protocol import (
+    MessageKey,
+    InsufficientSpaceError,
+    StoredPoints,
+    VectorHit,
+    VectorPoint,
+)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -58,7 +64,7 @@ class EdgeIndex:
         *,
         min_free_bytes: int = 0,
     ) -> None:
-        self.suspect = asyncio.Event()
+        self.reconcile_requested = asyncio.Event()
         self._directory = directory
         self._dimension = dimension
         self._min_free_bytes = min_free_bytes
@@ -82,7 +88,7 @@ class EdgeIndex:
         """Remove the points of a message from a part on."""
         await self._call_shard(Shard.remove, user_id, message_id, from_part)
 
-    async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+    async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return all messages, because a check costs as much as a removal."""
         return parts.keys()
 
@@ -93,7 +99,7 @@ class EdgeIndex:
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the most similar messages."""
-        usable, conditions_ = usable_query(vector, self._dimension), conditions(user_id, filters)
+        usable, conditions_ = usable_query(vector, self._dimension), filter_conditions(user_id, filters)
         window = first_window(limit)
         while True:
             scored: list[ScoredPoint] = await self._send_request(NearestQuery(usable, conditions_, window))
@@ -142,10 +148,10 @@ class EdgeIndex:
         await self._call_shard(Shard.start_compaction)
         try:
             await self._compact()
-        except NoRoomError:
+        except InsufficientSpaceError:
             await self._call_shard(Shard.cancel_compaction)
             raise
-        self.suspect.set()  # reconcile the new files with the message log
+        self.reconcile_requested.set()  # reconcile the new files with the message log
 
     async def reset(self) -> None:
         """Mark the shard as corrupt and restart the worker, which then creates an empty shard."""
@@ -191,5 +197,5 @@ class EdgeIndex:
             return await self._worker.call(request)
         except WorkerError as error:
             if not isinstance(error, WorkerSlowError):
-                self.suspect.set()
-            raise index_unavailable("the vector index does not respond", type(error).__name__) from error
+                self.reconcile_requested.set()
+            raise index_unavailable_fault("the vector index does not respond", type(error).__name__) from error

@@ -30,7 +30,7 @@ def clear_attempts(root: Path) -> None:
 
 
 @contextmanager
-def attempt(root: Path) -> Iterator[None]:
+def count_attempt(root: Path) -> Iterator[None]:
     """Count an attempt to open a shard, and reset the counter if the context exits without an error.
 
     The files of a corrupt shard are deleted first.

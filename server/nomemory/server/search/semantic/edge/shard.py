@@ -49,9 +49,9 @@ class Shard:
         self._compaction: Compaction | None = None
         self._versions: dict[PointId, tuple[int, int]] = {}
         self._directory.remove_unused()
-        current = self._directory.current()
+        current = self._directory.find_current()
         if current is None:
-            current = self._directory.new()
+            current = self._directory.new_version_path()
             self._engine = open_engine(current, dimension)
             self._engine.flush()
             self._directory.switch_to(current)
@@ -64,7 +64,7 @@ class Shard:
         self._forget_points(point.id for point in stored)
         upsert(self._engine, stored)
         if self._compaction is not None:
-            with self._cancelling_compaction_on_failure():
+            with self._cancel_compaction_on_failure():
                 upsert(self._compaction.target, stored)
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
@@ -148,7 +148,7 @@ class Shard:
     def start_compaction(self) -> None:
         """Start to copy the points to new files. A compaction in progress is cancelled."""
         self.cancel_compaction()
-        self._compaction = Compaction(self._engine, self._directory.new(), self._dimension)
+        self._compaction = Compaction(self._engine, self._directory.new_version_path(), self._dimension)
 
     def compact(self, limit: int) -> bool:
         """Copy the next points. Return whether there are more. After the last points, switch to the new files.
@@ -158,7 +158,7 @@ class Shard:
         """
         if self._compaction is None:
             raise NotCompactingError
-        with self._cancelling_compaction_on_failure():
+        with self._cancel_compaction_on_failure():
             has_more = self._compaction.copy_page(limit)
             if not has_more:
                 self._switch_to_copy(self._compaction)
@@ -185,7 +185,7 @@ class Shard:
         self._directory.remove_unused()
 
     @contextmanager
-    def _cancelling_compaction_on_failure(self) -> Iterator[None]:
+    def _cancel_compaction_on_failure(self) -> Iterator[None]:
         """Cancel the compaction if a write to its files fails. The shard itself remains usable."""
         try:
             yield
@@ -209,7 +209,7 @@ class Shard:
         self._forget_points(point_ids)
         delete(self._engine, point_ids)
         if self._compaction is not None:
-            with self._cancelling_compaction_on_failure():
+            with self._cancel_compaction_on_failure():
                 delete(self._compaction.target, point_ids)
 
     def _forget_points(self, point_ids: Iterable[PointId]) -> None:

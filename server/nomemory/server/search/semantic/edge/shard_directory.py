@@ -57,7 +57,7 @@ class ShardDirectory:
             else:
                 return
 
-    def current(self) -> Path | None:
+    def find_current(self) -> Path | None:
         """Return the directory of the files in use; None if there are none.
 
         Raises:
@@ -70,10 +70,10 @@ class ShardDirectory:
         directory = self._root / version
         return directory if version.isdecimal() and directory.is_dir() else None
 
-    def new(self) -> Path:
+    def new_version_path(self) -> Path:
         """Return the path of a new version. The directory does not exist yet."""
         self._root.mkdir(mode=0o700, exist_ok=True)
-        return self._root / str(max(map(int, (path.name for path in self._versions())), default=0) + 1)
+        return self._root / str(max(map(int, (path.name for path in self._list_versions())), default=0) + 1)
 
     def switch_to(self, directory: Path) -> None:
         """Switch to a version durably. The caller must have flushed its files."""
@@ -82,22 +82,22 @@ class ShardDirectory:
             file.write(directory.name)
             file.flush()
             os.fsync(file.fileno())
-        _sync(self._root)
+        _fsync_directory(self._root)
         new.replace(self._current)
-        _sync(self._root)
+        _fsync_directory(self._root)
 
     def remove_unused(self) -> None:
         """Delete the files that are not in use."""
-        current = self.current()
-        for path in self._versions():
+        current = self.find_current()
+        for path in self._list_versions():
             if path != current:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _versions(self) -> list[Path]:
+    def _list_versions(self) -> list[Path]:
         return [path for path in self._root.iterdir() if path.name.isdecimal()] if self._root.is_dir() else []
 
 
-def _sync(directory: Path) -> None:
+def _fsync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -12,7 +12,7 @@ from pathlib import Path
 from nomemory.server.runtime.processes.ipc_protocol import Call
 from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 from nomemory.server.search.semantic.edge.messages import NearestQuery, ShardCall
-from nomemory.server.search.semantic.edge.open_attempts import attempt
+from nomemory.server.search.semantic.edge.open_attempts import count_attempt
 from nomemory.server.search.semantic.edge.shard import Shard
 from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
 
@@ -64,7 +64,7 @@ def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_memory_bytes, max_memory_bytes))
     try:
         ShardDirectory(directory).lock()
-        with attempt(directory):
+        with count_attempt(directory):
             shard = Shard(directory, dimension)
     except Exception as error:  # noqa: BLE001 - as above; the text names the directory and the cause
         pipe.not_ready(str(error))

@@ -6,7 +6,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.semantic.points import CONVERSATION, METADATA, ROLE, SEQUENCE, TIME, USER
-from nomemory.server.search.semantic.qdrant.responses import response_of
+from nomemory.server.search.semantic.qdrant.responses import await_response
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
 
 _log = get_logger("vectors")
@@ -63,12 +63,12 @@ class QdrantCollection:
 
     async def exists(self) -> bool:
         """Return whether the server has the collection."""
-        return await response_of(self._client.collection_exists(self._name))
+        return await await_response(self._client.collection_exists(self._name))
 
     async def incomplete_indexes(self) -> tuple[int, list[str]]:
         """Return the number of points, and the payload indexes that lack some points, which searches would miss."""
-        points = (await response_of(self._client.count(self._name, exact=True))).count
-        schema = (await response_of(self._client.get_collection(self._name))).payload_schema
+        points = (await await_response(self._client.count(self._name, exact=True))).count
+        schema = (await await_response(self._client.get_collection(self._name))).payload_schema
         return points, [field for field in _REQUIRED_FIELDS if field in schema and schema[field].points < points]
 
     async def discard(self) -> None:
@@ -77,11 +77,11 @@ class QdrantCollection:
             _log.warning(
                 "the collection belongs to another epoch of the message log and is being rebuilt", collection=self._name
             )
-            await response_of(self._client.delete_collection(self._name))
+            await await_response(self._client.delete_collection(self._name))
 
     async def _create_collection(self) -> None:
         sharding = self._sharding
-        await response_of(
+        await await_response(
             self._client.create_collection(
                 self._name,
                 vectors_config=models.VectorParams(size=self._dimension, distance=models.Distance.COSINE),
@@ -96,25 +96,25 @@ class QdrantCollection:
 
     async def _create_shard_keys(self) -> None:
         """Create missing shard keys, which an interrupted creation can leave."""
-        cluster = await response_of(self._client.collection_cluster_info(self._name))
+        cluster = await await_response(self._client.collection_cluster_info(self._name))
         existing = {shard.shard_key for shard in cluster.local_shards} | {
             shard.shard_key for shard in cluster.remote_shards
         }
         for key in self._sharding.keys:
             if key not in existing:
-                await response_of(
+                await await_response(
                     self._client.create_shard_key(
                         self._name, key, shards_number=1, replication_factor=self._sharding.replicas
                     )
                 )
 
     async def _create_index(self, field: str) -> None:
-        await response_of(self._client.create_payload_index(self._name, field, _PAYLOAD_INDEXES[field], wait=True))
+        await await_response(self._client.create_payload_index(self._name, field, _PAYLOAD_INDEXES[field], wait=True))
 
     async def _repair_indexes(self) -> None:
         """Rebuild incomplete payload indexes."""
         _, incomplete = await self.incomplete_indexes()
         for field in incomplete:
             _log.warning("a payload index is incomplete and is being rebuilt", collection=self._name, field=field)
-            await response_of(self._client.delete_payload_index(self._name, field, wait=True))
+            await await_response(self._client.delete_payload_index(self._name, field, wait=True))
             await self._create_index(field)

@@ -10,7 +10,7 @@ from typing import Final
 from qdrant_client import AsyncQdrantClient, models
 
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
-from nomemory.server.search.semantic.qdrant.responses import response_of
+from nomemory.server.search.semantic.qdrant.responses import await_response
 
 _ALIAS_INFIX: Final = ".log-"
 
@@ -34,7 +34,7 @@ class CollectionOwner:
         Raises:
             ForeignCollectionError: another log owns the collection.
         """
-        if not self._log_id or not await response_of(self._client.collection_exists(collection)):
+        if not self._log_id or not await await_response(self._client.collection_exists(collection)):
             return
         if await self._read_owners(collection) - {self._log_id}:
             raise ForeignCollectionError(collection)
@@ -56,11 +56,11 @@ class CollectionOwner:
             raise ForeignCollectionError(collection)
 
     async def _read_owners(self, collection: str) -> set[str]:
-        aliases = await response_of(self._client.get_collection_aliases(collection))
+        aliases = await await_response(self._client.get_collection_aliases(collection))
         prefix = f"{collection}{_ALIAS_INFIX}"
         return {
             alias.alias_name.removeprefix(prefix) for alias in aliases.aliases if alias.alias_name.startswith(prefix)
         }
 
     async def _update_aliases(self, operation: models.CreateAliasOperation | models.DeleteAliasOperation) -> None:
-        await response_of(self._client.update_collection_aliases(change_aliases_operations=[operation]))
+        await await_response(self._client.update_collection_aliases(change_aliases_operations=[operation]))

@@ -14,7 +14,7 @@ from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of
 from nomemory.server.faults import Fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.search.semantic.filter_conditions import Condition, Match, NoMatch, Range, conditions
+from nomemory.server.search.semantic.filter_conditions import Condition, Match, NoMatch, Range, filter_conditions
 from nomemory.server.search.semantic.message_hits import GROWTH, first_window, rank_messages
 from nomemory.server.search.semantic.points import (
     SEQUENCE,
@@ -30,7 +30,7 @@ from nomemory.server.search.semantic.protocol import MessageKey, StoredPoints, V
 from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
 from nomemory.server.search.semantic.qdrant.collection_owner import CollectionOwner
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
-from nomemory.server.search.semantic.qdrant.responses import response_of, unavailable
+from nomemory.server.search.semantic.qdrant.responses import await_response, unavailable
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
 
 _log = get_logger("vectors")
@@ -95,7 +95,7 @@ class QdrantIndex:
         is_new: bool = False,
         log_id: str = "",
     ) -> None:
-        self.suspect = asyncio.Event()
+        self.reconcile_requested = asyncio.Event()
         self._probe_s = probe_s
         self._is_unavailable = False
         self._client = client
@@ -126,7 +126,7 @@ class QdrantIndex:
                 return
             await self._delete_points(user_id, models.PointIdsList(points=[record.id for record in records]))
 
-    async def with_surplus_points(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+    async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return the messages with more points than parts, in one request. Parts have no gaps."""
         surplus = {str(point_id(*message, count)): message for message, count in parts.items()}
         await self._ensure_created()
@@ -136,7 +136,7 @@ class QdrantIndex:
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the most similar messages."""
         numbers = numbers_of(usable_query(vector, self._dimension))
-        only = _build_filter(conditions(user_id, filters))
+        only = _build_filter(filter_conditions(user_id, filters))
         await self._ensure_created()
         window = first_window(limit)
         while True:
@@ -178,7 +178,7 @@ class QdrantIndex:
     async def users(self) -> set[str]:
         """Return the users who have points."""
         await self._ensure_created()
-        facet = await response_of(self._client.facet(self._collection, USER, limit=_MAX_USERS))
+        facet = await await_response(self._client.facet(self._collection, USER, limit=_MAX_USERS))
         return {str(hit.value) for hit in facet.hits}
 
     async def flush(self) -> None:
@@ -190,7 +190,7 @@ class QdrantIndex:
     async def count(self) -> int:
         """Count the points."""
         await self._ensure_created()
-        return (await response_of(self._client.count(self._collection, exact=True))).count
+        return (await await_response(self._client.count(self._collection, exact=True))).count
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
         """Read the points of users page by page."""
@@ -210,25 +210,25 @@ class QdrantIndex:
     async def reset(self) -> None:
         """Delete the collection. The next call that needs it creates it again."""
         await self._owner.check(self._collection)
-        await response_of(self._client.delete_collection(self._collection))
+        await await_response(self._client.delete_collection(self._collection))
         self._is_created = False
 
     async def drop(self, collection: str) -> None:
         """Delete another collection, if the server has it and no other log owns it."""
-        if collection == self._collection or not await response_of(self._client.collection_exists(collection)):
+        if collection == self._collection or not await await_response(self._client.collection_exists(collection)):
             return
         try:
             await self._owner.check(collection)
         except ForeignCollectionError:
             _log.warning("not deleting a collection that belongs to another log", collection=collection)
             return
-        await response_of(self._client.delete_collection(collection))
+        await await_response(self._client.delete_collection(collection))
 
     async def probe(self) -> None:
         """Check that the server responds. While it does not, other calls fail immediately."""
         try:
             async with asyncio.timeout(self._probe_s):
-                exists = await response_of(self._client.collection_exists(self._collection))
+                exists = await await_response(self._client.collection_exists(self._collection))
                 if exists and not self._is_created:
                     await self._owner.check(self._collection)
         except ForeignCollectionError:
@@ -240,7 +240,7 @@ class QdrantIndex:
         self._is_unavailable = False
         if self._is_created and not exists:  # the collection was deleted
             self._is_created = False
-            self.suspect.set()
+            self.reconcile_requested.set()
 
     async def close(self) -> None:
         """Close the connection."""
@@ -249,7 +249,7 @@ class QdrantIndex:
     async def _nearest_points(
         self, user_id: str, numbers: list[float], only: models.Filter, limit: int
     ) -> list[VectorHit]:
-        reply = await response_of(
+        reply = await await_response(
             self._client.query_points(
                 self._collection,
                 query=numbers,
@@ -267,7 +267,7 @@ class QdrantIndex:
     async def _scroll_records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
         only, offset = models.Filter(must=[_field_condition(Match(USER, user_id))]), None
         while True:
-            records, offset = await response_of(
+            records, offset = await await_response(
                 self._client.scroll(
                     self._collection,
                     scroll_filter=only,
@@ -289,7 +289,9 @@ class QdrantIndex:
         parts = self._sharding.by_key(points)
         lists = [models.PointsList(points=list(map(_to_point_struct, some)), shard_key=key) for key, some in parts]
         puts = [models.UpsertOperation(upsert=some) for some in lists]
-        await response_of(self._client.batch_update_points(self._collection, puts, wait=True, ordering=self._ordering))
+        await await_response(
+            self._client.batch_update_points(self._collection, puts, wait=True, ordering=self._ordering)
+        )
 
     async def _retrieve_records(
         self,
@@ -299,7 +301,7 @@ class QdrantIndex:
         with_payload: list[str] | bool = False,
         with_vectors: bool = False,
     ) -> list[models.Record]:
-        return await response_of(
+        return await await_response(
             self._client.retrieve(
                 self._collection,
                 ids,
@@ -311,7 +313,7 @@ class QdrantIndex:
         )
 
     async def _delete_points(self, user_id: str, points: models.PointIdsList | models.FilterSelector) -> None:
-        await response_of(
+        await await_response(
             self._client.delete(
                 self._collection,
                 points,

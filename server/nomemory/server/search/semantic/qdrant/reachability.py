@@ -55,5 +55,5 @@ class Reachability:
                 if self._is_unavailable:
                     self._is_unavailable = False
                     self.faults.clear(QDRANT)
-                    self.index.suspect.set()
+                    self.index.reconcile_requested.set()
             await asyncio.sleep(self.probe_s)

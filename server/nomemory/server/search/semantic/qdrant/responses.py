@@ -9,12 +9,12 @@ import grpc
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
 
-from nomemory.server.faults import Fault, index_unavailable
+from nomemory.server.faults import Fault, index_unavailable_fault
 
 _T = TypeVar("_T")
 
 
-async def response_of(call: Awaitable[_T]) -> _T:
+async def await_response(call: Awaitable[_T]) -> _T:
     """Return the response to a call.
 
     Raises:
@@ -28,4 +28,4 @@ async def response_of(call: Awaitable[_T]) -> _T:
 
 def unavailable(error: BaseException) -> Fault:
     """Return the fault for an error. It contains only the type, because error messages may quote content."""
-    return index_unavailable("the vector index does not respond", type(error).__name__)
+    return index_unavailable_fault("the vector index does not respond", type(error).__name__)
