@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from nomemory.client import AsyncClient
-from nomemory.server.runtime.app import running
+from nomemory.server.runtime.app import running_server
 from nomemory.server.runtime.logs import configure_logs
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2
@@ -101,7 +101,7 @@ async def check(data: Path, limit: int, embedder: str) -> int:
         print(path.name)
         with tempfile.TemporaryDirectory() as directory:
             settings = Settings.from_environment(data=directory, listen="127.0.0.1:0", embedder=embedder)
-            async with running(settings) as address, AsyncClient(str(address)) as client:
+            async with running_server(settings) as address, AsyncClient(str(address)) as client:
                 _, invalid_in_set = await check_set(client, records(path), questions)
                 invalid += invalid_in_set
     return invalid

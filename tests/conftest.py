@@ -17,7 +17,7 @@ from server.fleet import fleet
 
 from nomemory.server.runtime.logs import configure_logs
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.garbage_collection import freeze_heap, loading
+from nomemory.server.runtime.wiring.garbage_collection import freeze_heap, pause_garbage_collection
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from proofs.round_robin_channel import RoundRobinChannel
 from served import Server, started
@@ -75,7 +75,7 @@ LONGEST = (
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keep what is collected out of garbage collection: to walk it again and again is an eighth of the tests' work."""
-    with loading():
+    with pause_garbage_collection():
         collected = yield
     freeze_heap()
     return collected

@@ -31,7 +31,7 @@ from nomemory.server.api.service import ServedMethod
 from nomemory.server.runtime.listen_address import Addresses, parse_listen_address
 from nomemory.server.runtime.logs import configure_logs
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.serving import serving
+from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.v1 import query_service_pb2 as pb
 
 SERVICE = "nomemory.v1.QueryService"
@@ -104,7 +104,7 @@ async def main() -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     access = Access(make_authenticator(settings))
     async with (
-        serving(
+        running_servers(
             [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access
         ) as intercepted,
         plain_server(SingleHandler(grpc.unary_unary_rpc_method_handler(_bare))) as bare,

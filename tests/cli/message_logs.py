@@ -12,7 +12,7 @@ from server.fleet import until
 
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.store.position import LogIdentity
-from nomemory.server.store.sqlite.schema import listed, open_for_reading, position, state_of
+from nomemory.server.store.sqlite.schema import column_list, open_for_reading, read_bucket_state, read_position
 from nomemory.server.store.tables import TABLES
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
@@ -30,11 +30,14 @@ def rows_of_directory(data: Path) -> Rows:
     """Return all rows of the log in a data directory, with its identity and the last sequence and id."""
     with closing(open_for_reading(data / "log.db")) as log:
         rows: Rows = {
-            table.name: sorted(log.execute(f"SELECT {listed(table.columns)} FROM {table.name}").fetchall(), key=repr)  # noqa: S608 - ours
+            table.name: sorted(
+                log.execute(f"SELECT {column_list(table.columns)} FROM {table.name}").fetchall(),  # noqa: S608 - ours
+                key=repr,
+            )
             for table in TABLES
         }
-        identity, sequence = position(log)
-        return {"identity": identity, "sequence": sequence, "last_id": state_of(log).last_id, **rows}
+        identity, sequence = read_position(log)
+        return {"identity": identity, "sequence": sequence, "last_id": read_bucket_state(log).last_id, **rows}
 
 
 def rows_of_database(url: str) -> Rows:

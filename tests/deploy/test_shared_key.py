@@ -7,7 +7,7 @@ from pathlib import Path
 
 from deploy.files import DEPLOY, environment_of_service, loaded
 
-from nomemory.server.runtime.token_keys import load_key
+from nomemory.server.runtime.token_keys import load_or_create_key
 
 FILE = "compose.cluster.yaml"
 
@@ -19,7 +19,7 @@ def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     made = []
     for _ in range(2):  # and once more, as at the next start
         subprocess.run([shell, option, script.replace("/keys/", f"{keys}/")], check=True)
-        made.append(load_key(keys / "server.key"))
+        made.append(load_or_create_key(keys / "server.key"))
     assert made[0] == made[1]
     assert (keys / "server.key").stat().st_mode & 0o777 == 0o600
     assert {environment_of_service(FILE, f"nomemory-{n}")["NOMEMORY_KEY_FILE"] for n in (1, 2)} == {"/keys/server.key"}

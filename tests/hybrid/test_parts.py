@@ -15,7 +15,7 @@ from nomemory.server.search.hybrid.candidate_messages import Timeline, build_tim
 from nomemory.server.search.hybrid.candidate_pool import CandidatePool
 from nomemory.server.search.hybrid.message_features import FeatureCache, extract_features
 from nomemory.server.search.hybrid.query_analysis import parse_question
-from nomemory.server.search.hybrid.ranking import MatchScores, Ranking, add_context, bonuses, match_ranking
+from nomemory.server.search.hybrid.ranking import MatchScores, Ranking, add_context, bonus_scores, match_ranking
 from nomemory.server.search.hybrid.relevance_feedback import feedback_scores, select_feedback
 from nomemory.server.search.hybrid.semantic_hits import SemanticHits
 from nomemory.server.search.hybrid.semantic_scores import semantic_scores
@@ -63,7 +63,7 @@ def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, Weights]:
     base = match_ranking(MatchScores(meaning, arrays(draw, len(line))), weighing)
     question = draw(st.sampled_from(["What did Ann do in 1970?", "Who did I meet?", "茶？"]))
     asked = parse_question(QuestionAnalysis(question, NOW), line.speakers)
-    return line, add_context(line, base.plus(**bonuses(line, asked, weighing)), weighing), weighing
+    return line, add_context(line, base.plus(**bonus_scores(line, asked, weighing)), weighing), weighing
 
 
 @given(ranked())
@@ -93,8 +93,11 @@ def test_a_timeline_is_the_same_in_whatever_order_messages_come(some: list[Logge
     rng.shuffle(mixed)  # type: ignore[attr-defined]  # a Random
     one, other = build_timeline(some), build_timeline(mixed)
     assert one.logged == other.logged
-    assert (one.previous == other.previous).all()
-    assert [one.grouped.tolist(), one.group_sizes.tolist()] == [other.grouped.tolist(), other.group_sizes.tolist()]
+    assert (one.previous_indexes == other.previous_indexes).all()
+    assert [one.conversation_order.tolist(), one.conversation_sizes.tolist()] == [
+        other.conversation_order.tolist(),
+        other.conversation_sizes.tolist(),
+    ]
 
 
 @given(messages)
@@ -103,7 +106,7 @@ def test_a_message_follows_the_previous_one_in_its_conversation_within_the_time_
 ) -> None:
     """By the definition: the message before in the same conversation, if it is near enough."""
     line = build_timeline(some)
-    for place, before in enumerate(line.previous.tolist()):
+    for place, before in enumerate(line.previous_indexes.tolist()):
         here = line.features[place]
         earlier = [n for n in range(place) if line.features[n].conversation_id == here.conversation_id]
         near = [n for n in earlier[-1:] if line.logged[place].ts_us - line.logged[n].ts_us <= 30 * MINUTE_US]
@@ -116,7 +119,7 @@ def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, Weig
     scores = np.linspace(0, 1, len(line))
     talk = add_context(line, Ranking(scores, {"words": scores}), Weights())
     scale = talk.components["words"][-1] / scores[-1] if scores[-1] else 1.0
-    for conversation in np.split(line.grouped, np.cumsum(line.group_sizes)[:-1]):
+    for conversation in np.split(line.conversation_order, np.cumsum(line.conversation_sizes)[:-1]):
         for at, place in enumerate(conversation):
             window = scores[conversation[max(at - 4, 0) : at + 5]]
             assert talk.components["around"][place] == pytest.approx(0.3 * window.mean() * scale)
@@ -130,7 +133,9 @@ def test_a_timeline_narrows_as_a_filter_does(
 ) -> None:
     narrowed = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
     line = build_timeline(some)
-    for logged_one, item, admitted in zip(line.logged, line.features, line.admitted(narrowed).tolist(), strict=True):
+    for logged_one, item, admitted in zip(
+        line.logged, line.features, line.passing_filter(narrowed).tolist(), strict=True
+    ):
         message = Message("u", "m", logged_one.ts_us, Role(item.role), "x", item.name, item.conversation_id)
         assert admitted == narrowed.admits(message)
     earlier = line.before(at * 10 * MINUTE_US)
@@ -345,4 +350,4 @@ def test_features_are_kept_within_their_room() -> None:
 )
 def test_a_statement_before_a_question_counts_as_an_assertion(content: str, *, named: bool, little: bool) -> None:
     line = build_timeline([logged(1, content, name="Ann" if named else "")])
-    assert line.without_assertion.tolist() == [little]
+    assert line.lacks_assertion.tolist() == [little]

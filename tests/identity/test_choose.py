@@ -13,7 +13,7 @@ from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.factory import make_authenticator
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.runtime.app import running
+from nomemory.server.runtime.app import running_server
 from nomemory.server.runtime.settings import Settings
 
 Settle = Callable[..., Settings]
@@ -60,7 +60,7 @@ async def test_incomplete_credential_settings_prevent_the_start(settle: Settle, 
     changed, sentence = HALF[case]
     settings = settle(**changed)
     with pytest.raises(IdentitySettingsError, match=sentence):
-        async with running(settings):
+        async with running_server(settings):
             pass
     assert not settings.server.data.exists()
 

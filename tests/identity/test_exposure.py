@@ -18,7 +18,7 @@ from identity.authority import LOCALHOST, authority, issued
 from identity.calls import bearer, listing
 from identity.keyring import Keyring
 
-from nomemory.server.runtime.app import running
+from nomemory.server.runtime.app import running_server
 from nomemory.server.runtime.exposure import Protection, check_exposure
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 from nomemory.server.runtime.settings import Settings
@@ -82,7 +82,7 @@ def test_rejected_start_creates_no_files(settle: Settle) -> None:
 
 
 async def _enter(settings: Settings) -> None:
-    async with running(settings):
+    async with running_server(settings):
         pass
 
 

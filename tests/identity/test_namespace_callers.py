@@ -23,7 +23,7 @@ from nomemory.server.api.identity.namespace import Namespace
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.serving import serving
+from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
@@ -175,7 +175,9 @@ async def leaking(full_name: str, reply: object) -> AsyncIterator[grpc.aio.Chann
     settings = Settings.from_environment(drain_timeout_s=0.0)
     access = Access(Acme())
     async with (
-        serving([Leaking(full_name, reply)], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
+        running_servers(
+            [Leaking(full_name, reply)], Addresses(ListenAddress("127.0.0.1", 0)), settings, access
+        ) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield channel

@@ -19,7 +19,7 @@ from nomemory.server.api.service import ServedMethod
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.serving import serving
+from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
@@ -183,7 +183,7 @@ async def importing() -> AsyncIterator[tuple[Imports, Any]]:
     service, settings = Imports(), Settings.from_environment(drain_timeout_s=0.0)
     access = Access(Myself())
     async with (
-        serving([service], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
+        running_servers([service], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield service, IngestServiceStub(channel)
@@ -208,7 +208,7 @@ async def test_method_without_required_scopes_cannot_be_registered() -> None:
 
     settings = Settings.from_environment(drain_timeout_s=0.0)
     with pytest.raises(KeyError, match="DeleteMessages"):
-        async with serving([Careless()], Addresses(ListenAddress("127.0.0.1", 0)), settings, Access(Myself())):
+        async with running_servers([Careless()], Addresses(ListenAddress("127.0.0.1", 0)), settings, Access(Myself())):
             pass
 
 

@@ -51,11 +51,11 @@ def postgres_shelf(postgres: PrivatePostgres) -> Iterator[Shelf]:
 @pytest.fixture(scope="module")
 def colliding(postgres: PrivatePostgres) -> Iterator[Shelf]:
     """Everybody's words have the same few keys."""
-    keys_of = postgres_columns.keys_of
+    lookup_keys = postgres_columns.lookup_keys
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postgres_search, "FEW", 0)  # so that keys lead to messages
         patch.setattr(
-            postgres_columns, "keys_of", lambda user, texts: [key % _COLLIDING for key in keys_of(user, texts)]
+            postgres_columns, "lookup_keys", lambda user, texts: [key % _COLLIDING for key in lookup_keys(user, texts)]
         )
         with closing(Shelf(engine_of(postgres), Path())) as shelf:
             shelf.put(*random_messages(120))

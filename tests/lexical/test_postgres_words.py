@@ -13,8 +13,8 @@ from nomemory.server.search.lexical.postgres.token_columns import (
     TermPredicate,
     TokenColumns,
     boost_predicates,
-    keys_of,
     leaf_predicate,
+    lookup_keys,
     token_columns,
 )
 from nomemory.text.analysis import analyze_text
@@ -81,7 +81,7 @@ def test_keys_are_distinct_and_no_other_users(text: str) -> None:
 
 @pytest.mark.parametrize(("user", "text"), [("u", "vw"), ("uv", "w"), ("uvw", "")])
 def test_a_user_and_a_text_run_into_no_other(user: str, text: str) -> None:
-    assert keys_of(user, [text.encode()]) != keys_of("uv", [b"vw"])
+    assert lookup_keys(user, [text.encode()]) != lookup_keys("uv", [b"vw"])
 
 
 def test_a_query_may_have_half_a_character() -> None:

@@ -16,7 +16,7 @@ from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.commit import CommitPlan
-from nomemory.server.store.postgres.connections import Database, faults
+from nomemory.server.store.postgres.connections import Database, translate_errors
 from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.postgres.transaction import PostgresTransaction
@@ -199,7 +199,7 @@ async def test_a_closed_connection_is_reported_as_a_fault(postgres: PrivatePostg
     execute(postgres, f"SELECT pg_terminate_backend({connection.get_server_pid()}, 5000)")
     for _ in range(turns):  # of the loop, in which it learns more and more of the end
         await asyncio.sleep(0)
-    with pytest.raises(Fault) as refused, faults("read"):
+    with pytest.raises(Fault) as refused, translate_errors("read"):
         await connection.fetch("SELECT 1")
     assert refused.value.reason is Reason.ERROR_REASON_STORAGE_UNAVAILABLE
 

@@ -14,9 +14,9 @@ from nomemory.server.runtime.processes.ipc_connection import CallFailedError, Pi
 
 ECHO = f"""{BEGIN}
 while True:
-    call = pipe.receive_one()
+    call = pipe.receive_call()
     if call.request == "fail":
-        pipe.fail(call.call_id, "ValueError")
+        pipe.reply_error(call.call_id, "ValueError")
     else:
         pipe.notify(call.call_id)
         pipe.reply(call.call_id, call.request)
@@ -24,14 +24,14 @@ while True:
 COUNTING = f"""{BEGIN}
 begun = []
 while True:
-    call = pipe.receive_one()
+    call = pipe.receive_call()
     begun.append(call.request)
     if call.request == "slow":
         pipe.notify("slow")
         time.sleep(0.5)
     pipe.reply(call.call_id, list(begun))
 """
-HANGING = f"{BEGIN}\npipe.receive_one()\ntime.sleep(1000)"
+HANGING = f"{BEGIN}\npipe.receive_call()\ntime.sleep(1000)"
 SERVER = """
 import socket, subprocess, sys, time
 ours, theirs = socket.socketpair()
@@ -87,7 +87,7 @@ async def test_a_dead_worker_fails_its_calls() -> None:
 
 
 async def test_a_failed_worker_start_reports_the_reason() -> None:
-    process, ours = spawned(BEGIN.replace("pipe.ready()", "pipe.not_ready('no room')"))
+    process, ours = spawned(BEGIN.replace("pipe.report_ready()", "pipe.report_startup_error('no room')"))
     pipe = await PipeConnection.open(ours)
     with pytest.raises(CallFailedError, match="no room"):
         await asyncio.wait_for(pipe.wait_ready(), 60)
@@ -95,7 +95,7 @@ async def test_a_failed_worker_start_reports_the_reason() -> None:
     process.wait(30)
 
 
-@pytest.mark.parametrize("work", ["pipe.receive(wait=True)", "time.sleep(1000)"], ids=["waiting", "hanging"])
+@pytest.mark.parametrize("work", ["pipe.receive_calls(wait=True)", "time.sleep(1000)"], ids=["waiting", "hanging"])
 def test_a_worker_ends_when_the_server_is_killed(work: str) -> None:
     program = (
         f"from nomemory.server.runtime.processes import ipc_worker\nipc_worker._ORPHAN_GRACE_S = 0.5\n{BEGIN}\n{work}"

@@ -14,9 +14,9 @@ from nomemory.server.runtime.processes.ipc_connection import PipeConnection
 from nomemory.server.runtime.processes.watchdog import Watchdog, WatchPolicy
 
 IDLE = BEGIN + "time.sleep(100)"
-BUSY = BEGIN + "end = time.monotonic() + 3\nwhile time.monotonic() < end: pass\npipe.receive(wait=True)"
-ANSWERING = BEGIN + "pipe.receive(wait=True)"
-GREEDY = BEGIN + "taken = bytearray(300 << 20)\npipe.receive(wait=True)"
+BUSY = BEGIN + "end = time.monotonic() + 3\nwhile time.monotonic() < end: pass\npipe.receive_calls(wait=True)"
+ANSWERING = BEGIN + "pipe.receive_calls(wait=True)"
+GREEDY = BEGIN + "taken = bytearray(300 << 20)\npipe.receive_calls(wait=True)"
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def test_an_idle_unresponsive_worker_is_killed() -> None:
 async def test_a_busy_worker_may_be_silent_for_longer() -> None:
     with_faults = policy(idle_timeout_s=0.5)
     async with watched(BUSY, with_faults) as (watching, pipe):
-        await asyncio.wait_for(asyncio.shield(pipe.beat()), 60)
+        await asyncio.wait_for(asyncio.shield(pipe.send_heartbeat()), 60)
         await asyncio.sleep(0.5)
         assert pipe.is_open
         assert not watching.done()

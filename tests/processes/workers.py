@@ -9,13 +9,13 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from nomemory.server.runtime.processes.ipc_connection import OnNotification, PipeConnection, ignore
+from nomemory.server.runtime.processes.ipc_connection import OnNotification, PipeConnection, ignore_notification
 
 BEGIN = """
 import sys, time
 from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 pipe = WorkerPipe(int(sys.argv[1]))
-pipe.ready()
+pipe.report_ready()
 """
 
 
@@ -29,7 +29,7 @@ def spawned(program: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
 
 @asynccontextmanager
 async def worker(
-    program: str, on_notification: OnNotification = ignore
+    program: str, on_notification: OnNotification = ignore_notification
 ) -> AsyncIterator[tuple[subprocess.Popen[bytes], PipeConnection]]:
     """Run a program that takes calls until the context is left."""
     process, ours = spawned(program)

@@ -25,7 +25,7 @@ from nomemory.server.faults import Fault, Reason, overload_fault
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
-from nomemory.server.runtime.wiring.serving import serving
+from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
@@ -144,7 +144,7 @@ async def hosting(
     order = [] if order is None else order
     services, access = [Queries(order), Recalls(order)], Access(ByName())
     async with (
-        serving(services, Addresses(ANYWHERE), settings, access, host=host) as address,
+        running_servers(services, Addresses(ANYWHERE), settings, access, host=host) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield channel
@@ -295,5 +295,5 @@ async def test_server_with_grpc_interceptors_cannot_serve_http() -> None:
     settings = Settings.from_environment(drain_timeout_s=0.0)
     access, host = Access(ByName()), HostInterceptors((Interceptor(),))
     with pytest.raises(StartupError, match="before_handler"):
-        async with serving([Queries([])], Addresses(ANYWHERE, ANYWHERE), settings, access, host=host):
+        async with running_servers([Queries([])], Addresses(ANYWHERE, ANYWHERE), settings, access, host=host):
             pass

@@ -24,7 +24,7 @@ from nomemory.server.api.service import ServedMethod, ServerStreamHandler, Unary
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.serving import serving
+from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
@@ -83,7 +83,7 @@ async def misbehaving(**changed: float) -> AsyncIterator[Any]:
     settings = Settings.from_environment(drain_timeout_s=0.0, **changed)
     access = Access(LocalAuthenticator())
     async with (
-        serving([Misbehaving()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
+        running_servers([Misbehaving()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         yield QueryServiceStub(channel)

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from nomemory.server.runtime.token_cipher import KEY_BYTES
-from nomemory.server.runtime.token_keys import KeyFileError, load_key
+from nomemory.server.runtime.token_keys import KeyFileError, load_or_create_key
 
 
 def test_key_file_is_created_once_with_owner_only_permissions(tmp_path: Path) -> None:
     path = tmp_path / "server.key"
-    key = load_key(path)
+    key = load_or_create_key(path)
     assert len(key) == KEY_BYTES
-    assert load_key(path) == key
+    assert load_or_create_key(path) == key
     assert path.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [path]
 
@@ -29,9 +29,9 @@ def test_a_key_is_on_the_disk_before_it_is_in_its_place(tmp_path: Path, monkeypa
     with monkeypatch.context() as full_disk:
         full_disk.setattr(os, "fsync", refuse)
         with pytest.raises(OSError, match="No space left"):
-            load_key(path)
+            load_or_create_key(path)
     assert not path.exists()
-    assert len(load_key(path)) == KEY_BYTES
+    assert len(load_or_create_key(path)) == KEY_BYTES
 
 
 def test_the_directory_is_made_durable_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,13 +45,13 @@ def test_the_directory_is_made_durable_last(tmp_path: Path, monkeypatch: pytest.
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    load_key(path)
+    load_or_create_key(path)
     assert synced == [(False, False), (True, True)]
 
 
 def test_a_partial_key_file_of_a_crash_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "server.key.new").write_bytes(b"half a")
-    assert len(load_key(tmp_path / "server.key")) == KEY_BYTES
+    assert len(load_or_create_key(tmp_path / "server.key")) == KEY_BYTES
 
 
 @pytest.mark.parametrize("damaged", [b"", b"short", b"x" * 33])
@@ -59,5 +59,5 @@ def test_damaged_key_file_is_not_replaced(tmp_path: Path, damaged: bytes) -> Non
     path = tmp_path / "server.key"
     path.write_bytes(damaged)
     with pytest.raises(KeyFileError, match=r"server\.key does not contain a key of 32 bytes\. Restore it"):
-        load_key(path)
+        load_or_create_key(path)
     assert path.read_bytes() == damaged

@@ -16,7 +16,7 @@ from nomemory.server.api.identity.authenticator import LocalAuthenticator
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
 from nomemory.server.runtime.processes.supervisor import Supervisor
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.serving import serving
+from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.server.search.lexical.tantivy.schema import build_schema
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
@@ -48,7 +48,7 @@ async def test_panic_ends_the_call_with_a_status() -> None:
     settings = Settings.from_environment(drain_timeout_s=0.0)
     access = Access(LocalAuthenticator())
     async with (
-        serving([Panicking()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
+        running_servers([Panicking()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
     ):
         with pytest.raises(grpc.aio.AioRpcError) as error:

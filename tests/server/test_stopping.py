@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from nomemory.server.runtime.app import running
+from nomemory.server.runtime.app import running_server
 from nomemory.server.runtime.processes.spawn import Launch
 from nomemory.server.runtime.settings import Settings
 
@@ -33,7 +33,7 @@ async def test_a_lexical_indexer_that_takes_its_time_does_not_hold_up_the_event_
         held_up.append(indexer.poll())
         indexer.send_signal(signal.SIGCONT)
 
-    async with running(own_settings):
+    async with running_server(own_settings):
         while not indexers:  # noqa: ASYNC110 - it is started by a task that nobody can wait for
             await asyncio.sleep(0.01)
         (indexer,) = indexers

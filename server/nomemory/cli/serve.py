@@ -13,7 +13,7 @@ import click
 from nomemory.cli.configuration import LOG_LEVELS, load_settings
 from nomemory.server.runtime.settings.group import PREFIX
 from nomemory.server.runtime.stderr import reserve_stderr_for_logs
-from nomemory.server.runtime.wiring.garbage_collection import loading
+from nomemory.server.runtime.wiring.garbage_collection import pause_garbage_collection
 
 _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "audit_log": False}
 """Default settings if standard error is a terminal."""
@@ -51,7 +51,7 @@ def serve(*, recall_only: bool, upstream: str | None, **options: Path | str | bo
         options |= {name: default for name, default in _TERMINAL_DEFAULTS.items() if _is_unset(name, options)}
     settings = load_settings(recall_upstream=upstream, **options)
     with reserve_stderr_for_logs(settings.server.log_level):
-        with loading():
+        with pause_garbage_collection():
             from nomemory.cli import serve_runner  # noqa: PLC0415 - the engines load only in the process that serves
 
         serve_runner.run(settings)

@@ -24,7 +24,7 @@ from nomemory.server.api.call import IncomingCall
 from nomemory.server.api.http.application import application
 from nomemory.server.api.http.call_endpoint import StatusError, call_routes
 from nomemory.server.api.http.http_rules import http_rule, methods_at
-from nomemory.server.api.http.refusal import RequestRejecter
+from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.static_pages import inspector_redirect, inspector_routes
 from nomemory.server.api.identity.caller import Metadata
 from nomemory.server.api.limits import RequestMemory

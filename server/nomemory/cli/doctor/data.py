@@ -26,7 +26,7 @@ from nomemory.server.store.protocol import LogMigratedError
 from nomemory.server.store.repair import delete_damaged as delete_damaged_messages
 from nomemory.server.store.repair import repair as repair_from_log
 from nomemory.server.store.sqlite.inspection import check_counts, inspect
-from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, identity, open_for_reading, position_at
+from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, open_for_reading, read_identity, read_position_at
 
 _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
 _REPAIR = "Stop the server and run: nomemory doctor --repair."
@@ -42,8 +42,8 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
         return
     yield _check_privacy(directory.root)
     try:
-        yield _check_history(find_loss(directory, partial(position_at, directory.log)), _RESTORE)
-        log = position_at(directory.log)
+        yield _check_history(find_loss(directory, partial(read_position_at, directory.log)), _RESTORE)
+        log = read_position_at(directory.log)
     except LogMigratedError as error:
         yield Check("Message log history", "fail", "the log was migrated", str(error))
         return
@@ -97,7 +97,7 @@ def _check_messages(log: Path) -> Check:
 
 def _check_counts(connection: sqlite3.Connection) -> Check:
     counts = check_counts(connection)
-    if counts.agree:
+    if counts.is_consistent:
         return Check("Counts", "ok", "correct for all users")
     finding = (
         f"{counts.miscounted_users:,} users have wrong counts; {counts.orphaned_entries:,} metadata entries and "
@@ -107,8 +107,8 @@ def _check_counts(connection: sqlite3.Connection) -> Check:
 
 
 def _check_lexical(connection: sqlite3.Connection, directory: DataDirectory) -> Check:
-    checkpoint = lexical_checkpoint(directory.lexical, identity(connection))
-    log = position_at(directory.log)  # read last, because a server may be writing
+    checkpoint = lexical_checkpoint(directory.lexical, read_identity(connection))
+    log = read_position_at(directory.log)  # read last, because a server may be writing
     if log is None or checkpoint is None:
         return Check("Lexical index files", "skip", "no readable index yet")
     if not checkpoint.can_resume(log):
@@ -132,7 +132,7 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
     directory = DataDirectory(settings.server.data)
     try:
         store = log_store(settings, directory)
-        log, lost = store.position(), find_loss(directory, store.position)
+        log, lost = store.read_position(), find_loss(directory, store.read_position)
     except StartupError as error:
         yield Check("Message log", "fail", str(error), "Check the database, or NOMEMORY_DATABASE_URL.")
         return

@@ -42,9 +42,9 @@ def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Se
         try:
             model = load(model_arguments, capacity)
         except (OSError, WeightsError) as error:
-            pipe.not_ready(str(error))
+            pipe.report_startup_error(str(error))
             return
-        pipe.ready()
+        pipe.report_ready()
         _serve_requests(pipe, model)
     except (EOFError, ConnectionError):
         return
@@ -54,12 +54,12 @@ def _serve_requests(pipe: WorkerPipe, model: TextModel) -> None:
     from nomemory.server.embedding.onnx.session import RUN_ERRORS  # noqa: PLC0415 - loaded with the model
 
     while True:
-        call = pipe.receive_one()
+        call = pipe.receive_call()
         texts, is_query = call.request
         try:
             vectors = model.encode(list(map(replace_unencodable, texts)), is_query=is_query)
         except RUN_ERRORS as error:
-            pipe.fail(call.call_id, type(error).__name__)
+            pipe.reply_error(call.call_id, type(error).__name__)
             continue
         pipe.reply(call.call_id, vectors)
 

@@ -31,8 +31,8 @@ from nomemory.server.runtime.wiring.log_health import log_health_check
 from nomemory.server.runtime.wiring.log_store import log_store
 from nomemory.server.runtime.wiring.server_metrics import ServerMetrics
 from nomemory.server.runtime.wiring.services import make_services, recall_only_services
-from nomemory.server.runtime.wiring.serving import serving
-from nomemory.server.runtime.wiring.wiring import build_parts
+from nomemory.server.runtime.wiring.serving import running_servers
+from nomemory.server.runtime.wiring.wiring import build_components
 from nomemory.server.store.consistency import ensure_no_loss
 
 _SWITCH_INTERVAL_S: Final = 0.0002
@@ -70,7 +70,7 @@ async def _serve(settings: Settings, ready: Callable[[Addresses], None], interce
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    async with running(settings, interceptors) as addresses:
+    async with running_server(settings, interceptors) as addresses:
         http = {"http": str(addresses.http)} if addresses.http else {}
         _log.info("serving", address=str(addresses), **http, data=str(settings.server.data))
         freeze_heap()
@@ -81,7 +81,9 @@ async def _serve(settings: Settings, ready: Callable[[Addresses], None], interce
 
 
 @asynccontextmanager
-async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTERCEPTORS) -> AsyncIterator[Addresses]:
+async def running_server(
+    settings: Settings, interceptors: HostInterceptors = _NO_INTERCEPTORS
+) -> AsyncIterator[Addresses]:
     """Run a server until the context exits, and yield its bound addresses.
 
     Args:
@@ -104,13 +106,13 @@ async def running(settings: Settings, interceptors: HostInterceptors = _NO_INTER
             directory = DataDirectory.of(settings)
             stack.enter_context(directory.lock())
             directory.check_disk_space(settings.server.min_free_disk_bytes)
-            ensure_no_loss(directory, log_store(settings, directory).position)
-            parts = await build_parts(settings, directory, faults, meters, stack)
+            ensure_no_loss(directory, log_store(settings, directory).read_position)
+            parts = await build_components(settings, directory, faults, meters, stack)
             services, reads = await make_services(settings, directory, parts, meters, stack)
             exporter = ServerMetrics(meters, faults, parts.report)
             health_check = log_health_check(settings, directory, faults, stack)
         yield await stack.enter_async_context(
-            serving(
+            running_servers(
                 services,
                 addresses,
                 settings,

@@ -31,7 +31,7 @@ class FileTokenCipher(TokenCipher):
     """
 
     def __init__(self, path: Path, log: str) -> None:
-        super().__init__(load_key(path), log)
+        super().__init__(load_or_create_key(path), log)
         self._file = WatchedFile(path, _parse_keys)
 
     def ciphers(self) -> Ciphers:
@@ -76,7 +76,7 @@ def _parse_keys(raw: bytes) -> Ciphers:
     return ciphers_of(raw)
 
 
-def load_key(path: Path) -> bytes:
+def load_or_create_key(path: Path) -> bytes:
     """Read the keys of the key file. Create the file with a random key if it is missing.
 
     Raises:

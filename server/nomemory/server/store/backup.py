@@ -18,12 +18,16 @@ from typing import Final
 import orjson
 
 from nomemory.server.runtime.data_directory import DataDirectory
-from nomemory.server.runtime.secure_files import digest_of, fsync_path
+from nomemory.server.runtime.secure_files import file_digest, fsync_path
 from nomemory.server.runtime.token_keys import KeyFileError, read_key
 from nomemory.server.store.log_record import write_record
 from nomemory.server.store.restored_erasures import AppliedRegister, RegisterSource, apply_registers, registers_of
 from nomemory.server.store.sqlite.inspection import inspect
-from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, open_for_writing, position, position_at, remove_log
+from nomemory.server.store.sqlite.schema import (
+    SCHEMA_VERSION, open_for_writing, position,
+    read_position_at,
+    remove_log,
+)
 
 _LOG, _KEY, _MANIFEST = "log.db", "server.key", "backup.json"
 _FORMAT: Final = 1
@@ -79,7 +83,7 @@ def back_up(directory: DataDirectory, target: Path) -> Manifest:
     """
     if target.exists():
         raise BackupError(f"{target} already exists; choose another directory")
-    if position_at(directory.log) is None:
+    if read_position_at(directory.log) is None:
         raise BackupError(f"there is no message log in {directory.root}")
     part = target.with_name(f"{target.name}.part")
     with ExitStack() as rollback:
@@ -99,7 +103,7 @@ def verify(backup: Path) -> Manifest:
         BackupError: a file is missing or damaged.
     """
     manifest = _read_manifest(backup)
-    if not (backup / _LOG).exists() or digest_of(backup / _LOG) != manifest.sha256:
+    if not (backup / _LOG).exists() or file_digest(backup / _LOG) != manifest.sha256:
         raise BackupError(f"{backup / _LOG} is missing, damaged or replaced: its SHA-256 does not match {_MANIFEST}")
     _check_key(backup / _KEY)
     return manifest
@@ -169,12 +173,12 @@ def _create_in(directory: DataDirectory, part: Path) -> Manifest:
     with suppress(FileNotFoundError):
         _copy_file(directory.key, part / _KEY)
     messages = _copy_log(directory.log, part / _LOG)
-    log = position_at(part / _LOG)
+    log = read_position_at(part / _LOG)
     if log is None:
         raise BackupError(f"{directory.log} could not be copied")
     _check_copy(directory.log, part / _LOG)
     manifest = Manifest(
-        _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, digest_of(part / _LOG), time.time()
+        _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, file_digest(part / _LOG), time.time()
     )
     (part / _MANIFEST).write_bytes(orjson.dumps(asdict(manifest)))
     for path in part.iterdir():

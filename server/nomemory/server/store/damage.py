@@ -45,7 +45,7 @@ class DamageRegistry:
     """
 
     def __init__(self) -> None:
-        self.suspected = threading.Event()
+        self.inspection_requested = threading.Event()
         self._messages: frozenset[DamagedMessage] = frozenset()
         self._file = ""
         self._checked_at: float | None = None
@@ -69,12 +69,12 @@ class DamageRegistry:
         """Replace all known damage by the result of an inspection."""
         self._messages, self._file, self._checked_at = frozenset(messages), file, checked_at
 
-    def suspect(self, cause: str) -> None:
+    def report_file_damage(self, cause: str) -> None:
         """Record that the file is damaged, and request an inspection."""
         self._file = self._file or cause
-        self.suspected.set()
+        self.inspection_requested.set()
 
-    def report(self, user_id: str, sequence: int) -> Fault:
+    def report_message(self, user_id: str, sequence: int) -> Fault:
         """Record a damaged message, and return the fault for the reader."""
         self._messages |= {DamagedMessage(user_id, sequence)}
         return _damage_fault("a requested message is damaged in the message log", "CHECKSUM", None)
@@ -96,7 +96,7 @@ class DamageRegistry:
         if tuple(map(crc32, wires, [start + sequence for sequence in sequences])) == checksums:
             return list(map(with_retracted_by, wires, retracting_ids)) if any(retracting_ids) else list(wires)
         damaged = [sequence for wire, sequence, crc, _ in rows if checksum(user_id, sequence, wire) != crc]
-        raise next(iter([self.report(user_id, sequence) for sequence in damaged]))
+        raise next(iter([self.report_message(user_id, sequence) for sequence in damaged]))
 
     def verify_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
         """Verify messages as `verify_encoded` does. The rows begin with user id, message id and time."""
@@ -117,12 +117,12 @@ class DamageRegistry:
             if checksum(user_id, sequence, wire) == crc:
                 sound.append(LoggedMessage(user_id, message_id, ts_us, sequence, wire))
             else:
-                self.report(user_id, sequence)
+                self.report_message(user_id, sequence)
                 damaged.append(ChangeRef(sequence, user_id, message_id))
         return sound, damaged
 
     @contextmanager
-    def translated_errors(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Translate SQLite errors into faults.
 
         Raises:
@@ -140,7 +140,7 @@ class DamageRegistry:
             return None
         cause = getattr(error, "sqlite_errorname", "")
         if kind in _CORRUPTION_ERRORS:
-            self.suspect(str(error))
+            self.report_file_damage(str(error))
             return _damage_fault("the message log is damaged", cause, None)
         return _damage_fault("the message log cannot be read", cause, _RETRY_AFTER_S)
 

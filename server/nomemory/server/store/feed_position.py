@@ -18,7 +18,7 @@ class FeedPosition:
     sequences: tuple[int, ...] = (0,)
 
     @classmethod
-    def at(cls, sequence: int) -> FeedPosition:
+    def everywhere_at(cls, sequence: int) -> FeedPosition:
         """Return the position with the same sequence in every bucket."""
         return cls((sequence,))
 
@@ -27,13 +27,13 @@ class FeedPosition:
         """The largest sequence of any bucket."""
         return max(self.sequences)
 
-    def of(self, bucket: int) -> int:
+    def sequence_of(self, bucket: int) -> int:
         """Return the sequence of a bucket."""
         return self.sequences[bucket % len(self.sequences)]
 
-    def of_user(self, user_id: str) -> int:
+    def sequence_of_user(self, user_id: str) -> int:
         """Return the sequence of a user's bucket."""
-        return self.sequences[0] if len(self.sequences) == 1 else self.of(bucket_of(user_id))
+        return self.sequences[0] if len(self.sequences) == 1 else self.sequence_of(bucket_of(user_id))
 
     def covers(self, other: FeedPosition) -> bool:
         """Return whether this position is at or after another one in every bucket."""
@@ -47,9 +47,11 @@ class FeedPosition:
         """Return the smaller sequence of each bucket."""
         return FeedPosition(tuple(min(ours, theirs) for ours, theirs in self._pairs(other)))
 
-    def only(self, buckets: Collection[int]) -> FeedPosition:
+    def restrict_to(self, buckets: Collection[int]) -> FeedPosition:
         """Return this position for the given buckets, and 0 for all others."""
-        return FeedPosition(tuple(self.of(bucket) if bucket in buckets else 0 for bucket in range(len(self.sequences))))
+        return FeedPosition(
+            tuple(self.sequence_of(bucket) if bucket in buckets else 0 for bucket in range(len(self.sequences)))
+        )
 
     def covered_sequence(self, end: FeedPosition) -> int:
         """Return the largest sequence up to which this position covers every change of a log that ends at `end`."""
@@ -68,11 +70,11 @@ class FeedPosition:
             ValueError: the length is not a positive multiple of 8 bytes.
         """
         if isinstance(stored, int):
-            return cls.at(stored)
+            return cls.everywhere_at(stored)
         if not stored or len(stored) % _NUMBER_BYTES:
             raise ValueError(f"feed position: expected a positive multiple of {_NUMBER_BYTES} bytes, got {len(stored)}")
         return cls(struct.unpack(f"<{len(stored) // _NUMBER_BYTES}q", stored))
 
     def _pairs(self, other: FeedPosition) -> Iterator[tuple[int, int]]:
         buckets = max(len(self.sequences), len(other.sequences))
-        return ((self.of(bucket), other.of(bucket)) for bucket in range(buckets))
+        return ((self.sequence_of(bucket), other.sequence_of(bucket)) for bucket in range(buckets))

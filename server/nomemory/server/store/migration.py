@@ -35,13 +35,13 @@ from nomemory.server.store.postgres.transaction import id_bytes
 from nomemory.server.store.sqlite.erasure_register import read_epochs, read_erasures
 from nomemory.server.store.sqlite.schema import (
     MIGRATED_TO,
+    column_list,
     configure_durability,
-    listed,
-    meta,
     open_for_writing,
-    position,
     put_meta,
-    state_of,
+    read_bucket_state,
+    read_meta,
+    read_position,
 )
 from nomemory.server.store.tables import MESSAGES, TABLES, Row, Table
 
@@ -131,7 +131,7 @@ def _open_source(directory: DataDirectory) -> Iterator[sqlite3.Connection]:
     if not directory.log.exists() or not directory.log.stat().st_size:
         raise MigrationError(_EMPTY_SOURCE.format(root=directory.root))
     with closing(sqlite3.connect(directory.log, isolation_level=None)) as source:
-        if meta(source, MIGRATED_TO) is None:
+        if read_meta(source, MIGRATED_TO) is None:
             open_for_writing(directory.log).close()  # upgrades its schema
         configure_durability(source)
         yield source
@@ -154,9 +154,9 @@ class _Migration:
     destination: str
 
     async def run(self, report_progress: ReportProgress) -> MigrationOutcome:
-        log = position(self.source)
+        log = read_position(self.source)
         (messages,) = self.source.execute("SELECT count(*) FROM messages").fetchone()
-        migrated_to = meta(self.source, MIGRATED_TO)
+        migrated_to = read_meta(self.source, MIGRATED_TO)
         if migrated_to not in {None, self.destination}:
             raise MigrationError(_MIGRATED_ELSEWHERE.format(root=self.directory.root, destination=migrated_to))
         if not log.sequence:
@@ -189,11 +189,11 @@ class _Migration:
 
         def records() -> Iterator[Row]:
             nonlocal damaged
-            for row in self.source.execute(f"SELECT {listed(table.columns)} FROM {table.name}"):  # noqa: S608 - ours
+            for row in self.source.execute(f"SELECT {column_list(table.columns)} FROM {table.name}"):  # noqa: S608 - ours
                 digest.add(row)
                 if table is not MESSAGES:
                     yield (bucket_of(row[user_column]), *row)
-                elif _is_sound(row):
+                elif _is_intact(row):
                     yield (bucket_of(row[user_column]), *row, *token_columns(wire.decode(row[wire_column])))
                     if not digest.rows % _PAGE_ROWS:
                         report_copied(digest.rows)
@@ -219,7 +219,7 @@ class _Migration:
 
     async def _copy_state(self, log: LogPosition) -> None:
         """Copy the state of the log, and register this server as a follower, so that removals are kept."""
-        last_id = id_bytes(state_of(self.source).last_id)
+        last_id = id_bytes(read_bucket_state(self.source).last_id)
         await self.target.execute("UPDATE log_state SET log_id = $1, epoch = $2", *log.identity)
         await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)
         await self.target.execute("SELECT setval('log_sequence', $1)", log.sequence)
@@ -243,6 +243,6 @@ class _Migration:
         split_backlogs_into_buckets(self.directory.vectors)
 
 
-def _is_sound(message: Row) -> bool:
+def _is_intact(message: Row) -> bool:
     user_id, _, _, sequence, _, _, wire_bytes, _, expected = message
     return checksum(user_id, sequence, wire_bytes) == int(expected)

@@ -12,7 +12,7 @@ from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_l
 from nomemory.server.search.lexical.tantivy.schema import discard_index, lexical_checkpoint
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.inspection import check_counts, inspect, repair_counts
-from nomemory.server.store.sqlite.schema import locked, open_for_writing, position, state_of
+from nomemory.server.store.sqlite.schema import open_for_writing, read_bucket_state, read_position, write_transaction
 from nomemory.server.store.sqlite.transaction import TransactionStep
 
 
@@ -28,7 +28,7 @@ def repair(directory: DataDirectory) -> list[str]:
     """
     with directory.lock(), closing(open_for_writing(directory.log)) as log:
         done = []
-        if not check_counts(log).agree:
+        if not check_counts(log).is_consistent:
             repair_counts(log)
             done.append("Repaired the message counts.")
         if directory.lexical.exists() and not _is_consistent(directory.lexical, log):
@@ -46,8 +46,8 @@ def delete_damaged(directory: DataDirectory) -> int:
     """
     with directory.lock(), closing(open_for_writing(directory.log)) as log:
         damaged = inspect(directory.log).messages
-        with locked(log):
-            step = TransactionStep(log, state_of(log), RetentionPolicy())
+        with write_transaction(log):
+            step = TransactionStep(log, read_bucket_state(log), RetentionPolicy())
             for message in damaged:
                 step.delete_version(message.user_id, message.sequence)
             step.flush()
@@ -55,8 +55,8 @@ def delete_damaged(directory: DataDirectory) -> int:
 
 
 def _is_consistent(directory: Path, log: sqlite3.Connection) -> bool:
-    checkpoint = lexical_checkpoint(directory, position(log).identity)
-    if checkpoint is None or not checkpoint.can_resume(position(log)):
+    checkpoint = lexical_checkpoint(directory, read_position(log).identity)
+    if checkpoint is None or not checkpoint.can_resume(read_position(log)):
         return False
     try:
         comparison = compare_with_log(directory, log)

@@ -23,7 +23,7 @@ from nomemory.server.api.http.http_rules import http_rule
 from nomemory.server.api.http.metrics_page import MetricsPage
 from nomemory.server.api.http.openapi import openapi_document
 from nomemory.server.api.http.origin_check import origin_middleware
-from nomemory.server.api.http.refusal import RequestRejecter
+from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.request_body import UnsupportedMediaTypeError
 from nomemory.server.api.http.request_id import RequestIds
 from nomemory.server.api.http.static_pages import fixed_route, inspector_routes, try_it_routes
@@ -62,30 +62,30 @@ def api_application(
     routes += call_routes(
         {rule: write_bytes if required.writes else MAX_READ_BYTES for rule, required in methods.items()}, pipeline
     )
-    refusals = RequestRejecter(pipeline.meters)
-    return application(routes, origin_middleware(settings, refusals), refusals)
+    rejecter = RequestRejecter(pipeline.meters)
+    return application(routes, origin_middleware(settings, rejecter), rejecter)
 
 
-def metrics_application(page: MetricsPage, settings: Settings, refusals: RequestRejecter) -> ASGIApp:
+def metrics_application(page: MetricsPage, settings: Settings, rejecter: RequestRejecter) -> ASGIApp:
     """Return an application that serves only metrics."""
-    return application([page.route()], origin_middleware(settings, refusals), refusals)
+    return application([page.route()], origin_middleware(settings, rejecter), rejecter)
 
 
-def application(routes: Sequence[BaseRoute], middleware: Sequence[Middleware], refusals: RequestRejecter) -> ASGIApp:
+def application(routes: Sequence[BaseRoute], middleware: Sequence[Middleware], rejecter: RequestRejecter) -> ASGIApp:
     """Return an application that adds request ids to responses and sends errors as `google.rpc.Status`.
 
     Args:
         routes: the routes. They match raw paths.
         middleware: runs before the routes.
-        refusals: creates error responses.
+        rejecter: creates error responses.
     """
     app = Starlette(
         routes=routes,
         middleware=middleware,
         exception_handlers={
-            HTTPException: partial(_render_http_exception, refusals),
-            Fault: partial(_render_fault, refusals),
-            Exception: partial(_render_fault, refusals),
+            HTTPException: partial(_render_http_exception, rejecter),
+            Fault: partial(_render_fault, rejecter),
+            Exception: partial(_render_fault, rejecter),
         },
     )
     app.router.redirect_slashes = False
@@ -103,15 +103,15 @@ class RawPath:
         await self._app({**scope, "path": scope["raw_path"].decode("ascii")}, receive, send)
 
 
-async def _render_fault(refusals: RequestRejecter, request: Request, error: Exception) -> Response:
+async def _render_fault(rejecter: RequestRejecter, request: Request, error: Exception) -> Response:
     status = _UNSUPPORTED_MEDIA_TYPE if isinstance(error, UnsupportedMediaTypeError) else None
-    return refusals.reject(request.scope, as_fault(error, _log), status)
+    return rejecter.reject(request.scope, as_fault(error, _log), status)
 
 
-async def _render_http_exception(refusals: RequestRejecter, request: Request, error: Exception) -> Response:
+async def _render_http_exception(rejecter: RequestRejecter, request: Request, error: Exception) -> Response:
     """Return the error response for an unknown path or an unsupported HTTP method."""
     if isinstance(error, HTTPException) and error.status_code == _METHOD_NOT_ALLOWED:
         headers = error.headers or {}
         fault = Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, f"this path allows {headers.get('Allow', 'other methods')}")
-        return refusals.reject(request.scope, fault, _METHOD_NOT_ALLOWED, headers)
-    return refusals.reject(request.scope, Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, "there is nothing at this path"))
+        return rejecter.reject(request.scope, fault, _METHOD_NOT_ALLOWED, headers)
+    return rejecter.reject(request.scope, Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, "there is nothing at this path"))

@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from nomemory.server.api.http.refusal import RequestRejecter
+from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.identity.factory import checks_credentials
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.settings import Settings
@@ -32,14 +32,14 @@ class OriginCheck:
 
     Args:
         app: the application.
-        refusals: creates the error responses.
+        rejecter: creates the error responses.
         origins: the allowed origins; `*`: all origins.
         any_host: whether all host names are allowed.
     """
 
-    def __init__(self, app: ASGIApp, refusals: RequestRejecter, origins: frozenset[str], *, any_host: bool) -> None:
+    def __init__(self, app: ASGIApp, rejecter: RequestRejecter, origins: frozenset[str], *, any_host: bool) -> None:
         self._app = app
-        self._refusals = refusals
+        self._rejecter = rejecter
         self._origins = origins
         self._any_host = any_host
 
@@ -49,7 +49,7 @@ class OriginCheck:
         problem = self._find_problem(headers.get("host", ""), headers.get("origin", ""))
         if problem:
             fault = Fault(Reason.ERROR_REASON_ORIGIN_NOT_ALLOWED, problem)
-            await self._refusals.reject(scope, fault)(scope, receive, send)
+            await self._rejecter.reject(scope, fault)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -61,7 +61,7 @@ class OriginCheck:
         return ""
 
 
-def origin_middleware(settings: Settings, refusals: RequestRejecter) -> list[Middleware]:
+def origin_middleware(settings: Settings, rejecter: RequestRejecter) -> list[Middleware]:
     """Return the origin check, and the CORS middleware if origins are allowed."""
     origins = frozenset(settings.http.cors_origins.split())
     cors = Middleware(
@@ -73,7 +73,7 @@ def origin_middleware(settings: Settings, refusals: RequestRejecter) -> list[Mid
         max_age=_PREFLIGHT_MAX_AGE_S,
     )
     any_host = checks_credentials(settings)
-    check = Middleware(OriginCheck, refusals=refusals, origins=origins, any_host=any_host)
+    check = Middleware(OriginCheck, rejecter=rejecter, origins=origins, any_host=any_host)
     return [check, cors] if origins else [check]
 
 

@@ -121,7 +121,7 @@ class LocalStatusReporter:
         return pb.IndexStatus(
             name="lexical",
             checkpoint=min(applied, sequence),
-            pending=await self.log.pending(FeedPosition.at(applied), user_id, prefix),
+            pending=await self.log.pending(FeedPosition.everywhere_at(applied), user_id, prefix),
             error=fault.kind if fault else "",
             error_ts=_to_timestamp(fault.since_s) if fault else None,
             notice=self.notice,
@@ -144,7 +144,11 @@ class LocalStatusReporter:
         )
 
     async def _applied_sequence(self, applied: FeedPosition, user_id: str | None) -> int:
-        return applied.covered_sequence(await self.log.end_position()) if user_id is None else applied.of_user(user_id)
+        return (
+            applied.covered_sequence(await self.log.end_position())
+            if user_id is None
+            else applied.sequence_of_user(user_id)
+        )
 
     def _active_fault(self, *components: str) -> ActiveFault | None:
         """Return the oldest active fault of these components."""

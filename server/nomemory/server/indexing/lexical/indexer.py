@@ -9,7 +9,7 @@ from contextlib import closing
 
 from nomemory.server import wire
 from nomemory.server.indexing.lexical.messages import FollowLog
-from nomemory.server.search.lexical.tantivy.panics import ordinary_panics
+from nomemory.server.search.lexical.tantivy.panics import translate_panics
 from nomemory.server.search.lexical.tantivy.segment_erasure import SegmentErasure
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.server.store.change_feed import Change, ChangeFeed
@@ -67,7 +67,7 @@ class LexicalIndexer:
     def run(self) -> None:
         """Follow the log until `stop` is called. Panics of the engine are raised as ordinary exceptions."""
         with (
-            ordinary_panics(),
+            translate_panics(),
             closing(self._work.open_feed()) as feed,
             TantivyLexicalWriter(self._work.directory, self._work.heap_bytes, feed.position().identity.name) as writer,
         ):

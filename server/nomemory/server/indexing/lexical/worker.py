@@ -30,8 +30,8 @@ def main(descriptor: int) -> None:
     configure_logs("error")
     pipe = WorkerPipe(descriptor)
     try:
-        pipe.ready()
-        first_call = pipe.receive_one()
+        pipe.report_ready()
+        first_call = pipe.receive_call()
     except (EOFError, ConnectionError):
         return
     pending_calls: list[int] = []
@@ -42,7 +42,7 @@ def main(descriptor: int) -> None:
     thread.start()
     with suppress(EOFError, ConnectionError):
         while True:
-            for call in pipe.receive(wait=True):
+            for call in pipe.receive_calls(wait=True):
                 if isinstance(call.request, EraseDeleted):
                     pending_calls.append(call.call_id)
                     indexer.erase_deleted()
@@ -74,7 +74,7 @@ def _run_indexer(indexer: LexicalIndexer, call_id: int, pipe: WorkerPipe) -> Non
         frames = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
         _log.error("the indexer failed", kind=type(error).__name__, frames=frames[-6:])
         with suppress(ConnectionError):
-            pipe.fail(call_id, failure_name(error))
+            pipe.reply_error(call_id, failure_name(error))
     except BaseException:
         pipe.close()
         raise

@@ -109,7 +109,7 @@ class BacklogReader:
         One statement reads the fed position and the oldest pending change, so they are consistent.
         """
         fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
-        fed_of_user = fed if isinstance(fed, int) else FeedPosition.decode(fed).of_user(user_id)
+        fed_of_user = fed if isinstance(fed, int) else FeedPosition.decode(fed).sequence_of_user(user_id)
         return fed_of_user < sequence or (oldest is not None and oldest <= sequence)
 
     def is_pending(self, user_id: str) -> bool:

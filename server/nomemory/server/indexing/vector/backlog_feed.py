@@ -104,9 +104,9 @@ class BacklogFeed:
         """Return the progress of the index."""
         checkpoint, fed = self.backlog.checkpoint(), self.backlog.fed_position()
         ahead = [
-            UserCheckpoint(bucket_of(user), user, fed.of_user(user))
+            UserCheckpoint(bucket_of(user), user, fed.sequence_of_user(user))
             for user in hot_users
-            if checkpoint.of_user(user) < fed.of_user(user) and not self.backlog.is_pending(user)
+            if checkpoint.sequence_of_user(user) < fed.sequence_of_user(user) and not self.backlog.is_pending(user)
         ]
         dead = (
             frozenset(DeadLetter(*row) for row in self.backlog.dead_letters()) if self._may_have_dead_letters else None

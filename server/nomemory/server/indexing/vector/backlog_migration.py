@@ -20,7 +20,7 @@ def split_backlogs_into_buckets(vectors: Path) -> None:
     for path in sorted(vectors.glob("*/vectors.db")):
         with closing(Backlog(path)) as backlog:  # upgrades its schema
             position = backlog.fed_position()
-        by_bucket = FeedPosition(tuple(position.of(bucket) for bucket in range(BUCKETS)))
+        by_bucket = FeedPosition(tuple(position.sequence_of(bucket) for bucket in range(BUCKETS)))
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.create_function("bucket_of", 1, bucket_of, deterministic=True)
             connection.execute("UPDATE work SET bucket = bucket_of(user_id)")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from nomemory.server.search.semantic.index_progress import DeadLetter, IndexCheckpoint, IndexProgress
 from nomemory.server.store.buckets import BUCKETS
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.postgres.connections import ERRORS, Database, faults
+from nomemory.server.store.postgres.connections import ERRORS, Database, translate_errors
 from nomemory.server.store.postgres.rows import number_placeholders
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class PostgresLeaderLock:
     The column `holder` in `index_buckets` names a leader that did not release the lock. For servers of an earlier
     version, which used time-limited leases, the buckets appear to be held forever.
 
-    All methods except `disconnect` and `release` raise the fault STORAGE_UNAVAILABLE if the database is unavailable. The lock
-    is then lost.
+    All methods except `disconnect` and `release` raise the fault STORAGE_UNAVAILABLE if the database is unavailable.
+    The lock is then lost.
 
     Args:
         database: the database of the log.
@@ -101,7 +101,7 @@ class PostgresLeaderLock:
 
     async def acquire(self) -> bool:
         """Try to acquire the lock, and record that this server uses the index. Return whether it was acquired."""
-        with faults("written"):
+        with translate_errors("written"):
             if self._open is None:
                 self._open = await self._database.connect()
                 await self._open.fetchval(number_placeholders(_END_IF_SILENT), str(int(self.lease_s * 1000)))
@@ -110,14 +110,14 @@ class PostgresLeaderLock:
 
     async def was_released(self) -> bool:
         """Return whether the previous leader released the lock. Otherwise it may still be writing."""
-        with faults("read"):
+        with translate_errors("read"):
             return not await self._connection.fetchval(
                 number_placeholders(_HAS_OTHER_HOLDER), self._collection, self._name
             )
 
     async def renew(self) -> None:
         """Renew the lease, and record that this server uses the index."""
-        with faults("written"):
+        with translate_errors("written"):
             await self._connection.execute(number_placeholders(_SEEN), self._collection, self._name)
 
     async def start(self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]) -> None:
@@ -128,7 +128,7 @@ class PostgresLeaderLock:
             followed: the initial checkpoint; None to reset the index.
             reset: empties the index.
         """
-        with faults("written"):
+        with translate_errors("written"):
             async with self._connection.transaction():
                 if not await self._connection.fetchval(number_placeholders(_FOLLOWS_LOG), self._collection, log):
                     await self._replace_followed_log(log, followed, reset)
@@ -136,30 +136,30 @@ class PostgresLeaderLock:
 
     async def checkpoint(self) -> IndexCheckpoint:
         """Return the checkpoint of the index and its dead letters."""
-        with faults("read"):
+        with translate_errors("read"):
             rows = await self._connection.fetch(number_placeholders(_SELECT_DEAD_LETTERS), self._collection)
             dead_letters = [DeadLetter(*row) for row in rows]
             return IndexCheckpoint(await checkpoint_of(self._connection, self._collection), dead_letters)
 
     async def publish(self, progress: IndexProgress) -> None:
         """Publish the progress to all servers."""
-        with faults("written"):
+        with translate_errors("written"):
             async with self._connection.transaction():
                 await self._publish_messages(progress)
-                checkpoints = [progress.checkpoint.of(bucket) for bucket in range(BUCKETS)]
+                checkpoints = [progress.checkpoint.sequence_of(bucket) for bucket in range(BUCKETS)]
                 await self._connection.execute(number_placeholders(_PUBLISH), checkpoints, self._collection)
                 await self._connection.execute(number_placeholders(_DELETE_PASSED_USERS), self._collection)
 
     async def start_over(self) -> None:
         """Reset the checkpoint, so that the index is filled from the beginning of the log."""
-        with faults("written"):
+        with translate_errors("written"):
             async with self._connection.transaction():
                 await self._connection.execute(number_placeholders(_START_OVER), self._collection)
                 await self._connection.execute(number_placeholders(_DELETE_USERS), self._collection)
 
     async def listen(self, on_query: Callable[[str], None]) -> None:
         """Call `on_query` with lagging users who are queried at any server, until the lock is lost."""
-        with faults("read"):
+        with translate_errors("read"):
             await self._connection.add_listener(
                 QUERIED_CHANNEL, lambda *arguments: self._on_notification(on_query, str(arguments[-1]))
             )
@@ -194,7 +194,7 @@ class PostgresLeaderLock:
             statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - constants
             await self._connection.execute(number_placeholders(statement), self._collection)
         position = followed or FeedPosition()
-        checkpoints = [position.of(bucket) for bucket in range(BUCKETS)]
+        checkpoints = [position.sequence_of(bucket) for bucket in range(BUCKETS)]
         await self._connection.execute(number_placeholders(_INSERT_BUCKETS), self._collection, checkpoints)
         await self._connection.execute(number_placeholders(_SET_LOG), self._collection, log)
 

@@ -18,7 +18,7 @@ from nomemory.server.search.semantic.index_progress import IndexerStatus
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.conditions import Value
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.postgres.connections import ERRORS, Database, faults
+from nomemory.server.store.postgres.connections import ERRORS, Database, translate_errors
 from nomemory.server.store.postgres.rows import number_placeholders, users_clause
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class PostgresSharedIndex:
         if user_id is None:
             return IndexerStatus(checkpoint, checkpoint, 0, dead_letters, ())
         bucket = bucket_of(user_id)
-        reached = FeedPosition.at(await self._applied_sequence(bucket, user_id))
+        reached = FeedPosition.everywhere_at(await self._applied_sequence(bucket, user_id))
         ids = (
             await self._fetch_rows(_DEAD_LETTER_IDS, self._collection, bucket, user_id, _MAX_IDS)
             if dead_letters
@@ -110,13 +110,13 @@ class PostgresSharedIndex:
 
     async def checkpoint(self) -> FeedPosition:
         """Return the position up to which all changes are applied or dead letters."""
-        with faults("read"):
+        with translate_errors("read"):
             async with self._pool.connection() as connection:
                 return await checkpoint_of(connection, self._collection)
 
     async def delete_if_abandoned(self) -> bool:
         """Delete the state of the index if no server has used it recently. Return whether it was deleted."""
-        with faults("written"):
+        with translate_errors("written"):
             async with self._pool.connection() as connection, connection.transaction():
                 if not await connection.fetchval(number_placeholders(_LOCK), self._collection):
                     return False
@@ -156,6 +156,6 @@ class PostgresSharedIndex:
             return  # then the user gets no priority
 
     async def _fetch_rows(self, statement: str, *values: Value) -> list[Any]:
-        with faults("read"):
+        with translate_errors("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(number_placeholders(statement), *values))

@@ -11,7 +11,7 @@ from nomemory.server.runtime.processes.ipc_connection import (
     OnNotification,
     PipeClosedError,
     PipeConnection,
-    ignore,
+    ignore_notification,
 )
 from nomemory.server.runtime.processes.spawn import Launch
 from nomemory.server.runtime.processes.watchdog import Watchdog, WatchPolicy
@@ -43,7 +43,7 @@ class ChildProcess:
 
     @classmethod
     async def start(
-        cls, launch: Launch, component: str, policy: WatchPolicy, on_notification: OnNotification = ignore
+        cls, launch: Launch, component: str, policy: WatchPolicy, on_notification: OnNotification = ignore_notification
     ) -> Self:
         """Start a process with a watchdog, and wait until it accepts calls.
 

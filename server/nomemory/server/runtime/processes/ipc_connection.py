@@ -33,7 +33,7 @@ class CallFailedError(Exception):
     """The worker replied with an error."""
 
 
-def ignore(_body: object) -> None:
+def ignore_notification(_body: object) -> None:
     """Ignore a notification."""
 
 
@@ -60,7 +60,7 @@ class PipeConnection:
         self.heard_at = self._loop.time()
 
     @classmethod
-    async def open(cls, end: socket.socket, on_notification: OnNotification = ignore) -> Self:
+    async def open(cls, end: socket.socket, on_notification: OnNotification = ignore_notification) -> Self:
         """Open a connection over one end of a socket pair."""
         return cls(*await asyncio.open_unix_connection(sock=end, limit=_BUFFER_BYTES), on_notification)
 
@@ -93,10 +93,10 @@ class PipeConnection:
         if not self.is_open:
             raise PipeClosedError
         call_id = next(self._call_ids)
-        arriving = self._expect_reply(call_id)
+        future = self._expect_reply(call_id)
         self._send_message(Call(call_id, request))
         try:
-            reply = await arriving
+            reply = await future
         except asyncio.CancelledError:
             self._send_message(Cancel(call_id))
             raise
@@ -110,14 +110,14 @@ class PipeConnection:
         """Call the worker without waiting for its reply."""
         self._send_message(Call(next(self._call_ids), request))
 
-    def beat(self) -> asyncio.Future[Reply | None]:
+    def send_heartbeat(self) -> asyncio.Future[Reply | None]:
         """Send a heartbeat. The returned future completes when the worker replies or exits."""
         call_id = next(self._call_ids)
-        arriving = self._expect_reply(call_id)
+        future = self._expect_reply(call_id)
         self._send_message(Heartbeat(call_id))
-        return arriving
+        return future
 
-    def refuse_calls(self) -> None:
+    def reject_calls(self) -> None:
         """Reject further calls. Pending calls continue."""
         self.is_open = False
 
@@ -131,9 +131,9 @@ class PipeConnection:
         await asyncio.wait([self._receiving])
 
     def _expect_reply(self, call_id: int) -> asyncio.Future[Reply | None]:
-        arriving = self._replies[call_id] = self._loop.create_future()
-        arriving.add_done_callback(lambda _reply: self._replies.pop(call_id))
-        return arriving
+        future = self._replies[call_id] = self._loop.create_future()
+        future.add_done_callback(lambda _reply: self._replies.pop(call_id))
+        return future
 
     async def _receive_messages(self) -> None:
         try:
@@ -146,14 +146,14 @@ class PipeConnection:
         finally:
             self.is_open = False
             self._writer.transport.abort()
-            for arriving in list(self._replies.values()):
-                _resolve_reply(arriving, None)
+            for future in list(self._replies.values()):
+                _resolve_reply(future, None)
 
     def _dispatch(self, message: object) -> None:
         match message:
             case Reply(call_id):
-                if (arriving := self._replies.get(call_id)) is not None:
-                    _resolve_reply(arriving, message)
+                if (future := self._replies.get(call_id)) is not None:
+                    _resolve_reply(future, message)
             case Notification(body):
                 self._on_notification(body)
             case Started():
@@ -164,6 +164,6 @@ class PipeConnection:
             self._writer.write(encode(message))
 
 
-def _resolve_reply(arriving: asyncio.Future[Reply | None], reply: Reply | None) -> None:
-    if not arriving.done():
-        arriving.set_result(reply)
+def _resolve_reply(future: asyncio.Future[Reply | None], reply: Reply | None) -> None:
+    if not future.done():
+        future.set_result(reply)

@@ -21,7 +21,7 @@ class WorkerPipe:
     """Receives calls and sends replies.
 
     A worker ignores SIGINT and SIGTERM and exits when its connection is closed. If the server is killed, the next
-    `receive` raises EOFError. A worker whose work hangs is terminated after a grace period.
+    `receive_calls` raises EOFError. A worker whose work hangs is terminated after a grace period.
 
     Args:
         descriptor: the file descriptor of the socket, passed by the server.
@@ -36,15 +36,15 @@ class WorkerPipe:
         self._calls: dict[int, Call] = {}
         threading.Thread(target=_exit_as_orphan, args=(os.dup(descriptor),), name="orphan-exit", daemon=True).start()
 
-    def ready(self) -> None:
+    def report_ready(self) -> None:
         """Report readiness."""
         self._send_message(Started())
 
-    def not_ready(self, error: str) -> None:
+    def report_startup_error(self, error: str) -> None:
         """Report a startup error. The operator sees its text."""
         self._send_message(Started(error))
 
-    def receive_one(self) -> Call:
+    def receive_call(self) -> Call:
         """Wait for a call and return the oldest one. The others can still be cancelled.
 
         Raises:
@@ -53,7 +53,7 @@ class WorkerPipe:
         self._handle_received(wait=True)
         return self._calls.pop(next(iter(self._calls)))
 
-    def receive(self, *, wait: bool) -> list[Call]:
+    def receive_calls(self, *, wait: bool) -> list[Call]:
         """Return all pending calls. With `wait`, block until there is at least one.
 
         Raises:
@@ -67,7 +67,7 @@ class WorkerPipe:
         """Reply to a call. Thread-safe."""
         self._send_message(Reply(call_id, value))
 
-    def fail(self, call_id: int, error: str) -> None:
+    def reply_error(self, call_id: int, error: str) -> None:
         """Reply with an error, which must not contain message content."""
         self._send_message(Reply(call_id, error=error))
 

@@ -95,7 +95,7 @@ class Watchdog:
 
     async def _watch(self) -> None:
         self._limit_memory()
-        beat = self._pipe.beat()
+        beat = self._pipe.send_heartbeat()
         while self._pipe.is_open:
             done, _ = await asyncio.wait([beat], timeout=self._policy.heartbeat_s)
             if done:
@@ -104,7 +104,7 @@ class Watchdog:
             if not self._pipe.is_open or not self._is_healthy(stats, beat):
                 return
             if beat.done():
-                beat = self._pipe.beat()
+                beat = self._pipe.send_heartbeat()
 
     def _is_healthy(self, stats: ProcessStats | None, beat: asyncio.Future[Reply | None]) -> bool:
         """Return whether the process is healthy. An unhealthy process has been killed."""

@@ -73,7 +73,7 @@ class Worker:
     def kill(self) -> None:
         """Kill the process. The next call starts a new one."""
         if self._child is not None:
-            self._child.pipe.refuse_calls()
+            self._child.pipe.reject_calls()
             self._child.kill()
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class Worker:
         """Return the error of a call that timed out. Kill the process if it has sent nothing during the time limit."""
         if asyncio.get_running_loop().time() - child.pipe.heard_at < self._timeout_s:
             return WorkerSlowError()
-        child.pipe.refuse_calls()
+        child.pipe.reject_calls()
         child.kill()
         return WorkerLostError()
 

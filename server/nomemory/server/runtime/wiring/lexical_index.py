@@ -30,7 +30,7 @@ _HEAP_BYTES: Final = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalParts:
+class LexicalComponents:
     """An open lexical index.
 
     Attributes:
@@ -47,7 +47,9 @@ class LexicalParts:
         return self.indexer or InlineLexicalProgress()
 
 
-def open_index_in_log(store: LogStore, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalParts | None:
+def open_index_in_log(
+    store: LogStore, damage_registry: DamageRegistry, stack: AsyncExitStack
+) -> LexicalComponents | None:
     """Open the lexical index in the log's database. Return None if the log has no such index.
 
     Args:
@@ -56,7 +58,7 @@ def open_index_in_log(store: LogStore, damage_registry: DamageRegistry, stack: A
         stack: closes the index.
     """
     index = store.open_lexical_index(damage_registry, stack)
-    return None if index is None else LexicalParts(index, None)
+    return None if index is None else LexicalComponents(index, None)
 
 
 def open_tantivy_index(
@@ -67,7 +69,7 @@ def open_tantivy_index(
     policy: WatchPolicy,
     threads: ReadThreads,
     stack: AsyncExitStack,
-) -> LexicalParts:
+) -> LexicalComponents:
     """Open the Tantivy index of a data directory.
 
     Args:
@@ -82,11 +84,11 @@ def open_tantivy_index(
     index = open_or_discard(directory.lexical, threads)
     stack.push_async_callback(index.close)
     work = FollowLog(
-        store.feed(),
+        store.feed_opener(),
         directory.lexical,
         heap_bytes=_HEAP_BYTES,
         batch_max=_COMMIT_CHANGES_MAX,
         batch_bytes=_COMMIT_BYTES,
         wipe_max=settings.erasure.batch_size,
     )
-    return LexicalParts(index, LexicalIndexerProcess(work, committed, policy))
+    return LexicalComponents(index, LexicalIndexerProcess(work, committed, policy))

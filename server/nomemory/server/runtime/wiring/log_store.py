@@ -34,7 +34,7 @@ class QueuedWriter(LogWriter, ExpiredMessages, Protocol):
 class LogStore(Protocol):
     """A storage backend of the message log."""
 
-    def position(self) -> LogPosition | None:
+    def read_position(self) -> LogPosition | None:
         """Return the identity and position of the log, or None if there is no log yet.
 
         Raises:
@@ -73,13 +73,13 @@ class LogStore(Protocol):
     def open_lexical_index(self, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalIndex | None:
         """Open the lexical index in the log's database, or return None if the backend has none."""
 
-    def feed(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
+    def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
         """Return a function that opens the change feed. Without `damage_registry`, the function can be pickled."""
 
-    def shared_index(self, collection: str) -> PostgresSharedIndex | None:
+    def create_shared_index(self, collection: str) -> PostgresSharedIndex | None:
         """Return the coordination state of a vector collection that several servers share, or None if not shared."""
 
-    def inspector(self, damage_registry: DamageRegistry) -> LogInspector | None:
+    def create_inspector(self, damage_registry: DamageRegistry) -> LogInspector | None:
         """Return the background check for damage, or None if the backend has none."""
 
 

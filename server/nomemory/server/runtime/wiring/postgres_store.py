@@ -52,11 +52,11 @@ class PostgresStore:
             statement_timeout_s=settings.postgres.statement_timeout_s,
         )
 
-    def position(self) -> LogPosition:
+    def read_position(self) -> LogPosition:
         """Return the identity and position of the log. Create the log in an empty database."""
         wait_for(upgrade_schema(self._database))
         try:
-            with closing(self.feed()()) as feed:
+            with closing(self.feed_opener()()) as feed:
                 return feed.position()
         except DatabaseUnavailableError as error:
             raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
@@ -65,7 +65,7 @@ class PostgresStore:
         """Start a new epoch."""
         wait_for(upgrade_schema(self._database))
         wait_for(begin_epoch(self._database))
-        return self.position()
+        return self.read_position()
 
     def open_writer(
         self, announce: Callable[[], None], stack: AsyncExitStack
@@ -105,16 +105,16 @@ class PostgresStore:
         stack.push_async_callback(pool.close)
         return PostgresLexicalIndex(pool, self._retention, damage_registry)
 
-    def feed(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
+    def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
         """Return a function that opens the change feed."""
         feed = partial(PostgresChangeFeed, self._database)
         return feed if damage_registry is None else partial(feed, damage_registry)
 
-    def shared_index(self, collection: str) -> PostgresSharedIndex | None:
+    def create_shared_index(self, collection: str) -> PostgresSharedIndex | None:
         """Return the coordination state of a collection on a Qdrant server, or None with the embedded index."""
         if self._settings.vector.qdrant_url is None:
             return None
         return PostgresSharedIndex(self._database, collection, self._settings.postgres.indexer_lock_lease_s)
 
-    def inspector(self, damage_registry: DamageRegistry) -> None:
+    def create_inspector(self, damage_registry: DamageRegistry) -> None:
         """Return None: reads verify messages, and PostgreSQL checks its own pages."""

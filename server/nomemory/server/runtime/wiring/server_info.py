@@ -46,7 +46,7 @@ def server_service(
     return ServerService(
         pb.GetServerInfoResponse(
             version=__version__,
-            features=[*services, *_further_features(settings, services, embeds=embeds)],
+            features=[*services, *_optional_features(settings, services, embeds=embeds)],
             limits=_server_limits(settings, services),
         ),
         reads,
@@ -55,7 +55,7 @@ def server_service(
     )
 
 
-def _further_features(settings: Settings, services: Sequence[str], *, embeds: bool) -> Iterator[str]:
+def _optional_features(settings: Settings, services: Sequence[str], *, embeds: bool) -> Iterator[str]:
     if embeds:
         yield "semantic_search_text"
     if _RECALL in services and answers_with_model(settings):

@@ -27,7 +27,7 @@ from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
 from nomemory.server.runtime.wiring.recall_wiring import recall_service
 from nomemory.server.runtime.wiring.remote_query import remote_query
 from nomemory.server.runtime.wiring.server_info import server_service
-from nomemory.server.runtime.wiring.server_parts import ServerParts
+from nomemory.server.runtime.wiring.server_components import ServerComponents
 from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.cursor import Cursors
 from nomemory.server.search.hybrid.candidate_pool import CandidatePools
@@ -50,22 +50,22 @@ _CANDIDATES_MAX: Final = 256
 
 
 async def make_services(
-    settings: Settings, directory: DataDirectory, parts: ServerParts, meters: Meters, stack: AsyncExitStack
+    settings: Settings, directory: DataDirectory, components: ServerComponents, meters: Meters, stack: AsyncExitStack
 ) -> tuple[list[Service], ReadAdmission]:
     """Construct the services of a server, and the admission of their expensive reads.
 
     Args:
         settings: the configuration.
         directory: the data directory with the token key.
-        parts: the message log and the indexes.
+        components: the message log and the indexes.
         meters: the metrics.
         stack: closes the services' connections.
     """
-    log, lexical = traced_log_reader(parts.log, settings), traced_lexical_index(parts.lexical, settings)
+    log, lexical = traced_log_reader(components.log, settings), traced_lexical_index(components.lexical, settings)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
 
-    slots, threads = RoundRobinLimit(settings.reads.expensive_read_concurrency), parts.threads
+    slots, threads = RoundRobinLimit(settings.reads.expensive_read_concurrency), components.threads
     reply_max, speakers = settings.limits.max_response_bytes, SpeakerNames(log)
     query = QueryService(
         slots,
@@ -78,17 +78,17 @@ async def make_services(
         traced_search(SemanticSearch(log, speakers, reply_max), "search", settings),
         traced_search(_hybrid_search(settings, lexical, log, speakers, slots, threads), "search", settings),
         tokens,
-        parts.spaces,
+        components.spaces,
         settings,
     )
-    ingest = IngestService(parts.writer, parts.report, tokens, parts.spaces, settings)
-    recall = recall_service(settings, InProcessQueryStub(query), (), stack, parts.spaces, meters)
+    ingest = IngestService(components.writer, components.report, tokens, components.spaces, settings)
+    recall = recall_service(settings, InProcessQueryStub(query), (), stack, components.spaces, meters)
 
     limits = settings.reads
     admission = ReadAdmission(slots, limits.max_inflight_reads_per_user, limits.max_inflight_reads_per_caller)
-    meters.add_source(partial(_sample_reads, admission, parts.spaces))
+    meters.add_source(partial(_sample_reads, admission, components.spaces))
     served: list[Service] = [query, ingest, recall]
-    return [*served, server_service(settings, served, parts.spaces, admission)], admission
+    return [*served, server_service(settings, served, components.spaces, admission)], admission
 
 
 def recall_only_services(settings: Settings, meters: Meters, stack: AsyncExitStack) -> list[Service]:

@@ -38,7 +38,7 @@ _Named = tuple[str, _Server, ListenAddress]
 
 
 @asynccontextmanager
-async def serving(  # noqa: PLR0913 - optional features of a server
+async def running_servers(  # noqa: PLR0913 - optional features of a server
     services: Sequence[Service],
     addresses: Addresses,
     settings: Settings,

@@ -19,7 +19,7 @@ from nomemory.server.store.sqlite.erasure import SqliteLogErasure
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.inspection import LogInspector
 from nomemory.server.store.sqlite.reader import SqliteLogReader
-from nomemory.server.store.sqlite.schema import begin_epoch, open_for_writing, position_at
+from nomemory.server.store.sqlite.schema import begin_epoch, open_for_writing, read_position_at
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 _CHECK_INTERVAL_S: Final = 86_400.0
@@ -38,9 +38,9 @@ class SqliteStore:
         self._path = directory.log
         self._retention = RetentionPolicy.of_days(settings.retention.days)
 
-    def position(self) -> LogPosition | None:
+    def read_position(self) -> LogPosition | None:
         """Return the identity and position of the log, or None if there is no log."""
-        return position_at(self._path)
+        return read_position_at(self._path)
 
     def begin_epoch(self) -> LogPosition:
         """Start a new epoch."""
@@ -74,15 +74,17 @@ class SqliteStore:
     def open_lexical_index(self, _damage: DamageRegistry, _stack: AsyncExitStack) -> None:
         """Return None: the lexical index is a Tantivy index in the data directory."""
 
-    def feed(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
+    def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
         """Return a function that opens the change feed."""
         return (
-            partial(SqliteChangeFeed, self._path) if damage_registry is None else partial(SqliteChangeFeed, self._path, damage_registry)
+            partial(SqliteChangeFeed, self._path)
+            if damage_registry is None
+            else partial(SqliteChangeFeed, self._path, damage_registry)
         )
 
-    def shared_index(self, collection: str) -> None:
+    def create_shared_index(self, collection: str) -> None:
         """Return None: a SQLite log belongs to a single server."""
 
-    def inspector(self, damage_registry: DamageRegistry) -> LogInspector:
+    def create_inspector(self, damage_registry: DamageRegistry) -> LogInspector:
         """Return the background check of all messages and of the database file."""
         return LogInspector(self._path, damage_registry, _CHECK_INTERVAL_S, self._settings.log.check_pause_s)

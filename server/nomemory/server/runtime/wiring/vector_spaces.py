@@ -110,10 +110,10 @@ class VectorSpaces:
     ) -> VectorIndexer:
         vectors, changed = self.directory.vectors, self.committed.follow()
         stack.callback(self.committed.unfollow, changed)
-        shared = self.store.shared_index(qdrant_collection_of(settings, vectors, embedder))
+        shared = self.store.create_shared_index(qdrant_collection_of(settings, vectors, embedder))
         if shared is not None:
             stack.push_async_callback(shared.close)
-        feed = self.store.feed()
+        feed = self.store.feed_opener()
         indexer = VectorIndexer(feed, index, embedder, vectors, settings, changed, faults, shared)
         stack.callback(indexer.close)
         return indexer

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.http.application import api_application, metrics_application
 from nomemory.server.api.http.metrics_page import MetricsPage
-from nomemory.server.api.http.refusal import RequestRejecter
+from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.server import HttpServer
 from nomemory.server.api.identity.access import Access
 from nomemory.server.api.identity.tls import tls_files

@@ -26,7 +26,7 @@ from nomemory.server.runtime.wiring.lexical_index import open_index_in_log, open
 from nomemory.server.runtime.wiring.log_record import record_position
 from nomemory.server.runtime.wiring.log_store import LogStore, QueuedWriter, log_store
 from nomemory.server.runtime.wiring.rebuild_notice import rebuild_notice
-from nomemory.server.runtime.wiring.server_parts import ServerParts
+from nomemory.server.runtime.wiring.server_components import ServerComponents
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
 from nomemory.server.search.lexical.tantivy.schema import discard_foreign_index
 from nomemory.server.search.semantic.active_index import ActiveSpace
@@ -41,9 +41,9 @@ _READ_THREADS: Final = 1
 faster but would delay the event loop (docs/performance.md, Overload by one user)."""
 
 
-async def build_parts(
+async def build_components(
     settings: Settings, directory: DataDirectory, faults: ActiveFaults, meters: Meters, stack: AsyncExitStack
-) -> ServerParts:
+) -> ServerComponents:
     """Construct the components and start their background jobs.
 
     Args:
@@ -67,7 +67,7 @@ async def build_parts(
     threads = ReadThreads(_READ_THREADS)
     log = store.open_reader(damage_registry, stack, threads)
     stack.push_async_callback(threads.close)  # before the log: running threads read it
-    inspector = store.inspector(damage_registry)
+    inspector = store.create_inspector(damage_registry)
     if inspector is not None:
         supervisor.supervise(stack, "log-inspector", inspector.run, inspector.stop)
     position = record_position(store, directory.record, stack)
@@ -81,7 +81,7 @@ async def build_parts(
 
     builder = VectorSpaces(directory, store, committed, meters.processes, position.identity.log_id)
     spaces = await open_spaces(settings, builder, embedder, position, faults, meters, stack)
-    cleanup = CollectionCleanup(settings, directory.vectors, spaces, store.shared_index)
+    cleanup = CollectionCleanup(settings, directory.vectors, spaces, store.create_shared_index)
     serving = ActiveSpace(spaces.active.space)
     if spaces.active.space.embedder.kind != NoEmbedder.kind:  # without an embedder, existing indexes are kept
         migration = ModelMigration(
@@ -99,13 +99,13 @@ async def build_parts(
 
     report = LocalStatusReporter(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage_registry)
     meters.add_source(partial(_sample_write_queue, writer))
-    return ServerParts(
+    return ServerComponents(
         log, traced_log_writer(MeteredLogWriter(writer, meters), settings), lexical.index, serving, report, threads
     )
 
 
 def _log_end_position(store: LogStore) -> FeedPosition:
-    with closing(store.feed()()) as feed:
+    with closing(store.feed_opener()()) as feed:
         return feed.end_position()
 
 

@@ -144,7 +144,7 @@ class Timeline:
         return np.array([feature.ends_with_question for feature in self.features], dtype=np.bool_)
 
     @cached_property
-    def without_assertion(self) -> Flags:
+    def lacks_assertion(self) -> Flags:
         """A mask of the messages without an assertion; if authors have names, of those that end with a question.
 
         Messages to an assistant often state facts and then end with a question, so their ending is ignored.
@@ -154,7 +154,7 @@ class Timeline:
         return np.array([feature.only_asks for feature in self.features], dtype=np.bool_)
 
     @cached_property
-    def concrete(self) -> Flags:
+    def has_concrete_content(self) -> Flags:
         """A mask of the messages that contain a number, a title, or a name that is not an author's."""
         authors = set(map(name_prefix, self.speakers))
         return np.array([not feature.names <= authors for feature in self.features], dtype=np.bool_)
@@ -165,31 +165,33 @@ class Timeline:
         return np.array([feature.time_cue for feature in self.features], dtype=np.float64)
 
     @cached_property
-    def grouped(self) -> Ints:
+    def conversation_order(self) -> Ints:
         """All indexes, grouped by conversation. Messages without a conversation form one group."""
         return np.argsort(self._conversation_numbers, kind="stable")
 
     @cached_property
-    def group_sizes(self) -> Ints:
+    def conversation_sizes(self) -> Ints:
         """The number of messages of each conversation."""
         return np.bincount(self._conversation_numbers, minlength=len(self._number_by_conversation))
 
     @cached_property
-    def previous(self) -> Ints:
+    def previous_indexes(self) -> Ints:
         """The index of the message that a message follows in its conversation within 30 minutes; -1 if none."""
         previous = np.full(len(self), -1, dtype=np.int64)
-        is_same_conversation = np.diff(self.grouped_conversations) == 0
-        linked = np.flatnonzero(is_same_conversation & (np.diff(self.ts_us[self.grouped]) <= _MAX_REPLY_GAP_US))
-        previous[self.grouped[linked + 1]] = self.grouped[linked]
+        is_same_conversation = np.diff(self.ordered_conversations) == 0
+        linked = np.flatnonzero(
+            is_same_conversation & (np.diff(self.ts_us[self.conversation_order]) <= _MAX_REPLY_GAP_US)
+        )
+        previous[self.conversation_order[linked + 1]] = self.conversation_order[linked]
         return previous
 
     @cached_property
-    def followers(self) -> Ints:
+    def follower_indexes(self) -> Ints:
         """The indexes of the messages that follow another message."""
-        return np.flatnonzero(self.previous >= 0)
+        return np.flatnonzero(self.previous_indexes >= 0)
 
     @cached_property
-    def retractions(self) -> tuple[Ints, Ints]:
+    def retraction_pairs(self) -> tuple[Ints, Ints]:
         """Pairs of a retracted message and the message that retracts it, as two arrays of indexes."""
         marked = [(index, message.retracted_by) for index, message in enumerate(self.logged) if message.retracted_by]
         index_by_id = {message.message_id: index for index, message in enumerate(self.logged)} if marked else {}
@@ -198,28 +200,28 @@ class Timeline:
         return retracted, retracting
 
     @cached_property
-    def retracted(self) -> Flags:
+    def is_retracted(self) -> Flags:
         """A mask of the retracted messages, including those whose retracting message is not in the timeline."""
         return np.array([bool(message.retracted_by) for message in self.logged], dtype=np.bool_)
 
     @cached_property
-    def grouped_conversations(self) -> Ints:
-        """The numbers of the conversations, in the order of `grouped`."""
-        return np.repeat(np.arange(len(self.group_sizes)), self.group_sizes)
+    def ordered_conversations(self) -> Ints:
+        """The numbers of the conversations, in the order of `conversation_order`."""
+        return np.repeat(np.arange(len(self.conversation_sizes)), self.conversation_sizes)
 
     @cached_property
-    def windows(self) -> tuple[Ints, Ints]:
-        """The start (inclusive) and end (exclusive) of the window around each message, in the order of `grouped`."""
-        indexes, ends = np.arange(len(self)), np.cumsum(self.group_sizes)
-        first = np.maximum(indexes - _WINDOW, np.repeat(ends - self.group_sizes, self.group_sizes))
-        return first, np.minimum(indexes + _WINDOW + 1, np.repeat(ends, self.group_sizes))
+    def window_bounds(self) -> tuple[Ints, Ints]:
+        """The start (inclusive) and end (exclusive) of each window, in the order of `conversation_order`."""
+        indexes, ends = np.arange(len(self)), np.cumsum(self.conversation_sizes)
+        first = np.maximum(indexes - _WINDOW, np.repeat(ends - self.conversation_sizes, self.conversation_sizes))
+        return first, np.minimum(indexes + _WINDOW + 1, np.repeat(ends, self.conversation_sizes))
 
-    def has_role(self, role: Role) -> Flags:
+    def sent_by_role(self, role: Role) -> Flags:
         """Return a mask of the messages of a role."""
         mask: Flags = self.roles == int(role)
         return mask
 
-    def admitted(self, message_filter: Filter) -> Flags:
+    def passing_filter(self, message_filter: Filter) -> Flags:
         """Return a mask of the messages that pass a filter."""
         mask = np.ones(len(self), dtype=np.bool_)
         if message_filter.since_us is not None:
@@ -227,7 +229,7 @@ class Timeline:
         if message_filter.until_us is not None:
             mask &= self.ts_us < message_filter.until_us
         if message_filter.role is not None:
-            mask &= self.has_role(message_filter.role)
+            mask &= self.sent_by_role(message_filter.role)
         if message_filter.conversation_id:
             mask &= self._conversation_numbers == self._number_by_conversation.get(message_filter.conversation_id, -1)
         for excluded in message_filter.exclude_conversation_ids:

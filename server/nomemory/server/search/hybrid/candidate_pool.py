@@ -121,7 +121,7 @@ class CandidatePools:
         pool = await self._complete_pool(user_id, until_us, counts)
         if pool is not None:
             return pool.timeline.main_speakers
-        return await self.speaker_names.of(user_id, until_us)
+        return await self.speaker_names.read(user_id, until_us)
 
     async def read(
         self,

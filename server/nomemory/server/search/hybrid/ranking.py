@@ -81,11 +81,11 @@ def match_ranking(match: MatchScores, weights: Weights) -> Ranking:
     return ranking_of({"meaning": weights.meaning * match.semantic, "words": (1 - weights.meaning) * lexical})
 
 
-def bonuses(timeline: Timeline, question: ParsedQuestion, weights: Weights) -> Mapping[str, Floats]:
+def bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: Weights) -> Mapping[str, Floats]:
     """Return the score components that do not depend on the match: author, date, and concrete content."""
     components: dict[str, Floats] = {
         "speaker": np.where(sent_by_subject(timeline, question), weights.speaker, 0.0),
-        "concrete": np.where(timeline.concrete, weights.concrete, 0.0),
+        "concrete": np.where(timeline.has_concrete_content, weights.concrete, 0.0),
     }
     if question.date_ranges:
         scores = [_date_scores(timeline, date_range) for date_range in question.date_ranges]
@@ -101,7 +101,7 @@ def add_context(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
     scores = base.scores
     return base.plus(
         answers=weights.answers * _preceding_question_scores(timeline, scores),
-        asks=np.where(timeline.without_assertion, -weights.asks, 0.0),
+        asks=np.where(timeline.lacks_assertion, -weights.asks, 0.0),
         around=weights.around * _window_means(timeline, scores),
         conversation=weights.conversation * _conversation_scores(timeline, scores),
     ).normalized()
@@ -109,10 +109,10 @@ def add_context(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
 
 def apply_retractions(timeline: Timeline, base: Ranking) -> Ranking:
     """Rank each retracted message below the message that retracts it, which inherits its score if that is higher."""
-    if not timeline.retracted.any():
+    if not timeline.is_retracted.any():
         return base
-    retracted, retracting = timeline.retractions
-    scores, penalties = base.scores.copy(), timeline.retracted.astype(np.float64)
+    retracted, retracting = timeline.retraction_pairs
+    scores, penalties = base.scores.copy(), timeline.is_retracted.astype(np.float64)
     for _ in range(MAX_RETRACTION_CHAIN):
         np.maximum.at(scores, retracting, scores[retracted])
         np.maximum.at(penalties, retracted, penalties[retracting] + 1)
@@ -123,13 +123,13 @@ def sent_by_subject(timeline: Timeline, question: ParsedQuestion) -> Flags:
     """Return a mask of the messages by the person whom the question is about; all False if unknown."""
     if question.persons:
         sent = np.isin(timeline.speaker_indexes, subject_indexes(question, timeline))
-        by_user = timeline.has_role(Role.USER)
+        by_user = timeline.sent_by_role(Role.USER)
         is_user_name = not timeline.is_named and bool(sent.any()) and not bool((sent & ~by_user).any())
         return by_user if is_user_name else sent
     if question.asks_about_user and (question.reading.has_first_person or not timeline.is_named):
-        return timeline.has_role(Role.USER)
+        return timeline.sent_by_role(Role.USER)
     if question.asks_about_assistant and not timeline.is_named:
-        return timeline.has_role(Role.ASSISTANT)
+        return timeline.sent_by_role(Role.ASSISTANT)
     return np.zeros(len(timeline), dtype=np.bool_)
 
 
@@ -150,29 +150,29 @@ def _date_scores(timeline: Timeline, dates: TimeRange) -> Floats:
 
 
 def _preceding_question_scores(timeline: Timeline, scores: Floats) -> Floats:
-    previous = timeline.previous
+    previous = timeline.previous_indexes
     follows_question = (previous >= 0) & timeline.ends_with_question[previous]
     return np.where(follows_question, scores[previous], 0.0)
 
 
 def _window_means(timeline: Timeline, scores: Floats) -> Floats:
     """Return the mean score of the window around each message, which reflects the current topic."""
-    means, (first, end) = np.zeros(len(timeline)), timeline.windows
-    sums = np.concatenate([[0.0], np.cumsum(scores[timeline.grouped])])
-    means[timeline.grouped] = (sums[end] - sums[first]) / (end - first)
+    means, (first, end) = np.zeros(len(timeline)), timeline.window_bounds
+    sums = np.concatenate([[0.0], np.cumsum(scores[timeline.conversation_order])])
+    means[timeline.conversation_order] = (sums[end] - sums[first]) / (end - first)
     return means
 
 
 def _conversation_scores(timeline: Timeline, scores: Floats) -> Floats:
     """Return for each message the mean score of the two best messages of its conversation."""
-    result, sizes, conversations = np.zeros(len(timeline)), timeline.group_sizes, timeline.grouped_conversations
-    ordered = scores[timeline.grouped]
+    result, sizes, conversations = np.zeros(len(timeline)), timeline.conversation_sizes, timeline.ordered_conversations
+    ordered = scores[timeline.conversation_order]
     ordered = ordered[np.lexsort((-ordered, conversations))]
     is_scored = (sizes >= _BEST_OF_CONVERSATION) & (sizes < _MAX_CONVERSATION_SHARE * len(timeline))
     first = np.cumsum(sizes)[is_scored] - sizes[is_scored]
     means = np.zeros(len(sizes))
     means[is_scored] = np.mean([ordered[first + rank] for rank in range(_BEST_OF_CONVERSATION)], axis=0)
-    result[timeline.grouped] = means[conversations]
+    result[timeline.conversation_order] = means[conversations]
     return result
 
 

@@ -27,7 +27,7 @@ from nomemory.server.search.hybrid.ranking import (
     Ranking,
     add_context,
     apply_retractions,
-    bonuses,
+    bonus_scores,
     match_ranking,
     subject_indexes,
 )
@@ -40,7 +40,7 @@ from nomemory.server.search.hybrid.relevance_feedback import (
 )
 from nomemory.server.search.hybrid.semantic_hits import SemanticHits
 from nomemory.server.search.hybrid.semantic_scores import SemanticScores, semantic_scores
-from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, speaker_matched, sufficiency
+from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, matches_single_speaker, sufficiency
 from nomemory.server.search.hybrid.term_scores import TermScores, term_scores
 from nomemory.server.search.hybrid.weights import Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
@@ -266,7 +266,7 @@ class HybridSearch:
         extra_bytes = _explanation_bytes if query.explain else no_extra_bytes
         items = hits[: count_fitting((hit.message for hit in hits), self.max_response_bytes, extra_bytes)]
         persons = subject_indexes(question, timeline)
-        current = eligible[~timeline.retracted[eligible]]
+        current = eligible[~timeline.is_retracted[eligible]]
         features = _sufficiency_features(model, timeline, ranked, current)
         return HybridResult(
             items,
@@ -274,7 +274,7 @@ class HybridSearch:
             index_lagging=False,
             semantic_unavailable=False,
             sufficiency=sufficiency(features, persons, len(timeline.speakers)),
-            speaker_matched=speaker_matched(persons, len(timeline.speakers)),
+            speaker_matched=matches_single_speaker(persons, len(timeline.speakers)),
             sufficiency_lexical_only=features.cosines is None,
         )
 
@@ -340,7 +340,7 @@ class HybridSearch:
             is_complete = len(nearest.overall) < self.candidates_max
             semantic = semantic_scores(timeline, nearest, is_complete=is_complete, total=pool.total)
         match = match_ranking(MatchScores(None if semantic is None else semantic.normalized, lexical.scores), weights)
-        ranking = add_context(timeline, match.plus(**bonuses(timeline, question, weights)), weights)
+        ranking = add_context(timeline, match.plus(**bonus_scores(timeline, question, weights)), weights)
         excluded_terms = timeline.name_terms.keys() | set(sentence.terms)
         feedback = select_feedback(timeline, ranking.scores, excluded_terms) if weights.shared else []
         return _FirstPass(_SentenceRanking(ranking, match.scores, lexical, semantic), feedback)
@@ -390,8 +390,8 @@ def _sufficiency_features(
         mean=background.mean if background else 0.0,
         count=background.count if background else 0,
         coverage=coverage if has_terms else None,
-        unknown=min(sentence.lexical.unknown for sentence in ranked),
-        asserting=_assertion_mask(timeline, indexes),
+        unknown_terms=min(sentence.lexical.unknown for sentence in ranked),
+        is_assertion=_assertion_mask(timeline, indexes),
         speaker_indexes=timeline.speaker_indexes[indexes],
         ends_with_question=timeline.ends_with_question[indexes],
         text_of=lambda at: timeline.text_at(int(indexes[at])),
@@ -423,8 +423,8 @@ def _comparable_messages(timeline: Timeline, messages: Sequence[LoggedMessage]) 
 
 def _assertion_mask(timeline: Timeline, indexes: Ints) -> Flags:
     """Return a mask of messages with an assertion by the user, or by any author if authors have names."""
-    by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.is_named else timeline.has_role(Role.USER)
-    asserting: Flags = (by_people & ~timeline.without_assertion)[indexes]
+    by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.is_named else timeline.sent_by_role(Role.USER)
+    asserting: Flags = (by_people & ~timeline.lacks_assertion)[indexes]
     return asserting
 
 
@@ -438,9 +438,9 @@ def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], me
         matches |= sentence.lexical.coverage > 0
         if sentence.semantic is not None:
             matches |= sentence.semantic.is_hit > 0
-    admitted = timeline.admitted(message_filter)
+    admitted = timeline.passing_filter(message_filter)
     matches &= admitted
-    retracted, retracting = timeline.retractions
+    retracted, retracting = timeline.retraction_pairs
     for _ in range(MAX_RETRACTION_CHAIN if len(retracted) else 0):
         np.logical_or.at(matches, retracting, matches[retracted])
     return np.flatnonzero(matches & admitted)

@@ -90,8 +90,8 @@ class SufficiencyFeatures:
     mean: float
     count: int
     coverage: Floats | None
-    unknown: float
-    asserting: Flags
+    unknown_terms: float
+    is_assertion: Flags
     speaker_indexes: Ints
     ends_with_question: Flags
     text_of: Callable[[int], str]
@@ -105,7 +105,7 @@ class SufficiencyFeatures:
             match_scores=self.match_scores[best],
             cosines=None if self.cosines is None else self.cosines[best],
             coverage=None if self.coverage is None else self.coverage[best],
-            asserting=self.asserting[best],
+            is_assertion=self.is_assertion[best],
             speaker_indexes=self.speaker_indexes[best],
             ends_with_question=self.ends_with_question[best],
             text_of=lambda at: text_of(indexes[at]),
@@ -127,9 +127,9 @@ def sufficiency(features: SufficiencyFeatures, persons: Collection[int], speaker
     if not len(features.match_scores):
         return 0.0
     topic = _topic_probability(features, persons, speaker_count)
-    if features.cosines is None or speaker_matched(persons, speaker_count):
+    if features.cosines is None or matches_single_speaker(persons, speaker_count):
         return topic
-    asserted = features.cosines[features.asserting]
+    asserted = features.cosines[features.is_assertion]
     best = float((asserted if len(asserted) else features.cosines).max())
     above_mean = best - _mean_cosine(features, best)
     coverage = _TYPICAL_COVERAGE if features.coverage is None else float(features.coverage.max())
@@ -137,7 +137,7 @@ def sufficiency(features: SufficiencyFeatures, persons: Collection[int], speaker
         _USER_INTERCEPT
         + _COSINE_ABOVE_MEAN * above_mean
         + _MAX_COVERAGE * coverage
-        - _UNKNOWN_TERMS * features.unknown
+        - _UNKNOWN_TERMS * features.unknown_terms
         + _TOPIC * topic
     )
     return 1 / (1 + math.exp(-log_odds))
@@ -153,14 +153,14 @@ def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], 
     """Return the estimate of the topic and person features. A missing feature does not affect the estimate."""
     best = features.best()
     about = _aboutness_scores(best, persons, speaker_count)
-    log_odds = _INTERCEPT + _COSINE * (_max_about(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
-    log_odds += _COVERAGE * _max_about(best.coverage, about, _TYPICAL_COVERAGE)
-    if speaker_matched(persons, speaker_count):
+    log_odds = _INTERCEPT + _COSINE * (_max_about_score(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
+    log_odds += _COVERAGE * _max_about_score(best.coverage, about, _TYPICAL_COVERAGE)
+    if matches_single_speaker(persons, speaker_count):
         log_odds += _PERSON * (_weighted_mean(best.match_scores, about) - _NEUTRAL_PERSON)
     return 1 / (1 + math.exp(-log_odds))
 
 
-def speaker_matched(persons: Collection[int], speaker_count: int) -> bool:
+def matches_single_speaker(persons: Collection[int], speaker_count: int) -> bool:
     """Return whether the question names exactly one of several authors, so that the person feature applies."""
     return len(persons) == 1 and speaker_count > 1
 
@@ -178,7 +178,7 @@ def subject_score(text: str, *, is_question: bool) -> float:
 def _aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> Floats:
     """Return how much each message is about the persons, from 1 to -1; all 1 if the question names nobody."""
     by_person = np.isin(features.speaker_indexes, list(persons))
-    if not speaker_matched(persons, speaker_count):
+    if not matches_single_speaker(persons, speaker_count):
         return np.where(by_person, 1.0, 0.0) if persons else np.ones(len(by_person))
     is_question = enumerate(features.ends_with_question.tolist())
     subjects = np.array([subject_score(features.text_of(at), is_question=asks) for at, asks in is_question])
@@ -188,7 +188,7 @@ def _aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], s
     return np.where(by_person, subjects, by_others)
 
 
-def _max_about(values: Floats | None, about: Floats, typical: float) -> float:
+def _max_about_score(values: Floats | None, about: Floats, typical: float) -> float:
     """Return the highest value among the messages about the persons; if there are none, among all messages."""
     if values is None:
         return typical

@@ -140,8 +140,8 @@ class _Neighbors:
 
     @classmethod
     def of(cls, timeline: Timeline) -> Self:
-        later = timeline.followers
-        earlier = timeline.previous[later]
+        later = timeline.follower_indexes
+        earlier = timeline.previous_indexes[later]
         return cls(later, earlier, np.where(timeline.ends_with_question[earlier], _QUESTION_BOOST, 1.0))
 
     def add_to(self, in_content: Floats, neighbor_weight: float) -> Floats:

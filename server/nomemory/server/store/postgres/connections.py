@@ -136,7 +136,7 @@ class Pool:
 
 
 @contextmanager
-def faults(operation: str) -> Iterator[None]:
+def translate_errors(operation: str) -> Iterator[None]:
     """Translate database errors into faults.
 
     Args:

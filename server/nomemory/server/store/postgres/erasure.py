@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nomemory.server.faults import Fault
 from nomemory.server.store.buckets import BUCKETS
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database, faults
+from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database, translate_errors
 from nomemory.server.store.postgres.rows import number_placeholders
 from nomemory.server.store.results import Removals
 
@@ -91,11 +91,11 @@ class PostgresLogErasure:
 
         Delete up to `limit` removals of one bucket that all servers have erased, and users without messages.
         """
-        with faults("written"):
+        with translate_errors("written"):
             async with self._pool.connection() as connection, connection.transaction():
                 await connection.execute(_DELETE_INACTIVE)
                 common = await self._record_wiped(connection, until)
-                erased_by_all = [common.of(bucket) for bucket in range(BUCKETS)]
+                erased_by_all = [common.sequence_of(bucket) for bucket in range(BUCKETS)]
                 bucket = await connection.fetchval(number_placeholders(_NEXT_BUCKET), erased_by_all)
                 if bucket is None:
                     return False
@@ -123,7 +123,7 @@ class PostgresLogErasure:
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:  # noqa: ARG002 - as above
         """Vacuum the tables that the role may vacuum."""
-        with faults("written"):
+        with translate_errors("written"):
             async with self._pool.connection() as connection:
                 await connection.execute("SET statement_timeout = 0")
                 try:
@@ -140,6 +140,6 @@ class PostgresLogErasure:
         await self._pool.close()
 
     async def _fetch_rows(self, statement: str, *values: int | str) -> list[Any]:
-        with faults("read"):
+        with translate_errors("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(number_placeholders(statement), *values))

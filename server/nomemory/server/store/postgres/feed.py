@@ -183,9 +183,9 @@ class PostgresChangeFeed:
     ) -> ChangeBatch:
         """Return the next changes between two positions. All buckets with changes get an equal share of `limit`."""
         ranges = {
-            bucket: (after.of(bucket), until.of(bucket))
+            bucket: (after.sequence_of(bucket), until.sequence_of(bucket))
             for bucket in range(BUCKETS)
-            if after.of(bucket) < until.of(bucket)
+            if after.sequence_of(bucket) < until.sequence_of(bucket)
         }
         share = max(_SHARE_MIN, limit // max(1, len(ranges)))
         statement = _TOUCHED.format(is_work=_HAS_VECTOR if caller_vectors_only else "true")
@@ -193,7 +193,7 @@ class PostgresChangeFeed:
         rows = self._connection.fetch(statement, list(ranges), firsts, lasts, share, share)
         reached = _last_scanned_sequences(rows, share, dict(zip(ranges, lasts, strict=True)))
         entries = [ChangeRef(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
-        return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.of(b)) for b in range(BUCKETS))))
+        return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.sequence_of(b)) for b in range(BUCKETS))))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return the current versions of messages by id. Unknown ids are left out."""

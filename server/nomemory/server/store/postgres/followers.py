@@ -11,7 +11,7 @@ from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.position import Checkpoint, LogIdentity
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.rows import number_placeholders
-from nomemory.server.store.postgres.schema import connected
+from nomemory.server.store.postgres.schema import open_connection
 
 _NAME_BYTES: Final = 8
 
@@ -54,7 +54,7 @@ async def join_followers(database: Database, name: str, record: Checkpoint | Non
     Raises:
         LogUnusableError: the database is unavailable, or the registration of the server was deleted.
     """
-    async with connected(database) as connection:
+    async with open_connection(database) as connection:
         registered = await connection.fetchval("SELECT is_lasting FROM followers WHERE name = $1", name)
         if registered == is_lasting:
             return

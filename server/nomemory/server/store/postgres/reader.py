@@ -18,7 +18,7 @@ from nomemory.server.store.postgres.rows import (
     COLUMNS,
     POSTGRES,
     PostgresRows,
-    of_user,
+    user_clause,
     users_clause,
 )
 from nomemory.server.store.results import (
@@ -89,7 +89,10 @@ class PostgresLogReader:
     """
 
     def __init__(
-        self, database: Database, retention: RetentionPolicy | None = None, damage_registry: DamageRegistry | None = None
+        self,
+        database: Database,
+        retention: RetentionPolicy | None = None,
+        damage_registry: DamageRegistry | None = None,
     ) -> None:
         self._pool = database.pool()
         self._expiry = Expiry(POSTGRES, retention or RetentionPolicy())
@@ -130,7 +133,7 @@ class PostgresLogReader:
         buckets = range(BUCKETS) if user_id is None else [bucket_of(user_id)]
         users = users_clause(user_id, prefix)
         statement = _PENDING.format(users=users.condition)
-        values = (list(buckets), [after.of(bucket) for bucket in buckets], *users.values)
+        values = (list(buckets), [after.sequence_of(bucket) for bucket in buckets], *users.values)
         ((pending,),) = await self._rows.fetch(statement, values)
         return int(pending)
 
@@ -171,7 +174,7 @@ class PostgresLogReader:
     async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, the latest first, counting only versions with `sequence <= pinned`."""
         has_conversation = Clause("conversation_id <> ''")
-        where, values = all_of([of_user(user_id), has_conversation, _pin_clause(pinned), self._expiry.unexpired()])
+        where, values = all_of([user_clause(user_id), has_conversation, _pin_clause(pinned), self._expiry.unexpired()])
         rows = await self._rows.fetch(_CONVERSATIONS.format(where=where), values)
         return list(map(ConversationSummary._make, rows))
 
@@ -185,14 +188,14 @@ class PostgresLogReader:
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages by id. Unknown ids are left out."""
         messages = await self._rows.messages(
-            user_id, [of_user(user_id), Clause("message_id = ANY(?)", (list(message_ids),))]
+            user_id, [user_clause(user_id), Clause("message_id = ANY(?)", (list(message_ids),))]
         )
         return {message.message_id: message for message in messages}
 
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages by sequence. Removed versions and those of other users are left out."""
         messages = await self._rows.messages(
-            user_id, [of_user(user_id), Clause("sequence = ANY(?)", (list(sequences),))]
+            user_id, [user_clause(user_id), Clause("sequence = ANY(?)", (list(sequences),))]
         )
         return {message.sequence: message for message in messages}
 
@@ -209,14 +212,16 @@ class PostgresLogReader:
         statement = _NEIGHBORS.format(live=unexpired.condition, retraction=retraction.condition)
         sides: list[tuple[list[LoggedMessage], list[LoggedMessage]]] = [([], []) for _ in anchors]
         for index, side, *row in await self._rows.fetch(statement, values):
-            sides[index - 1][side - _BEFORE].extend(self._damage_registry.verify_messages(anchors[index - 1].user_id, [row]))
+            sides[index - 1][side - _BEFORE].extend(
+                self._damage_registry.verify_messages(anchors[index - 1].user_id, [row])
+            )
         return [Neighbors(older[::-1], newer) for older, newer in sides]
 
     async def encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
         """Return a message and its neighbors; None if the message does not exist."""
-        unexpired, user = self._expiry.unexpired(), of_user(user_id)
+        unexpired, user = self._expiry.unexpired(), user_clause(user_id)
         retraction = self._expiry.retracted_by(user_id, unexpired)
         anchor = (*user.values, message_id, *unexpired.values)
         values = (*anchor, *retraction.values, *unexpired.values, before, *unexpired.values, after)

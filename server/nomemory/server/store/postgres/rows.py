@@ -12,7 +12,7 @@ from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import Row
 from nomemory.server.store.conditions import Clause, Dialect, Expiry, Value, all_of
 from nomemory.server.store.damage import DamageRegistry
-from nomemory.server.store.postgres.connections import Pool, faults
+from nomemory.server.store.postgres.connections import Pool, translate_errors
 from nomemory.server.store.results import FirstPage
 from nomemory.server.store.tables import Table
 
@@ -32,7 +32,7 @@ def with_bucket_column(table: Table, rows: Iterable[Sequence[Any]]) -> list[tupl
     return [(bucket_of(row[user_column]), *row) for row in rows]
 
 
-def of_user(user_id: str) -> Clause:
+def user_clause(user_id: str) -> Clause:
     """Return the condition that selects the messages of a user."""
     return Clause("messages.bucket = ? AND messages.user_id = ?", (bucket_of(user_id), user_id))
 
@@ -58,7 +58,7 @@ _RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
 ) END"""  # noqa: S608 - our text, bound values
 
 POSTGRES: Final = Dialect(
-    of_user=of_user,
+    of_user=user_clause,
     ts="messages.ts_us",
     order_columns="(messages.ts_us, messages.message_id)",
     unindexed_ts="messages.ts_us",
@@ -99,7 +99,7 @@ class PostgresRows:
 
     async def fetch(self, statement: str, values: Sequence[Value]) -> list[Row]:
         """Execute a statement with `?` placeholders, and return all rows without verifying checksums."""
-        with faults("read"):
+        with translate_errors("read"):
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(number_placeholders(statement), *values))
 

@@ -239,7 +239,7 @@ async def upgrade_schema(database: Database) -> bool:
         LogUnusableError: the database is unavailable or unsuitable.
         LogVersionError: the schema was created by a newer version.
     """
-    async with connected(database) as connection:
+    async with open_connection(database) as connection:
         is_durable = await _check_server(connection)
         await _migrate_schema(connection)
     return is_durable
@@ -251,12 +251,12 @@ async def begin_epoch(database: Database) -> None:
     Raises:
         LogUnusableError: the database is unavailable.
     """
-    async with connected(database) as connection:
+    async with open_connection(database) as connection:
         await connection.execute(_BEGIN_EPOCH)
 
 
 @asynccontextmanager
-async def connected(database: Database) -> AsyncIterator[Connection]:
+async def open_connection(database: Database) -> AsyncIterator[Connection]:
     """Open a connection before the server starts.
 
     Raises:

@@ -19,7 +19,7 @@ from nomemory.server.store.expiry_sweeper import ExpiryResult
 from nomemory.server.store.postgres import statements
 from nomemory.server.store.postgres.connections import SequenceBehindError
 from nomemory.server.store.postgres.erasure_register import register_messages, register_removals, register_user
-from nomemory.server.store.postgres.rows import POSTGRES, number_placeholders, of_user, with_bucket_column
+from nomemory.server.store.postgres.rows import POSTGRES, number_placeholders, user_clause, with_bucket_column
 from nomemory.server.store.results import Deleted, Erased
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.tables import MESSAGES
@@ -91,8 +91,8 @@ class PostgresTransaction:
         await self._lock_buckets([user_id], 1)
         user = (bucket_of(user_id), user_id)
         was_known = bool(await self._fetch_rows(statements.KNOWN_USER, *user))
-        await self._remove_where(user_id, [of_user(user_id), self._expiry.expired()])
-        deleted = await self._remove_where(user_id, [of_user(user_id)])
+        await self._remove_where(user_id, [user_clause(user_id), self._expiry.expired()])
+        deleted = await self._remove_where(user_id, [user_clause(user_id)])
         await self._fetch_rows(statements.FORGET_REQUESTS, *user)
         sequence = self._plan.latest_sequence_of(user_id)
         await register_user(self._connection, user_id, sequence)

@@ -11,8 +11,8 @@ import orjson
 
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.results import Removals
-from nomemory.server.store.sqlite.page_wiping import PageLayout, wiped_page
-from nomemory.server.store.sqlite.schema import FORGOTTEN, locked, put_meta
+from nomemory.server.store.sqlite.page_wiping import PageLayout, wipe_page
+from nomemory.server.store.sqlite.schema import FORGOTTEN, put_meta, write_transaction
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 _CHECKPOINT_TIMEOUT_MS = 100
@@ -82,7 +82,7 @@ class SqliteLogErasure:
         """Wipe one batch of pages while the write-ahead log is empty and writers are locked out."""
         if not _checkpoint_wal(connection):
             return after
-        with locked(connection):
+        with write_transaction(connection):
             if self._wal.stat().st_size:
                 return after
             last = self._wipe_pages(after, limit)
@@ -102,7 +102,7 @@ class SqliteLogErasure:
 
     def _wipe_page(self, number: int, layout: PageLayout) -> bool:
         offset = (number - 1) * layout.size
-        clean = wiped_page(os.pread(self._file, layout.size, offset), number, layout)
+        clean = wipe_page(os.pread(self._file, layout.size, offset), number, layout)
         if clean is not None:
             os.pwrite(self._file, clean, offset)
         return clean is not None
@@ -113,11 +113,11 @@ def _read_removals(connection: sqlite3.Connection, many: int) -> Removals | None
     if until is None:
         return None
     row = connection.execute("SELECT 1 FROM removals LIMIT 1 OFFSET ?", (many - 1,)).fetchone()
-    return Removals(FeedPosition.at(until), row is not None)
+    return Removals(FeedPosition.everywhere_at(until), row is not None)
 
 
 def _delete_removals(connection: sqlite3.Connection, until: int, limit: int) -> bool:
-    with locked(connection):
+    with write_transaction(connection):
         (last,) = connection.execute(_LAST_OF_BATCH, (until, limit)).fetchone()
         if last is None:
             return False

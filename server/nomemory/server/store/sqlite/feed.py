@@ -13,7 +13,7 @@ from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.sqlite.rows import SqliteRows
-from nomemory.server.store.sqlite.schema import position
+from nomemory.server.store.sqlite.schema import read_position
 
 _BETWEEN = "seq > ? AND seq <= ?"
 _STORED = f"SELECT seq, user_id, message_id FROM messages INDEXED BY messages_by_seq WHERE {_BETWEEN}"  # noqa: S608
@@ -41,7 +41,7 @@ class SqliteChangeFeed:
 
     def position(self) -> LogPosition:
         """Return the identity of the log and its latest sequence."""
-        return position(self._rows.connection)
+        return read_position(self._rows.connection)
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
@@ -49,7 +49,7 @@ class SqliteChangeFeed:
 
     def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change."""
-        return FeedPosition.at(self._rows.sequence())
+        return FeedPosition.everywhere_at(self._rows.sequence())
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
         """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
@@ -84,7 +84,7 @@ class SqliteChangeFeed:
         rows = [
             row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (first, last))
         ]
-        return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.at(last))
+        return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.everywhere_at(last))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return the current versions of messages by id. Unknown ids are left out."""

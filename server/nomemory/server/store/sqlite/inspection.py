@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.store.checksums import checksum
 from nomemory.server.store.damage import DamagedMessage, DamageRegistry
-from nomemory.server.store.sqlite.schema import locked, open_for_reading
+from nomemory.server.store.sqlite.schema import open_for_reading, write_transaction
 
 _log = get_logger("log")
 
@@ -89,17 +89,17 @@ class LogInspector:
     def stop(self) -> None:
         """End `run` after the current statement."""
         self._stopped.set()
-        self._damage_registry.suspected.set()
+        self._damage_registry.inspection_requested.set()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._damage_registry.suspected.clear()
+            self._damage_registry.inspection_requested.clear()
             inspection = inspect(self._path, self._pause)
             if self._stopped.is_set():
                 return
             self._record(inspection)
             self._stopped.wait(min(_MIN_INTERVAL_S, self._interval_s))
-            self._damage_registry.suspected.wait(self._interval_s)
+            self._damage_registry.inspection_requested.wait(self._interval_s)
 
     def _record(self, inspection: Inspection) -> None:
         self._damage_registry.replace_all(inspection.messages, inspection.file, time.time())
@@ -145,7 +145,7 @@ class CountCheck(NamedTuple):
     orphaned_vectors: int
 
     @property
-    def agree(self) -> bool:
+    def is_consistent(self) -> bool:
         """Whether there are no inconsistencies."""
         return not any(self)
 
@@ -161,7 +161,7 @@ def check_counts(connection: sqlite3.Connection) -> CountCheck:
 
 def repair_counts(connection: sqlite3.Connection) -> None:
     """Correct the message counts and delete orphaned rows, in one transaction."""
-    with locked(connection):
+    with write_transaction(connection):
         for statement in (_RECOUNT, _NONE_LEFT, f"DELETE {_ORPHANED_ENTRY}", f"DELETE {_ORPHANED_VECTOR}"):
             connection.execute(statement)
 

@@ -34,7 +34,7 @@ from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.conditions import BY_ENTRY, SQLITE, rarest_first
 from nomemory.server.store.sqlite.row_threads import SqliteRowThreads
 from nomemory.server.store.sqlite.rows import BY_ID, SqliteRows
-from nomemory.server.store.sqlite.schema import identity
+from nomemory.server.store.sqlite.schema import read_identity
 from nomemory.server.store.sqlite_users import users_condition
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
@@ -99,7 +99,7 @@ class SqliteLogReader:
 
     async def identity(self) -> LogIdentity:
         """Return the identity of the log."""
-        return identity(self._rows.connection)
+        return read_identity(self._rows.connection)
 
     async def sequence(self) -> int:
         """Return the sequence of the latest change."""
@@ -107,7 +107,7 @@ class SqliteLogReader:
 
     async def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change."""
-        return FeedPosition.at(self._rows.sequence())
+        return FeedPosition.everywhere_at(self._rows.sequence())
 
     async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to a user's messages."""
@@ -213,8 +213,8 @@ class SqliteLogReader:
         positions = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
 
         def read(rows: SqliteRows) -> list[Neighbors]:
-            older = rows.each(user_id, _OLDER, [(*position, before) for position in positions])
-            newer = rows.each(user_id, _NEWER, [(*position, after) for position in positions])
+            older = rows.messages_of_queries(user_id, _OLDER, [(*position, before) for position in positions])
+            newer = rows.messages_of_queries(user_id, _NEWER, [(*position, after) for position in positions])
             return [Neighbors(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True)]
 
         return await self._run(read, is_long=len(anchors) * (before + after) > _SHORT_ROWS)
@@ -277,7 +277,7 @@ class SqliteLogReader:
         """
         if not message_filter.metadata:
             return "messages", []
-        with self._damage_registry.translated_errors():
+        with self._damage_registry.translate_errors():
             hashes = rarest_first(self._rows.connection, user_id, message_filter.metadata)
         if message_filter.conversation_id:
             return "messages", list(map(SQLITE.has_metadata, hashes))

@@ -15,7 +15,7 @@ from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.checksums import Row
 from nomemory.server.store.conditions import Clause, Expiry
 from nomemory.server.store.damage import DamageRegistry
-from nomemory.server.store.sqlite.schema import latest_sequence, open_for_reading
+from nomemory.server.store.sqlite.schema import open_for_reading, read_latest_sequence
 
 _CHECKED = "wire, seq, crc"
 _MESSAGE = f"messages.user_id, messages.message_id, messages.ts, {_CHECKED}"
@@ -47,8 +47,8 @@ class SqliteRows:
 
     def sequence(self) -> int:
         """Return the sequence of the latest change."""
-        with self._damage_registry.translated_errors():
-            return latest_sequence(self.connection)
+        with self._damage_registry.translate_errors():
+            return read_latest_sequence(self.connection)
 
     def unexpired(self) -> Clause:
         """Return the condition that hides expired messages."""
@@ -67,7 +67,9 @@ class SqliteRows:
             user_id, self._fetch_with_retractions(_MESSAGE, user_id, source, where, values)
         )
 
-    def each(self, user_id: str, where: str, values: Iterable[Sequence[object]]) -> list[list[LoggedMessage]]:
+    def messages_of_queries(
+        self, user_id: str, where: str, values: Iterable[Sequence[object]]
+    ) -> list[list[LoggedMessage]]:
         """Run the query of `messages` once for each tuple of values."""
         statement, before = self._statement_for_user(_MESSAGE, user_id, ALL, where)
         results = [self.fetch(statement, (*before, *bound)) for bound in values]

@@ -166,7 +166,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             configure_durability(connection)
             _create_schema(connection)
             _refuse_migrated(connection)
-            position(connection)  # detects a damaged file
+            read_position(connection)  # detects a damaged file
             rollback.pop_all()
     except sqlite3.Error as error:
         raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
@@ -183,7 +183,7 @@ the message log of this data directory was migrated to {destination}. Set NOMEMO
 database. If `nomemory migrate` was interrupted, run it again first."""
 
 
-def position_at(path: Path) -> LogPosition | None:
+def read_position_at(path: Path) -> LogPosition | None:
     """Return the identity and the latest sequence of a log without changing it; None if there is no log.
 
     Raises:
@@ -199,7 +199,7 @@ def position_at(path: Path) -> LogPosition | None:
             if not version:
                 return None
             _refuse_migrated(connection)
-            return position(connection)
+            return read_position(connection)
     except sqlite3.Error as error:
         raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
 
@@ -214,7 +214,7 @@ def begin_epoch(connection: sqlite3.Connection, not_before_us: int = 0) -> LogPo
     began_us = max(time.time_ns() // 1_000, not_before_us)
     with locked(connection):
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, lower(hex(randomblob(8))))", (EPOCH,))
-        log = position(connection)
+        log = read_position(connection)
         connection.execute(
             "INSERT INTO epochs (epoch, seq, began_us) VALUES (?, ?, ?)", (log.identity.epoch, log.sequence, began_us)
         )
@@ -235,28 +235,28 @@ def open_for_reading(path: Path, *, any_thread: bool = False) -> sqlite3.Connect
     return connection
 
 
-def identity(connection: sqlite3.Connection) -> LogIdentity:
+def read_identity(connection: sqlite3.Connection) -> LogIdentity:
     """Return the identity of the log.
 
     Raises:
         sqlite3.Error: the log has no id, or the file cannot be read.
     """
-    log_id = meta(connection, "log_id")
+    log_id = read_meta(connection, "log_id")
     if log_id is None:
         raise sqlite3.DatabaseError("the log has no id")
-    return LogIdentity(log_id, meta(connection, EPOCH) or "")
+    return LogIdentity(log_id, read_meta(connection, EPOCH) or "")
 
 
-def position(connection: sqlite3.Connection) -> LogPosition:
+def read_position(connection: sqlite3.Connection) -> LogPosition:
     """Return the identity of the log and its latest sequence.
 
     Raises:
         sqlite3.Error: the log has no id, or the file cannot be read.
     """
-    return LogPosition(identity(connection), latest_sequence(connection))
+    return LogPosition(read_identity(connection), read_latest_sequence(connection))
 
 
-def meta(connection: sqlite3.Connection, key: str) -> str | None:
+def read_meta(connection: sqlite3.Connection, key: str) -> str | None:
     """Return the value of a key in `meta`; None if it is not set."""
     row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
     return None if row is None else str(row[0])
@@ -268,7 +268,7 @@ def put_meta(connection: sqlite3.Connection, key: str, value: str | int) -> None
 
 
 @contextmanager
-def locked(connection: sqlite3.Connection) -> Iterator[None]:
+def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Run a write transaction. Commit it at the end, or roll it back after an error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -279,17 +279,17 @@ def locked(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def latest_sequence(connection: sqlite3.Connection) -> int:
+def read_latest_sequence(connection: sqlite3.Connection) -> int:
     """Return the sequence of the latest change; 0 in an empty log."""
     return int(connection.execute(_LATEST, (FORGOTTEN,)).fetchone()[0])
 
 
-def state_of(connection: sqlite3.Connection) -> BucketState:
+def read_bucket_state(connection: sqlite3.Connection) -> BucketState:
     """Return the latest sequence and the last generated id number."""
-    return BucketState(latest_sequence(connection), int(meta(connection, LAST_ID) or "0"))
+    return BucketState(read_latest_sequence(connection), int(read_meta(connection, LAST_ID) or "0"))
 
 
-def listed(columns: Iterable[str]) -> str:
+def column_list(columns: Iterable[str]) -> str:
     """Return a SQL column list, with the names of this schema."""
     return ", ".join(_NAMES.get(column, column) for column in columns)
 
@@ -301,7 +301,7 @@ def insert_rows(connection: sqlite3.Connection, table: Table, rows: Sequence[Row
         batch = rows[start : start + _ROWS_MAX]
         values = ", ".join([placeholders] * len(batch))
         connection.execute(
-            f"INSERT INTO {table.name} ({listed(table.columns)}) VALUES {values} {on_conflict}",  # noqa: S608 - ours
+            f"INSERT INTO {table.name} ({column_list(table.columns)}) VALUES {values} {on_conflict}",  # noqa: S608 - ours
             list(chain.from_iterable(batch)),
         )
 
@@ -326,7 +326,7 @@ def _create_schema(connection: sqlite3.Connection) -> None:
         return
     _refuse_unknown(version)
     connection.create_function("message_checksum", 3, checksum, deterministic=True)
-    with locked(connection):
+    with write_transaction(connection):
         if version == 0:  # an empty file
             _execute_all(connection, _SCHEMA)
         if version == 1:
@@ -348,7 +348,7 @@ def _refuse_unknown(version: int) -> None:
 
 
 def _refuse_migrated(connection: sqlite3.Connection) -> None:
-    if destination := meta(connection, MIGRATED_TO):
+    if destination := read_meta(connection, MIGRATED_TO):
         raise LogMigratedError(_MIGRATED.format(destination=destination))
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.store.retention import RetentionPolicy
-from nomemory.server.store.sqlite.schema import locked, open_for_writing, state_of
+from nomemory.server.store.sqlite.schema import open_for_writing, read_bucket_state, write_transaction
 from nomemory.server.store.sqlite.transaction import TransactionStep
 from nomemory.server.store.write_queue import AnyJob, PlannedJob, QueuedLogWriter, StatementJob, group_jobs
 
@@ -48,7 +48,7 @@ class SqliteLogWriter(QueuedLogWriter):
     ) -> None:
         super().__init__(queue_max, queue_max_bytes)
         self._connection = open_for_writing(path)
-        self._state = state_of(self._connection)
+        self._state = read_bucket_state(self._connection)
         self._retention = retention or RetentionPolicy()
         self._announce = announce
         self._thread = ThreadPoolExecutor(1, "log-writer")
@@ -101,7 +101,7 @@ class SqliteLogWriter(QueuedLogWriter):
 
     def _commit(self, group: Sequence[AnyJob]) -> None:
         state = self._state
-        with locked(self._connection):
+        with write_transaction(self._connection):
             for jobs in group_jobs(group):
                 step = TransactionStep(self._connection, state, self._retention)
                 step.plan([job for job in jobs if isinstance(job, PlannedJob)])

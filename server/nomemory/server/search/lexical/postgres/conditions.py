@@ -41,7 +41,7 @@ class Values:
         self.all.append(value)
         return f"${len(self.all)}::{kind}"
 
-    def of(self, clause: Clause) -> str:
+    def bind_clause(self, clause: Clause) -> str:
         """Bind the values of a clause and return its condition with placeholders."""
         condition = clause.condition
         for value in clause.values:
@@ -65,17 +65,17 @@ class Conditions:
         self._user_id = user_id
         self._values = values
 
-    def lookup(self, node: Node) -> str:
+    def may_match(self, node: Node) -> str:
         """Return an indexed condition that includes all matches of a node, which must require a leaf."""
         match node:
             case Leaf():
                 return self._has_all(leaf_predicate(self._user_id, node).keys)
             case AllOf(required):
-                return self._lookup_all(required)
+                return self._may_match_all(required)
             case AnyOf(parts):
-                return self.lookup_any(parts)
+                return self.may_match_any(parts)
 
-    def lookup_any(self, parts: Sequence[Node]) -> str:
+    def may_match_any(self, parts: Sequence[Node]) -> str:
         """Return an indexed condition that includes all matches of the nodes, each of which must require a leaf."""
         single_keys, lookups = list[int](), list[str]()
         for part in parts:
@@ -83,7 +83,7 @@ class Conditions:
             if len(keys) == 1:
                 single_keys += keys
             else:
-                lookups.append(self.lookup(part))
+                lookups.append(self.may_match(part))
         if single_keys:
             lookups.append(f"keys && {self._values.bind(single_keys, 'bigint[]')}")
         return disjunction(lookups)
@@ -100,34 +100,34 @@ class Conditions:
             case AnyOf(parts):
                 return disjunction(map(self.matches, parts))
 
-    def boosted(self, boost: SpeakerBoost) -> str:
+    def matches_boost(self, boost: SpeakerBoost) -> str:
         """Return a condition that is true for the messages to which a speaker boost applies."""
         if not boost.names:
             return f"role = {Role.USER.value}"
         return disjunction([self._has(predicate) for predicate in boost_predicates(self._user_id, boost)])
 
-    def of_user(self) -> str:
+    def matches_user(self) -> str:
         """Return a condition that is true for the messages of the user, and that no index supports."""
         return f'user_id COLLATE "POSIX" = {self._values.bind_once(self._user_id, "text")}'
 
-    def in_time(self, message_filter: Filter = EVERYTHING, until_us: int | None = None) -> str:
+    def in_time_range(self, message_filter: Filter = EVERYTHING, until_us: int | None = None) -> str:
         """Return an indexed condition on the user and the time: a filter's range, up to and including `until_us`."""
         ends = (message_filter.until_us, None if until_us is None else until_us + 1)
         until = min((end for end in ends if end is not None), default=None)
         times = Filter(since_us=message_filter.since_us, until_us=until)
-        return conjunction(map(self._values.of, POSTGRES.matching(self._user_id, times)))
+        return conjunction(map(self._values.bind_clause, POSTGRES.matching(self._user_id, times)))
 
-    def admitted(self, message_filter: Filter) -> list[str]:
+    def matches_filter(self, message_filter: Filter) -> list[str]:
         """Return the conditions of a filter."""
         clauses = [*POSTGRES.filter_clauses(message_filter), *POSTGRES.metadata_clauses(message_filter)]
-        return list(map(self._values.of, clauses))
+        return list(map(self._values.bind_clause, clauses))
 
     def _has(self, predicate: TermPredicate) -> str:
         return f"position({self._values.bind_once(predicate.needle, 'bytea')} IN tokens) > 0"
 
-    def _lookup_all(self, required: Sequence[Node]) -> str:
+    def _may_match_all(self, required: Sequence[Node]) -> str:
         leaves = [part for part in required if isinstance(part, Leaf)]
-        lookups = [self.lookup(part) for part in required if requires_leaf(part) and not isinstance(part, Leaf)]
+        lookups = [self.may_match(part) for part in required if requires_leaf(part) and not isinstance(part, Leaf)]
         if leaves:
             keys = chain.from_iterable(leaf_predicate(self._user_id, leaf).keys for leaf in leaves)
             lookups.append(self._has_all(list(dict.fromkeys(keys))))

@@ -50,7 +50,9 @@ class PostgresLexicalIndex:
 
     lags: Final = False
 
-    def __init__(self, pool: Pool, retention: RetentionPolicy | None = None, damage_registry: DamageRegistry | None = None) -> None:
+    def __init__(
+        self, pool: Pool, retention: RetentionPolicy | None = None, damage_registry: DamageRegistry | None = None
+    ) -> None:
         self._pool = pool
         self._retention = retention or RetentionPolicy()
         self._damage_registry = damage_registry or DamageRegistry()

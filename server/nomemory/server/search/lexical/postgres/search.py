@@ -75,30 +75,30 @@ class MatchingRows:
 
     def retracted_by(self) -> str:
         """Return the expression for the id of the message that retracted a row."""
-        return self.values.of(self._expiry.retracted_by(self._user_id, self._expiry.unexpired()))
+        return self.values.bind_clause(self._expiry.retracted_by(self._user_id, self._expiry.unexpired()))
 
     def _source_clause(self, until_us: int | None = None, *, in_order: bool = False) -> str:
         root = self._query.root
         if in_order or self._messages <= FEW or not requires_leaf(root):
-            return self.conditions.in_time(self._filter, until_us)
-        return conjunction([self.conditions.lookup(root), self.conditions.of_user()])
+            return self.conditions.in_time_range(self._filter, until_us)
+        return conjunction([self.conditions.may_match(root), self.conditions.matches_user()])
 
     def _window_clause(self, window: RankingWindow) -> str:
         conditions = self.conditions
-        newest = conditions.in_time(Filter(since_us=window.since_us))
+        newest = conditions.in_time_range(Filter(since_us=window.since_us))
         leaves = window_terms(self._query, self._ranking.weights, window.terms)
         if not leaves:
             return newest
-        terms = conjunction([conditions.lookup_any(leaves), disjunction(map(conditions.matches, leaves))])
-        return conjunction([disjunction([newest, terms]), conditions.of_user()])
+        terms = conjunction([conditions.may_match_any(leaves), disjunction(map(conditions.matches, leaves))])
+        return conjunction([disjunction([newest, terms]), conditions.matches_user()])
 
     def _match_condition(self) -> str:
         return self.conditions.matches(self._query.root)
 
     def _filter_conditions(self) -> Iterator[str]:
-        yield from self.conditions.admitted(self._filter)
+        yield from self.conditions.matches_filter(self._filter)
         yield f"sequence <= {self.values.bind(self._ranking.applied, 'bigint')}"
-        yield self.values.of(self._expiry.unexpired())
+        yield self.values.bind_clause(self._expiry.unexpired())
 
     def _estimate_share(self) -> float:
         """Estimate the share of the user's messages that match."""
@@ -131,7 +131,7 @@ def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> 
     """
     values = Values()
     conditions = Conditions(user_id, values)
-    admitted = conjunction([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
+    admitted = conjunction([conditions.in_time_range(message_filter), *conditions.matches_filter(message_filter)])
     return Statement(
         f"SELECT (array_agg(ts_us ORDER BY ts_us DESC))[{values.bind(window // 2, 'integer')}] FROM ("
         f"SELECT ts_us FROM messages WHERE {admitted} ORDER BY ts_us DESC LIMIT {values.bind(window + 1, 'bigint')}"
@@ -155,7 +155,9 @@ def _best_subquery(rows: MatchingRows, search: LexicalSearch) -> str:
     query, weights, conditions = search.query, search.ranking.weights, rows.conditions
     leaves = _sum_of_weights(rows.values, zip(map(conditions.matches, query.leaves), weights, strict=False))
     boosts = zip(query.boosts, weights[len(query.leaves) :], strict=True)
-    boosted = _sum_of_weights(rows.values, ((conditions.boosted(boost), weight) for boost, weight in boosts if weight))
+    boosted = _sum_of_weights(
+        rows.values, ((conditions.matches_boost(boost), weight) for boost, weight in boosts if weight)
+    )
     class_weight = _CLASS_WEIGHT if query.by_class else "1::float8"
     scored = (
         f"SELECT {_COLUMNS}, {leaves} AS matched, {boosted} AS boosted, {class_weight} AS class_weight"

@@ -122,13 +122,13 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
     admitted = _filter_clause(conditions, message_filter)
     predicates = [leaf_predicate(user_id, Leaf(Stream.TERMS, (term,))) for term in terms]
     if message_filter == EVERYTHING:
-        total = _USER_TOTAL.format(users=values.of(users_clause(user_id, "")))
+        total = _USER_TOTAL.format(users=values.bind_clause(users_clause(user_id, "")))
     else:
         total = _COUNT.format(admitted=admitted)
     return Statement(
         _POSTINGS.format(
             admitted=admitted,
-            looked_up=conjunction([conditions.of_user(), *conditions.admitted(message_filter)]),
+            looked_up=conjunction([conditions.matches_user(), *conditions.matches_filter(message_filter)]),
             total=total,
             keys=values.bind([predicate.keys[0] for predicate in predicates], "bigint[]"),
             needles=values.bind([predicate.needle for predicate in predicates], "bytea[]"),
@@ -139,7 +139,7 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
 
 
 def _filter_clause(conditions: Conditions, message_filter: Filter) -> str:
-    return conjunction([conditions.in_time(message_filter), *conditions.admitted(message_filter)])
+    return conjunction([conditions.in_time_range(message_filter), *conditions.matches_filter(message_filter)])
 
 
 def _boosts_any(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:

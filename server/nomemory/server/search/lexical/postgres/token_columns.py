@@ -55,7 +55,7 @@ def token_columns(message: Message) -> TokenColumns:
     tokens, terms = analyze_text(message.content)
     names = name_terms(message.name)
     texts = chain(map(_encode_text, {*tokens, *terms, *_adjacent_pairs(tokens)}), map(_encode_name, names))
-    keys = sorted(set(keys_of(message.user_id, texts)))
+    keys = sorted(set(lookup_keys(message.user_id, texts)))
     parts = (
         _join_with_separator(_SEPARATORS[Stream.CHARS], tokens),
         _join_with_separator(_SEPARATORS[Stream.TERMS], dict.fromkeys(terms)),
@@ -70,19 +70,19 @@ def leaf_predicate(user_id: str, leaf: Leaf) -> TermPredicate:
         [_encode_text(leaf.tokens[0])] if len(leaf.tokens) == 1 else list(map(_encode_text, _phrase_texts(leaf.tokens)))
     )
     return TermPredicate(
-        keys_of(user_id, dict.fromkeys(texts)), _join_with_separator(_SEPARATORS[leaf.stream], leaf.tokens)
+        lookup_keys(user_id, dict.fromkeys(texts)), _join_with_separator(_SEPARATORS[leaf.stream], leaf.tokens)
     )
 
 
 def boost_predicates(user_id: str, boost: SpeakerBoost) -> list[TermPredicate]:
     """Return the predicates of a speaker boost, one per name. The boost applies if any of them is true."""
     return [
-        TermPredicate(keys_of(user_id, [_encode_name(name)]), _join_with_separator(_NAMES, [name]))
+        TermPredicate(lookup_keys(user_id, [_encode_name(name)]), _join_with_separator(_NAMES, [name]))
         for name in boost.names
     ]
 
 
-def keys_of(user_id: str, texts: Iterable[bytes]) -> list[int]:
+def lookup_keys(user_id: str, texts: Iterable[bytes]) -> list[int]:
     """Return the keys of a user's texts, in the same order."""
     user_hash = _hash_of(user_id)
     digests = []

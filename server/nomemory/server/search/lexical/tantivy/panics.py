@@ -13,7 +13,7 @@ class EnginePanicError(Exception):
 
 
 @contextmanager
-def ordinary_panics() -> Iterator[None]:
+def translate_panics() -> Iterator[None]:
     """Raise panics of the engine as EnginePanicError. Other exceptions are not changed."""
     try:
         yield

@@ -12,7 +12,7 @@ import tantivy
 from numpy.typing import NDArray
 
 from nomemory.server.search.lexical.protocol import Posting
-from nomemory.server.search.lexical.tantivy.queries import TERMS, all_of, bitmask_query, term_query, unscored
+from nomemory.server.search.lexical.tantivy.queries import TERMS, all_of, bitmask_query, term_query, without_score
 
 _TERMS_PER_PASS: Final = 24
 """Terms per pass. Each term scores a power of two; the engine's 32-bit floats represent sums of 24 of them exactly."""
@@ -103,7 +103,9 @@ class TermLookup:
 
     def _look_up_single(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
         """Look up one common term for a user with many messages."""
-        result = self._searcher.search(unscored(all_of([*self._conditions, term_query(term)])), limit=max_sequences)
+        result = self._searcher.search(
+            without_score(all_of([*self._conditions, term_query(term)])), limit=max_sequences
+        )
         count = int(result.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
         if count > max_sequences:
             return TimedPosting(count, _NONE, _NONE)

@@ -40,7 +40,7 @@ def filter_queries(message_filter: Filter) -> Iterator[tantivy.Query]:
     if message_filter.exclude_conversation_ids:
         excluded = [_value_query("conversation", each) for each in message_filter.exclude_conversation_ids]
         # A boolean query needs a positive clause.
-        yield _boolean_query(must=[unscored(tantivy.Query.all_query())], must_not=excluded)
+        yield _boolean_query(must=[without_score(tantivy.Query.all_query())], must_not=excluded)
 
 
 def range_query(field: str, *, minimum: int | None = None, maximum: int | None = None) -> tantivy.Query:
@@ -86,7 +86,7 @@ def node_query(node: Node, user: tantivy.Query) -> tantivy.Query:
 
 def matching_query(query: Query, user: tantivy.Query) -> tantivy.Query:
     """Return a query for the user's messages that match a parsed query, with score 0."""
-    return unscored(all_of([user, node_query(query.root, user)]))
+    return without_score(all_of([user, node_query(query.root, user)]))
 
 
 def ranking_query(query: Query, weights: Sequence[float], user: tantivy.Query) -> tantivy.Query:
@@ -110,7 +110,7 @@ def window_query(query: Query, weights: Sequence[float], window: RankingWindow, 
     """Return a query for the user's messages in a ranking window, with score 0."""
     newest = all_of([user, range_query("ts", minimum=window.since_us)])
     leaves = [all_of([user, leaf_query(leaf)]) for leaf in window_terms(query, weights, window.terms)]
-    return unscored(any_of([*leaves, newest]))
+    return without_score(any_of([*leaves, newest]))
 
 
 def bitmask_query(queries: Sequence[tantivy.Query]) -> tantivy.Query:
@@ -128,7 +128,7 @@ def any_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
     return _boolean_query(should=queries)
 
 
-def unscored(query: tantivy.Query) -> tantivy.Query:
+def without_score(query: tantivy.Query) -> tantivy.Query:
     """Return a query with the same matches and score 0, which is faster."""
     return _with_score(query, 0.0)
 

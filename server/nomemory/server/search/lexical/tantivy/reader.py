@@ -26,7 +26,7 @@ from nomemory.server.search.lexical.protocol import (
     LexicalSearch,
     Posting,
 )
-from nomemory.server.search.lexical.tantivy.panics import EnginePanicError, ordinary_panics
+from nomemory.server.search.lexical.tantivy.panics import EnginePanicError, translate_panics
 from nomemory.server.search.lexical.tantivy.postings import TermLookup, TimedPosting
 from nomemory.server.search.lexical.tantivy.queries import (
     all_of,
@@ -127,7 +127,7 @@ def open_or_discard(directory: Path, threads: ReadThreads) -> TantivyLexicalInde
 def _translate_errors() -> Iterator[None]:
     """Raise errors of an unreadable index as INDEX_UNAVAILABLE."""
     try:
-        with ordinary_panics():
+        with translate_panics():
             yield
     except (IndexUnusableError, EnginePanicError) as error:
         raise index_unavailable_fault("the lexical index cannot be read") from error

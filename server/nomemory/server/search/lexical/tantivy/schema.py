@@ -10,7 +10,7 @@ from pathlib import Path
 import tantivy
 
 from nomemory.server.search.lexical.protocol import IndexUnusableError
-from nomemory.server.search.lexical.tantivy.panics import EnginePanicError, ordinary_panics
+from nomemory.server.search.lexical.tantivy.panics import EnginePanicError, translate_panics
 from nomemory.server.store.position import Checkpoint, LogIdentity, LogPosition
 
 _NAME = "lexical-v"
@@ -184,7 +184,7 @@ def _has_kind(index: tantivy.Index, kind: str) -> bool:
 def _translate_read_errors() -> Iterator[None]:
     """Raise errors and panics of the engine, which damaged files cause, as IndexUnusableError."""
     try:
-        with ordinary_panics():
+        with translate_panics():
             yield
     except (ValueError, EnginePanicError) as error:
         raise IndexUnusableError from error

@@ -7,7 +7,7 @@ from typing import Final
 import tantivy
 
 from nomemory.server.search.lexical.protocol import LexicalHit, RankPosition
-from nomemory.server.search.lexical.tantivy.queries import all_of, range_query, unscored
+from nomemory.server.search.lexical.tantivy.queries import all_of, range_query, without_score
 
 _MARGIN: Final = 8
 """Additional hits per search, so that a second search for ties with the last hit is rarely needed."""
@@ -17,7 +17,7 @@ _Dated = tuple[int, tantivy.DocAddress]
 
 def count(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
     """Return the number of matches of a query."""
-    return int(searcher.search(unscored(query), limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
+    return int(searcher.search(without_score(query), limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
 
 
 def newest_hits(

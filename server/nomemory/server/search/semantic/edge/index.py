@@ -26,8 +26,8 @@ from nomemory.server.search.semantic.filter_conditions import filter_conditions
 from nomemory.server.search.semantic.message_hits import GROWTH, first_window, rank_messages
 from nomemory.server.search.semantic.points import usable_points, usable_query
 from nomemory.server.search.semantic.protocol import (
-    MessageKey,
     InsufficientSpaceError,
+    MessageKey,
     StoredPoints,
     VectorHit,
     VectorPoint,

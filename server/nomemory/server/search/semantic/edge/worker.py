@@ -31,7 +31,7 @@ class EdgeWorker:
     def run(self) -> None:
         """Handle requests until the other end closes the pipe (EOFError or ConnectionError)."""
         while True:
-            calls = self._pipe.receive(wait=not self._waiting)
+            calls = self._pipe.receive_calls(wait=not self._waiting)
             searches = [call for call in calls if isinstance(call.request, NearestQuery)]
             self._waiting += (call for call in calls if not isinstance(call.request, NearestQuery))
             if searches:
@@ -48,7 +48,7 @@ class EdgeWorker:
             answers = compute()
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             for call in calls:
-                self._pipe.fail(call.call_id, type(error).__name__)
+                self._pipe.reply_error(call.call_id, type(error).__name__)
             return
         for call, answer in zip(calls, answers, strict=True):
             self._pipe.reply(call.call_id, answer)
@@ -67,10 +67,10 @@ def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int
         with count_attempt(directory):
             shard = Shard(directory, dimension)
     except Exception as error:  # noqa: BLE001 - as above; the text names the directory and the cause
-        pipe.not_ready(str(error))
+        pipe.report_startup_error(str(error))
         return
     try:
-        pipe.ready()
+        pipe.report_ready()
         EdgeWorker(pipe, shard).run()
     except (EOFError, ConnectionError):
         shard.close()

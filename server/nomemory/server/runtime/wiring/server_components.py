@@ -12,7 +12,7 @@ from nomemory.server.store.protocol import LogReader, LogWriter
 
 
 @dataclass(frozen=True, slots=True)
-class ServerParts:
+class ServerComponents:
     """The message log, the indexes over it, and their status.
 
     Attributes:
