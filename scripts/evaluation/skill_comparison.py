@@ -25,7 +25,7 @@ from evaluation.table import skill_table
 from evaluation.temporary_server import ServerStartError, temporary_server
 from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.console import stderr_console, stdout_console
-from nomemory.cli.terminal import one_line, pluralize
+from nomemory.cli.terminal import pluralize, to_single_line
 from nomemory.client.sync import Client
 from nomemory.importing.progress import indexing_progress
 from nomemory.recall.skills.folder import SKILL_FILE
@@ -230,12 +230,14 @@ def _change_lines(first: str, skill: str, changed: Sequence[EvidenceChange], que
     count = f"{len(changed):,} of {pluralize(questions, 'question')}"
     yield Text(f"{skill} against {first}: {count} changed", style="bold")
     for item in changed:
-        text = Text(one_line(item.question.text))
+        text = Text(to_single_line(item.question.text))
         text.truncate(_TEXT_MAX, overflow="ellipsis")
-        yield Text(f"  {one_line(item.question.question_id)}  {one_line(item.question.category)}  ").append_text(text)
+        yield Text(
+            f"  {to_single_line(item.question.question_id)}  {to_single_line(item.question.category)}  "
+        ).append_text(text)
         for sign, ids, style in (("+", item.gained, "green"), ("−", item.lost, "red")):
             if ids:
-                yield Text(f"    {sign} {one_line(' '.join(ids))}", style=style)
+                yield Text(f"    {sign} {to_single_line(' '.join(ids))}", style=style)
 
 
 def _record(change: EvidenceChange) -> dict[str, Any]:

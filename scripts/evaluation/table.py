@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evaluation.summary import Figures
-from nomemory.cli.terminal import one_line
+from nomemory.cli.terminal import to_single_line
 
 _RANKING: Final = (
     *("hit@1", "hit@6", "recall@6", "recall@10", "recall@20", "recall@50", "full@6", "mrr", "ndcg@10"),
@@ -106,7 +106,7 @@ def _groups(by_method: Mapping[str, Mapping[str, Any]], kind: str) -> Iterator[t
 
 
 def _title(text: str) -> Text:
-    return Text(f"\n{one_line(text)}", style="bold")
+    return Text(f"\n{to_single_line(text)}", style="bold")
 
 
 def _table(keys: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Figures]], metrics: Sequence[str]) -> Table:
@@ -119,7 +119,9 @@ def _table(keys: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Figures]],
         table.add_column(_SHORT.get(metric, metric), justify="right", no_wrap=True)
     above = ""
     for (first, *others), figures in rows:
-        table.add_row(*map(one_line, ("" if first == above else first, *others)), *(cell(figures, m) for m in shown))
+        table.add_row(
+            *map(to_single_line, ("" if first == above else first, *others)), *(cell(figures, m) for m in shown)
+        )
         above = first
     return table
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from server.test_export import anything_said
 
 from nomemory.cli.json_lines import message_record
-from nomemory.cli.terminal import utf8_line
+from nomemory.cli.terminal import encode_utf8_line
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.client.sync import Client
 from nomemory.importing.jsonl import MessageLines
@@ -42,7 +42,7 @@ def test_a_line_of_an_export_is_the_message_again(message: message_pb2.ChatMessa
         message.expire_ts.FromMicroseconds(message.ts.ToMicroseconds() + expires)
     shown = message_pb2.ChatMessage(retracted_by="m1")
     shown.MergeFrom(message)
-    line = utf8_line(message_record(shown))
+    line = encode_utf8_line(message_record(shown))
     assert line.count("\n") == len(line.splitlines()) == 1
     assert imported(line) == message
 

@@ -8,7 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.cli.terminal import escape_json, one_line, printable
+from nomemory.cli.terminal import escape_json, replace_control_characters, to_single_line
 
 BIDI = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 
@@ -20,14 +20,14 @@ def drives(text: str, allowed: str = "") -> bool:
 
 @given(st.text())
 def test_a_text_keeps_its_length_and_loses_its_controls(text: str) -> None:
-    shown = printable(text)
+    shown = replace_control_characters(text)
     assert len(shown) == len(text)
     assert not drives(shown, "\n\t")
 
 
 @given(st.text())
 def test_one_line_returns_one_line_of_the_same_length(text: str) -> None:
-    shown = one_line(text)
+    shown = to_single_line(text)
     assert len(shown) == len(text)
     assert not drives(shown)
     assert len(shown.splitlines()) <= 1
@@ -42,4 +42,4 @@ def test_json_keeps_its_value_and_loses_its_controls(text: str) -> None:
 
 def test_ordinary_text_is_printed_unchanged() -> None:
     for text in ("我不吃辣。\n😀 5:30", "naïve C++ \t x", "👩‍👩‍👧 café", "مرحبا"):
-        assert printable(text) == text
+        assert replace_control_characters(text) == text

@@ -59,7 +59,7 @@ def test_text_output_matches_the_golden_file(explain: bool, golden: Golden) -> N
     shown, error_output = io.StringIO(), io.StringIO()
     human = TextOutput(Console(file=shown, width=88, markup=False), Console(file=error_output, width=88, markup=False))
     if explain:
-        human.step(STEP)
+        human.show_step(STEP)
     human.show(ANSWER, explain=explain)
     golden(f"recall{'-explained' if explain else ''}.txt", f"{error_output.getvalue()}---\n{shown.getvalue()}")
     assert "\x1b" not in shown.getvalue()
@@ -68,7 +68,7 @@ def test_text_output_matches_the_golden_file(explain: bool, golden: Golden) -> N
 def test_json_output_has_the_documented_structure(capsys: pytest.CaptureFixture[str]) -> None:
     traced = pb.RecallResponse(trace=[STEP])
     traced.MergeFrom(ANSWER)
-    JsonLines().step(STEP)
+    JsonLines().show_step(STEP)
     JsonLines().show(traced, explain=True)
     (answer,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert answer["trace"][0]["arguments"]["filter"] == {"role": "user"}

@@ -137,7 +137,7 @@ async def test_change_refs_are_limited_by_position_and_caller_vectors(log: Log) 
 
     def touched(after: int, until: int, *, with_vectors: bool = False) -> list[tuple[int, str]]:
         changes = log.feed.change_refs(
-            FeedPosition.everywhere_at(after), FeedPosition.everywhere_at(until), 100, caller_vectors_only=with_vectors
+            FeedPosition.at_sequence(after), FeedPosition.at_sequence(until), 100, caller_vectors_only=with_vectors
         )
         return [(message.sequence, message.message_id) for message in changes.entries]
 

@@ -57,7 +57,7 @@ async def test_an_erased_user_leaves_no_rows(postgres: PrivatePostgres, tmp_path
     await log.write_nameless(Message("u", "", 1, Role.USER, "x", "", "c", {"k": "v"}, b"\0\0\0\0"), request_id="r")
     erased = await log.writer.erase("u")
     server = PostgresLogErasure(database, "one")
-    await server.forget_removals(FeedPosition.everywhere_at(erased.sequence), 100)
+    await server.forget_removals(FeedPosition.at_sequence(erased.sequence), 100)
     connection = await database.connect()
     tables = ("messages", "metadata_entries", "embeddings", "removals", "users", "requests")
     left = {table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables}  # noqa: S608 - ours
@@ -91,7 +91,7 @@ async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: P
         await join_followers(database, name, None, is_lasting=name == "lasting")
     lasting, stopped, lost = (PostgresLogErasure(database, name, is_lasting=name == "lasting") for name in names)
     await log.write(Message("u", "m", 1, Role.USER, "x"))
-    until = FeedPosition.everywhere_at((await log.writer.delete("u", ["m"])).sequence)
+    until = FeedPosition.at_sequence((await log.writer.delete("u", ["m"])).sequence)
     await lasting.forget_removals(until, 10)
     assert await lost.pending_removals(1) is not None, "it is waited for"
     await stopped.close()

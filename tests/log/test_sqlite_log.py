@@ -54,7 +54,7 @@ async def test_a_log_with_clustered_vectors_still_works(tmp_path: Path) -> None:
     assert await log.write(second, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
     assert log.feed.embeddings("u", ["a"]) == {"a": second.embedding}
     taken = log.feed.change_refs(
-        FeedPosition.everywhere_at(0), FeedPosition.everywhere_at(3), 100, caller_vectors_only=True
+        FeedPosition.at_sequence(0), FeedPosition.at_sequence(3), 100, caller_vectors_only=True
     )
     assert [message.sequence for message in taken.entries] == [3, 2]
     await log.close()

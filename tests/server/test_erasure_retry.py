@@ -26,7 +26,7 @@ class Log:
     async def pending_removals(self, _many: int) -> Removals | None:
         if self.is_done:
             raise NothingLeftError
-        return Removals(FeedPosition.everywhere_at(5), are_many=False)
+        return Removals(FeedPosition.at_sequence(5), are_many=False)
 
     async def forget_removals(self, _until: int, _limit: int) -> bool:
         self.is_done = True

@@ -79,7 +79,7 @@ def test_a_changed_previous_model_does_not_overwrite_cached_vectors(tmp_path: Pa
     directory, log = DataDirectory(tmp_path), LogPosition(LogIdentity("a log"), 1)
     backlog = Backlog(collection_named(settings(HERE, "large"), directory.vectors, "gone-8").backlog)
     backlog.record_log(log.identity.name)
-    backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.everywhere_at(1))
+    backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.at_sequence(1))
     backlog.mark_applied(backlog.next_pending([], 1))
     backlog.close()
     write_model_record(directory.model, ModelRecord.of(settings(HERE, "small"), "gone-8"))

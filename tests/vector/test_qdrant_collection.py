@@ -124,7 +124,7 @@ async def test_an_externally_deleted_collection_is_detected() -> None:
 def fed_backlog(collection: Collection, log: str, sequence: int) -> Backlog:
     backlog = Backlog(collection.backlog)
     backlog.record_log(log)
-    backlog.add_changes([ChangeRef(sequence, "u", "m")], FeedPosition.everywhere_at(sequence))
+    backlog.add_changes([ChangeRef(sequence, "u", "m")], FeedPosition.at_sequence(sequence))
     return backlog
 
 

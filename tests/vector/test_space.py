@@ -94,7 +94,7 @@ async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path:
     others = [collection_named(settings, tmp_path, "former"), collection_named(elsewhere, tmp_path, "new")]
     for collection in (kept, *others):
         backlog = Backlog(collection.backlog)
-        backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.everywhere_at(1))
+        backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.at_sequence(1))
         backlog.close()
 
     class InUse:

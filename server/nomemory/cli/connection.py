@@ -15,7 +15,7 @@ import grpc
 
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.local_server import LocalServerError, ensure_running
-from nomemory.cli.terminal import one_line, printable
+from nomemory.cli.terminal import replace_control_characters, to_single_line
 from nomemory.client.channel import Identity
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
@@ -44,23 +44,23 @@ class CallError(click.ClickException):
 def error_lines(error: NoMemoryError, target: str) -> Iterator[str]:
     """Yield the lines of an error message: the cause, each invalid field, and what to do."""
     if not error.reason:
-        yield _transport_error(error, target)
+        yield _describe_transport_error(error, target)
         return
     name = error.reason.removeprefix(_REASON_PREFIX).lower().replace("_", " ")
     if error.violations:
         yield f"Error: {name}"
-        yield from (f"  {one_line(v.field)}: {one_line(v.description)}" for v in error.violations)
+        yield from (f"  {to_single_line(v.field)}: {to_single_line(v.description)}" for v in error.violations)
     else:
-        yield f"Error: {printable(error.message)} ({name})"
+        yield f"Error: {replace_control_characters(error.message)} ({name})"
     if name == "credentials missing":
         yield "  Set them with --api-key or NOMEMORY_API_KEY."
     if error.retry_after is not None:
         yield f"  Retry in {error.retry_after:g} s."
     if error.code is grpc.StatusCode.INTERNAL and error.request_id:
-        yield f"  See the server's log for request {one_line(error.request_id)}."
+        yield f"  See the server's log for request {to_single_line(error.request_id)}."
 
 
-def _transport_error(error: NoMemoryError, target: str) -> str:
+def _describe_transport_error(error: NoMemoryError, target: str) -> str:
     match error.code:
         case grpc.StatusCode.UNAVAILABLE:
             return f"No server is running at {target}. Start one with: nomemory serve --listen {target}"
@@ -69,7 +69,7 @@ def _transport_error(error: NoMemoryError, target: str) -> str:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return f"The call to {target} timed out."
         case _:
-            return f"The call to {target} failed: {error.code.name}: {one_line(error.message)}"
+            return f"The call to {target} failed: {error.code.name}: {to_single_line(error.message)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def target_option(command: Command) -> Command:
     @_file_option("--tls-client-cert", "NOMEMORY_TLS_CLIENT_CERT", "Client certificate (PEM). Implies TLS.")
     @_file_option("--tls-client-key", "NOMEMORY_TLS_CLIENT_KEY", "Private key of the client certificate (PEM).")
     @functools.wraps(command)
-    def connected(
+    def with_connection(
         *,
         target: str,
         api_key: str | None,
@@ -124,7 +124,7 @@ def target_option(command: Command) -> Command:
         with local_server() if target == LOCAL else nullcontext(target) as address:
             command(target=Target(address, identity), **others)
 
-    return connected
+    return with_connection
 
 
 @contextmanager
@@ -151,11 +151,11 @@ def client_option(command: Command) -> Command:
     """
 
     @functools.wraps(command)
-    def connected(*, target: Target, **others: object) -> None:
+    def with_connection(*, target: Target, **others: object) -> None:
         with connect(target) as client:
             command(client=client, **others)
 
-    return target_option(connected)
+    return target_option(with_connection)
 
 
 def _file_option(name: str, variable: str, help_text: str) -> Callable[[Command], Command]:

@@ -49,6 +49,6 @@ def context(*, text: str | None, user: str, output: Output, client: Client, **op
     elif reply.text:
         click.echo(escape_json(reply.text))
     else:
-        output.nothing()
+        output.show_no_results()
     if reply.index_lagging:
-        output.notice("Some of this user's messages are not indexed yet. See `nomemory status`.")
+        output.show_notice("Some of this user's messages are not indexed yet. See `nomemory status`.")

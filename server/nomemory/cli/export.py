@@ -13,8 +13,8 @@ import click
 from nomemory.cli.connection import client_option
 from nomemory.cli.json_lines import message_record
 from nomemory.cli.options import PAGE_MAX, filter_options, output_option
-from nomemory.cli.output import Exported, Output
-from nomemory.cli.terminal import json_line, utf8_line
+from nomemory.cli.output import ExportSummary, Output
+from nomemory.cli.terminal import encode_json_line, encode_utf8_line
 from nomemory.client.messages import FilterOptions
 from nomemory.client.sync import Client
 from nomemory.v1 import message_pb2
@@ -46,11 +46,11 @@ def export(*, user: str | None, filters: FilterOptions, out: Path | None, output
     messages = _messages(client, user, filters, counts)
     if out is None:
         for message in messages:
-            click.echo(json_line(message_record(message)))
+            click.echo(encode_json_line(message_record(message)))
         return
     with _atomic_file(out) as file:
-        file.writelines(utf8_line(message_record(message)) for message in messages)
-    output.show(Exported(str(out), len(counts), counts.total()))
+        file.writelines(encode_utf8_line(message_record(message)) for message in messages)
+    output.show(ExportSummary(str(out), len(counts), counts.total()))
 
 
 def _messages(

@@ -123,14 +123,14 @@ def import_(  # noqa: PLR0913 - a parameter for each option
         raise click.UsageError("Name a file to import, or import the sample with --sample.")
     if {rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
         raise click.UsageError("The rejects file of one input would overwrite another input; rename that input.")
-    send = _discard if dry_run else functools.partial(client.import_messages, replace=replace)
+    send = _discard_batch if dry_run else functools.partial(client.import_messages, replace=replace)
     rejected = 0
     for file in files:
         source = Source(file)
         file_format, items = _parse(source, name, ImportDefaults(user, start, step, time_zone, Path(file).stem))
         with Rejects(rejects_path(file)) as rejects:
             upload = Upload(send, functools.partial(rejects.write, file))
-            _run(upload, items, source, rejects)
+            _run_import(upload, items, source, rejects)
         output.show(
             Summary(
                 source=file,
@@ -145,9 +145,9 @@ def import_(  # noqa: PLR0913 - a parameter for each option
             )
         )
         rejected += upload.counts.rejected
-    is_behind = wait and not dry_run and not _caught_up(client, timeout)
+    is_behind = wait and not dry_run and not _wait_for_indexes(client, timeout)
     if is_behind:
-        output.notice("Indexing did not finish before the timeout. See `nomemory status`.")
+        output.show_notice("Indexing did not finish before the timeout. See `nomemory status`.")
     if rejected or is_behind:
         raise click.exceptions.Exit(1)
 
@@ -164,7 +164,7 @@ def _parse(source: Source, name: str | None, defaults: ImportDefaults) -> tuple[
     return file_format, map(FileOrder().in_order, results)
 
 
-def _run(upload: Upload, items: Iterator[ParseResult], source: Source, rejects: Rejects) -> None:
+def _run_import(upload: Upload, items: Iterator[ParseResult], source: Source, rejects: Rejects) -> None:
     """Upload the messages of a file, and show the progress."""
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
@@ -179,10 +179,10 @@ def _run(upload: Upload, items: Iterator[ParseResult], source: Source, rejects: 
         raise
 
 
-def _discard(_: object) -> ingest_service_pb2.ImportMessagesResponse:
+def _discard_batch(_: object) -> ingest_service_pb2.ImportMessagesResponse:
     return ingest_service_pb2.ImportMessagesResponse()
 
 
-def _caught_up(client: Client, timeout: timedelta) -> bool:
+def _wait_for_indexes(client: Client, timeout: timedelta) -> bool:
     with indexing_progress(stderr_console()) as update:
         return wait_until_indexed(client.status, timeout.total_seconds(), update)

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.cli.output import Check, Diagnosis
-from nomemory.cli.terminal import json_line
+from nomemory.cli.terminal import encode_json_line
 from nomemory.client.messages import role_name
 from nomemory.client.prompt_block import oldest_first
 from nomemory.client.search_hits import LexicalHit, lexical_hits
@@ -34,13 +34,13 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
     record: Json = {"user_id": message.user_id} if message.user_id else {}
     record |= {
         "message_id": message.message_id,
-        "ts": rfc3339(message.ts),
+        "ts": format_rfc3339(message.ts),
         "role": role_name(message.role),
         "content": message.content,
     }
     record.update({field: getattr(message, field) for field in _OPTIONAL if getattr(message, field)})
     if message.HasField("expire_ts"):
-        record["expire_ts"] = rfc3339(message.expire_ts)
+        record["expire_ts"] = format_rfc3339(message.expire_ts)
     if message.retracts:
         record["retracts"] = list(message.retracts)
     if message.metadata:
@@ -137,7 +137,7 @@ def context_record(reply: recall_service_pb2.BuildContextResponse) -> Json:
     return _to_dict(reply) | shown
 
 
-def rfc3339(ts: Timestamp) -> str:
+def format_rfc3339(ts: Timestamp) -> str:
     """Return a time in RFC 3339, with microseconds only if they are not zero."""
     return ts.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
 
@@ -150,20 +150,20 @@ def _to_dict(message: Message) -> Json:
 def full_record(message: Message) -> Json:
     """Return all fields by name, including empty ones. Unset times and messages are omitted."""
     return {
-        field.name: _value(getattr(message, field.name))
+        field.name: _simplify_value(getattr(message, field.name))
         for field in message.DESCRIPTOR.fields
         if not field.has_presence or message.HasField(field.name)
     }
 
 
-def _value(value: object) -> object:
+def _simplify_value(value: object) -> object:
     match value:
         case Timestamp():
-            return rfc3339(value)
+            return format_rfc3339(value)
         case Message():
             return full_record(value)
         case Sequence() if not isinstance(value, str):
-            return [_value(item) for item in value]
+            return [_simplify_value(item) for item in value]
         case _:
             return value
 
@@ -190,25 +190,25 @@ class JsonLines:
 
     def show(self, answer: object, *, explain: bool = False) -> None:  # noqa: ARG002 - records always have all fields
         """Write one line per record of a result."""
-        for record in _records(answer):
-            click.echo(json_line(record))
+        for record in _answer_records(answer):
+            click.echo(encode_json_line(record))
 
-    def step(self, step: recall_service_pb2.RecallStep) -> None:
+    def show_step(self, step: recall_service_pb2.RecallStep) -> None:
         """Write nothing; the final record has the steps."""
 
-    def nothing(self) -> None:
+    def show_no_results(self) -> None:
         """Write nothing."""
 
-    def more(self, cursor: str) -> None:
+    def show_cursor(self, cursor: str) -> None:
         """Write the cursor to standard error."""
-        self.notice(f"next_cursor: {cursor}")
+        self.show_notice(f"next_cursor: {cursor}")
 
-    def notice(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         """Write a notice to standard error."""
         click.echo(text, err=True)
 
 
-def _records(answer: Any) -> Iterable[Json]:  # noqa: ANN401 - by its type
+def _answer_records(answer: Any) -> Iterable[Json]:  # noqa: ANN401 - by its type
     if type(answer) in _RECORDS:
         return _RECORDS[type(answer)](answer)
     return [full_record(answer) if isinstance(answer, Message) else asdict(answer)]

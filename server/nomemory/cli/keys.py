@@ -91,7 +91,7 @@ def list_(*, path: Path) -> None:
     for record in _load_keys(path):
         scopes = " ".join(sorted(record.scopes))
         created = f"{record.created:%Y-%m-%d}"
-        table.add_row(record.id, record.name, scopes, record.namespace or "", created, _expiry(record, now))
+        table.add_row(record.id, record.name, scopes, record.namespace or "", created, _describe_expiry(record, now))
     stdout_console().print(table)
 
 
@@ -172,7 +172,7 @@ def _find_key(records: Sequence[KeyRecord], key_id: str) -> KeyRecord:
     return record
 
 
-def _expiry(record: KeyRecord, now: datetime) -> str:
+def _describe_expiry(record: KeyRecord, now: datetime) -> str:
     if record.expires is None:
         return "never"
     return f"{record.expires:%Y-%m-%d %H:%M}" + (" (expired)" if record.is_expired(now) else "")

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.terminal import one_line, printable
+from nomemory.cli.terminal import replace_control_characters, to_single_line
 from nomemory.client.messages import role_name
 from nomemory.v1 import message_pb2, query_service_pb2
 from nomemory.v1 import recall_service_pb2 as pb
@@ -51,58 +51,60 @@ _NAME_STYLES: Final = ("bold cyan", "bold green", "bold blue", "bold magenta", "
 _MATCH: Final = "bold black on bright_yellow"
 
 
-def speaker(message: message_pb2.ChatMessage) -> Text:
+def render_speaker(message: message_pb2.ChatMessage) -> Text:
     """Return the speaker's name in a stable color, or the role if there is no name."""
     if message.name:
         style = _NAME_STYLES[zlib.crc32(message.name.encode()) % len(_NAME_STYLES)]
-        return Text(one_line(message.name), style=style)
+        return Text(to_single_line(message.name), style=style)
     return Text(role_name(message.role), style=_ROLE_STYLES.get(message.role, "bold"))
 
 
-def content(message: message_pb2.ChatMessage, highlight: query_service_pb2.Highlight | None, *, full: bool) -> Text:
+def render_content(
+    message: message_pb2.ChatMessage, highlight: query_service_pb2.Highlight | None, *, full: bool
+) -> Text:
     """Return the content with matches highlighted, followed by its retractions.
 
     Unless `full` is set, a long message is shortened to its snippet or its beginning.
     """
-    text = Text(printable(message.content), style="strike dim" if message.retracted_by else "")
+    text = Text(replace_control_characters(message.content), style="strike dim" if message.retracted_by else "")
     for span in highlight.spans if highlight is not None else ():
         text.stylize(_MATCH, span.start, span.end)
     if not full and len(text) > LONG_CHARS:
         start, end = (highlight.snippet.start, highlight.snippet.end) if highlight is not None else (0, LONG_CHARS)
-        text = _excerpt(text, start, end or LONG_CHARS)
-    return Text.assemble(text, *((f"  ({remark})", "yellow") for remark in _retractions(message)))
+        text = _cut_excerpt(text, start, end or LONG_CHARS)
+    return Text.assemble(text, *((f"  ({remark})", "yellow") for remark in _describe_retractions(message)))
 
 
-def _retractions(message: message_pb2.ChatMessage) -> Iterator[str]:
+def _describe_retractions(message: message_pb2.ChatMessage) -> Iterator[str]:
     if message.retracts:
-        yield f"retracts {', '.join(map(one_line, message.retracts))}"
+        yield f"retracts {', '.join(map(to_single_line, message.retracts))}"
     if message.retracted_by:
-        yield f"retracted by {one_line(message.retracted_by)}"
+        yield f"retracted by {to_single_line(message.retracted_by)}"
 
 
-def _excerpt(text: Text, start: int, end: int) -> Text:
+def _cut_excerpt(text: Text, start: int, end: int) -> Text:
     before, after = "…" if start else "", f"… ({len(text):,} characters)"
     return Text.assemble((before, "dim"), text[start:end], (after, "dim"))
 
 
-def step(recall_step: pb.RecallStep) -> Iterator[RenderableType]:
+def render_step(recall_step: pb.RecallStep) -> Iterator[RenderableType]:
     """Render a recall step, with the reason and the observation below it."""
     call = Text.assemble((f"{recall_step.iteration} ", "dim"), (recall_step.tool or "decide", "cyan"))
     if recall_step.tool:
         arguments = json_format.MessageToDict(recall_step.arguments)
         shown = " ".join(f"{name}={value}" for name, value in _flatten(arguments))
-        call.append(f"  → {recall_step.hits}").append(f"  {one_line(shown)}", style="dim")
+        call.append(f"  → {recall_step.hits}").append(f"  {to_single_line(shown)}", style="dim")
     yield call
     for remark in filter(None, (recall_step.thought, recall_step.observation)):
-        yield Padding(Text(printable(remark), style="dim italic"), _INDENT)
+        yield Padding(Text(replace_control_characters(remark), style="dim italic"), _INDENT)
 
 
-def recall_result(reply: pb.RecallResponse, *, full: bool, explain: bool) -> Iterator[RenderableType]:
+def render_recall_result(reply: pb.RecallResponse, *, full: bool, explain: bool) -> Iterator[RenderableType]:
     """Render the verdict and the statements with their quotes, or the nearest messages if there are none.
 
     `explain` adds all evidence with scores, and the search limits.
     """
-    yield from _view(reply)
+    yield from _render_view(reply)
     if explain:
         shown, title = len(reply.evidence), "Evidence"
     else:
@@ -110,53 +112,55 @@ def recall_result(reply: pb.RecallResponse, *, full: bool, explain: bool) -> Ite
     if reply.evidence and shown:
         yield Text(f"\n{title}", style="bold")
     for item in reply.evidence[:shown]:
-        yield from _message(item, full=full, facts=f" · {item.score:.3f}" if explain else "")
+        yield from _render_message(item, full=full, facts=f" · {item.score:.3f}" if explain else "")
     if explain:
-        yield from _limits(reply)
+        yield from _render_limits(reply)
 
 
-def _view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
-    yield _verdict(reply)
+def _render_view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
+    yield _render_verdict(reply)
     for title, field in _SECTIONS:
         statements: Sequence[pb.Statement] = getattr(reply.memory_view, field)
         if statements:
             yield Text(f"\n{title}", style="bold")
             for statement in statements:
-                yield from _statement(statement)
+                yield from _render_statement(statement)
     if reply.conflicts:
-        heading = "These may contradict each other" if _is_guessed(reply) else "These contradict each other"
+        heading = (
+            "These may contradict each other" if _has_only_possible_conflicts(reply) else "These contradict each other"
+        )
         yield Text(f"\n{heading}", style="bold yellow")
         for conflict in reply.conflicts:
             yield _conflict_table(conflict)
 
 
-def _verdict(reply: pb.RecallResponse) -> Text:
+def _render_verdict(reply: pb.RecallResponse) -> Text:
     text, style = _VERDICTS.get(reply.verdict, ("", ""))
     if reply.verdict == pb.VERDICT_INSUFFICIENT and not (reply.memory_view.ByteSize() or reply.evidence):
         text = _NOT_FOUND
-    elif reply.verdict == pb.VERDICT_CONFLICTING and _is_guessed(reply):
+    elif reply.verdict == pb.VERDICT_CONFLICTING and _has_only_possible_conflicts(reply):
         text = _POSSIBLY_CONFLICTING
-    return Text(text.format(cites="quotes" if _is_verbatim(reply.memory_view) else "cites"), style=style)
+    return Text(text.format(cites="quotes" if _is_only_quotes(reply.memory_view) else "cites"), style=style)
 
 
-def _is_verbatim(view: pb.MemoryView) -> bool:
+def _is_only_quotes(view: pb.MemoryView) -> bool:
     """Return whether every statement equals one of its quotes."""
     statements = [statement for _, field in _SECTIONS for statement in getattr(view, field)]
     return all(statement.text in {citation.quote for citation in statement.citations} for statement in statements)
 
 
-def _is_guessed(reply: pb.RecallResponse) -> bool:
+def _has_only_possible_conflicts(reply: pb.RecallResponse) -> bool:
     return bool(reply.conflicts) and all(conflict.possible for conflict in reply.conflicts)
 
 
-def _message(item: pb.EvidenceMessage, *, full: bool, facts: str) -> Iterator[RenderableType]:
+def _render_message(item: pb.EvidenceMessage, *, full: bool, facts: str) -> Iterator[RenderableType]:
     message = item.message
-    source = f"  {_day(message.ts)} · {one_line(message.message_id)}{facts}"
-    yield Padding(Text.assemble(speaker(message), (source, "dim")), _INDENT)
-    yield Padding(content(message, None, full=full), (0, 0, 0, 4))
+    source = f"  {_format_day(message.ts)} · {to_single_line(message.message_id)}{facts}"
+    yield Padding(Text.assemble(render_speaker(message), (source, "dim")), _INDENT)
+    yield Padding(render_content(message, None, full=full), (0, 0, 0, 4))
 
 
-def _limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
+def _render_limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
     limits = reply.limits
     stop_reason = pb.StopReason.Name(limits.stop_reason).removeprefix("STOP_REASON_").lower().replace("_", " ")
     planner = pb.Planner.Name(limits.planner).removeprefix("PLANNER_").lower().replace("_", " ")
@@ -168,47 +172,49 @@ def _limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
     ]
     yield Text("\n" + " · ".join(facts), style="dim")
     for note in limits.notes:
-        yield Padding(Text(printable(note.text), style="dim"), _INDENT)
+        yield Padding(Text(replace_control_characters(note.text), style="dim"), _INDENT)
 
 
-def _statement(statement: pb.Statement) -> Iterator[RenderableType]:
+def _render_statement(statement: pb.Statement) -> Iterator[RenderableType]:
     """Render a statement and its quotes. A quote equal to the statement is not repeated."""
     citations = [citation for citation in statement.citations if citation.quote != statement.text]
-    line = Text(printable(statement.text))
+    line = Text(replace_control_characters(statement.text))
     for citation in statement.citations:
         if citation not in citations:
             line.append(_citation_source(citation), style="dim")
-    bullet = _columns(1)
+    bullet = _column_table(1)
     bullet.add_row("  •", line)
     yield bullet
     for citation in citations:
-        quote = Text(f"“{printable(citation.quote)}”", style="italic").append(_citation_source(citation), style="dim")
+        quote = Text(f"“{replace_control_characters(citation.quote)}”", style="italic").append(
+            _citation_source(citation), style="dim"
+        )
         yield Padding(quote, (0, 0, 0, 4))
-    if remarks := "; ".join(_remarks(statement)):
+    if remarks := "; ".join(_statement_remarks(statement)):
         yield Padding(Text(remarks, style="yellow"), (0, 0, 0, 4))
 
 
-def _remarks(statement: pb.Statement) -> Iterator[str]:
+def _statement_remarks(statement: pb.Statement) -> Iterator[str]:
     """Yield remarks if the statement is superseded or quotes somebody else."""
     if statement.superseded_by:
-        yield f"superseded by {one_line(statement.superseded_by)}"
+        yield f"superseded by {to_single_line(statement.superseded_by)}"
     if statement.attribution in _ATTRIBUTIONS:
         yield _ATTRIBUTIONS[statement.attribution]
 
 
 def _citation_source(citation: pb.Citation) -> str:
-    return f"  {_day(citation.ts)} · {one_line(citation.message_id)}"
+    return f"  {_format_day(citation.ts)} · {to_single_line(citation.message_id)}"
 
 
 def _conflict_table(conflict: pb.Conflict) -> Table:
-    table = _columns(2)
+    table = _column_table(2)
     for name, side in (("  earlier", conflict.earlier), ("  later", conflict.later)):
-        date = _day(side.citations[0].ts) if side.citations else ""
-        table.add_row(Text(name, style="dim"), Text(date, style="dim"), Text(printable(side.text)))
+        date = _format_day(side.citations[0].ts) if side.citations else ""
+        table.add_row(Text(name, style="dim"), Text(date, style="dim"), Text(replace_control_characters(side.text)))
     return table
 
 
-def _columns(fixed: int) -> Table:
+def _column_table(fixed: int) -> Table:
     """Return a grid with `fixed` columns that do not wrap, and a last column that wraps at any character."""
     table = Table.grid(padding=(0, 1))
     for _ in range(fixed):
@@ -225,5 +231,5 @@ def _flatten(arguments: dict[str, object], prefix: str = "") -> Iterator[tuple[s
             yield f"{prefix}{name}", int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _day(timestamp: Timestamp) -> str:
+def _format_day(timestamp: Timestamp) -> str:
     return f"{timestamp.ToDatetime(tzinfo=UTC):%Y-%m-%d}"

@@ -44,9 +44,9 @@ def migrate(*, data_dir: Path, database_url: str | None) -> None:
     url = database_url or (settings.server.database_url.get_secret_value() if settings.server.database_url else "")
     if not url.startswith(_SCHEMES):
         raise click.UsageError(_NO_URL)
-    with _errors_explained():
+    with _explain_errors():
         outcome = asyncio.run(_migrate(settings, data_dir, url))
-    click.echo(_summary(outcome, data_dir))
+    click.echo(_describe_outcome(outcome, data_dir))
 
 
 async def _migrate(settings: Settings, data_dir: Path, url: str) -> MigrationOutcome:
@@ -62,7 +62,7 @@ async def _migrate(settings: Settings, data_dir: Path, url: str) -> MigrationOut
 
 
 @contextmanager
-def _errors_explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     """Convert expected errors to `click.ClickException`."""
     try:
         require_extra("postgres", ("asyncpg",), "nomemory migrate")
@@ -83,17 +83,17 @@ def _errors_explained() -> Iterator[None]:
     except ERRORS as error:
         if isinstance(error, OSError) and error.filename:
             raise  # the text names the file
-        raise click.ClickException(_database_error(error)) from None
+        raise click.ClickException(_describe_database_error(error)) from None
 
 
-def _database_error(error: BaseException) -> str:
+def _describe_database_error(error: BaseException) -> str:
     """Describe a database error without its text, which may quote a message."""
     state = getattr(error, "sqlstate", None)
     cause = f"{type(error).__name__} ({state})" if state else str(error) or type(error).__name__
     return f"cannot use the database: {cause}. Fix the problem and run this command again"
 
 
-def _summary(outcome: MigrationOutcome, data_dir: Path) -> str:
+def _describe_outcome(outcome: MigrationOutcome, data_dir: Path) -> str:
     migrated = "were already migrated" if outcome.was_complete else "migrated and verified"
     return (
         f"{pluralize(outcome.messages, 'message')} {migrated}, up to change {outcome.position.sequence:,}.\n"

@@ -87,7 +87,7 @@ def parse_time(text: str) -> datetime:
         click.BadParameter: the text is not a time, or out of range.
     """
     try:
-        time = datetime.now(UTC) - _duration(text) if _DURATION.fullmatch(text) else datetime.fromisoformat(text)
+        time = datetime.now(UTC) - _parse_units(text) if _DURATION.fullmatch(text) else datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise click.BadParameter(f"{text!r} is not a time: use {TIME_FORMATS}.") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
@@ -101,10 +101,10 @@ def parse_duration(text: str) -> timedelta:
     """
     if _DURATION.fullmatch(text) is None:
         raise click.BadParameter(f"{text!r} is not a duration: use a number and a unit, such as 5m.")
-    return _duration(text)
+    return _parse_units(text)
 
 
-def _duration(text: str) -> timedelta:
+def _parse_units(text: str) -> timedelta:
     return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
 
 
@@ -129,7 +129,7 @@ def output_option(command: Command) -> Command:
     @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
     @functools.wraps(command)
     def with_output(*, as_json: bool, full: bool = False, **others: object) -> None:
-        command(output=_output(as_json=as_json, full=full), **others)
+        command(output=_create_output(as_json=as_json, full=full), **others)
 
     return with_output
 
@@ -207,7 +207,7 @@ def paging_options(noun: str) -> Callable[[Command], Command]:
     return add
 
 
-def _output(*, as_json: bool, full: bool) -> Output:
+def _create_output(*, as_json: bool, full: bool) -> Output:
     if as_json:
         return JsonLines()
     from nomemory.cli.console import stderr_console, stdout_console  # noqa: PLC0415 - loads rich

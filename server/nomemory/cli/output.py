@@ -29,7 +29,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportSummary:
     """A completed export."""
 
     file: str
@@ -38,7 +38,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class MessageCount:
     """A number of messages."""
 
     count: int
@@ -50,14 +50,14 @@ class Output(Protocol):
     def show(self, answer: object, *, explain: bool = False) -> None:
         """Show an API response or a result type of this module. `explain` adds the evidence of a recall."""
 
-    def step(self, step: recall_service_pb2.RecallStep) -> None:
+    def show_step(self, step: recall_service_pb2.RecallStep) -> None:
         """Show a step of a recall as it happens."""
 
-    def nothing(self) -> None:
+    def show_no_results(self) -> None:
         """Show that nothing was found."""
 
-    def more(self, cursor: str) -> None:
+    def show_cursor(self, cursor: str) -> None:
         """Show how to get the next page."""
 
-    def notice(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         """Write a notice to standard error."""

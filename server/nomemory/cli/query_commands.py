@@ -16,7 +16,7 @@ from nomemory.cli.options import (
     paging_options,
     user_option,
 )
-from nomemory.cli.output import Count, Output
+from nomemory.cli.output import MessageCount, Output
 from nomemory.client.messages import FilterOptions
 from nomemory.client.sync import Client
 
@@ -39,9 +39,9 @@ def list_(
         output.show(page)
         total, cursor = total + len(page.items), page.next_cursor
     if not total:
-        output.nothing()
+        output.show_no_results()
     if cursor:
-        output.more(cursor)
+        output.show_cursor(cursor)
 
 
 @click.command("search")
@@ -64,9 +64,9 @@ def search(*, query: str, user: str, filters: FilterOptions, paging: Paging, out
         total, cursor, behind = total + len(page.items), page.next_cursor, behind or page.index_lagging
         truncated = truncated or page.truncated
     if cursor:
-        output.more(cursor)
+        output.show_cursor(cursor)
     if truncated:
-        output.notice("Only part of the matching messages was ranked. Add terms or filters to rank the others.")
+        output.show_notice("Only part of the matching messages was ranked. Add terms or filters to rank the others.")
     _notify_incomplete(output, has_results=bool(total), behind=behind, search=" for lexical search")
 
 
@@ -85,7 +85,7 @@ def semantic(
     reply = client.semantic_search(user, text, top_k=top_k, min_score=min_score, **filters)
     output.show(reply)
     if reply.truncated:
-        output.notice(_TRUNCATED)
+        output.show_notice(_TRUNCATED)
     _notify_incomplete(output, has_results=bool(reply.items), behind=reply.index_lagging, search=" for semantic search")
 
 
@@ -107,20 +107,20 @@ def hybrid(
     reply = client.hybrid_search(user, question, top_k=top_k, explain=explain, **filters)
     output.show(reply)
     if reply.truncated:
-        output.notice(_TRUNCATED)
+        output.show_notice(_TRUNCATED)
     if reply.semantic_unavailable:
-        output.notice("Lexical search only: the server has no embedder, or the embedder is unavailable.")
+        output.show_notice("Lexical search only: the server has no embedder, or the embedder is unavailable.")
     _notify_incomplete(output, has_results=bool(reply.items), behind=reply.index_lagging)
 
 
 def _notify_incomplete(output: Output, *, has_results: bool, behind: bool, search: str = "") -> None:
     """Report that nothing was found, or that some messages are not indexed yet."""
     if has_results and behind:
-        output.notice(f"Some of this user's messages are not indexed{search} yet. See `nomemory status`.")
+        output.show_notice(f"Some of this user's messages are not indexed{search} yet. See `nomemory status`.")
     elif behind:
-        output.notice("No messages found. Some messages are still being indexed; see `nomemory status`.")
+        output.show_notice("No messages found. Some messages are still being indexed; see `nomemory status`.")
     elif not has_results:
-        output.nothing()
+        output.show_no_results()
 
 
 @click.command("neighbors")
@@ -137,7 +137,7 @@ def neighbors(*, message_id: str, user: str, before: int, after: int, output: Ou
     reply = client.neighbors(user, message_id, before=before, after=after)
     output.show(reply)
     if reply.truncated_before or reply.truncated_after:
-        output.notice(_TRUNCATED)
+        output.show_notice(_TRUNCATED)
 
 
 @click.command("conversations")
@@ -153,7 +153,7 @@ def conversations(*, user: str, paging: Paging, output: Output, client: Client) 
     reply = paging.fetch_all(partial(client.list_conversations, user), "conversations")
     output.show(reply)
     if reply.next_cursor:
-        output.more(reply.next_cursor)
+        output.show_cursor(reply.next_cursor)
 
 
 @click.command("users")
@@ -165,7 +165,7 @@ def users(*, paging: Paging, output: Output, client: Client) -> None:
     reply = paging.fetch_all(client.list_users, "users")
     output.show(reply)
     if reply.next_cursor:
-        output.more(reply.next_cursor)
+        output.show_cursor(reply.next_cursor)
 
 
 @click.command("count")
@@ -175,7 +175,7 @@ def users(*, paging: Paging, output: Output, client: Client) -> None:
 @client_option
 def count(*, user: str, filters: FilterOptions, output: Output, client: Client) -> None:
     """Count a user's messages."""
-    output.show(Count(client.count_messages(user, **filters)))
+    output.show(MessageCount(client.count_messages(user, **filters)))
 
 
 @click.command("status")

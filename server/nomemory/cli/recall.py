@@ -72,7 +72,7 @@ def recall(
         if event.HasField("step"):
             if explain:
                 steps.append(event.step)
-                output.step(event.step)
+                output.show_step(event.step)
             continue
         event.result.trace.extend(steps)
         if output_format == "prompt":
@@ -85,4 +85,4 @@ def recall(
 
 def _notify_index_lag(result: pb.RecallResponse, output: Output) -> None:
     if result.limits.index_lagging and result.verdict != pb.VERDICT_PENDING:
-        output.notice("Some of this user's messages are not indexed yet. See `nomemory status`.")
+        output.show_notice("Some of this user's messages are not indexed yet. See `nomemory status`.")

@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.output import Count, Diagnosis, Exported
-from nomemory.cli.terminal import one_line, pluralize
+from nomemory.cli.output import Diagnosis, ExportSummary, MessageCount
+from nomemory.cli.terminal import pluralize, to_single_line
 from nomemory.importing.record import SourceLocation
 from nomemory.importing.upload import Summary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
@@ -35,64 +35,76 @@ _TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 
 
-def status(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[Table]:
+def status_tables(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[Table]:
     """Render the state of the message log and the indexes."""
     log, embedder = reply.log, reply.embedder
     table = Table.grid(padding=(0, 2))
     table.add_row(
-        _label("Message log"),
+        _render_label("Message log"),
         f"{pluralize(log.messages, 'message')} of {pluralize(log.users, 'user')}",
         f"sequence {log.sequence:,}" if log.sequence or not log.messages else "",  # not reported in a namespace
     )
     if log.error or log.damaged:
-        damage = f"{pluralize(log.damaged, 'message')} damaged" if log.damaged else one_line(log.error)
-        table.add_row(_label("Damage"), Text(damage, style="red"), "")
-    table.add_row(_label("Lexical index"), _progress(reply.lexical), Text(one_line(reply.lexical.name), style="dim"))
+        damage = f"{pluralize(log.damaged, 'message')} damaged" if log.damaged else to_single_line(log.error)
+        table.add_row(_render_label("Damage"), Text(damage, style="red"), "")
+    table.add_row(
+        _render_label("Lexical index"),
+        _render_progress(reply.lexical),
+        Text(to_single_line(reply.lexical.name), style="dim"),
+    )
     if embedder.kind == ingest_service_pb2.EMBEDDER_KIND_NONE:
-        table.add_row(_label("Vector index"), Text("no embedder; only caller-supplied vectors", style="yellow"), "")
+        table.add_row(
+            _render_label("Vector index"), Text("no embedder; only caller-supplied vectors", style="yellow"), ""
+        )
     else:
-        table.add_row(_label("Vector index"), _progress(reply.vector), Text(one_line(reply.vector.name), style="dim"))
-        table.add_row(_label("Embedder"), *_embedder(embedder))
+        table.add_row(
+            _render_label("Vector index"),
+            _render_progress(reply.vector),
+            Text(to_single_line(reply.vector.name), style="dim"),
+        )
+        table.add_row(_render_label("Embedder"), *_render_embedder(embedder))
     if reply.HasField("next_vector"):
         coming = reply.next_vector
-        table.add_row(_label("New index"), _progress(coming), Text(one_line(coming.name), style="dim"))
-        table.add_row("", *_embedder(reply.next_embedder))
+        table.add_row(
+            _render_label("New index"), _render_progress(coming), Text(to_single_line(coming.name), style="dim")
+        )
+        table.add_row("", *_render_embedder(reply.next_embedder))
     for fault in reply.faults:
-        kind = _name(ingest_service_pb2.FaultKind.Name(fault.kind), "FAULT_KIND_")
-        description = Text(f"{_component(fault)}: {one_line(fault.detail) or kind}", style="red")
+        kind = _enum_label(ingest_service_pb2.FaultKind.Name(fault.kind), "FAULT_KIND_")
+        description = Text(f"{_describe_component(fault)}: {to_single_line(fault.detail) or kind}", style="red")
         since = Text(f"since {fault.start_ts.ToDatetime(tzinfo=UTC):{_TIME_FORMAT}} UTC", style="dim")
         table.add_row(Text("Fault", style="bold red"), description, since)
     return [table]
 
 
-def server_info(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Table]:
+def server_info_tables(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Table]:
     """Render version, features, embedder, limits and load of a server."""
     table = Table.grid(padding=(0, 2))
-    table.add_row(_label("Version"), one_line(reply.version))
-    table.add_row(_label("Features"), ", ".join(map(one_line, reply.features)))
+    table.add_row(_render_label("Version"), to_single_line(reply.version))
+    table.add_row(_render_label("Features"), ", ".join(map(to_single_line, reply.features)))
     if reply.embedding_dimension:
-        table.add_row(_label("Embedder"), embedding_model(reply) or Text("none", style="yellow"))
+        table.add_row(_render_label("Embedder"), describe_embedding_model(reply) or Text("none", style="yellow"))
     for name, (label, noun) in _LIMITS.items():
         if limit := getattr(reply.limits, name):
-            table.add_row(_label(label), f"at most {pluralize(limit, noun)}")
+            table.add_row(_render_label(label), f"at most {pluralize(limit, noun)}")
     if reply.HasField("read_load"):
         reads = reply.read_load
         now = f"{reads.running:,} running, {reads.waiting:,} waiting, {reads.rejected:,} rejected since startup"
-        table.add_row(_label("Expensive reads"), now)
+        table.add_row(_render_label("Expensive reads"), now)
     return [table]
 
 
-def embedding_model(reply: server_service_pb2.GetServerInfoResponse) -> str:
+def describe_embedding_model(reply: server_service_pb2.GetServerInfoResponse) -> str:
     """Return the name and dimension of the embedding model; empty if there is none."""
-    model = one_line(reply.embedding_model)
+    model = to_single_line(reply.embedding_model)
     return f"{model}, {pluralize(reply.embedding_dimension, 'dimension')}" if model else ""
 
 
-def summary(done: Summary) -> Iterator[Text]:
+def import_summary_lines(done: Summary) -> Iterator[Text]:
     """Render an import summary: file, format, nonzero counts, ignored fields and rejection reasons."""
     totals = done.counts
     yield Text.assemble(
-        (one_line(done.source), "bold"), f"  {done.title}", ("  dry run" if done.dry_run else "", "yellow")
+        (to_single_line(done.source), "bold"), f"  {done.title}", ("  dry run" if done.dry_run else "", "yellow")
     )
     counts = [
         (totals.sent if done.dry_run else None, "to store", "green"),
@@ -105,33 +117,35 @@ def summary(done: Summary) -> Iterator[Text]:
     shown = [Text(f"{number:,} {word}", style=style) for number, word, style in counts if number]
     yield Text("  ").append_text(Text(", ").join(shown) if shown else Text("no messages", style="yellow"))
     if done.ignored:
-        fields = ", ".join(f"{one_line(name)} ({number:,})" for name, number in sorted(done.ignored.items()))
+        fields = ", ".join(f"{to_single_line(name)} ({number:,})" for name, number in sorted(done.ignored.items()))
         yield Text(f"  Ignored fields: {fields}", style="yellow")
     groups = sorted(done.rejection_groups.items(), key=lambda item: -item[1].count)
     for reason, group in groups[:_REASONS_SHOWN]:
-        yield Text(f"  {group.count:,} × {one_line(reason)} (first at {_location(group.first)})", style="red")
+        yield Text(
+            f"  {group.count:,} × {to_single_line(reason)} (first at {_describe_location(group.first)})", style="red"
+        )
     if done.rejects:
-        yield Text(f"  Rejected messages and reasons: {one_line(str(done.rejects))}", style="red")
+        yield Text(f"  Rejected messages and reasons: {to_single_line(str(done.rejects))}", style="red")
 
 
-def _location(location: SourceLocation) -> str:
+def _describe_location(location: SourceLocation) -> str:
     element = f", {location.element}" if location.element else ""
-    return one_line(f"{location.unit} {location.number}{element}")
+    return to_single_line(f"{location.unit} {location.number}{element}")
 
 
-def diagnosis(result: Diagnosis) -> Iterable[Table]:
+def diagnosis_tables(result: Diagnosis) -> Iterable[Table]:
     """Render the checks, each with its advice below the finding."""
     table = Table.grid(padding=(0, 2))
     for check in result.checks:
         sign, style = _STATES[check.state]
-        finding = Text(one_line(check.finding))
+        finding = Text(to_single_line(check.finding))
         if check.advice:
             finding.append(f"\n{check.advice}", style="yellow" if check.state == "warn" else style)
         table.add_row(Text(sign, style=f"bold {style}"), Text(check.name), finding)
     return [table]
 
 
-def conversations(reply: query_service_pb2.ListConversationsResponse) -> Iterable[RenderableType]:
+def conversation_tables(reply: query_service_pb2.ListConversationsResponse) -> Iterable[RenderableType]:
     """Render conversations with first and last time, message count and id."""
     if not reply.conversations:
         return [Text("No conversations found.", style="dim")]
@@ -139,39 +153,43 @@ def conversations(reply: query_service_pb2.ListConversationsResponse) -> Iterabl
     table.columns[2].justify = "right"
     for entry in reply.conversations:
         count = f"{entry.message_count:,}"
-        table.add_row(_minute(entry.first_ts), _minute(entry.last_ts), count, _id(entry.conversation_id))
+        table.add_row(
+            _format_minute(entry.first_ts), _format_minute(entry.last_ts), count, _render_id(entry.conversation_id)
+        )
     return [table]
 
 
-def users(reply: query_service_pb2.ListUsersResponse) -> Iterable[RenderableType]:
+def user_tables(reply: query_service_pb2.ListUsersResponse) -> Iterable[RenderableType]:
     """Render users with message count and id."""
     if not reply.users:
         return [Text("No user has messages.", style="dim")]
     table = Table("messages", "user", box=None, pad_edge=False)
     table.columns[0].justify = "right"
     for entry in reply.users:
-        table.add_row(f"{entry.message_count:,}", _id(entry.user_id))
+        table.add_row(f"{entry.message_count:,}", _render_id(entry.user_id))
     return [table]
 
 
-def count(result: Count) -> Iterable[Text]:
+def count_lines(result: MessageCount) -> Iterable[Text]:
     """Render a message count."""
     return [Text(f"{pluralize(result.count, 'message')}.")]
 
 
-def exported(done: Exported) -> Iterable[Text]:
+def export_lines(done: ExportSummary) -> Iterable[Text]:
     """Render an export summary."""
-    return [Text(f"{one_line(done.file)}: {pluralize(done.messages, 'message')} of {pluralize(done.users, 'user')}.")]
+    return [
+        Text(f"{to_single_line(done.file)}: {pluralize(done.messages, 'message')} of {pluralize(done.users, 'user')}.")
+    ]
 
 
-def deleted(reply: ingest_service_pb2.DeleteMessagesResponse) -> Iterator[Text]:
+def deletion_lines(reply: ingest_service_pb2.DeleteMessagesResponse) -> Iterator[Text]:
     """Render the number of deleted messages, and the ids that were not found."""
     yield Text(f"Deleted {pluralize(reply.deleted, 'message')}.")
     for message_id in reply.missing_message_ids:
-        yield Text(f"  Not found: {one_line(message_id)}", style="yellow")
+        yield Text(f"  Not found: {to_single_line(message_id)}", style="yellow")
 
 
-def erased(reply: ingest_service_pb2.EraseUserResponse) -> Iterator[RenderableType]:
+def erasure_lines(reply: ingest_service_pb2.EraseUserResponse) -> Iterator[RenderableType]:
     """Render an erasure receipt, with the storage that still contains bytes of the messages."""
     erased_at = reply.erase_ts.ToDatetime(tzinfo=UTC)
     yield Text(f"Erased at {erased_at:{_TIME_FORMAT}}: {pluralize(reply.deleted, 'message')}.")
@@ -181,23 +199,23 @@ def erased(reply: ingest_service_pb2.EraseUserResponse) -> Iterator[RenderableTy
         deadline = (
             f" By {residue.purge_ts.ToDatetime(tzinfo=UTC):{_TIME_FORMAT}}." if residue.HasField("purge_ts") else ""
         )
-        location = _name(ingest_service_pb2.StorageLocation.Name(residue.location), "STORAGE_LOCATION_")
+        location = _enum_label(ingest_service_pb2.StorageLocation.Name(residue.location), "STORAGE_LOCATION_")
         yield Padding(Text(f"{location}: {residue.detail}{deadline}", style="dim"), (0, 0, 0, 2))
 
 
-def _minute(ts: Timestamp) -> str:
+def _format_minute(ts: Timestamp) -> str:
     return f"{ts.ToDatetime(tzinfo=UTC):%Y-%m-%d %H:%M}"
 
 
-def _id(text: str) -> Text:
-    return Text(one_line(text), overflow="fold")
+def _render_id(text: str) -> Text:
+    return Text(to_single_line(text), overflow="fold")
 
 
-def _label(text: str) -> Text:
+def _render_label(text: str) -> Text:
     return Text(text, style="bold")
 
 
-def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
+def _render_progress(index: ingest_service_pb2.IndexStatus) -> Text:
     parts = []
     if index.pending:
         parts.append(Text(f"{pluralize(index.pending, 'message')} to go", style="yellow"))
@@ -208,36 +226,36 @@ def _progress(index: ingest_service_pb2.IndexStatus) -> Text:
     if index.dead_letters:
         parts.append(Text(f"{index.dead_letters:,} cannot be indexed", style="red"))
     if index.error:
-        parts.append(Text(f"retrying after {one_line(index.error)}", style="red"))
+        parts.append(Text(f"retrying after {to_single_line(index.error)}", style="red"))
     return Text(", ").join(parts)
 
 
-def _component(fault: ingest_service_pb2.ServerFault) -> str:
-    component = _name(ingest_service_pb2.Component.Name(fault.component), "COMPONENT_")
+def _describe_component(fault: ingest_service_pb2.ServerFault) -> str:
+    component = _enum_label(ingest_service_pb2.Component.Name(fault.component), "COMPONENT_")
     return f"{component} of the previous model" if fault.previous_model else component
 
 
-def _name(value: str, prefix: str) -> str:
+def _enum_label(value: str, prefix: str) -> str:
     """Return the name of an enum value as words, without its prefix."""
     return value.removeprefix(prefix).lower().replace("_", " ")
 
 
-def _embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text, Text]:
+def _render_embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text, Text]:
     facts = f"{pluralize(embedder.dimension, 'dimension')}, {pluralize(embedder.texts_embedded, 'text')} since startup"
-    kind = _name(ingest_service_pb2.EmbedderKind.Name(embedder.kind), "EMBEDDER_KIND_")
-    return Text(f"{kind}: {one_line(embedder.model)}"), Text(facts, style="dim")
+    kind = _enum_label(ingest_service_pb2.EmbedderKind.Name(embedder.kind), "EMBEDDER_KIND_")
+    return Text(f"{kind}: {to_single_line(embedder.model)}"), Text(facts, style="dim")
 
 
 RENDERERS: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
-    ingest_service_pb2.GetIndexStatusResponse: status,
-    ingest_service_pb2.DeleteMessagesResponse: deleted,
-    ingest_service_pb2.EraseUserResponse: erased,
-    query_service_pb2.ListConversationsResponse: conversations,
-    query_service_pb2.ListUsersResponse: users,
-    server_service_pb2.GetServerInfoResponse: server_info,
-    Count: count,
-    Diagnosis: diagnosis,
-    Exported: exported,
-    Summary: summary,
+    ingest_service_pb2.GetIndexStatusResponse: status_tables,
+    ingest_service_pb2.DeleteMessagesResponse: deletion_lines,
+    ingest_service_pb2.EraseUserResponse: erasure_lines,
+    query_service_pb2.ListConversationsResponse: conversation_tables,
+    query_service_pb2.ListUsersResponse: user_tables,
+    server_service_pb2.GetServerInfoResponse: server_info_tables,
+    MessageCount: count_lines,
+    Diagnosis: diagnosis_tables,
+    ExportSummary: export_lines,
+    Summary: import_summary_lines,
 }
 """Renderer for each result type."""

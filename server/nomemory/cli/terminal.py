@@ -32,12 +32,12 @@ _ESCAPES: Final = {
 }
 
 
-def printable(text: str) -> str:
+def replace_control_characters(text: str) -> str:
     """Replace each control and bidirectional character, except line breaks and tabs. Offsets do not change."""
     return text.translate(_BLOCK)
 
 
-def one_line(text: str) -> str:
+def to_single_line(text: str) -> str:
     """Replace control and bidirectional characters and line breaks, for names and ids."""
     return text.translate(_LINE)
 
@@ -47,12 +47,12 @@ def escape_json(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
-def json_line(record: Mapping[str, object]) -> str:
+def encode_json_line(record: Mapping[str, object]) -> str:
     """Return a record as one line of JSON, in ASCII unless standard output is UTF-8."""
     return escape_json(json.dumps(record, ensure_ascii=not _is_utf8(sys.stdout.encoding)))
 
 
-def utf8_line(record: Mapping[str, object]) -> str:
+def encode_utf8_line(record: Mapping[str, object]) -> str:
     """Return a record as a line of JSON with a line break, for a UTF-8 file."""
     return f"{escape_json(json.dumps(record, ensure_ascii=False))}\n"
 

@@ -12,7 +12,7 @@ import click
 
 from nomemory.agents import hook
 from nomemory.agents.local_data_dir import LocalDataDir, current_user_name
-from nomemory.cli.terminal import printable
+from nomemory.cli.terminal import replace_control_characters
 
 if TYPE_CHECKING:
     from nomemory.agents.install import Change, Installation
@@ -44,7 +44,7 @@ def _with_options(command: Command) -> Command:
 @click.option("--user", metavar="ID", help="User id of the memory. Default: the name of the operating system user.")
 def install(*, name: str, user: str | None, yes: bool) -> None:
     """Add the hooks to an agent's settings, after showing the changes."""
-    installation = _installation(name, user or current_user_name())
+    installation = _prepare_installation(name, user or current_user_name())
     if "cache" in "/".join(Path(sys.executable).parts).lower():
         click.echo(
             "NoMemory runs from a cache. If the cache is cleared, the hooks stop working. Install NoMemory first."
@@ -57,7 +57,7 @@ def install(*, name: str, user: str | None, yes: bool) -> None:
 @_with_options
 def uninstall(*, name: str, yes: bool) -> None:
     """Remove the hooks from an agent's settings. Stored messages are kept."""
-    installation = _installation(name)
+    installation = _prepare_installation(name)
     if _apply(installation.uninstall_change, yes=yes, then=lambda _change: installation.discard_record()):
         click.echo(f"The hooks are removed from {installation.title}.")
 
@@ -69,7 +69,7 @@ def send_event(*, name: str) -> None:
     hook.run(str(LocalDataDir.for_current_user().root), name, current_user_name())
 
 
-def _installation(name: str, user: str = "") -> Installation:
+def _prepare_installation(name: str, user: str = "") -> Installation:
     from nomemory.agents.install import Installation  # noqa: PLC0415 - slow to import, and not needed by a hook
 
     return Installation(name, LocalDataDir.for_current_user(), user)
@@ -82,21 +82,21 @@ def _apply(get_change: Callable[[], Change], then: Callable[[Change], None], *, 
     try:
         change = get_change()
         if change.before != change.after:
-            click.echo(_diff(change))
+            click.echo(_render_diff(change))
             if not yes and not click.confirm(f"Change {change.path}?"):
                 click.echo(f"{change.path} was not changed.")
                 return False
             change.apply()
         then(change)
     except InstallError as error:
-        raise click.ClickException(printable(str(error))) from None
+        raise click.ClickException(replace_control_characters(str(error))) from None
     return True
 
 
-def _diff(change: Change) -> str:
+def _render_diff(change: Change) -> str:
     """Return a change as a unified diff."""
     before, after = (
         (content or b"").decode(errors="replace").splitlines(keepends=True) for content in (change.before, change.after)
     )
     old, new = ("/dev/null" if content is None else str(change.path) for content in (change.before, change.after))
-    return printable("".join(difflib.unified_diff(before, after, old, new)))
+    return replace_control_characters("".join(difflib.unified_diff(before, after, old, new)))

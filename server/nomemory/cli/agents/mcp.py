@@ -91,7 +91,7 @@ async def _serve_stdio(target: Target, user: str | None) -> None:
 
     settings = load_settings()
     credential = Credential(with_credential((), target.identity), user)
-    async with _backend(target) as backend:
+    async with _open_backend(target) as backend:
         await stdio.serve(backend, lambda: backend.bind(credential), forget=settings.mcp.forget)
 
 
@@ -107,7 +107,7 @@ async def _serve_local(user: str) -> None:
     from nomemory.mcp import stdio  # noqa: PLC0415 - slow to import
     from nomemory.mcp.credentials import unauthenticated_caller  # noqa: PLC0415 - slow to import
 
-    async with _backend(Target(home.target), server.reach) as backend:
+    async with _open_backend(Target(home.target), server.reach) as backend:
         await stdio.serve(backend, partial(unauthenticated_caller, user), forget=settings.mcp.forget)
 
 
@@ -121,7 +121,7 @@ async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | No
     def announce(bound: ListenAddress) -> None:
         click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
 
-    async with _backend(target) as backend:
+    async with _open_backend(target) as backend:
         # With the client certificate of this command, the server might accept calls from anyone.
         if resource or not address.is_loopback() or target.identity.get("tls_cert"):
             await _require_authentication(backend, target)
@@ -163,7 +163,7 @@ async def _require_authentication(backend: Backend, target: Target) -> None:
 
 
 @asynccontextmanager
-async def _backend(target: Target, reach: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Backend]:
+async def _open_backend(target: Target, reach: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Backend]:
     from nomemory.mcp.backend import Backend  # noqa: PLC0415 - slow to import
 
     opened = channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS)

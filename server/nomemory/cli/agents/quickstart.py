@@ -63,13 +63,13 @@ def quickstart(*, stop: bool) -> None:
         "have access."
     )
     with connection.local_server() as address, connect(Target(address)) as client:
-        _show(client)
+        _show_recall(client)
     program = _program()
     recall = shlex.join([program, "recall", "--target", LOCAL, "--user", _USER])
     click.echo(_NEXT_STEPS.format(program=shlex.quote(program), recall=recall), nl=False)
 
 
-def _show(client: Client) -> None:
+def _show_recall(client: Client) -> None:
     click.echo(f"Storing {len(_CONVERSATION)} messages verbatim for the user `{_USER}`:\n")
     begin = datetime.now(UTC) - timedelta(days=1)
     messages = [
@@ -83,7 +83,7 @@ def _show(client: Client) -> None:
     wait_until_indexed(client.status, _INDEXING_TIMEOUT_S, lambda _left: None)
     for question in _QUESTIONS:
         click.echo("\nA question. Each line of the answer quotes a stored message:\n")
-        _run("recall", "--user", _USER, question)
+        _run_command("recall", "--user", _USER, question)
 
 
 def _stop(local_data: LocalDataDir) -> None:
@@ -105,7 +105,7 @@ def _stop(local_data: LocalDataDir) -> None:
     )
 
 
-def _run(*words: str) -> None:
+def _run_command(*words: str) -> None:
     """Print a command line and run it."""
     arguments = [words[0], "--target", LOCAL, *words[1:]]
     click.echo(f"$ nomemory {shlex.join(arguments)}")

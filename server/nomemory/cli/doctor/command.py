@@ -48,14 +48,14 @@ def doctor(
     settings = load_settings(data=data)
     if repair or accept_loss or delete_damaged:
         for line in repair_data(settings, repair=repair, accept_loss=accept_loss, delete_damaged=delete_damaged):
-            output.notice(line)
-    checks = list(_checks(settings, target))
+            output.show_notice(line)
+    checks = list(_run_checks(settings, target))
     output.show(Diagnosis(checks))
     if any(check.state == "fail" for check in checks):
         raise click.exceptions.Exit(1)
 
 
-def _checks(settings: Settings, target: Target) -> Iterator[Check]:
+def _run_checks(settings: Settings, target: Target) -> Iterator[Check]:
     yield check_sqlite()
     yield from check_storage(settings.server.data)
     if settings.server.database_url is None:

@@ -79,7 +79,7 @@ def check_embedder(settings: Settings) -> Check:
             else:
                 EMBEDDERS.load(kind)
             return Check("Embedder", "skip", f"{kind}: not called, because calls may be billed")
-        finding = asyncio.run(_local(settings))
+        finding = asyncio.run(_describe_local_model(settings))
     except (StartupError, Fault) as error:
         is_optional = kind == "auto" and settings.embedder.model_dir is None and not local_is_available()
         return Check("Embedder", "warn" if is_optional else "fail", str(error), _EMBEDDERS)
@@ -97,7 +97,7 @@ def check_embedder(settings: Settings) -> Check:
     return Check("Embedder", "ok", finding)
 
 
-async def _local(settings: Settings) -> str:
+async def _describe_local_model(settings: Settings) -> str:
     """Return a description of the local model with its measured speed."""
     embedder = local_embedder(settings)
     try:

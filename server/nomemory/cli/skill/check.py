@@ -8,39 +8,39 @@ from pathlib import Path
 
 import click
 
-from nomemory.cli.terminal import json_line, one_line, pluralize
+from nomemory.cli.terminal import encode_json_line, pluralize, to_single_line
 from nomemory.recall.authoring.check import Report, skills_at
 from nomemory.recall.authoring.check import check as check_skill
 from nomemory.recall.authoring.rules import Finding
 
 
-def as_text(report: Report) -> str:
+def render_text(report: Report) -> str:
     """Return a heading for the skill and a line for each finding."""
     counts = (
         pluralize(number, noun) for number, noun in ((report.errors, "error"), (report.warnings, "warning")) if number
     )
-    heading = f"{one_line(click.format_filename(report.path))}: {', '.join(counts) or 'ok'}"
-    return "\n".join((heading, *(f"  {_line(finding)}" for finding in report.findings)))
+    heading = f"{to_single_line(click.format_filename(report.path))}: {', '.join(counts) or 'ok'}"
+    return "\n".join((heading, *(f"  {_finding_line(finding)}" for finding in report.findings)))
 
 
-def as_record(report: Report) -> str:
+def render_record(report: Report) -> str:
     """Return the report as a JSON line."""
     record = {
         "skill": report.name,
         "path": click.format_filename(report.path),
         "errors": report.errors,
         "warnings": report.warnings,
-        "findings": [_record(finding) for finding in report.findings],
+        "findings": [_finding_record(finding) for finding in report.findings],
     }
-    return json_line(record)
+    return encode_json_line(record)
 
 
-def _line(finding: Finding) -> str:
+def _finding_line(finding: Finding) -> str:
     location = f"{finding.file}:{finding.line}" if finding.line else finding.file
-    return one_line(f"{location}: {finding.rule.severity.value} [{finding.rule.id}] {finding.sentence}")
+    return to_single_line(f"{location}: {finding.rule.severity.value} [{finding.rule.id}] {finding.sentence}")
 
 
-def _record(finding: Finding) -> dict[str, object]:
+def _finding_record(finding: Finding) -> dict[str, object]:
     return {
         "file": finding.file,
         "line": finding.line,
@@ -61,6 +61,6 @@ def check(*, paths: Sequence[Path], as_json: bool) -> None:
     """
     reports = [check_skill(folder) for folder in dict.fromkeys(chain.from_iterable(map(skills_at, paths)))]
     for report in reports:
-        click.echo(as_record(report) if as_json else as_text(report))
+        click.echo(render_record(report) if as_json else render_text(report))
     if any(report.errors for report in reports):
         raise click.exceptions.Exit(1)

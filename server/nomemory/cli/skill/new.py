@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from nomemory.cli.configuration import load_settings
-from nomemory.cli.skill.check import as_text
-from nomemory.cli.terminal import one_line
+from nomemory.cli.skill.check import render_text
+from nomemory.cli.terminal import to_single_line
 from nomemory.recall.authoring import scaffold
 from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.json_answer import BadAnswerError
@@ -50,13 +50,13 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
         raise click.UsageError("--scenario: must contain a letter or a digit.")
     name = name or scaffold.skill_name(sentence)
     settings = load_settings()
-    template = _template(settings, Language(language) if language else language_of(sentence))
+    template = _fill_template(settings, Language(language) if language else language_of(sentence))
     files = {SKILL_FILE: scaffold.render(template, name, sentence), **_draft_files(sentence, settings)}
     try:
         report = scaffold.create(files, name, out)
     except scaffold.NotCreatedError as refused:
-        raise click.ClickException(f"{one_line(str(refused))}.") from None
-    click.echo(f"Wrote {as_text(report)}")
+        raise click.ClickException(f"{to_single_line(str(refused))}.") from None
+    click.echo(f"Wrote {render_text(report)}")
     click.echo(
         f"Serve it with NOMEMORY_RECALL_SKILL_DIRS={click.format_filename(report.path.parent)}, "
         f"and ask with: nomemory recall --skill {report.name} …",
@@ -64,7 +64,7 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
     )
 
 
-def _template(settings: Settings, language: Language) -> str:
+def _fill_template(settings: Settings, language: Language) -> str:
     """Return the template of a language from the creator skill, which an operator may have replaced."""
     file = scaffold.TEMPLATE_FILES[language]
     try:

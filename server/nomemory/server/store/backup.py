@@ -24,7 +24,9 @@ from nomemory.server.store.log_record import write_record
 from nomemory.server.store.restored_erasures import AppliedRegister, RegisterSource, apply_registers, registers_of
 from nomemory.server.store.sqlite.inspection import inspect
 from nomemory.server.store.sqlite.schema import (
-    SCHEMA_VERSION, open_for_writing, position,
+    SCHEMA_VERSION,
+    open_for_writing,
+    read_position,
     read_position_at,
     remove_log,
 )
@@ -157,7 +159,7 @@ def _install_log(
         _copy_file(backup / _LOG, new)
         with closing(open_for_writing(new)) as connection:
             applied = apply_registers(connection, registers(connection))
-            log = position(connection)
+            log = read_position(connection)
         for suffix in _SIDE_FILES:  # side files of the old log would corrupt the new one
             directory.log.with_name(directory.log.name + suffix).unlink(missing_ok=True)
         new.rename(directory.log)

@@ -52,7 +52,7 @@ class Indexes:
 
     async def find_lagging(self, until: FeedPosition) -> str:
         """Return the name of an index that has not applied everything up to a position; empty if there is none."""
-        if not FeedPosition.everywhere_at(self.lexical.applied).covers(until):
+        if not FeedPosition.at_sequence(self.lexical.applied).covers(until):
             return "lexical"
         for indexed in self.spaces.all():
             if not (await indexed.indexer.applied()).covers(until):

@@ -18,7 +18,7 @@ class FeedPosition:
     sequences: tuple[int, ...] = (0,)
 
     @classmethod
-    def everywhere_at(cls, sequence: int) -> FeedPosition:
+    def at_sequence(cls, sequence: int) -> FeedPosition:
         """Return the position with the same sequence in every bucket."""
         return cls((sequence,))
 
@@ -70,7 +70,7 @@ class FeedPosition:
             ValueError: the length is not a positive multiple of 8 bytes.
         """
         if isinstance(stored, int):
-            return cls.everywhere_at(stored)
+            return cls.at_sequence(stored)
         if not stored or len(stored) % _NUMBER_BYTES:
             raise ValueError(f"feed position: expected a positive multiple of {_NUMBER_BYTES} bytes, got {len(stored)}")
         return cls(struct.unpack(f"<{len(stored) // _NUMBER_BYTES}q", stored))

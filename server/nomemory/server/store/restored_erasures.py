@@ -15,7 +15,7 @@ from nomemory.server.store.protocol import LogMigratedError
 from nomemory.server.store.register_file import read_register
 from nomemory.server.store.sqlite.erasure_register import read_epochs, read_erasures
 from nomemory.server.store.sqlite.register_application import apply_erasures, open_register
-from nomemory.server.store.sqlite.schema import begin_epoch, identity
+from nomemory.server.store.sqlite.schema import begin_epoch, read_identity
 
 _UNREADABLE: Final = """\
 the register of erasures in the existing log {log} cannot be read: {cause}. Use --erasures FILE to apply an exported \
@@ -75,7 +75,7 @@ def registers_of(
             read.
         OSError: the file cannot be read.
     """
-    log_id = identity(connection).log_id
+    log_id = read_identity(connection).log_id
     if not ignores_existing:
         yield from _existing_register(existing, log_id, is_required=file is None)
     if file is not None:
@@ -86,7 +86,7 @@ def registers_of(
 def _existing_register(log: Path, log_id: str, *, is_required: bool) -> Iterator[RegisterSource]:
     try:
         with closing(open_register(log)) as connection:
-            belongs, since_us = identity(connection).log_id == log_id, read_epochs(connection)[0].began_us
+            belongs, since_us = read_identity(connection).log_id == log_id, read_epochs(connection)[0].began_us
             list(read_erasures(connection))
     except (RegisterError, LogMigratedError):  # no log or register; a register of another database
         return

@@ -23,9 +23,9 @@ from nomemory.server.api.http.http_rules import http_rule
 from nomemory.server.api.http.metrics_page import MetricsPage
 from nomemory.server.api.http.openapi import openapi_document
 from nomemory.server.api.http.origin_check import origin_middleware
-from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.request_body import UnsupportedMediaTypeError
 from nomemory.server.api.http.request_id import RequestIds
+from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.static_pages import fixed_route, inspector_routes, try_it_routes
 from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import Pipeline

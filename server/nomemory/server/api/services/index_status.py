@@ -121,7 +121,7 @@ class LocalStatusReporter:
         return pb.IndexStatus(
             name="lexical",
             checkpoint=min(applied, sequence),
-            pending=await self.log.pending(FeedPosition.everywhere_at(applied), user_id, prefix),
+            pending=await self.log.pending(FeedPosition.at_sequence(applied), user_id, prefix),
             error=fault.kind if fault else "",
             error_ts=_to_timestamp(fault.since_s) if fault else None,
             notice=self.notice,

@@ -100,7 +100,7 @@ class PostgresSharedIndex:
         if user_id is None:
             return IndexerStatus(checkpoint, checkpoint, 0, dead_letters, ())
         bucket = bucket_of(user_id)
-        reached = FeedPosition.everywhere_at(await self._applied_sequence(bucket, user_id))
+        reached = FeedPosition.at_sequence(await self._applied_sequence(bucket, user_id))
         ids = (
             await self._fetch_rows(_DEAD_LETTER_IDS, self._collection, bucket, user_id, _MAX_IDS)
             if dead_letters

@@ -26,8 +26,8 @@ from nomemory.server.runtime.tracing.traced import traced_lexical_index, traced_
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
 from nomemory.server.runtime.wiring.recall_wiring import recall_service
 from nomemory.server.runtime.wiring.remote_query import remote_query
-from nomemory.server.runtime.wiring.server_info import server_service
 from nomemory.server.runtime.wiring.server_components import ServerComponents
+from nomemory.server.runtime.wiring.server_info import server_service
 from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.cursor import Cursors
 from nomemory.server.search.hybrid.candidate_pool import CandidatePools

@@ -19,7 +19,7 @@ from nomemory.server.store.postgres.erasure_register import (
     read_erasures,
     register_key,
 )
-from nomemory.server.store.postgres.schema import connected, upgrade_schema
+from nomemory.server.store.postgres.schema import open_connection, upgrade_schema
 from nomemory.server.store.postgres.transaction import PostgresTransaction
 from nomemory.server.store.register_file import RegisterFile, read_register, write_register
 from nomemory.server.store.retention import RetentionPolicy
@@ -52,7 +52,7 @@ async def export_register(database: Database, path: Path) -> int:
     """
     await upgrade_schema(database)
     now_us = time.time_ns() // 1_000
-    async with connected(database) as connection, connection.transaction(isolation="repeatable_read"):
+    async with open_connection(database) as connection, connection.transaction(isolation="repeatable_read"):
         key, epochs = await register_key(connection), await read_epochs(connection)
         erasures = [erasure async for erasure in read_erasures(connection)]
     return write_register(path, key, epochs[0].began_us, erasures, now_us)
@@ -71,7 +71,7 @@ async def apply_register(database: Database, path: Path) -> tuple[RegisterFile, 
         OSError: the file cannot be read.
     """
     await upgrade_schema(database)
-    async with connected(database) as connection:
+    async with open_connection(database) as connection:
         key = await register_key(connection)
         register = read_register(path, key)
         return register, await _Application(connection, key).run(register.erasures())

@@ -101,7 +101,7 @@ class PostgresTransaction:
     async def erase_up_to(self, user_id: str, sequence: int) -> int:
         """Delete the messages of a user up to a sequence, and return their number. The register is not changed."""
         await self._lock_buckets([user_id], 1)
-        removed = await self._remove_where(user_id, [of_user(user_id), Clause("sequence <= ?", (sequence,))])
+        removed = await self._remove_where(user_id, [user_clause(user_id), Clause("sequence <= ?", (sequence,))])
         if removed:
             await self._fetch_rows(statements.FORGET_REQUESTS, bucket_of(user_id), user_id)
         return removed

@@ -113,7 +113,7 @@ def _read_removals(connection: sqlite3.Connection, many: int) -> Removals | None
     if until is None:
         return None
     row = connection.execute("SELECT 1 FROM removals LIMIT 1 OFFSET ?", (many - 1,)).fetchone()
-    return Removals(FeedPosition.everywhere_at(until), row is not None)
+    return Removals(FeedPosition.at_sequence(until), row is not None)
 
 
 def _delete_removals(connection: sqlite3.Connection, until: int, limit: int) -> bool:

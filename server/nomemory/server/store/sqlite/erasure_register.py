@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from nomemory.server.store.erasure_register import MESSAGE, USER, EpochStart, Erasure, RegisterKey
-from nomemory.server.store.sqlite.schema import identity
+from nomemory.server.store.sqlite.schema import read_identity
 
 DIGEST_OF_MESSAGE: Final = "digest_of_message"
 """The SQL function that returns the digest of a user id and a message id."""
@@ -74,7 +74,7 @@ def read_epochs(connection: sqlite3.Connection) -> list[EpochStart]:
 
 
 def _key_of(connection: sqlite3.Connection) -> RegisterKey:
-    return RegisterKey.of_log(identity(connection).log_id)
+    return RegisterKey.of_log(read_identity(connection).log_id)
 
 
 def _now_us() -> int:

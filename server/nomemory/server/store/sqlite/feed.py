@@ -49,7 +49,7 @@ class SqliteChangeFeed:
 
     def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change."""
-        return FeedPosition.everywhere_at(self._rows.sequence())
+        return FeedPosition.at_sequence(self._rows.sequence())
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
         """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
@@ -84,7 +84,7 @@ class SqliteChangeFeed:
         rows = [
             row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (first, last))
         ]
-        return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.everywhere_at(last))
+        return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.at_sequence(last))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return the current versions of messages by id. Unknown ids are left out."""

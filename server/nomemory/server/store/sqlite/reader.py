@@ -107,7 +107,7 @@ class SqliteLogReader:
 
     async def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change."""
-        return FeedPosition.everywhere_at(self._rows.sequence())
+        return FeedPosition.at_sequence(self._rows.sequence())
 
     async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to a user's messages."""

@@ -30,12 +30,12 @@ from nomemory.server.store.sqlite.erasure_register import (
 )
 from nomemory.server.store.sqlite.schema import (
     REGISTER_SCHEMA,
-    identity,
-    latest_sequence,
-    locked,
     open_for_writing,
-    position_at,
-    state_of,
+    read_bucket_state,
+    read_identity,
+    read_latest_sequence,
+    read_position_at,
+    write_transaction,
 )
 from nomemory.server.store.sqlite.transaction import TransactionStep
 
@@ -70,7 +70,7 @@ def apply_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) 
     add_digest_functions(connection)
     connection.execute(_CREATE)
     try:
-        with locked(connection):
+        with write_transaction(connection):
             entries = _load_entries(connection, erasures)
             users, of_users = _erase_users(connection)
             return AppliedErasures(entries, users, of_users + _delete_messages(connection))
@@ -89,7 +89,7 @@ def export_register(directory: DataDirectory, path: Path) -> int:
     now_us = time.time_ns() // 1_000
     with closing(open_register(directory.log)) as connection:
         since_us = read_epochs(connection)[0].began_us
-        key = RegisterKey.of_log(identity(connection).log_id)
+        key = RegisterKey.of_log(read_identity(connection).log_id)
         return write_register(path, key, since_us, read_erasures(connection), now_us)
 
 
@@ -103,10 +103,10 @@ def apply_register(directory: DataDirectory, path: Path) -> tuple[RegisterFile, 
         LogUnusableError, LogVersionError, sqlite3.Error, OSError: the log cannot be written, or the file cannot be
             read.
     """
-    if position_at(directory.log) is None:
+    if read_position_at(directory.log) is None:
         raise RegisterError(_NO_LOG.format(root=directory.root))
     with directory.lock(), closing(open_for_writing(directory.log)) as connection:
-        register = read_register(path, RegisterKey.of_log(identity(connection).log_id))
+        register = read_register(path, RegisterKey.of_log(read_identity(connection).log_id))
         return register, apply_erasures(connection, register.erasures())
 
 
@@ -117,7 +117,7 @@ def open_register(log: Path) -> sqlite3.Connection:
         RegisterError: there is no log, or its schema has no register.
         LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be read.
     """
-    if position_at(log) is None:
+    if read_position_at(log) is None:
         raise RegisterError(_NO_LOG.format(root=log.parent))
     with ExitStack() as rollback:
         connection = sqlite3.connect(f"{log.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
@@ -132,7 +132,7 @@ def open_register(log: Path) -> sqlite3.Connection:
 
 def _load_entries(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> int:
     """Add entries to the register, and to the temporary table with the sequences that they affect."""
-    entries, epochs, latest = 0, read_epochs(connection), latest_sequence(connection)
+    entries, epochs, latest = 0, read_epochs(connection), read_latest_sequence(connection)
     unread = iter(erasures)
     while batch := list(islice(unread, _BATCH)):
         affected = [(erasure.digest, sequence) for erasure, sequence in affected_sequences(batch, epochs, latest)]
@@ -162,4 +162,4 @@ def _delete_messages(connection: sqlite3.Connection) -> int:
 
 
 def _begin_step(connection: sqlite3.Connection) -> TransactionStep:
-    return TransactionStep(connection, state_of(connection), RetentionPolicy())
+    return TransactionStep(connection, read_bucket_state(connection), RetentionPolicy())

@@ -212,7 +212,7 @@ def begin_epoch(connection: sqlite3.Connection, not_before_us: int = 0) -> LogPo
         not_before_us: the earliest start time to record, in microseconds since the epoch.
     """
     began_us = max(time.time_ns() // 1_000, not_before_us)
-    with locked(connection):
+    with write_transaction(connection):
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, lower(hex(randomblob(8))))", (EPOCH,))
         log = read_position(connection)
         connection.execute(
