@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from inspector.inspected import KOCHI, Inspected, recalled, write_sample
+from inspector.inspector_page import KOCHI, Inspected, recalled, write_sample
 from usage import show_help
 from web.devtools import Browser, Page, driven
 
 from nomemory.client import Client
 from nomemory.server.runtime.settings import Settings
-from served import started
+from running_server import started
 
 STILL = "Promise.all(document.getAnimations().map(animation => animation.finished))"
 

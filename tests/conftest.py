@@ -20,7 +20,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.garbage_collection import freeze_heap, pause_garbage_collection
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from proofs.round_robin_channel import RoundRobinChannel
-from served import Server, started
+from running_server import Server, started
 
 configure_logs("info")
 

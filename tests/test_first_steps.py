@@ -21,7 +21,7 @@ from nomemory.client import Client
 from nomemory.v1 import recall_service_pb2
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")

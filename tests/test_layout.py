@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from imports import between_files, between_packages, imports, is_within, on_cycles, source_files
+from import_graph import between_files, between_packages, imports, is_within, on_cycles, source_files
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("clients/python", "recall", "server")

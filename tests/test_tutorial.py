@@ -16,7 +16,7 @@ from documentation.blocks import Block, blocks, of_page
 from proofs.scripted_endpoint import Body, ScriptedEndpoint
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 ROOT = Path(__file__).parent.parent
 ASSISTANT = ROOT / "examples" / "assistant" / "assistant.py"

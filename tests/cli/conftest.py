@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli.command_line import PLAIN, Run
 from click.testing import CliRunner, Result
-from client.scripted import Scripted, scripted_server
+from client.scripted_server import Scripted, scripted_server
 
 from nomemory.cli.main import nomemory
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 from server.fleet import until
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.store.position import LogIdentity
 from nomemory.server.store.sqlite.schema import column_list, open_for_reading, read_bucket_state, read_position
@@ -17,8 +18,7 @@ from nomemory.server.store.tables import TABLES
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from served import Server
-from talk import ids, said
+from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 Rows = dict[str, object]
@@ -69,14 +69,14 @@ def write(server: Server, *messages: m.ChatMessage, request_id: str = "") -> i.W
 
 def fill_some(server: Server) -> None:
     """Write five messages of one user."""
-    write(server, *(said("bob", f"b{n}", f"message number {n}", ts=n) for n in range(5)))
+    write(server, *(new_message("bob", f"b{n}", f"message number {n}", ts=n) for n in range(5)))
 
 
 def fill_many(server: Server, users: int) -> None:
     """Write a hundred messages of each user, and remove some."""
     for number in range(users):
         user = f"user{number}"
-        talk = [said(user, f"m{n}", f"number {n} 你好", ts=n, metadata={"n": str(n % 3)}) for n in range(100)]
+        talk = [new_message(user, f"m{n}", f"number {n} 你好", ts=n, metadata={"n": str(n % 3)}) for n in range(100)]
         talk[50].retracts.extend(["m3", "m98"])
         write(server, *talk)
     server.ingest.EraseUser(i.EraseUserRequest(user_id="user1"))

@@ -16,12 +16,13 @@ from cli.command_line import Run
 from server.fleet import until
 from server.test_lost_log import by_meaning, by_words, is_settled, small, write
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.secure_files import paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from served import Server
-from talk import ids, refusal, said
+from rpc_errors import refusal
+from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -122,7 +123,9 @@ def test_a_backup_beside_writes_has_all_that_was_acknowledged_before(
 
     def keep_writing(server: Server) -> None:
         while not stop.is_set():
-            batch = [said("u", f"m{len(acknowledged) + n:06}", "word", ts=len(acknowledged) + n) for n in range(20)]
+            batch = [
+                new_message("u", f"m{len(acknowledged) + n:06}", "word", ts=len(acknowledged) + n) for n in range(20)
+            ]
             server.ingest.WriteMessages(i.WriteMessagesRequest(messages=batch))
             acknowledged.extend(message.message_id for message in batch)
 

@@ -13,7 +13,7 @@ from click.testing import Result
 
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
-from served import Server
+from running_server import Server
 
 START = datetime(2024, 5, 1, 8, tzinfo=UTC)
 CHAT = [

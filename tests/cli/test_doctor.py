@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cli.command_line import Run
 from click.testing import Result
-from client.scripted import Scripted
+from client.scripted_server import Scripted
 
 from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.doctor import installation
@@ -27,7 +27,7 @@ from nomemory.server.api.services.server_service import ServerService
 from nomemory.server.embedding.local_model import local_is_available
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.services import make_services
-from served import Server
+from running_server import Server
 
 NOBODY = "127.0.0.1:9"
 
@@ -39,7 +39,7 @@ def run(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def found(result: Result) -> dict[str, dict[str, Any]]:
+def checks_by_name(result: Result) -> dict[str, dict[str, Any]]:
     checks = [json.loads(line) for line in result.stdout.splitlines()]
     return {check["check"]: check for check in checks}
 
@@ -47,7 +47,7 @@ def found(result: Result) -> dict[str, dict[str, Any]]:
 def test_all_is_well_beside_a_running_server(run: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOMEMORY_EMBEDDER")
     result = run("doctor", "--data", str(server.settings.server.data), "--target", server.target, "--json")
-    checks = found(result)
+    checks = checks_by_name(result)
     assert result.exit_code == 0, result.stdout
     assert {check["state"] for check in checks.values()} <= {"ok", "warn"}
     assert {"SQLite", "Data directory", "Disk", "Checksums", "Embedder", "Server"} < set(checks)
@@ -57,7 +57,7 @@ def test_all_is_well_beside_a_running_server(run: Run, server: Server, monkeypat
 
 
 def test_server_without_an_embedder_has_no_vector_index(run: Run, vector_server: Server) -> None:
-    checks = found(run("doctor", "--target", vector_server.target, "--json"))
+    checks = checks_by_name(run("doctor", "--target", vector_server.target, "--json"))
     assert checks["Lexical index"]["state"] == "ok"
     assert "Vector index" not in checks
 
@@ -67,7 +67,7 @@ def test_doctor_passes_for_a_recall_only_server(
 ) -> None:
     with start(own_settings.with_changes(recall_upstream=vector_server.target)) as server:
         result = run("doctor", "--target", server.target, "--json")
-    checks = found(result)
+    checks = checks_by_name(result)
     assert result.exit_code == 0, result.stdout
     assert checks["Server"]["state"] == "ok"
     assert "Lexical index" not in checks
@@ -98,12 +98,12 @@ def test_a_server_that_tells_no_version_is_a_failure(
     with start(own_settings) as server:
         result = run("doctor", "--target", server.target, "--json")
     assert result.exit_code == 1
-    assert "not a NoMemory server of this version" in found(result)["Server status"]["finding"]
+    assert "not a NoMemory server of this version" in checks_by_name(result)["Server status"]["finding"]
 
 
 def test_a_server_that_is_not_running_is_a_warning(run: Run) -> None:
     result = run("doctor", "--data", "not-there-yet", "--target", NOBODY, "--json")
-    checks = found(result)
+    checks = checks_by_name(result)
     assert result.exit_code == 0
     assert checks["Server"]["state"] == "warn"
     assert "nomemory serve" in checks["Server"]["advice"]
@@ -113,7 +113,7 @@ def test_a_server_that_is_not_running_is_a_warning(run: Run) -> None:
 def test_doctor_fails_if_the_target_is_not_a_nomemory_server(run: Run, script: Scripted) -> None:
     result = run("doctor", "--target", script.target, "--json")
     assert result.exit_code == 1
-    assert found(result)["Server"]["state"] == "fail"
+    assert checks_by_name(result)["Server"]["state"] == "fail"
 
 
 def test_a_damaged_log_is_a_failure(run: Run) -> None:
@@ -121,14 +121,14 @@ def test_a_damaged_log_is_a_failure(run: Run) -> None:
     Path("data/log.db").write_bytes(b"SQLite format 3\x00" + b"damaged" * 1_000)
     result = run("doctor", "--data", "data", "--target", NOBODY, "--json")
     assert result.exit_code == 1
-    assert found(result)["Message log history"]["state"] == "fail"
+    assert checks_by_name(result)["Message log history"]["state"] == "fail"
 
 
 def test_a_data_directory_that_is_a_file_is_a_failure(run: Run) -> None:
     Path("data").touch()
     result = run("doctor", "--data", "data", "--target", NOBODY, "--json")
     assert result.exit_code == 1
-    assert "--data" in found(result)["Data directory"]["advice"]
+    assert "--data" in checks_by_name(result)["Data directory"]["advice"]
 
 
 def test_the_doctor_leaves_nothing_behind(run: Run) -> None:

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 from cli.command_line import Run
-from cli.test_doctor import NOBODY, found
+from cli.test_doctor import NOBODY, checks_by_name
 from click.testing import Result
-from log.test_message_log import said as message
+from log.test_message_log import new_message as message
 from server.fleet import until
 from server.test_damaged_log import flip, list_all
 from server.test_lost_log import by_words, is_settled, write
 
+from chat_messages import new_message
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.v1 import ingest_service_pb2 as i
-from served import Server, started
-from talk import said
+from running_server import Server, started
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 NAMES = ("apples", "pears", "figs")
@@ -66,7 +66,7 @@ def change(data: Path, statement: str) -> None:
 
 
 def test_all_agrees_where_nothing_happened(doctor: Callable[..., Result]) -> None:
-    checks = found(doctor())
+    checks = checks_by_name(doctor())
     names = ("Permissions", "Message log history", "Checksums", "Counts", "Lexical index files")
     assert {name: checks[name]["state"] for name in names} == dict.fromkeys(names, "ok")
     assert "nothing to repair" in doctor("--repair").output
@@ -84,9 +84,9 @@ def test_all_agrees_where_nothing_happened(doctor: Callable[..., Result]) -> Non
 def test_counts_that_do_not_agree_are_repaired(doctor: Callable[..., Result], data: Path, statement: str) -> None:
     change(data, statement)
     before = doctor()
-    assert (before.exit_code, found(before)["Counts"]["state"]) == (1, "fail")
+    assert (before.exit_code, checks_by_name(before)["Counts"]["state"]) == (1, "fail")
     assert "Repaired the message counts" in doctor("--repair").output
-    assert found(doctor())["Counts"]["state"] == "ok"
+    assert checks_by_name(doctor())["Counts"]["state"] == "ok"
 
 
 def orphan(data: Path) -> None:
@@ -107,23 +107,23 @@ def test_words_that_do_not_agree_are_built_anew(
 ) -> None:
     spoil(data)
     before = doctor()
-    assert (before.exit_code, found(before)["Lexical index files"]["state"]) == (1, "fail")
+    assert (before.exit_code, checks_by_name(before)["Lexical index files"]["state"]) == (1, "fail")
     assert "rebuilt" in doctor("--repair").output
     with start(own_settings) as server:
         assert until(lambda: is_settled(server))
         assert sorted(by_words(server, "about")) == sorted(NAMES)
-    assert found(doctor())["Lexical index files"]["state"] == "ok"
+    assert checks_by_name(doctor())["Lexical index files"]["state"] == "ok"
 
 
 def test_vectors_that_are_gone_are_told(start: Start, own_settings: Settings, run: Run) -> None:
     data = own_settings.server.data
     with start(own_settings) as server:
-        messages = [said("u", name, name, embedding=(1.0, 0.0, 0.0, 1.0)) for name in NAMES]
+        messages = [new_message("u", name, name, embedding=(1.0, 0.0, 0.0, 1.0)) for name in NAMES]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
         assert until(lambda: is_settled(server))
 
     def vectors() -> dict[str, str]:
-        return found(run("doctor", "--data", str(data), "--target", NOBODY, "--json"))["Vector index files"]
+        return checks_by_name(run("doctor", "--data", str(data), "--target", NOBODY, "--json"))["Vector index files"]
 
     assert vectors()["state"] == "ok"
     for shard in (data / "vectors").glob("*/edge"):
@@ -140,7 +140,7 @@ def test_damaged_messages_are_deleted_only_on_request(
         assert result.exit_code == 1
         assert "sequences 2" in result.output
     assert "Deleted 1 damaged messages" in doctor("--delete-damaged").output
-    assert found(doctor())["Checksums"]["state"] == "ok"
+    assert checks_by_name(doctor())["Checksums"]["state"] == "ok"
     with start(own_settings) as server:
         assert list_all(server, "u") == ["figs", "apples"]
 
@@ -152,7 +152,7 @@ def test_a_lost_log_is_told_and_accepted(
         path.unlink()
     result = doctor()
     assert result.exit_code == 1
-    assert "it is missing" in found(result)["Message log history"]["finding"]
+    assert "it is missing" in checks_by_name(result)["Message log history"]["finding"]
     assert "accepted" in doctor("--accept-loss").output
     with start(own_settings) as server:
         token = write(server, "zebras")
@@ -176,6 +176,6 @@ def test_the_doctor_looks_at_the_log_of_a_running_server(
 
         def told() -> bool:
             result = run("doctor", "--data", str(data), "--target", server.target, "--json")
-            return result.exit_code == 1 and found(result)["Server message log"]["state"] == "fail"
+            return result.exit_code == 1 and checks_by_name(result)["Server message log"]["state"] == "fail"
 
         assert until(told)

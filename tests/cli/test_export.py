@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 from cli.command_line import Run
-from client.scripted import Scripted
+from client.scripted_server import Scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from server.test_export import anything_said
@@ -22,7 +22,7 @@ from nomemory.importing.jsonl import MessageLines
 from nomemory.importing.record import Accepted, ImportDefaults, Record, SourceLocation
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2, query_service_pb2
-from served import Server
+from running_server import Server
 
 MESSAGE = chat_message(user_id="ann", ts="2024-05-01T08:30:00.000001Z", role="user", content="hi", message_id="m1")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 from cli.command_line import Run
-from client.scripted import REQUEST_ID, Answer, Scripted
+from client.scripted_server import REQUEST_ID, Answer, Scripted
 
 from nomemory.server.faults import Fault, Reason, Violation, invalid_argument_fault
 from nomemory.v1 import query_service_pb2

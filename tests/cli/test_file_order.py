@@ -18,7 +18,7 @@ from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
 from nomemory.importing.file_order import FileOrder
 from nomemory.importing.record import Accepted, Rejected, SourceLocation
-from served import Server
+from running_server import Server
 
 BEGAN = 1_714_552_200
 COUNT = 40

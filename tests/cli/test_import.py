@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cli.command_line import Run
 from click.testing import Result
-from client.scripted import Scripted
+from client.scripted_server import Scripted
 from rich.console import Console
 
 from nomemory.client.sync import Client
@@ -23,7 +23,7 @@ from nomemory.importing.record import Record, Rejected, SourceLocation
 from nomemory.importing.upload import OTHER_REASONS, Upload, wait_until_indexed
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2
-from served import Server
+from running_server import Server
 
 IMPORTS = Path(__file__).parents[1] / "importing" / "files"
 

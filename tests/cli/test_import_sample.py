@@ -8,7 +8,7 @@ from pathlib import Path
 from cli.command_line import Run
 
 from nomemory.importing.sample import sample_path
-from served import Server
+from running_server import Server
 
 ROOT = Path(__file__).parents[2]
 

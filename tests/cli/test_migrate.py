@@ -23,19 +23,19 @@ from cli.message_logs import (
 from postgres import PrivatePostgres, execute, fresh_schema
 from server.models import DIMENSION, Models, models
 
+from chat_messages import ids, new_message
 from nomemory.cli.doctor.data import check_data
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.store.errors import LogUnusableError
-from nomemory.server.store.migration import display_url
 from nomemory.server.store.postgres.connections import Database
+from nomemory.server.store.postgres.display_url import display_url
 from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from proofs.fake_qdrant import fake_qdrant
-from served import Server
-from talk import ids, said
+from running_server import Server
 
 VECTOR = (1.0, *(0.0,) * (DIMENSION - 1))
 
@@ -63,23 +63,29 @@ def settings(tmp_path: Path, endpoint: Models, monkeypatch: pytest.MonkeyPatch) 
 
 def fill(server: Server) -> str:
     """Write messages of every kind; return the token of the last write."""
-    first = said("ann", "m1", "我不吃辣，喜欢 hotpot", ts=1, name="Ann", conversation_id="c1", metadata={"lang": "zh"})
-    with_vector = said("ann", "m2", "a vector of my own", ts=2, role=m.ROLE_ASSISTANT, embedding=VECTOR)
-    expiring = said("ann", "m3", "gone in a thousand years", ts=3)
+    first = new_message(
+        "ann", "m1", "我不吃辣，喜欢 hotpot", ts=1, name="Ann", conversation_id="c1", metadata={"lang": "zh"}
+    )
+    with_vector = new_message("ann", "m2", "a vector of my own", ts=2, role=m.ROLE_ASSISTANT, embedding=VECTOR)
+    expiring = new_message("ann", "m3", "gone in a thousand years", ts=3)
     expiring.expire_ts.FromSeconds(40_000_000_000)
-    to_replace, to_delete = said("ann", "m4", "to be replaced", ts=4), said("ann", "m5", "deleted", ts=5)
+    to_replace, to_delete = new_message("ann", "m4", "to be replaced", ts=4), new_message("ann", "m5", "deleted", ts=5)
     write(server, first, with_vector, expiring, to_replace, to_delete)
-    write(server, *(said("bob", f"b{n}", f"message number {n}", ts=n) for n in range(30)), said("eve", "e", "x", ts=1))
-    replacement = said("ann", "m4", "takes its place", ts=6, metadata={"lang": "en", "kind": "note"})
+    write(
+        server,
+        *(new_message("bob", f"b{n}", f"message number {n}", ts=n) for n in range(30)),
+        new_message("eve", "e", "x", ts=1),
+    )
+    replacement = new_message("ann", "m4", "takes its place", ts=6, metadata={"lang": "en", "kind": "note"})
     server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[replacement], replace=True))
     server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="ann", message_ids=["m5"]))
     server.ingest.EraseUser(i.EraseUserRequest(user_id="eve"))
-    return write(server, said("ann", "", "named by the log", ts=7), request_id="r1").write_token
+    return write(server, new_message("ann", "", "named by the log", ts=7), request_id="r1").write_token
 
 
 def request_is_remembered(server: Server) -> bool:
     """Return whether the request with which `fill` ended is known."""
-    repeated = write(server, said("ann", "", "named by the log", ts=7), request_id="r1")
+    repeated = write(server, new_message("ann", "", "named by the log", ts=7), request_id="r1")
     return [result.outcome for result in repeated.results] == [i.WRITE_OUTCOME_UNCHANGED]
 
 
@@ -128,7 +134,7 @@ def test_migrated_log_is_the_same_log(run: Run, start: Start, settings: Settings
         assert request_is_remembered(server)
         assert texts_embedded(server) == 0
         server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="ann", message_ids=["m3"]))
-        token = write(server, said("ann", "m9", "written in the database 辣", ts=9)).write_token
+        token = write(server, new_message("ann", "m9", "written in the database 辣", ts=9)).write_token
         assert lexical_search(server, "ann", "database", token) == ["m9"]
         assert texts_embedded(server) == 1
 
@@ -158,7 +164,7 @@ def test_vector_index_on_a_qdrant_server_continues(
         with start(settings.with_changes(database_url=postgres_url)) as server:
             assert answers(server, token) == before
             assert texts_embedded(server) == 0
-            write(server, said("ann", "m9", "written in the database", ts=9))
+            write(server, new_message("ann", "m9", "written in the database", ts=9))
             assert texts_embedded(server) == 1
 
 

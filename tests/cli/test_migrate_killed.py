@@ -23,10 +23,10 @@ from cli.message_logs import (
 )
 from postgres import PrivatePostgres, execute, fresh_schema
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.store import migration
 from nomemory.server.store.errors import LogUnusableError
-from talk import said
 
 
 def kill_when(data: str, url: str, is_reached: Callable[[], bool]) -> bool:
@@ -60,7 +60,7 @@ def test_migration_killed_at_any_moment_is_run_again(
     assert migrated.exit_code == 0, migrated.output
     assert rows_of_database(url) == rows
     with start(own_settings.with_changes(database_url=url)) as server:
-        token = write(server, said("user2", "new", "zebra", ts=1)).write_token
+        token = write(server, new_message("user2", "new", "zebra", ts=1)).write_token
         assert lexical_search(server, "user2", "zebra", token) == ["new"]
 
 

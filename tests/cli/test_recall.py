@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 from cli.command_line import Run
-from client.scripted import Scripted
+from client.scripted_server import Scripted
 from rich.console import Console
 
 from nomemory.cli.console import stderr_console, stdout_console
@@ -19,7 +19,7 @@ from nomemory.client import Client
 from nomemory.client.messages import chat_message, timestamp
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
-from served import Server
+from running_server import Server
 
 Golden = Callable[[str, str], None]
 

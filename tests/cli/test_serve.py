@@ -16,8 +16,7 @@ import pytest
 
 from nomemory.client.sync import Client
 from nomemory.server.runtime.settings import Settings
-from served import Server
-from talk import address_in
+from running_server import Server, address_in
 
 SERVE = [sys.executable, "-c", "from nomemory.cli.main import main; main()", "serve"]
 

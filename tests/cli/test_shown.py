@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 from cli.command_line import Run
-from client.scripted import Answer, Scripted
+from client.scripted_server import Answer, Scripted
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.client.messages import RoleName, chat_message
@@ -23,7 +23,9 @@ NOMEMORY = [sys.executable, "-c", "from nomemory.cli.main import main; main()"]
 NASTY = "看\x1b[2J\x9b31m\u202e这"
 
 
-def said(message_id: str, minute: int, content: str, role: RoleName = "user", **more: str) -> message_pb2.ChatMessage:
+def new_message(
+    message_id: str, minute: int, content: str, role: RoleName = "user", **more: str
+) -> message_pb2.ChatMessage:
     return chat_message(
         user_id="ann",
         message_id=message_id,
@@ -37,11 +39,11 @@ def said(message_id: str, minute: int, content: str, role: RoleName = "user", **
 
 
 CHAT = [
-    said("m5", 31, "Then let us go to the hot pot place.\nAt seven?", name="Ben"),
-    said("m4", 30, "我从小就不吃辣椒，你呢？", name="安"),
-    said("m3", 12, "很长的话" * 300, "assistant", conversation="", source="yes"),
-    said("m2", 11, NASTY, "system", name="a\nb"),
-    said("m1", 5, "好的 😀", "assistant", conversation="breakfast"),
+    new_message("m5", 31, "Then let us go to the hot pot place.\nAt seven?", name="Ben"),
+    new_message("m4", 30, "我从小就不吃辣椒，你呢？", name="安"),
+    new_message("m3", 12, "很长的话" * 300, "assistant", conversation="", source="yes"),
+    new_message("m2", 11, NASTY, "system", name="a\nb"),
+    new_message("m1", 5, "好的 😀", "assistant", conversation="breakfast"),
 ]
 
 
@@ -49,7 +51,7 @@ def span(start: int, end: int) -> message_pb2.Span:
     return message_pb2.Span(start=start, end=end)
 
 
-RETRACTED = [said("m7", 40, "No, at the noodle place."), said("m6", 39, "At the hot pot place.")]
+RETRACTED = [new_message("m7", 40, "No, at the noodle place."), new_message("m6", 39, "At the hot pot place.")]
 RETRACTED[0].retracts.extend(["m6", "m0"])
 RETRACTED[1].retracted_by = "m7"
 

@@ -15,9 +15,9 @@ import click
 import pytest
 
 from nomemory.cli.main import nomemory
-from nomemory.recall.authoring.check import check
+from nomemory.recall.authoring.check import check_skill
 from nomemory.server.runtime.settings import Settings
-from served import Server, started
+from running_server import Server, started
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "skills.md").read_text(encoding="utf-8")
@@ -94,7 +94,7 @@ def test_the_examples_pass_the_check(served: Server) -> None:
     (line,) = example_lines("skill check")
     assert run(line, served.target, ROOT).stdout.count(": ok") == 3
     for skill in ("crm-sales", "companion", "daily-life"):
-        assert check(EXAMPLES / skill).findings == ()
+        assert check_skill(EXAMPLES / skill).findings == ()
 
 
 def test_its_lines_about_new_and_check_work_in_this_order(served: Server, tmp_path: Path) -> None:
@@ -128,4 +128,4 @@ def test_the_form_on_the_page_can_be_read(tmp_path: Path) -> None:
     folder = tmp_path / "tea"
     folder.mkdir()
     (folder / "SKILL.md").write_text(f"---\nname: tea\ndescription: d\n---\n{form}", encoding="utf-8")
-    assert check(folder).findings == ()
+    assert check_skill(folder).findings == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from client.scripted import Scripted, scripted_server
+from client.scripted_server import Scripted, scripted_server
 
 
 @pytest.fixture

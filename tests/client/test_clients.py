@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from client.scripted import REQUEST_ID, Scripted
+from client.scripted_server import REQUEST_ID, Scripted
 from google.protobuf.message import Message
 
 from nomemory.client.aio import AsyncClient

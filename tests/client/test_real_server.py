@@ -10,12 +10,12 @@ from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.messages import NewMessage
 from nomemory.client.sync import Client
-from served import Server
+from running_server import Server
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 
 
-def said(user: str, number: int) -> NewMessage:
+def new_message(user: str, number: int) -> NewMessage:
     return {
         "user_id": user,
         "message_id": f"m{number}",
@@ -27,7 +27,7 @@ def said(user: str, number: int) -> NewMessage:
 
 def test_written_message_is_read(vector_server: Server, user: str) -> None:
     with Client(vector_server.target) as client:
-        written = client.write([said(user, number) for number in range(7)])
+        written = client.write([new_message(user, number) for number in range(7)])
         assert [message.message_id for message in client.iter_messages(user, page_size=3)] == [
             f"m{number}" for number in range(6, -1, -1)
         ]
@@ -43,7 +43,7 @@ def test_written_message_is_read(vector_server: Server, user: str) -> None:
 
 def test_stored_messages_can_be_counted_listed_and_exported(vector_server: Server, user: str) -> None:
     with Client(vector_server.target) as client:
-        client.write([{**said(user, number), "conversation_id": f"c{number % 2}"} for number in range(7)])
+        client.write([{**new_message(user, number), "conversation_id": f"c{number % 2}"} for number in range(7)])
         assert client.count_messages(user) == 7
         assert client.count_messages(user, since=START + timedelta(minutes=5), conversation_id="c1") == 1
         listed = [
@@ -81,7 +81,7 @@ async def test_messages_added_with_asyncio_are_searchable_with_their_write_token
 
 async def test_the_same_holds_for_asyncio(vector_server: Server, user: str) -> None:
     async with AsyncClient(vector_server.target) as client:
-        imported = await client.import_messages(said(user, number) for number in range(1_500))
+        imported = await client.import_messages(new_message(user, number) for number in range(1_500))
         assert imported.created == 1_500
         read = [message async for message in client.iter_messages(user, page_size=500)]
         assert len(read) == 1_500

@@ -17,7 +17,7 @@ from nomemory.v1 import message_pb2, recall_service_pb2
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
-def said(message_id: str = "m", content: str = "你好", user_id: str = "ann") -> message_pb2.ChatMessage:
+def new_message(message_id: str = "m", content: str = "你好", user_id: str = "ann") -> message_pb2.ChatMessage:
     return chat_message(user_id=user_id, ts=NOON, role="user", content=content, message_id=message_id)
 
 
@@ -48,9 +48,9 @@ def test_a_message_is_made_from_plain_values() -> None:
 
 def test_a_dictionary_is_a_message_too() -> None:
     described: NewMessage = {"user_id": "ann", "ts": NOON, "role": "user", "content": "你好", "message_id": "m"}
-    assert list(requests.write([described, said()]).messages) == [said(), said()]
+    assert list(requests.write([described, new_message()]).messages) == [new_message(), new_message()]
     (batch,) = requests.import_batches([described])
-    assert list(batch.messages) == [said()]
+    assert list(batch.messages) == [new_message()]
 
 
 def test_add_accepts_chat_api_messages() -> None:
@@ -225,22 +225,25 @@ def test_a_ranking_is_asked_for_with_all_of_its_options() -> None:
 
 
 def test_a_write_without_ids_can_be_sent_again_and_one_with_ids_needs_nothing() -> None:
-    assert requests.write([said("")]).request_id
-    assert requests.write([said("")]).request_id != requests.write([said("")]).request_id
-    assert not requests.write([said("m1")]).request_id
-    assert requests.write([said("m1")], request_id="mine").request_id == "mine"
+    assert requests.write([new_message("")]).request_id
+    assert requests.write([new_message("")]).request_id != requests.write([new_message("")]).request_id
+    assert not requests.write([new_message("m1")]).request_id
+    assert requests.write([new_message("m1")], request_id="mine").request_id == "mine"
 
 
 def test_import_batches_are_limited_by_count_and_size() -> None:
-    short = list(requests.import_batches(said(f"m{n}") for n in range(2_500)))
+    short = list(requests.import_batches(new_message(f"m{n}") for n in range(2_500)))
     assert [len(batch.messages) for batch in short] == [1_000, 1_000, 500]
-    long = list(requests.import_batches(said(f"m{n}", "长" * 80_000) for n in range(40)))
+    long = list(requests.import_batches(new_message(f"m{n}", "长" * 80_000) for n in range(40)))
     assert all(batch.ByteSize() <= requests.BATCH_BYTES * 1.01 for batch in long)
     assert [message.message_id for batch in long for message in batch.messages] == [f"m{n}" for n in range(40)]
 
 
 def test_a_message_larger_than_a_batch_goes_alone() -> None:
-    sizes = [len(b.messages) for b in requests.import_batches([said("a"), said("b", "x" * 5_000_000), said("c")])]
+    sizes = [
+        len(b.messages)
+        for b in requests.import_batches([new_message("a"), new_message("b", "x" * 5_000_000), new_message("c")])
+    ]
     assert sizes == [1, 1, 1]
 
 

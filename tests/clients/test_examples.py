@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 ROOT = Path(__file__).parents[2]
 FETCH_MAX_S = 900

@@ -19,7 +19,7 @@ from server.fleet import until
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from served import started
+from running_server import started
 
 CONFIGURATION = Path(__file__).parent.parent.parent / "deploy" / "haproxy" / "haproxy.cfg"
 STRANGER = "127.0.0.2"

@@ -14,7 +14,7 @@ from documentation.blocks import Command, of_page
 
 from nomemory.client import Client
 from nomemory.server.runtime.settings import Settings
-from served import Server, started
+from running_server import Server, started
 
 PAGE = "docs/authentication.md"
 KEYS = "keys.json"

@@ -8,7 +8,7 @@ import pytest
 from documentation.blocks import of_page
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 PAGE = "docs/concepts.md"
 

@@ -17,7 +17,7 @@ from documentation.blocks import blocks
 from nomemory.server.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 PAGE = "docs/importing.md"
 SENT = {"jsonl": 2, "openai": 2, "chatgpt": 2, "claude": 1, "whatsapp": 2, "zep": 1, "mem0": 1}

@@ -15,7 +15,7 @@ from nomemory.client import Client
 from nomemory.server.api.host_interceptors import HostInterceptors
 from nomemory.server.runtime import app
 from nomemory.server.runtime.settings import Settings
-from served import started
+from running_server import started
 
 PAGE = "docs/operating.md"
 

@@ -21,7 +21,7 @@ CHINESE = ["我从小不吃辣，火锅只点清汤。", "我在成都做美术�
 ENGLISH = ["My sister plays the cello.", "I moved to Leeds in March.", "I am allergic to penicillin.", "Good night!"]
 
 
-def said(user: str, contents: Sequence[str]) -> list[dict[str, object]]:
+def message_rows(user: str, contents: Sequence[str]) -> list[dict[str, object]]:
     """Make a message a day in May, and one right at the time of the questions."""
     made: list[dict[str, object]] = [
         {"user_id": user, "message_id": f"m{n}", "ts": f"2025-05-{n + 1:02}T08:00:00Z", "role": "user", "content": text}
@@ -30,7 +30,7 @@ def said(user: str, contents: Sequence[str]) -> list[dict[str, object]]:
     return [*made, made[0] | {"message_id": "late", "ts": NOW}]
 
 
-def asked(user: str, *questions: tuple[str, str, str]) -> list[dict[str, object]]:
+def question_rows(user: str, *questions: tuple[str, str, str]) -> list[dict[str, object]]:
     return [
         {
             "question_id": f"q{n}",
@@ -55,18 +55,18 @@ def data(tmp_path: Path) -> Path:
     """Two small sets with a user of the same name, Chinese and English, with a question that nothing answers."""
     folder = tmp_path / "data"
     folder.mkdir()
-    write(folder, "zh.messages", said("u", CHINESE))
+    write(folder, "zh.messages", message_rows("u", CHINESE))
     endless = "".join(chr(code) for code in range(0x4E00, 0x4E00 + 600))
     write(
         folder,
         "zh.questions",
-        asked("u", ("我吃辣吗，火锅点什么？", "food", "m0"), (f"猫叫年糕{endless}", "cat", "m3")),
+        question_rows("u", ("我吃辣吗，火锅点什么？", "food", "m0"), (f"猫叫年糕{endless}", "cat", "m3")),
     )
-    write(folder, "en.messages", said("u", ENGLISH))
+    write(folder, "en.messages", message_rows("u", ENGLISH))
     write(
         folder,
         "en.questions",
-        asked("u", ("Who plays the cello?", "family", "m0"), ("Which zebra did I buy?", "adversarial", "")),
+        question_rows("u", ("Who plays the cello?", "family", "m0"), ("Which zebra did I buy?", "adversarial", "")),
     )
     return folder
 

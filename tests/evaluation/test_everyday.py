@@ -16,7 +16,7 @@ ANSWERABLE = Question("q1", "u", "What?", "everyday", frozenset({"m1"}), None)
 UNANSWERABLE = Question("q2", "u", "What else?", "unanswerable", frozenset(), None)
 
 
-def asked(question: Question, verdict: str, *quoted: str) -> EverydayResult:
+def everyday_result(question: Question, verdict: str, *quoted: str) -> EverydayResult:
     return EverydayResult(
         question, MethodResult((), verdict=verdict, view=View(tuple(frozenset({item}) for item in quoted)))
     )
@@ -26,18 +26,22 @@ def asked(question: Question, verdict: str, *quoted: str) -> EverydayResult:
     ("quoted", "right"), [(("m1",), True), (("m2", "m1"), True), (("m2", "m3", "m1"), False), ((), False)]
 )
 def test_a_question_is_answered_if_two_lines_cite_its_evidence(quoted: tuple[str, ...], *, right: bool) -> None:
-    assert asked(ANSWERABLE, "SUPPORTED", *quoted).is_right is right
+    assert everyday_result(ANSWERABLE, "SUPPORTED", *quoted).is_right is right
 
 
 @pytest.mark.parametrize(
     ("verdict", "right"), [("SUPPORTED", False), ("CONFLICTING", False), ("POSSIBLE", True), ("INSUFFICIENT", True)]
 )
 def test_asserting_an_answer_to_an_unanswerable_question_is_wrong(verdict: str, *, right: bool) -> None:
-    assert asked(UNANSWERABLE, verdict, "m2").is_right is right
+    assert everyday_result(UNANSWERABLE, verdict, "m2").is_right is right
 
 
 def test_the_summary_counts_both_kinds() -> None:
-    some = [asked(ANSWERABLE, "SUPPORTED", "m1"), asked(ANSWERABLE, "POSSIBLE"), asked(UNANSWERABLE, "SUPPORTED", "m2")]
+    some = [
+        everyday_result(ANSWERABLE, "SUPPORTED", "m1"),
+        everyday_result(ANSWERABLE, "POSSIBLE"),
+        everyday_result(UNANSWERABLE, "SUPPORTED", "m2"),
+    ]
     assert summary(some) == "1 of 2 answered in the first two statements; 1 of 1 unanswerable ones asserted"
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import grpc
 import pytest
-from client.scripted import Scripted, scripted_server
+from client.scripted_server import Scripted, scripted_server
 
 from evaluation.asking import Method, MethodMissingError, MethodResult, ask, ask_all, lexical, methods, semantic
 from evaluation.labeled_file import Question
@@ -25,7 +25,7 @@ def script() -> Iterator[Scripted]:
         yield running
 
 
-def found(script: Scripted, method: Method, question: Question = QUESTION) -> MethodResult:
+def measured(script: Scripted, method: Method, question: Question = QUESTION) -> MethodResult:
     with Client(script.target, attempts=1) as client:
         return ask(client, method, question, lambda: None).result
 
@@ -35,7 +35,7 @@ def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script
     for message_id in ("m2", "m1"):
         reply.items.add().message.message_id = message_id
     script.will("HybridSearch", reply)
-    assert found(script, methods(["HybridSearch"])["HybridSearch"]) == MethodResult(("m2", "m1"), sufficiency=0.25)
+    assert measured(script, methods(["HybridSearch"])["HybridSearch"]) == MethodResult(("m2", "m1"), sufficiency=0.25)
     (request,) = script.asked
     assert isinstance(request, pb.HybridSearchRequest)
     assert (request.user_id, request.query_text, request.top_k) == ("ann", QUESTION.text, 50)
@@ -47,7 +47,7 @@ def test_too_complex_question_is_shortened_until_it_is_accepted(script: Scripted
     too_complex = field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", "has more than 128 terms"))
     script.will("LexicalSearch", too_complex, too_complex, pb.LexicalSearchResponse())
     question = Question("q", "ann", "词" * 3000, "food", frozenset(), None)
-    assert found(script, lexical, question).is_cut
+    assert measured(script, lexical, question).is_cut
     lengths = [len(request.query_text) for request in script.asked if isinstance(request, pb.LexicalSearchRequest)]
     assert lengths == [2000, 1800, 1620]
 
@@ -57,10 +57,10 @@ def test_unsupported_method_is_distinguished_from_a_failed_call(script: Scripted
     for answer in (disabled, grpc.StatusCode.UNIMPLEMENTED):
         script.will("SemanticSearch", answer)
         with pytest.raises(MethodMissingError):
-            found(script, semantic)
+            measured(script, semantic)
     script.will("SemanticSearch", grpc.StatusCode.INTERNAL)
     with pytest.raises(NoMemoryError):
-        found(script, semantic)
+        measured(script, semantic)
 
 
 def test_the_first_question_is_asked_once_more_and_not_counted(script: Scripted) -> None:

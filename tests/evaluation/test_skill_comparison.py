@@ -18,7 +18,7 @@ from evaluation.labeled_file import Question
 from evaluation.skill_comparison import compare_skills, report
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
-from served import Server
+from running_server import Server
 
 SAMPLE = Path(__file__).parent.parent.parent / "sample"
 SHOWN = Path(__file__).parent / "skill_comparison.txt"

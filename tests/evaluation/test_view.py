@@ -10,7 +10,7 @@ from evaluation.view import LabeledView, View, conflict_metrics, is_right, view_
 from nomemory.v1 import recall_service_pb2 as pb
 
 
-def asked(
+def evaluated(
     *needed: set[str], old: set[str] | None = None, category: str = "single", verdict: str = "SUPPORTED"
 ) -> Question:
     evidence = frozenset[str]().union(*needed)
@@ -27,21 +27,21 @@ def view(*statements: str, conflicts: tuple[tuple[str, str], ...] = ()) -> View:
 
 
 def test_any_message_that_proves_a_needed_thing_will_do() -> None:
-    metrics = view_metrics([LabeledView(asked({"a", "b"}, {"c"}), view("b", "x"))])
+    metrics = view_metrics([LabeledView(evaluated({"a", "b"}, {"c"}), view("b", "x"))])
     assert metrics["view_recall"] == 0.5
     assert metrics["view_full"] == 0
-    assert view_metrics([LabeledView(asked({"a", "b"}, {"c"}), view("b c"))])["view_full"] == 1
+    assert view_metrics([LabeledView(evaluated({"a", "b"}, {"c"}), view("b c"))])["view_full"] == 1
 
 
 def test_recall_counts_things_and_full_counts_questions() -> None:
-    judged = [LabeledView(asked({"a"}), view("a")), LabeledView(asked({"a"}, {"b"}, {"c"}), view())]
+    judged = [LabeledView(evaluated({"a"}), view("a")), LabeledView(evaluated({"a"}, {"b"}, {"c"}), view())]
     metrics = view_metrics(judged)
     assert metrics["view_recall"] == 0.25
     assert metrics["view_full"] == 0.5
 
 
 def test_precision_counts_statements_and_old_values_are_relevant() -> None:
-    judged = [LabeledView(asked({"a"}, old={"o"}), view("a", "o", "x")), LabeledView(asked({"a"}), view("x"))]
+    judged = [LabeledView(evaluated({"a"}, old={"o"}), view("a", "o", "x")), LabeledView(evaluated({"a"}), view("x"))]
     assert view_metrics(judged)["view_precision"] == 0.5
 
 
@@ -49,16 +49,16 @@ def test_precision_counts_statements_and_old_values_are_relevant() -> None:
     ("statements", "right"), [(("a", "o"), 1), (("o", "a"), 0), (("x", "a"), 1), (("x",), 0), ((), 0), (("a o",), 0)]
 )
 def test_the_current_value_comes_first_or_not(statements: tuple[str, ...], right: int) -> None:
-    question = asked({"a"}, old={"o"}, category="current")
+    question = evaluated({"a"}, old={"o"}, category="current")
     assert view_metrics([LabeledView(question, view(*statements))])["current_first"] == right
 
 
 def test_questions_without_an_old_value_say_nothing_of_what_is_current() -> None:
-    assert "current_first" not in view_metrics([LabeledView(asked({"a"}, category="current"), view("a"))])
+    assert "current_first" not in view_metrics([LabeledView(evaluated({"a"}, category="current"), view("a"))])
 
 
 def test_a_contradiction_is_found_if_a_pair_cites_both_sides() -> None:
-    question = asked({"a"}, {"b"}, verdict="CONFLICTING")
+    question = evaluated({"a"}, {"b"}, verdict="CONFLICTING")
     right, half = view("a", "b", conflicts=(("a", "b"),)), view("a", "b", conflicts=(("a", "x"),))
     assert conflict_metrics([LabeledView(question, right), LabeledView(question, half)]) == {
         "contradictions": 2,
@@ -67,25 +67,28 @@ def test_a_contradiction_is_found_if_a_pair_cites_both_sides() -> None:
 
 
 def test_a_contradiction_where_there_is_none_is_false() -> None:
-    judged = [LabeledView(asked({"a"}), view("a", conflicts=(("a", "x"),))), LabeledView(asked({"a"}), view("a"))]
+    judged = [
+        LabeledView(evaluated({"a"}), view("a", conflicts=(("a", "x"),))),
+        LabeledView(evaluated({"a"}), view("a")),
+    ]
     assert conflict_metrics(judged) == {"contradictions": 0, "contradictions_false": 0.5}
 
 
 @pytest.mark.parametrize(
     ("question", "memory_view", "verdict", "right"),
     [
-        (asked({"a"}, {"b"}), view("a", "x", "b"), "SUPPORTED", True),
-        (asked({"a"}, {"b"}), view("a"), "SUPPORTED", False),
-        (asked({"a"}), view("a"), "INSUFFICIENT", False),
-        (asked({"a"}), view("a", "x", conflicts=(("a", "x"),)), "CONFLICTING", False),
-        (asked({"a"}, old={"o"}, category="current"), view("a", "o"), "SUPPORTED", True),
-        (asked({"a"}, old={"o"}, category="current"), view("o", "a"), "SUPPORTED", False),
-        (asked({"a"}, old={"o"}, category="history"), view("o", "a"), "SUPPORTED", True),
-        (asked(verdict="INSUFFICIENT"), view("x"), "INSUFFICIENT", True),
-        (asked(verdict="INSUFFICIENT"), view("x"), "SUPPORTED", False),
-        (asked({"a"}, {"b"}, verdict="CONFLICTING"), view(conflicts=(("a", "b"),)), "CONFLICTING", True),
-        (asked({"a"}, {"b"}, verdict="CONFLICTING"), view("b", conflicts=(("a", "x"),)), "CONFLICTING", False),
-        (asked({"a"}, {"b"}, verdict="CONFLICTING"), view("a", "b"), "SUPPORTED", False),
+        (evaluated({"a"}, {"b"}), view("a", "x", "b"), "SUPPORTED", True),
+        (evaluated({"a"}, {"b"}), view("a"), "SUPPORTED", False),
+        (evaluated({"a"}), view("a"), "INSUFFICIENT", False),
+        (evaluated({"a"}), view("a", "x", conflicts=(("a", "x"),)), "CONFLICTING", False),
+        (evaluated({"a"}, old={"o"}, category="current"), view("a", "o"), "SUPPORTED", True),
+        (evaluated({"a"}, old={"o"}, category="current"), view("o", "a"), "SUPPORTED", False),
+        (evaluated({"a"}, old={"o"}, category="history"), view("o", "a"), "SUPPORTED", True),
+        (evaluated(verdict="INSUFFICIENT"), view("x"), "INSUFFICIENT", True),
+        (evaluated(verdict="INSUFFICIENT"), view("x"), "SUPPORTED", False),
+        (evaluated({"a"}, {"b"}, verdict="CONFLICTING"), view(conflicts=(("a", "b"),)), "CONFLICTING", True),
+        (evaluated({"a"}, {"b"}, verdict="CONFLICTING"), view("b", conflicts=(("a", "x"),)), "CONFLICTING", False),
+        (evaluated({"a"}, {"b"}, verdict="CONFLICTING"), view("a", "b"), "SUPPORTED", False),
     ],
 )
 def test_a_recall_is_right_in_all_respects_or_not(

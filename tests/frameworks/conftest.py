@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from frameworks.said import CANARY, PEANUTS
+from frameworks.sample_messages import CANARY, PEANUTS
 from google.protobuf.message import Message
 
 from nomemory.client import Client, chat_message
 from nomemory.client.calls import Metadata, Reply, Unary
 from nomemory.v1.message_pb2 import ChatMessage
-from served import Server
+from running_server import Server
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def noting(server: Server) -> Iterator[Noting]:
         yield client
 
 
-def _said(user: str, message_id: str, minute: int, content: str, conversation_id: str = "") -> ChatMessage:
+def _sample_message(user: str, message_id: str, minute: int, content: str, conversation_id: str = "") -> ChatMessage:
     return chat_message(
         user_id=user,
         message_id=message_id,
@@ -59,12 +59,12 @@ def _said(user: str, message_id: str, minute: int, content: str, conversation_id
 def ann(client: Client, user: str) -> str:
     """A user of whom five messages can be found, two of them in a conversation; another one has a message like hers."""
     messages = [
-        _said(user, "a0", 0, "My studio is above the bakery."),
-        _said(user, "a1", 1, PEANUTS),
-        _said(user, "a2", 2, "The tram was full again."),
-        _said(user, "c0", 3, "Shall we go to Kochi?", "trip"),
-        _said(user, "c1", 4, "Kochi it is.", "trip"),
-        _said(f"{user}-other", "b0", 1, CANARY),
+        _sample_message(user, "a0", 0, "My studio is above the bakery."),
+        _sample_message(user, "a1", 1, PEANUTS),
+        _sample_message(user, "a2", 2, "The tram was full again."),
+        _sample_message(user, "c0", 3, "Shall we go to Kochi?", "trip"),
+        _sample_message(user, "c1", 4, "Kochi it is.", "trip"),
+        _sample_message(f"{user}-other", "b0", 1, CANARY),
     ]
     token = client.write(messages).write_token
     client.hybrid_search(user, "peanuts", at_least=token)

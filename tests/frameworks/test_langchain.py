@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from frameworks.said import CANARY, PEANUTS
+from frameworks.sample_messages import CANARY, PEANUTS
 
 from nomemory.client import Client
 from nomemory.frameworks.tools import MemoryTools

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from frameworks.conftest import Noting
-from frameworks.said import CANARY, PEANUTS
+from frameworks.sample_messages import CANARY, PEANUTS
 
 from nomemory.client import Client, NoMemoryError, chat_message
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from frameworks.said import CANARY, PEANUTS
+from frameworks.sample_messages import CANARY, PEANUTS
 
 from nomemory.client import Client
 

@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 from frameworks.chat_model import chat_model, says, wants
-from frameworks.said import CANARY, PEANUTS
+from frameworks.sample_messages import CANARY, PEANUTS
 from recall.llm.chat_script import ChatScript
 
 from nomemory.client import Client, NoMemoryError, chat_message

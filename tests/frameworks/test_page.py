@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from frameworks.chat_model import chat_model, says, wants
-from frameworks.said import PEANUTS
+from frameworks.sample_messages import PEANUTS
 from recall.llm.chat_script import ChatScript
 
-from served import Server
+from running_server import Server
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client.scripted import scripted_server
+from client.scripted_server import scripted_server
 from frameworks.conftest import Noting
-from frameworks.said import CANARY, PEANUTS
+from frameworks.sample_messages import CANARY, PEANUTS
 from openai.types.chat import ChatCompletionFunctionToolParam
 from pydantic import TypeAdapter
 
@@ -27,12 +27,12 @@ ROOT = Path(__file__).parents[2]
 READS = [name for name, tool in TOOLS.items() if not tool.writes]
 
 
-def told(tools: MemoryTools, name: str, **arguments: object) -> Any:  # noqa: ANN401 - JSON
+def call_tool(tools: MemoryTools, name: str, **arguments: object) -> Any:  # noqa: ANN401 - JSON
     return json.loads(tools.run(name, arguments))
 
 
 def ids(tools: MemoryTools, name: str, **arguments: object) -> list[str]:
-    return [item["message_id"] for item in told(tools, name, **arguments)["messages"]]
+    return [item["message_id"] for item in call_tool(tools, name, **arguments)["messages"]]
 
 
 def test_the_definitions_are_those_of_the_mcp_server() -> None:
@@ -88,12 +88,12 @@ def test_a_filter_narrows_and_a_cursor_goes_on(client: Client, ann: str) -> None
     filter_arguments = {"role": "ASSISTANT", "conversation_id": "trip", "since": "2026-01-05"}
     assert ids(tools, "lexical_search", query="Kochi", **filter_arguments) == ["c1"]
     assert len(ids(tools, "search", query="Kochi", role=None, conversation_id=None)) >= 2
-    first = told(tools, "messages_list", page_size=3.0)
+    first = call_tool(tools, "messages_list", page_size=3.0)
     assert ids(tools, "messages_list", cursor=first["next_cursor"]) == ["a1", "a0"]
 
 
 def test_results_are_those_of_the_mcp_server(client: Client, ann: str) -> None:
-    (shown,) = told(MemoryTools(client, ann), "neighbors", message_id="c1", before=0)["messages"]
+    (shown,) = call_tool(MemoryTools(client, ann), "neighbors", message_id="c1", before=0)["messages"]
     assert shown == {
         "message_id": "c1",
         "said_at": "2026-01-05T09:04:00Z",
@@ -106,9 +106,9 @@ def test_results_are_those_of_the_mcp_server(client: Client, ann: str) -> None:
 
 def test_remember_retracts_earlier_messages(client: Client, user: str) -> None:
     tools = MemoryTools(client, user, may_write=True)
-    told(tools, "remember", content="I live in Lyon.", message_id="m1", said_at="2026-01-01T00:00:00Z")
-    told(tools, "remember", content="I do not.", message_id="m2", said_at="2026-01-02T00:00:00Z", retracts=["m1"])
-    second, first = told(tools, "messages_list")["messages"]
+    call_tool(tools, "remember", content="I live in Lyon.", message_id="m1", said_at="2026-01-01T00:00:00Z")
+    call_tool(tools, "remember", content="I do not.", message_id="m2", said_at="2026-01-02T00:00:00Z", retracts=["m1"])
+    second, first = call_tool(tools, "messages_list")["messages"]
     assert (second["retracts"], first["retracted_by"]) == (["m1"], "m2")
     assert "items of retracts must be a string" in tools.call("remember", {"content": "x", "retracts": [1]})
 
@@ -116,10 +116,10 @@ def test_remember_retracts_earlier_messages(client: Client, user: str) -> None:
 def test_remembering_stores_what_was_said(client: Client, user: str) -> None:
     tools = MemoryTools(client, user, may_write=True)
     call_arguments = {"content": "I moved to Basel.", "message_id": "m1", "said_at": "2026-01-05T09:00:00"}
-    outcomes = [told(tools, "remember", **call_arguments)["outcome"] for _ in range(2)]
+    outcomes = [call_tool(tools, "remember", **call_arguments)["outcome"] for _ in range(2)]
     assert outcomes == ["created", "unchanged"]
-    assert told(tools, "messages_list")["messages"][0]["said_at"] == "2026-01-05T09:00:00Z"
-    assert told(tools, "remember", content="And so did Kim.", role="assistant")["outcome"] == "created"
+    assert call_tool(tools, "messages_list")["messages"][0]["said_at"] == "2026-01-05T09:00:00Z"
+    assert call_tool(tools, "remember", content="And so did Kim.", role="assistant")["outcome"] == "created"
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hybrid.asking import DAY, MINUTE, ask, chat, found, write
+from hybrid.hybrid_requests import DAY, MINUTE, ask, chat, result_ids, write
 
+from chat_messages import new_message
 from nomemory.v1 import message_pb2 as m
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -46,9 +46,9 @@ SHAPES: dict[str, dict[str, str]] = {
 def test_answers_and_second_halves_are_found_in_any_shape(vector_server: Server, user: str, shape: str) -> None:
     token = write(vector_server, story(user, **SHAPES[shape]))
     answered = ask(vector_server, user, "Which instrument did they want to learn, the cello?", token, top_k=5)
-    assert found(answered)[0] == "talk00042"
+    assert result_ids(answered)[0] == "talk00042"
     halves = ask(vector_server, user, "What does the neighbour who turned 57 drive?", top_k=5)
-    assert set(found(halves)[:2]) == {"talk00080", "talk00101"}
+    assert set(result_ids(halves)[:2]) == {"talk00080", "talk00101"}
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_assistant_messages_rank_first_when_the_question_asks_for_them(
     talk[21].content, talk[21].role = "Take the tent with two poles, 帐篷", ASSISTANT
     token = write(vector_server, talk)
     only = ask(vector_server, user, question, token, filter=m.Filter(role=ASSISTANT))
-    assert found(only) == ["talk00021"]
+    assert result_ids(only) == ["talk00021"]
     both = ask(vector_server, user, question)
-    assert set(found(both)) == {"talk00020", "talk00021"}
+    assert set(result_ids(both)) == {"talk00020", "talk00021"}
     if "you" in question or "你" in question:
-        assert found(both)[0] == "talk00021"
+        assert result_ids(both)[0] == "talk00021"
 
 
 @pytest.mark.parametrize("question", ["你答应过我什么 promise？", "你之前答应给我买什么来着？ promise"])
@@ -75,14 +75,17 @@ def test_a_promise_of_the_assistant(vector_server: Server, user: str, question: 
     talk = chat(user, 40)
     talk[11].content = "I promise: 我答应你，下周提醒你买票。"
     token = write(vector_server, talk)
-    assert found(ask(vector_server, user, question, token, top_k=1)) == ["talk00011"]
+    assert result_ids(ask(vector_server, user, question, token, top_k=1)) == ["talk00011"]
 
 
 def test_the_users_own_words_come_first_where_nobody_is_named(vector_server: Server, user: str) -> None:
-    messages = [said(user, "user", "peanuts make me ill", 5), said(user, "assistant", "peanuts make me ill", 9e5)]
+    messages = [
+        new_message(user, "user", "peanuts make me ill", 5),
+        new_message(user, "assistant", "peanuts make me ill", 9e5),
+    ]
     messages[1].role = ASSISTANT
     token = write(vector_server, [*chat(user, 30, start=2 * DAY), *messages])
-    assert found(ask(vector_server, user, "What makes me ill? Peanuts?", token))[0] == "user"
+    assert result_ids(ask(vector_server, user, "What makes me ill? Peanuts?", token))[0] == "user"
 
 
 def test_one_name_among_two_hundred_messages(vector_server: Server, user: str) -> None:
@@ -92,11 +95,11 @@ def test_one_name_among_two_hundred_messages(vector_server: Server, user: str) -
     talk[150].content, talk[150].name = "The key opens the cellar", "Oswin"
     token = write(vector_server, talk)
     anybody = ask(vector_server, user, "Where is the key, under a flowerpot?", token)
-    assert found(anybody)[0] == "talk00060"
+    assert result_ids(anybody)[0] == "talk00060"
     assert not anybody.speaker_matched
     named = ask(vector_server, user, "What did Oswin say of the key?")
-    assert found(named)[0] == "talk00150"
-    assert "talk00060" in found(named)
+    assert result_ids(named)[0] == "talk00150"
+    assert "talk00060" in result_ids(named)
     assert not named.speaker_matched
 
 
@@ -114,11 +117,11 @@ def test_swapping_the_person_lowers_sufficiency(vector_server: Server, user: str
     assert of_her.speaker_matched
     assert of_him.speaker_matched
     assert of_her.sufficiency > of_him.sufficiency + 0.2
-    assert found(of_her)[0] == "talk00030"
+    assert result_ids(of_her)[0] == "talk00030"
 
 
 def test_names_that_change_and_speakers_who_fall_silent(vector_server: Server, user: str) -> None:
-    talk = [said(user, f"m{n}", f"step {n}", n * MINUTE, name=f"Guest{n}") for n in range(120)]
-    talk += [said(user, "first", "I brought the lantern", -DAY, name="Ottoline")]
+    talk = [new_message(user, f"m{n}", f"step {n}", n * MINUTE, name=f"Guest{n}") for n in range(120)]
+    talk += [new_message(user, "first", "I brought the lantern", -DAY, name="Ottoline")]
     answer = ask(vector_server, user, "What did Ottoline bring, a lantern?", write(vector_server, talk))
-    assert found(answer)[0] == "first"
+    assert result_ids(answer)[0] == "first"

@@ -6,14 +6,14 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from hybrid.asking import DAY, EAST, SMALL_TALK, ask, chat, delete, found, until, write
+from hybrid.hybrid_requests import DAY, EAST, SMALL_TALK, ask, chat, delete, result_ids, until, write
 
+from chat_messages import new_message
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -54,7 +54,7 @@ def admits(message_filter: m.Filter, message: m.ChatMessage) -> bool:
 def test_search_returns_exactly_the_matches_that_pass_the_filter(vector_server: Server, user: str, name: str) -> None:
     rng = random.Random(name)  # noqa: S311 - any texts will do
     messages = [
-        said(
+        new_message(
             user, f"m{n:03}", " ".join(rng.sample(("tea", "milk", "honey", "mint", "sugar", "lemon"), 3)),
             ts=n * 40, role=rng.choice((m.ROLE_USER, m.ROLE_ASSISTANT, m.ROLE_SYSTEM)), conversation_id=f"c{n % 4}",
             metadata={"app": f"a{n % 3}", "kind": f"k{n % 5}"} if n % 7 else {},
@@ -65,15 +65,15 @@ def test_search_returns_exactly_the_matches_that_pass_the_filter(vector_server: 
     token = write(vector_server, messages)
     admitted = [message for message in messages if admits(FILTERS[name], message)]
     by_words = ask(vector_server, user, "tea", token, filter=FILTERS[name], top_k=200)
-    assert set(found(by_words)) == {item.message_id for item in admitted if "tea" in item.content}
+    assert set(result_ids(by_words)) == {item.message_id for item in admitted if "tea" in item.content}
     vector = q.Embedding(values=EAST)
     by_both = ask(vector_server, user, "tea", token, filter=FILTERS[name], top_k=200, query_embedding=vector)
-    assert set(found(by_both)) == {item.message_id for item in admitted if "tea" in item.content or item.embedding}
+    assert set(result_ids(by_both)) == {item.message_id for item in admitted if "tea" in item.content or item.embedding}
 
 
 def test_until_after_the_last_message_has_no_effect(vector_server: Server, user: str) -> None:
     """The latest message tells whether there is anything behind the end: it is excluded, so one at it counts."""
-    messages = [said(user, f"m{n}", f"tea {n}", ts=n * 60, embedding=(1.0, n / 10, 0.0, 0.0)) for n in range(6)]
+    messages = [new_message(user, f"m{n}", f"tea {n}", ts=n * 60, embedding=(1.0, n / 10, 0.0, 0.0)) for n in range(6)]
     token = write(vector_server, messages)
     vector = q.Embedding(values=EAST)
     endless = ask(vector_server, user, "tea", token, query_embedding=vector, explain=True)
@@ -81,7 +81,7 @@ def test_until_after_the_last_message_has_no_effect(vector_server: Server, user:
         ended = ask(vector_server, user, "tea", token, query_embedding=vector, explain=True, filter=until(seconds))
         assert ended.items == endless.items
     at_the_latest = ask(vector_server, user, "tea", token, query_embedding=vector, filter=until(300))
-    assert sorted(found(at_the_latest)) == [f"m{n}" for n in range(5)]
+    assert sorted(result_ids(at_the_latest)) == [f"m{n}" for n in range(5)]
 
 
 def everything(server: Server, user: str, message_filter: m.Filter, token: str = "") -> list[q.HybridSearchResponse]:
@@ -105,7 +105,7 @@ def test_later_messages_do_not_change_answers_for_an_earlier_time(vector_server:
     assert any(answer.items for answer in before)
     assert {item.speaker_matched for item in before} == {False}
     later = [
-        said(user, f"later{n}", f"{SMALL_TALK[n % 10]} tea film", 40 * 60 + n, name="Zoe", embedding=EAST)
+        new_message(user, f"later{n}", f"{SMALL_TALK[n % 10]} tea film", 40 * 60 + n, name="Zoe", embedding=EAST)
         for n in range(60)
     ]
     assert everything(vector_server, user, until(40 * 60), write(vector_server, later)) == before
@@ -115,21 +115,21 @@ def test_later_messages_do_not_change_answers_for_an_earlier_time(vector_server:
 
 
 def test_the_end_of_the_range_is_when_the_question_is_asked(vector_server: Server, user: str) -> None:
-    days = [said(user, f"day{n:02}", "I went to the market", n * DAY + 3600) for n in range(28)]
+    days = [new_message(user, f"day{n:02}", "I went to the market", n * DAY + 3600) for n in range(28)]
     token = write(vector_server, days)
     answer = ask(vector_server, user, "When was I at the market yesterday?", token, filter=until(11 * DAY), top_k=200)
     assert len(answer.items) == 11
-    assert found(answer)[0] == "day10"
+    assert result_ids(answer)[0] == "day10"
 
 
 def test_messages_of_a_day_that_a_question_names_are_found_and_an_empty_day_is_reported(
     vector_server: Server, user: str
 ) -> None:
-    days = [said(user, f"day{n:02}", "I went to the market", n * DAY + 3600) for n in range(28) if n != 20]
+    days = [new_message(user, f"day{n:02}", "I went to the market", n * DAY + 3600) for n in range(28) if n != 20]
     token = write(vector_server, days)
     message_filter = until(40 * DAY)
     answer = ask(vector_server, user, "What did I do at the market on 1970-01-13?", token, filter=message_filter)
-    assert found(answer)[0] == "day12"
+    assert result_ids(answer)[0] == "day12"
     assert not answer.empty_time_ranges
     empty = ask(vector_server, user, "What did I do at the market on 1970-01-21?", token, filter=message_filter)
     assert [period.since.seconds for period in empty.empty_time_ranges] == [20 * DAY]
@@ -142,9 +142,9 @@ def test_neighbors_of_a_match_are_not_results(vector_server: Server, user: str) 
     talk[10].content = "The ferry to Naxos leaves at nine"
     token = write(vector_server, talk)
     answer = ask(vector_server, user, "ferry Naxos", token, top_k=200)
-    assert found(answer) == ["talk00010"]
+    assert result_ids(answer) == ["talk00010"]
     named = ask(vector_server, user, "What did Ann say of the ferry?", top_k=200)
-    assert "talk00010" in found(named)
+    assert "talk00010" in result_ids(named)
     role = ask(vector_server, user, "ferry Naxos", top_k=200, filter=m.Filter(role=m.ROLE_ASSISTANT))
     assert not role.items
 
@@ -152,12 +152,12 @@ def test_neighbors_of_a_match_are_not_results(vector_server: Server, user: str) 
 @pytest.mark.parametrize("name", ["Ann", "小明", "A", "  ", "🙂", "Ann (work)", "a.b*c["])
 def test_sender_affects_ranking_but_does_not_match(vector_server: Server, user: str, name: str) -> None:
     messages = [
-        said(user, "hers", "I was at the harbour", 5, name=name),
-        said(user, "his", "I was at the harbour", 9 * DAY, name="Bob"),
-        said(user, "beside", "Nice weather", 6, name=name),
+        new_message(user, "hers", "I was at the harbour", 5, name=name),
+        new_message(user, "his", "I was at the harbour", 9 * DAY, name="Bob"),
+        new_message(user, "beside", "Nice weather", 6, name=name),
     ]
     token = write(vector_server, messages)
     answer = ask(vector_server, user, f"When was {name} at the harbour?", token)
-    assert set(found(answer)) - {"beside"} == {"hers", "his"}
+    assert set(result_ids(answer)) - {"beside"} == {"hers", "his"}
     if name.strip():
-        assert found(answer)[0] == "hers"
+        assert result_ids(answer)[0] == "hers"

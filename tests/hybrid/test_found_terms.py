@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hybrid.asking import MINUTE, ask, chat, delete, found, until, write
+from hybrid.hybrid_requests import MINUTE, ask, chat, delete, result_ids, until, write
 from lexical.engine import open_tantivy_index
 from lexical.shelf import message, shelved
 
@@ -19,7 +19,7 @@ from nomemory.server.search.hybrid.term_occurrences import occurrences_from_mess
 from nomemory.server.wire import encode
 from nomemory.text.analysis import analyze_text
 from nomemory.v1 import message_pb2 as m
-from served import Server
+from running_server import Server
 
 WORDS = (
     "tea",
@@ -112,7 +112,7 @@ def test_answers_are_the_same_read_or_looked_up(server: Server, user: str, monke
     read = answers()
     monkeypatch.setattr(timelines, "_SHORT", 0)
     assert answers() == read
-    assert found(ask(server, user, "coda"))
+    assert result_ids(ask(server, user, "coda"))
 
 
 def _talk(user: str) -> list[m.ChatMessage]:

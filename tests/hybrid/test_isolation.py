@@ -6,16 +6,16 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from hybrid.asking import EAST, MINUTE, SMALL_TALK, ask, delete, found, write
+from hybrid.hybrid_requests import EAST, MINUTE, SMALL_TALK, ask, delete, result_ids, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -42,7 +42,7 @@ lines = st.lists(
 
 def messages(user: str, talk: list[Line], mark: str) -> list[m.ChatMessage]:
     return [
-        said(
+        new_message(
             user, f"{mark}{n}", text, at * MINUTE, name=name, conversation_id=conversation,
             embedding=() if angle is None else (1.0, angle, 0.0, 0.0),
         )
@@ -76,11 +76,11 @@ def test_other_users_messages_change_no_answer(
 
 def test_another_users_neighbours_never_appear(vector_server: Server, user: str) -> None:
     """The same conversation, the same ids, the same instants."""
-    mine = [said(user, f"m{n}", f"mine {n} tea", n * MINUTE, conversation_id="c") for n in range(0, 20, 2)]
-    theirs = [said(f"{user}-2", f"m{n}", f"theirs {n} tea", n * MINUTE, conversation_id="c") for n in range(21)]
+    mine = [new_message(user, f"m{n}", f"mine {n} tea", n * MINUTE, conversation_id="c") for n in range(0, 20, 2)]
+    theirs = [new_message(f"{user}-2", f"m{n}", f"theirs {n} tea", n * MINUTE, conversation_id="c") for n in range(21)]
     write(vector_server, theirs)
     answer = ask(vector_server, user, "tea mine", write(vector_server, mine), top_k=200, explain=True)
-    assert set(found(answer)) == {entry.message_id for entry in mine}
+    assert set(result_ids(answer)) == {entry.message_id for entry in mine}
     assert {item.message.user_id for item in answer.items} == {user}
     assert not any(item.message.content.startswith("theirs") for item in answer.items)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import grpc
 import pytest
-from hybrid.asking import EAST
+from hybrid.hybrid_requests import EAST
 from server.fleet import fleet
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from talk import said
 
 CANARY = "zanzibarcanary"
 
@@ -22,7 +22,7 @@ CANARY = "zanzibarcanary"
 def test_message_content_and_query_text_are_not_logged(tmp_path: Path) -> None:
     with fleet(tmp_path / "data") as alone:
         channel = alone.channel()
-        message = said("u", "m", f"{CANARY} said so", name=f"{CANARY}-name", embedding=EAST)
+        message = new_message("u", "m", f"{CANARY} said so", name=f"{CANARY}-name", embedding=EAST)
         written = IngestServiceStub(channel).WriteMessages(i.WriteMessagesRequest(messages=[message]))
         query = QueryServiceStub(channel)
         request = q.HybridSearchRequest(

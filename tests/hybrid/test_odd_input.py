@@ -8,15 +8,15 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from hybrid.asking import EAST, ask, chat, found, write
+from hybrid.hybrid_requests import EAST, ask, chat, result_ids, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 VECTOR = q.Embedding(values=EAST)
 TEXTS = {
@@ -41,17 +41,17 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_any_text_can_be_asked(vector_server: Server, user: str, name: str) -> None:
-    messages = [*chat(user, 30), said(user, "tea", "Green tea 🍵 茶", 9000, embedding=EAST)]
+    messages = [*chat(user, 30), new_message(user, "tea", "Green tea 🍵 茶", 9000, embedding=EAST)]
     token = write(vector_server, messages)
     by_words = ask(vector_server, user, TEXTS[name], token, explain=True, top_k=200)
     by_both = ask(vector_server, user, TEXTS[name], query_embedding=VECTOR, explain=True, top_k=200)
-    assert set(found(by_words)) <= set(found(by_both))
-    assert "tea" in found(by_both)
+    assert set(result_ids(by_words)) <= set(result_ids(by_both))
+    assert "tea" in result_ids(by_both)
     for answer in (by_words, by_both):
         assert 0 <= answer.sufficiency <= 1
         assert all(math.isfinite(item.score) for item in answer.items)
     if "tea" in TEXTS[name]:
-        assert "tea" in found(by_words)
+        assert "tea" in result_ids(by_words)
 
 
 LOGS = {
@@ -72,7 +72,7 @@ LOGS = {
 @pytest.mark.parametrize("name", LOGS)
 def test_any_log_can_be_asked(vector_server: Server, user: str, name: str) -> None:
     messages = [
-        said(user, f"m{n}", text, ts=n % 3, name=("Ann", "")[n % 2], embedding=EAST if n % 2 else ())
+        new_message(user, f"m{n}", text, ts=n % 3, name=("Ann", "")[n % 2], embedding=EAST if n % 2 else ())
         for n, text in enumerate(LOGS[name])
     ]
     token = write(vector_server, messages) if messages else ""
@@ -85,7 +85,7 @@ def test_any_log_can_be_asked(vector_server: Server, user: str, name: str) -> No
             assert all(math.isfinite(item.score) for item in answer.items)
     assert time.monotonic() - began < 10
     with_tea = {f"m{n}" for n, text in enumerate(LOGS[name]) if text.partition(" ")[0].strip("?") == "tea"}
-    assert with_tea <= set(found(ask(vector_server, user, "tea", top_k=200)))
+    assert with_tea <= set(result_ids(ask(vector_server, user, "tea", top_k=200)))
 
 
 def test_users_who_were_never_heard_of(vector_server: Server, user: str) -> None:
@@ -108,7 +108,7 @@ def test_any_talk_and_question_get_a_ranked_answer(
     vector_server: Server, talk: list[tuple[str, int, str]], question: str
 ) -> None:
     user = f"user-{uuid.uuid4().hex[:12]}"
-    messages = [said(user, f"m{n}", content, ts, name=name) for n, (content, ts, name) in enumerate(talk)]
+    messages = [new_message(user, f"m{n}", content, ts, name=name) for n, (content, ts, name) in enumerate(talk)]
     token = write(vector_server, messages) if messages else ""
     answer = ask(vector_server, user, question, token, explain=True)
     keys = [(i.score, i.message.ts.ToMicroseconds(), i.message.message_id) for i in answer.items]

@@ -12,15 +12,16 @@ import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
-from hybrid.asking import EAST, NORTH, WEST, ask, chat, found, write
+from hybrid.hybrid_requests import EAST, NORTH, WEST, ask, chat, result_ids, write
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -32,22 +33,22 @@ def order(item: q.HybridItem) -> tuple[float, int, str]:
 def test_best_first_then_newest_first_then_by_id(vector_server: Server, user: str) -> None:
     texts = ["tea", "tea with milk", "green tea, please", "milk", "tea", "tea"]
     times = [30, 5, 5, 9, 30, 2]
-    messages = [said(user, f"m{n}", text, ts) for n, (text, ts) in enumerate(zip(texts, times, strict=True))]
+    messages = [new_message(user, f"m{n}", text, ts) for n, (text, ts) in enumerate(zip(texts, times, strict=True))]
     answer = ask(vector_server, user, "tea", write(vector_server, messages))
     assert len(answer.items) == 5
     assert list(answer.items) == sorted(answer.items, key=order, reverse=True)
 
 
 def test_equal_messages_of_one_instant_come_by_id(vector_server: Server, user: str) -> None:
-    messages = [said(user, f"m{n}", "tea", 7, conversation_id=f"c{n}") for n in range(30)]
+    messages = [new_message(user, f"m{n}", "tea", 7, conversation_id=f"c{n}") for n in range(30)]
     answer = ask(vector_server, user, "tea", write(vector_server, messages), top_k=200)
-    assert found(answer) == sorted((message.message_id for message in messages), reverse=True)
+    assert result_ids(answer) == sorted((message.message_id for message in messages), reverse=True)
     assert len({item.score for item in answer.items}) == 1
 
 
 def test_scores_are_never_out_of_order_however_close_they_are(vector_server: Server, user: str) -> None:
     messages = [
-        said(user, f"m{n:03}", "tea " + "x" * (n % 7), ts=n * 7 % 50, embedding=(1.0, n * 1e-4, 0.0, 0.0))
+        new_message(user, f"m{n:03}", "tea " + "x" * (n % 7), ts=n * 7 % 50, embedding=(1.0, n * 1e-4, 0.0, 0.0))
         for n in range(150)
     ]
     token = write(vector_server, messages)
@@ -56,11 +57,11 @@ def test_scores_are_never_out_of_order_however_close_they_are(vector_server: Ser
 
 
 def test_twenty_by_default_and_two_hundred_at_most(vector_server: Server, user: str) -> None:
-    token = write(vector_server, [said(user, f"m{n:03}", "tea", n) for n in range(250)])
+    token = write(vector_server, [new_message(user, f"m{n:03}", "tea", n) for n in range(250)])
     every = ask(vector_server, user, "tea", token, top_k=200)
     assert len(every.items) == 200
-    assert found(ask(vector_server, user, "tea")) == found(every)[:20]
-    assert found(ask(vector_server, user, "tea", top_k=1)) == found(every)[:1]
+    assert result_ids(ask(vector_server, user, "tea")) == result_ids(every)[:20]
+    assert result_ids(ask(vector_server, user, "tea", top_k=1)) == result_ids(every)[:1]
     assert not every.truncated
 
 
@@ -129,7 +130,9 @@ def test_a_bad_token_is_refused(vector_server: Server, user: str) -> None:
 
 
 def test_only_the_asked_fields_come_back(vector_server: Server, user: str) -> None:
-    token = write(vector_server, [said(user, "a", "tea", 5, name="Ann", metadata={"k": "v"}, conversation_id="c")])
+    token = write(
+        vector_server, [new_message(user, "a", "tea", 5, name="Ann", metadata={"k": "v"}, conversation_id="c")]
+    )
     answer = ask(vector_server, user, "tea", token, return_fields=FieldMask(paths=["name"]), explain=True)
     assert answer.items[0].message == m.ChatMessage(message_id="a", name="Ann")
     assert answer.items[0].explanation.components
@@ -143,9 +146,9 @@ def test_the_components_of_an_explanation_add_up_to_the_score(vector_server: Ser
     for n, message in enumerate(talk):
         message.embedding.extend((math.cos(n), math.sin(n), 0.0, 0.0))
     said_of_it = [
-        said(user, "spoken", "I bought the blue bicycle in Lisbon", 9e3, name="Bob"),
-        said(user, "why", "Why did you buy it?", 9030, name="Ann"),
-        said(user, "because", "Because of the hills in Lisbon", 9060, name="Bob"),
+        new_message(user, "spoken", "I bought the blue bicycle in Lisbon", 9e3, name="Bob"),
+        new_message(user, "why", "Why did you buy it?", 9030, name="Ann"),
+        new_message(user, "because", "Because of the hills in Lisbon", 9060, name="Bob"),
     ]
     token = write(vector_server, [*talk, *said_of_it])
     answer = ask(
@@ -169,9 +172,9 @@ def test_the_components_of_an_explanation_add_up_to_the_score(vector_server: Ser
 
 def test_meaning_finds_what_no_word_does(vector_server: Server, user: str) -> None:
     messages = [
-        said(user, "near", "chrysanthemum", 1, embedding=EAST),
-        said(user, "aside", "carburettor", 2 * 86_400, embedding=NORTH),
-        said(user, "far", "sarcophagus", 4 * 86_400, embedding=WEST),
+        new_message(user, "near", "chrysanthemum", 1, embedding=EAST),
+        new_message(user, "aside", "carburettor", 2 * 86_400, embedding=NORTH),
+        new_message(user, "far", "sarcophagus", 4 * 86_400, embedding=WEST),
     ]
     token = write(vector_server, messages)
     by_words = ask(vector_server, user, "flowers", token)
@@ -183,7 +186,7 @@ def test_meaning_finds_what_no_word_does(vector_server: Server, user: str) -> No
     assert not by_meaning.semantic_unavailable
     assert by_meaning.sufficiency_lexical_only, "cosines of a model that the server does not know"
     assert by_meaning.embedding_model == "none"
-    assert found(by_meaning) == ["near", "aside", "far"]
+    assert result_ids(by_meaning) == ["near", "aside", "far"]
     assert [item.explanation.semantic_score for item in by_meaning.items] == pytest.approx([1, 0, -1], abs=1e-6)
 
 
@@ -191,7 +194,7 @@ def test_a_reply_ends_early_rather_than_being_too_large(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings.with_changes(max_response_bytes=20_000)) as server:
-        token = write(server, [said("u", f"m{n}", "tea " + "x" * 900, n) for n in range(40)])
+        token = write(server, [new_message("u", f"m{n}", "tea " + "x" * 900, n) for n in range(40)])
         answer = ask(server, "u", "tea", token, top_k=40)
         assert answer.truncated
         assert 10 < len(answer.items) < 40
@@ -201,5 +204,5 @@ def test_a_reply_ends_early_rather_than_being_too_large(
         assert explained.ByteSize() <= 20_000
         short = ask(server, "u", "tea", top_k=3)
         assert (len(short.items), short.truncated) == (3, False)
-        huge = write(server, [said("v", "m", "tea " + "x" * 200_000)])
-        assert found(ask(server, "v", "tea", huge)) == ["m"]
+        huge = write(server, [new_message("v", "m", "tea " + "x" * 200_000)])
+        assert result_ids(ask(server, "v", "tea", huge)) == ["m"]

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from hybrid.asking import EAST, NORTH, WEST, ask, chat, delete, found, until, write
+from hybrid.hybrid_requests import EAST, NORTH, WEST, ask, chat, delete, result_ids, until, write
 from pydantic import SecretStr
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -29,21 +30,21 @@ VECTOR = q.Embedding(values=EAST)
 def test_a_write_is_found_by_words_and_by_meaning_at_once(vector_server: Server, user: str) -> None:
     for n in range(15):
         text, vector = f"parcel number {n}", (1.0, 0.0, n / 100, 0.0)
-        token = write(vector_server, [said(user, f"m{n}", text, n, embedding=vector)])
+        token = write(vector_server, [new_message(user, f"m{n}", text, n, embedding=vector)])
         answer = ask(vector_server, user, "parcels", token, query_embedding=VECTOR, explain=True, top_k=50)
-        assert set(found(answer)) == {f"m{k}" for k in range(n + 1)}
+        assert set(result_ids(answer)) == {f"m{k}" for k in range(n + 1)}
         assert not answer.index_lagging
         assert all(item.explanation.semantic_score > 0.9 for item in answer.items)
         assert all(item.explanation.lexical_score > 0 for item in answer.items)
 
 
 def test_a_deleted_message_is_gone_at_once(vector_server: Server, user: str) -> None:
-    messages = [said(user, f"m{n}", "tea", n, embedding=(1.0, n / 10, 0.0, 0.0)) for n in range(6)]
+    messages = [new_message(user, f"m{n}", "tea", n, embedding=(1.0, n / 10, 0.0, 0.0)) for n in range(6)]
     ask(vector_server, user, "tea", write(vector_server, messages), query_embedding=VECTOR)
     for n in range(6):
         delete(vector_server, user, f"m{n}")
         answer = ask(vector_server, user, "tea", query_embedding=VECTOR)
-        assert set(found(answer)) == {f"m{k}" for k in range(n + 1, 6)}
+        assert set(result_ids(answer)) == {f"m{k}" for k in range(n + 1, 6)}
         if answer.items:
             assert answer.items[0].score >= answer.items[-1].score
 
@@ -51,21 +52,21 @@ def test_a_deleted_message_is_gone_at_once(vector_server: Server, user: str) -> 
 def test_a_deleted_message_ranks_nothing_either(vector_server: Server, user: str) -> None:
     """The nearest of all is gone, and the vector index may not know yet: nearness counts from what is left."""
     kept = [
-        said(user, "near", "one", 1, embedding=(1.0, 0.5, 0.0, 0.0)),
-        said(user, "far", "two", 2, embedding=WEST),
+        new_message(user, "near", "one", 1, embedding=(1.0, 0.5, 0.0, 0.0)),
+        new_message(user, "far", "two", 2, embedding=WEST),
     ]
     token = write(vector_server, kept)
     alone = ask(vector_server, user, "tea", token, query_embedding=VECTOR)
-    token = write(vector_server, [said(user, "best", "tea", 3, embedding=EAST)])
-    assert found(ask(vector_server, user, "tea", token, query_embedding=VECTOR))[0] == "best"
+    token = write(vector_server, [new_message(user, "best", "tea", 3, embedding=EAST)])
+    assert result_ids(ask(vector_server, user, "tea", token, query_embedding=VECTOR))[0] == "best"
     delete(vector_server, user, "best")
     answer = ask(vector_server, user, "tea", query_embedding=VECTOR)
     assert answer.items == alone.items
 
 
 def test_a_replaced_message_is_never_found_by_what_it_said(vector_server: Server, user: str) -> None:
-    ask(vector_server, user, "tea", write(vector_server, [said(user, "a", "tea", 1, embedding=EAST)]))
-    replaced = [said(user, "a", "coffee", 1, embedding=NORTH)]
+    ask(vector_server, user, "tea", write(vector_server, [new_message(user, "a", "tea", 1, embedding=EAST)]))
+    replaced = [new_message(user, "a", "coffee", 1, embedding=NORTH)]
     token = write(vector_server, replaced, replace=True)
     assert not ask(vector_server, user, "tea").items
     answer = ask(vector_server, user, "coffee", token, query_embedding=VECTOR, explain=True)
@@ -105,11 +106,11 @@ def test_without_an_answer_of_the_embedder_the_words_decide(
     start: Callable[[Settings], AbstractContextManager[Server]], stuck: Settings
 ) -> None:
     with start(stuck) as server:
-        token = write(server, [said("u", "a", "green tea", 1), said("u", "b", "coffee", 2)])
+        token = write(server, [new_message("u", "a", "green tea", 1), new_message("u", "b", "coffee", 2)])
         answer = ask(server, "u", "tea")
         while not answer.items:  # words come later than the write
             answer = ask(server, "u", "tea")
-        assert found(answer) == ["a"]
+        assert result_ids(answer) == ["a"]
         assert answer.semantic_unavailable
         assert answer.index_lagging
         assert not answer.embedding_model
@@ -126,14 +127,14 @@ def test_hanging_embedder_uses_at_most_half_of_the_deadline(
     start: Callable[[Settings], AbstractContextManager[Server]], stuck: Settings, silent_endpoint: str
 ) -> None:
     with start(stuck.with_changes(openai_base_url=silent_endpoint, embedding_timeout_s=2.0)) as server:
-        write(server, [said("u", "a", "green tea", 1)])
+        write(server, [new_message("u", "a", "green tea", 1)])
         while not ask(server, "u", "tea", query_embedding=VECTOR).items:
             time.sleep(0.01)
         began = time.monotonic()
         request = q.HybridSearchRequest(user_id="u", query_text="tea")
         answer = server.query.HybridSearch(request, timeout=1)
         assert time.monotonic() - began < 0.95
-        assert found(answer) == ["a"]
+        assert result_ids(answer) == ["a"]
         assert answer.semantic_unavailable
 
 
@@ -142,17 +143,17 @@ def test_without_the_vector_index_the_words_decide(
 ) -> None:
     nobody = own_settings.with_changes(qdrant_url="http://127.0.0.1:9", vector_timeout_s=1.0)
     with start(nobody) as server:
-        write(server, [said("u", "a", "green tea", 1)])
+        write(server, [new_message("u", "a", "green tea", 1)])
         answer = ask(server, "u", "tea", query_embedding=VECTOR)
         while not answer.items:
             answer = ask(server, "u", "tea", query_embedding=VECTOR)
-        assert (found(answer), answer.semantic_unavailable) == (["a"], True)
+        assert (result_ids(answer), answer.semantic_unavailable) == (["a"], True)
 
 
 def test_a_question_at_the_ends_of_the_calendar(vector_server: Server, user: str) -> None:
-    token = write(vector_server, [said(user, "a", "the party", 5)])
+    token = write(vector_server, [new_message(user, "a", "the party", 5)])
     first, last_moment = -62_135_596_800, m.Filter()
     last_moment.time_range.until.CopyFrom(Timestamp(seconds=253_402_300_799, nanos=999_999_999))
     for text in ("Was there a party last year?", "去年的聚会呢？", "party yesterday", "上周 party", "party in 2020"):
         assert not ask(vector_server, user, text, token, filter=until(first)).items
-        assert found(ask(vector_server, user, text, filter=last_moment)) in (["a"], [])
+        assert result_ids(ask(vector_server, user, text, filter=last_moment)) in (["a"], [])

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hybrid.asking import DAY, ask, found, write
+from hybrid.hybrid_requests import DAY, ask, result_ids, write
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.server.message import LoggedMessage
 from nomemory.server.search.hybrid.related_messages import (
     MAX_COMPARED,
@@ -23,10 +24,9 @@ from nomemory.server.search.hybrid.related_messages import (
 )
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -126,7 +126,7 @@ def vectored(
     numbers: tuple[float, ...],
     **fields: Any,  # noqa: ANN401 - any field
 ) -> m.ChatMessage:
-    message = said(user, message_id, content, ts, **fields)
+    message = new_message(user, message_id, content, ts, **fields)
     message.embedding.extend(numbers)
     return message
 
@@ -155,11 +155,11 @@ def test_a_search_relates_what_one_speaker_said_of_one_thing(vector_server: Serv
     question: dict[str, Any] = {"query_embedding": q.Embedding(values=(1.0, 0.1, 0.0, 0.0)), "top_k": MAX_COMPARED}
     plain = ask(vector_server, user, "Which lamp is in the studio?", token, **question)
     answer = ask(vector_server, user, "Which lamp is in the studio?", token, include_relations=True, **question)
-    assert found(answer) == found(plain)
+    assert result_ids(answer) == result_ids(plain)
     assert not plain.relations
     assert ("old", "new") in pairs(answer)
     assert not [pair for pair in pairs(answer) if "echo" in pair]
-    assert {item for pair in pairs(answer) for item in pair} <= set(found(answer))
+    assert {item for pair in pairs(answer) for item in pair} <= set(result_ids(answer))
     relation = next(item for item in answer.relations if item.earlier_message_id == "old")
     assert relation.semantic_z_score >= MIN_Z_SCORE
     assert 0 < relation.shared_terms <= 1
@@ -185,7 +185,7 @@ def test_another_users_messages_are_related_to_nothing(vector_server: Server, us
 
 
 def test_without_vectors_nothing_is_related(vector_server: Server, user: str) -> None:
-    plain = [said(user, f"m{n}", f"A lamp, number {n}, stands in the hall.", n) for n in range(6)]
+    plain = [new_message(user, f"m{n}", f"A lamp, number {n}, stands in the hall.", n) for n in range(6)]
     answer = ask(vector_server, user, "Which lamp?", write(vector_server, plain), include_relations=True)
-    assert found(answer)
+    assert result_ids(answer)
     assert not answer.relations

@@ -7,17 +7,17 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import pytest
-from hybrid.asking import DAY, ask, chat, delete, found, until, write
+from hybrid.hybrid_requests import DAY, ask, chat, delete, result_ids, until, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 QUESTION = "Where is my workshop in Lisbon?"
 
@@ -26,8 +26,8 @@ def talk(user: str, *retracts: str) -> list[m.ChatMessage]:
     """Make small talk, a message that answers, and a later one without a word of the question."""
     return [
         *chat(user, 20, start=9 * DAY),
-        said(user, "wrong", "My workshop is in Lisbon.", 30 * DAY),
-        said(user, "right", "I mixed that up, sorry.", 40 * DAY, retracts=retracts),
+        new_message(user, "wrong", "My workshop is in Lisbon.", 30 * DAY),
+        new_message(user, "right", "I mixed that up, sorry.", 40 * DAY, retracts=retracts),
     ]
 
 
@@ -39,7 +39,7 @@ def parts(item: q.HybridItem) -> dict[str, float]:
 def test_a_retracted_message_ranks_below_its_retraction(vector_server: Server, user: str) -> None:
     answer = ask(vector_server, user, QUESTION, write(vector_server, talk(user, "wrong")), explain=True)
     right, wrong = answer.items[:2]
-    assert found(answer)[:2] == ["right", "wrong"]
+    assert result_ids(answer)[:2] == ["right", "wrong"]
     assert wrong.message.retracted_by == "right"
     assert right.score == pytest.approx(wrong.score - parts(wrong)["retracted"])
     assert parts(right)["retracts"] > 0
@@ -49,8 +49,8 @@ def test_a_retracted_message_ranks_below_its_retraction(vector_server: Server, u
 
 def test_without_a_retraction_nothing_is_lifted(vector_server: Server, user: str) -> None:
     answer = ask(vector_server, user, QUESTION, write(vector_server, talk(user)), explain=True)
-    assert found(answer)[0] == "wrong"
-    assert "right" not in found(answer)
+    assert result_ids(answer)[0] == "wrong"
+    assert "right" not in result_ids(answer)
     assert not any(parts(item).keys() & {"retracts", "retracted"} for item in answer.items)
 
 
@@ -70,18 +70,18 @@ def test_retracted_message_does_not_raise_the_sufficiency(vector_server: Server,
 
 def test_a_chain_stands_in_its_order(vector_server: Server, user: str) -> None:
     later = [
-        said(user, "third", "No, wait.", 50 * DAY, retracts=["right"]),
-        said(user, "fourth", "Forget it.", 60 * DAY, retracts=["third"]),
+        new_message(user, "third", "No, wait.", 50 * DAY, retracts=["right"]),
+        new_message(user, "fourth", "Forget it.", 60 * DAY, retracts=["third"]),
     ]
     answer = ask(vector_server, user, QUESTION, write(vector_server, [*talk(user, "wrong"), *later]))
-    assert found(answer)[:4] == ["fourth", "third", "right", "wrong"]
+    assert result_ids(answer)[:4] == ["fourth", "third", "right", "wrong"]
     assert [item.message.retracted_by for item in answer.items[:4]] == ["", "fourth", "third", "right"]
 
 
 def test_messages_that_take_back_each_other_are_found_all_the_same(vector_server: Server, user: str) -> None:
     messages = talk(user, "wrong")
     messages[-2].retracts.append("right")
-    assert set(found(ask(vector_server, user, QUESTION, write(vector_server, messages)))[:2]) == {"right", "wrong"}
+    assert set(result_ids(ask(vector_server, user, QUESTION, write(vector_server, messages)))[:2]) == {"right", "wrong"}
 
 
 @pytest.mark.both_logs
@@ -89,7 +89,7 @@ def test_a_filter_keeps_out_what_took_it_back_but_not_the_mark(vector_server: Se
     token = write(vector_server, talk(user, "wrong"))
     for message_filter in (until(35 * DAY), until(35 * DAY, since=20 * DAY)):
         answer = ask(vector_server, user, QUESTION, token, filter=message_filter)
-        assert "right" not in found(answer)
+        assert "right" not in result_ids(answer)
         assert answer.items[0].message.retracted_by == "right"
 
 
@@ -98,10 +98,10 @@ def test_retractions_are_read_for_users_with_more_messages_than_the_timeline_hol
 ) -> None:
     bounds = {"timeline_max": 10, "candidates_max": 10}
     with start(own_settings.model_copy(update={"hybrid": own_settings.hybrid.model_copy(update=bounds)})) as server:
-        again = said("u", "third", "No, wait.", 90 * DAY, retracts=["right"])
+        again = new_message("u", "third", "No, wait.", 90 * DAY, retracts=["right"])
         more = chat("u", 200, start=60 * DAY)
         answer = ask(server, "u", QUESTION, write(server, [*talk("u", "wrong"), again, *more[20:]]))
-        assert found(answer)[:3] == ["third", "right", "wrong"]
+        assert result_ids(answer)[:3] == ["third", "right", "wrong"]
 
 
 texts = ["My workshop is in Lisbon.", "Lisbon is warm.", "Sorry.", "No.", "Where is my workshop?"]
@@ -115,7 +115,7 @@ def test_any_retraction_graph_yields_ordered_results_whose_score_components_add_
     vector_server: Server, user: str, taken: list[list[str]]
 ) -> None:
     messages = [
-        said(user, entry, text, n, retracts=[other for other in retracted if other != entry])
+        new_message(user, entry, text, n, retracts=[other for other in retracted if other != entry])
         for n, (entry, text, retracted) in enumerate(zip(IDS, texts, taken, strict=True))
     ]
     answer = ask(vector_server, user, QUESTION, write(vector_server, messages, replace=True), explain=True)

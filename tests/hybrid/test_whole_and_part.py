@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import pytest
-from hybrid.asking import DAY, EAST, MINUTE, ask, chat, delete, found, until, write
+from hybrid.hybrid_requests import DAY, EAST, MINUTE, ask, chat, delete, result_ids, until, write
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.hybrid import candidate_pool as stretch
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from served import Server, started
-from talk import said
+from running_server import Server, started
 
 CITIES = ("Lisbon", "Naxos", "Kyoto", "Bergen", "Quito", "Malta", "Perth", "Cusco")
 THINGS = ("kayak", "harp", "loom", "sextant", "drone", "telescope", "quilt", "banjo")
@@ -78,7 +78,7 @@ def test_a_filter_narrows_the_whole_and_the_part_alike(both: Both, message_filte
     for question in questions:
         of_whole = ask(both.whole, "u", question, filter=message_filter, top_k=200)
         of_part = ask(both.part, "u", question, filter=message_filter, top_k=200)
-        assert set(found(of_part)) <= set(found(of_whole))
+        assert set(result_ids(of_part)) <= set(result_ids(of_whole))
         assert bool(of_part.items) == bool(of_whole.items)
 
 
@@ -110,12 +110,14 @@ def test_speakers_outside_the_candidates_are_still_recognized(both: Both) -> Non
     for server in (both.whole, both.part):
         write(server, talk)
         response = ask(server, "silent", "Did Kasimir repair the lighthouse?", write(server, talk[:1]), top_k=2)
-        assert found(response) == ["talk00041", "talk00040"]
+        assert result_ids(response) == ["talk00041", "talk00040"]
         assert response.speaker_matched
 
 
 def test_neighbors_of_a_match_are_not_results_in_a_partial_timeline(both: Both) -> None:
-    assert found(ask(both.part, "u", "telescope", top_k=200)) == found(ask(both.whole, "u", "telescope", top_k=200))
+    assert result_ids(ask(both.part, "u", "telescope", top_k=200)) == result_ids(
+        ask(both.whole, "u", "telescope", top_k=200)
+    )
     assert len(ask(both.part, "u", "telescope").items) == 1
 
 
@@ -135,7 +137,7 @@ def test_long_messages_are_looked_at_in_part(
     """What is read for one ranking is bounded: more is found as ever, though it is never all read."""
     monkeypatch.setattr(stretch, "_MAX_READ_BYTES", 100_000)
     with start(own_settings) as server:
-        token = write(server, [said("u", f"m{n:02}", f"parcel{n} common " + "x" * 5_000, n) for n in range(80)])
-        assert found(ask(server, "u", "Where is parcel77?", token, top_k=5)) == ["m77"]
-        assert found(ask(server, "u", "parcel3", filter=until(5), top_k=5)) == ["m03"]
+        token = write(server, [new_message("u", f"m{n:02}", f"parcel{n} common " + "x" * 5_000, n) for n in range(80)])
+        assert result_ids(ask(server, "u", "Where is parcel77?", token, top_k=5)) == ["m77"]
+        assert result_ids(ask(server, "u", "parcel3", filter=until(5), top_k=5)) == ["m03"]
         assert 15 < len(ask(server, "u", "common", top_k=200).items) < 25

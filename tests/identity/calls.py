@@ -9,13 +9,14 @@ from typing import Any
 import grpc
 import pytest
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import Refusal, refusal, said
+from rpc_errors import Refusal, refusal
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 Send = Callable[[grpc.Channel, str, Metadata], Any]
@@ -74,13 +75,13 @@ def status(channel: grpc.Channel, user: str, metadata: Metadata = ()) -> i.GetIn
 
 
 def write(channel: grpc.Channel, user: str, metadata: Metadata = ()) -> i.WriteMessagesResponse:
-    request = i.WriteMessagesRequest(messages=[said(user, "m1", "tea", embedding=(1, 0, 0, 0))])
+    request = i.WriteMessagesRequest(messages=[new_message(user, "m1", "tea", embedding=(1, 0, 0, 0))])
     return IngestServiceStub(channel).WriteMessages(request, metadata=metadata, timeout=10)
 
 
 def _import(channel: grpc.Channel, user: str, metadata: Metadata) -> object:
     def stream() -> Iterator[i.ImportMessagesRequest]:
-        yield i.ImportMessagesRequest(messages=[said(user, "m1", "tea", embedding=(1, 0, 0, 0))])
+        yield i.ImportMessagesRequest(messages=[new_message(user, "m1", "tea", embedding=(1, 0, 0, 0))])
 
     return IngestServiceStub(channel).ImportMessages(stream(), metadata=metadata, timeout=10)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import grpc
 import pytest
-from identity.guarded import Guarded, small
+from identity.authenticated_server import Guarded, small
 from identity.issuer import TRUSTED
 from identity.keyring import Keyring
 
 from nomemory.server.runtime.settings import Settings
-from served import started
+from running_server import started
 
 
 @pytest.fixture(scope="session")

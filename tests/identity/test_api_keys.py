@@ -17,7 +17,7 @@ from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.faults import Fault
 
 if TYPE_CHECKING:
-    from identity.guarded import Guarded
+    from identity.authenticated_server import Guarded
 
 
 def test_key_is_accepted_in_both_metadata_fields(guarded: Guarded, user: str) -> None:

@@ -11,11 +11,11 @@ import pytest
 from identity.calls import EVERY, WRITES, bearer, listing, recall, refused, write
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
-from identity.logged import logging_to
+from identity.logged_server import logging_to
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
-from talk import said
 
 
 def audited(log: str) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def test_writes_deletions_and_recalls_on_behalf_of_users_are_audited(tmp_path: P
 
 
 def test_audit_entry_counts_messages_per_user(tmp_path: Path) -> None:
-    batch = [said("ann", "1", "tea"), said("ann", "2", "tea"), said("bob", "1", "tea")]
+    batch = [new_message("ann", "1", "tea"), new_message("ann", "2", "tea"), new_message("bob", "1", "tea")]
     with logging_to(tmp_path / "log", embedding_dimension="4") as channel:
         ingest = IngestServiceStub(channel)
         ingest.WriteMessages(i.WriteMessagesRequest(messages=batch))
@@ -73,7 +73,7 @@ def test_audit_log_can_be_disabled(tmp_path: Path, user: str) -> None:
 def test_rejected_write_is_not_audited(tmp_path: Path, user: str) -> None:
     with logging_to(tmp_path / "log", embedding_dimension="4") as channel:
         write(channel, user)
-        changed = i.WriteMessagesRequest(messages=[said(user, "m1", "coffee")])
+        changed = i.WriteMessagesRequest(messages=[new_message(user, "m1", "coffee")])
         with pytest.raises(grpc.RpcError):
             IngestServiceStub(channel).WriteMessages(changed, timeout=10)
     assert len(audited((tmp_path / "log").read_text())) == 1

@@ -17,9 +17,9 @@ from nomemory.server.api.identity.user_binding import BoundUser, bind_user, is_v
 from nomemory.server.faults import Fault, Reason
 
 if TYPE_CHECKING:
-    from identity.guarded import Guarded
+    from identity.authenticated_server import Guarded
 
-    from served import Server
+    from running_server import Server
 
 SERVICE = Caller("service", frozenset({Scope.RECALL, Scope.ACT_AS}))
 USER = Caller("user-token", frozenset({Scope.RECALL}), "ann")

@@ -22,10 +22,10 @@ from nomemory.server.runtime.app import running_server
 from nomemory.server.runtime.exposure import Protection, check_exposure
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 from nomemory.server.runtime.settings import Settings
-from served import Server
+from running_server import Server
 
 if TYPE_CHECKING:
-    from identity.guarded import Guarded
+    from identity.authenticated_server import Guarded
 
 Settle = Callable[..., Settings]
 Start = Callable[[Settings], AbstractContextManager[Server]]

@@ -19,7 +19,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from identity.guarded import small
+from identity.authenticated_server import small
 from identity.issuer import AUDIENCE, ISSUER, SECRET, claims
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 

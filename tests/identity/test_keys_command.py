@@ -20,7 +20,7 @@ from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.namespace import Namespace
 
 if TYPE_CHECKING:
-    from identity.guarded import Guarded
+    from identity.authenticated_server import Guarded
 
 Keys = Callable[..., Result]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from identity.calls import bearer, listing, recall, refused
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
-from identity.logged import calls_in, logging_to
+from identity.logged_server import calls_in, logging_to
 
 
 def test_log_contains_callers_but_no_secrets(tmp_path: Path, user: str) -> None:

@@ -12,19 +12,20 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
+from identity.authenticated_server import small
 from identity.calls import Metadata, bearer
 from identity.contract import METHODS, Method
-from identity.guarded import small
 from identity.keyring import Keyring
 from isolation.request_builder import Values, filled
 
+from chat_messages import ids, new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from served import started
-from talk import ids, refusal, said
+from rpc_errors import refusal
+from running_server import started
 
 CANARY = "zephyrquill"
 VICTIM = "lin"
@@ -92,12 +93,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         victim = applications["b"]
         token = victim.write(*(secret(VICTIM, n) for n in range(5)), secret("victim-only", 9))
         for attacker in ATTACKERS:
-            applications[attacker].write(said(VICTIM, "m0", "tea of my own", embedding=EAST))
+            applications[attacker].write(new_message(VICTIM, "m0", "tea of my own", embedding=EAST))
         yield Shared(applications, Loot(_cursors(victim, token), token))
 
 
 def secret(user: str, n: int) -> m.ChatMessage:
-    return said(user, f"m{n}", f"{CANARY} tea {n}", ts=n, name=CANARY, conversation_id=CANARY, embedding=EAST)
+    return new_message(user, f"m{n}", f"{CANARY} tea {n}", ts=n, name=CANARY, conversation_id=CANARY, embedding=EAST)
 
 
 def _cursors(victim: Application, token: str) -> list[str]:
@@ -199,7 +200,7 @@ def test_cursor_of_the_same_user_id_in_another_namespace_is_rejected(shared: Sha
 
 def test_same_user_id_in_two_namespaces_is_two_users(shared: Shared) -> None:
     for attacker in ATTACKERS:
-        attacker_message = said(VICTIM, "own", f"tea of {attacker}", ts=99)
+        attacker_message = new_message(VICTIM, "own", f"tea of {attacker}", ts=99)
         shared.applications[attacker].write(attacker_message)
         assert list(shared.applications[attacker].list(VICTIM, page_size=1).items) == [attacker_message]
     assert len(shared.victim.list(VICTIM).items) == 5
@@ -217,9 +218,9 @@ def test_caller_without_namespace_sees_stored_ids(shared: Shared) -> None:
 
 def test_namespace_status_ignores_other_namespaces(shared: Shared) -> None:
     attacker = shared.applications["B"]
-    attacker.write(said("counted", "m", "tea", embedding=EAST))
+    attacker.write(new_message("counted", "m", "tea", embedding=EAST))
     before = attacker.status(), attacker.status("counted"), attacker.status("nobody")
-    shared.victim.write(*(said("flood", f"m{n}", "tea", embedding=EAST) for n in range(300)))
+    shared.victim.write(*(new_message("flood", f"m{n}", "tea", embedding=EAST) for n in range(300)))
     after = attacker.status(), attacker.status("counted"), attacker.status("nobody")
     assert [status.log for status in before] == [status.log for status in after]
     for status in (*before, *after):
@@ -234,16 +235,16 @@ def test_token_and_cursor_lengths_do_not_reveal_other_writes(shared: Shared) -> 
     attacker = shared.applications["b-"]
     lengths = set()
     for n in range(12):
-        shared.victim.write(*(said("noise", f"n{n}-{k}", "tea", embedding=EAST) for k in range(3 ** min(n, 6))))
-        token = attacker.write(said("measured", f"m{n % 2}", "tea", embedding=EAST))
-        attacker.write(said("measured", "m1", "tea", embedding=EAST))
+        shared.victim.write(*(new_message("noise", f"n{n}-{k}", "tea", embedding=EAST) for k in range(3 ** min(n, 6))))
+        token = attacker.write(new_message("measured", f"m{n % 2}", "tea", embedding=EAST))
+        attacker.write(new_message("measured", "m1", "tea", embedding=EAST))
         lengths.add((len(token), len(attacker.list("measured", page_size=1).next_cursor)))
     assert len(lengths) == 1
 
 
 def test_user_listing_is_restricted_to_the_namespace(shared: Shared) -> None:
     method, application = METHODS["ListUsers"], shared.applications["a"]
-    application.write(said("listed", "m", "tea"), said("listed/too", "m", "tea"))
+    application.write(new_message("listed", "m", "tea"), new_message("listed/too", "m", "tea"))
     outcome(method, application, method.request_type())
     listed_users: list[str] = []
     cursor = ""

@@ -10,12 +10,13 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import descriptor_pool
+from identity.authenticated_server import Guarded, small
 from identity.calls import READS, Metadata, bearer, listing, recall, refused, write
-from identity.guarded import Guarded, small
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
-from identity.logged import logging_to
+from identity.logged_server import logging_to
 
+from chat_messages import ids, new_message
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import Access, RequiredScopes
 from nomemory.server.api.identity.caller import Caller, Scope
@@ -28,8 +29,8 @@ from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from served import started
-from talk import ids, refusal, said
+from rpc_errors import refusal
+from running_server import started
 
 TOKENS = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
 
@@ -188,7 +189,7 @@ FOREIGN = ["other/lin", "lin", "acme", "acm/lin", "acme.b/lin", "Acme/lin", "/ac
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 async def test_response_with_a_foreign_user_id_is_not_sent(foreign: str) -> None:
-    listed = q.ListMessagesResponse(items=[said("acme/lin", "m1", "tea"), said(foreign, "m2", "canary")])
+    listed = q.ListMessagesResponse(items=[new_message("acme/lin", "m1", "tea"), new_message(foreign, "m2", "canary")])
     async with leaking("nomemory.v1.QueryService", listed) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await QueryServiceStub(channel).ListMessages(q.ListMessagesRequest(user_id="lin"))
@@ -197,7 +198,7 @@ async def test_response_with_a_foreign_user_id_is_not_sent(foreign: str) -> None
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 async def test_stream_message_with_a_foreign_user_id_is_not_sent(foreign: str) -> None:
-    result = r.RecallResponse(evidence=[r.EvidenceMessage(message=said(foreign, "m2", "canary"))])
+    result = r.RecallResponse(evidence=[r.EvidenceMessage(message=new_message(foreign, "m2", "canary"))])
     async with leaking("nomemory.v1.RecallService", result) as channel:
         stream = RecallServiceStub(channel).StreamRecall(r.StreamRecallRequest())
         first = await stream.read()
@@ -211,7 +212,7 @@ async def test_stream_message_with_a_foreign_user_id_is_not_sent(foreign: str) -
 
 async def test_response_user_ids_have_no_prefix() -> None:
     listed = q.ListMessagesResponse(
-        items=[said("acme/lin", "m1", "tea"), said("acme/acme/x", "m2", "")], next_cursor="c"
+        items=[new_message("acme/lin", "m1", "tea"), new_message("acme/acme/x", "m2", "")], next_cursor="c"
     )
     async with leaking("nomemory.v1.QueryService", listed) as channel:
         reply = await QueryServiceStub(channel).ListMessages(q.ListMessagesRequest(user_id="lin"))

@@ -17,12 +17,13 @@ from identity.keyring import Keyring
 from jwt import PyJWT
 from jwt.algorithms import ECAlgorithm
 
+from chat_messages import ids, new_message
 from nomemory.cli.main import nomemory
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from served import Server
-from talk import ids, refusal, said
+from rpc_errors import refusal
+from running_server import Server
 
 Settle = Callable[..., Settings]
 Start = Callable[[Settings], AbstractContextManager[Server]]
@@ -47,7 +48,7 @@ def reason_of(call: Callable[[], object]) -> str:
 def test_cursors_and_write_tokens_survive_key_rotation(settle: Settle, start: Start, user: str) -> None:
     settings = settle()
     data = ("--data", str(settings.server.data))
-    batch = i.WriteMessagesRequest(messages=[said(user, f"m{number}", "tea") for number in range(3)])
+    batch = i.WriteMessagesRequest(messages=[new_message(user, f"m{number}", "tea") for number in range(3)])
     with start(settings) as server:
         token = server.ingest.WriteMessages(batch).write_token
         before = page(server, user)

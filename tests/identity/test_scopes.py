@@ -9,11 +9,11 @@ import pytest
 from identity.calls import EVERY, RECALLS, bearer, listing, recall, refused, status, write
 from identity.issuer import token
 
+from chat_messages import ids
 from nomemory.server.api.identity.caller import Scope
-from talk import ids
 
 if TYPE_CHECKING:
-    from identity.guarded import Guarded
+    from identity.authenticated_server import Guarded
 
 SCOPES = [scope.value for scope in Scope]
 

@@ -26,7 +26,7 @@ from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.tls import TlsFiles, server_credentials, tls_files
 from nomemory.server.runtime.healthcheck import is_serving
 from nomemory.server.runtime.settings import Settings
-from served import Server
+from running_server import Server
 
 Settle = Callable[..., Settings]
 Start = Callable[[Settings], AbstractContextManager[Server]]

@@ -24,7 +24,7 @@ from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.faults import Fault, Reason
 
 if TYPE_CHECKING:
-    from identity.guarded import Guarded
+    from identity.authenticated_server import Guarded
 
 RULES = TokenRules(frozenset({"HS256"}), ISSUER, AUDIENCE, "sub", frozenset(), 30.0)
 

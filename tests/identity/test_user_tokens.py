@@ -11,6 +11,7 @@ import pytest
 from identity.calls import ADMINISTERS, EVERY, READS, RECALLS, Metadata, bearer, listing, recall, refused, status, write
 from identity.issuer import token
 
+from chat_messages import ids, new_message
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import Access, RequiredScopes, restrict_to_caller
 from nomemory.server.api.identity.caller import Caller, Scope
@@ -24,10 +25,10 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from identity.guarded import Guarded
+    from identity.authenticated_server import Guarded
 
 CANARY = "canary in another user"
 
@@ -126,11 +127,13 @@ def confine_own(request: i.WriteMessagesRequest) -> None:
 
 
 def test_nested_user_ids_are_found() -> None:
-    request = i.WriteMessagesRequest(messages=[said("me", "a", "x"), said("", "b", "x"), said("them", "c", "x")])
+    request = i.WriteMessagesRequest(
+        messages=[new_message("me", "a", "x"), new_message("", "b", "x"), new_message("them", "c", "x")]
+    )
     assert list(user_ids_in(request)) == ["me", "", "them"]
     with pytest.raises(Fault):
         confine_own(request)
-    confine_own(i.WriteMessagesRequest(messages=[said("me", "a", "x")]))
+    confine_own(i.WriteMessagesRequest(messages=[new_message("me", "a", "x")]))
 
 
 def test_request_without_user_id_is_rejected_for_user_tokens() -> None:
@@ -192,8 +195,8 @@ async def importing() -> AsyncIterator[tuple[Imports, Any]]:
 async def test_every_request_of_a_stream_is_authorized() -> None:
     async with importing() as (service, stub):
         batches = [
-            i.ImportMessagesRequest(messages=[said("me", "a", "x")]),
-            i.ImportMessagesRequest(messages=[said("me", "b", "x"), said("them", "c", "x")]),
+            i.ImportMessagesRequest(messages=[new_message("me", "a", "x")]),
+            i.ImportMessagesRequest(messages=[new_message("me", "b", "x"), new_message("them", "c", "x")]),
         ]
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await stub.ImportMessages(iter(batches))

@@ -33,7 +33,7 @@ def values(items: list[Record | Rejected]) -> list[object]:
     return [item.value for item in items if isinstance(item, Record)]
 
 
-def places(items: list[Record | Rejected]) -> list[tuple[str, int]]:
+def locations(items: list[Record | Rejected]) -> list[tuple[str, int]]:
     return [(item.location.unit, item.location.number) for item in items]
 
 
@@ -48,7 +48,7 @@ def test_lines_are_read_one_by_one(path: Path, objects: list[object], ascii_only
     text = "\n\n".join(json.dumps(value, ensure_ascii=ascii_only) for value in objects)
     items = read(path, text.encode())
     assert values(items) == objects
-    assert places(items) == [("line", 1 + 2 * number) for number in range(len(objects))]
+    assert locations(items) == [("line", 1 + 2 * number) for number in range(len(objects))]
 
 
 @SAME_DIRECTORY
@@ -56,7 +56,7 @@ def test_lines_are_read_one_by_one(path: Path, objects: list[object], ascii_only
 def test_an_array_is_read_item_by_item(path: Path, objects: list[object], indent: int | None) -> None:
     items = read(path, json.dumps(objects, indent=indent, ensure_ascii=False).encode())
     assert values(items) == objects
-    assert places(items) == [("item", number) for number in range(1, len(objects) + 1)]
+    assert locations(items) == [("item", number) for number in range(1, len(objects) + 1)]
 
 
 @SAME_DIRECTORY
@@ -116,7 +116,7 @@ def test_a_broken_item_costs_itself(path: Path) -> None:
     deep = b"[" * 2_000 + b"]" * 2_000
     items = read(path, b'[1, {"a": "\xff"}, {"b": }, ' + deep + b', {"c": "\\u12"}, x {"d": "]"}]')
     assert values(items) == [{"d": "]"}]
-    assert places(items) == [("item", number) for number in range(1, 8)]
+    assert locations(items) == [("item", number) for number in range(1, 8)]
 
 
 @pytest.mark.parametrize(

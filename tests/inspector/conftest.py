@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from inspector.inspected import Inspected, write_sample
+from inspector.inspector_page import Inspected, write_sample
 from web.chromium import MISSING, PROGRAM
 from web.devtools import Browser, driven
-from web.served import settings_of
+from web.http_server import settings_of
 
-from served import started
+from running_server import started
 
 
 @pytest.fixture(scope="session")

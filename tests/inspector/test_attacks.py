@@ -12,14 +12,14 @@ import httpx
 import pytest
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
-from inspector.inspected import ROWS, Inspected, recalled
+from inspector.inspector_page import ROWS, Inspected, recalled
 from web.chromium import MISSING, PROGRAM, serving_page
-from web.served import settings_of
+from web.http_server import settings_of
 
+from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.v1 import message_pb2 as m
-from served import started
-from talk import said
+from running_server import started
 
 if TYPE_CHECKING:
     from web.devtools import Browser, Page
@@ -37,11 +37,11 @@ def evil(user: str) -> list[m.ChatMessage]:
     whole = (
         f"{attack('content')} {{constructor.constructor('document.title=1')()}} javascript:alert(1) I eat no peanuts."
     )
-    message = said(
+    message = new_message(
         user, attack("id"), whole, 1_700_000_000, name=attack("name"), conversation_id=attack("conversation")
     )
     message.metadata[attack("key")[:64]] = attack("value")
-    return [message, said(user, "calm", "I am allergic to peanuts.", 1_700_000_100)]
+    return [message, new_message(user, "calm", "I am allergic to peanuts.", 1_700_000_100)]
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Inspecte
     signed: dict[str, Any] = {"jwt_secret": SECRET, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
     with started(settings_of(directory, inspector=True, api_keys=keyring.path, **signed)) as server:
         with Client(server.target, api_key=key) as client:
-            client.write([said("ann", "1", "I never eat peanuts."), said("bob", "2", "Zephyrquill is my secret.")])
+            client.write(
+                [new_message("ann", "1", "I never eat peanuts."), new_message("bob", "2", "Zephyrquill is my secret.")]
+            )
         yield Inspected(server), key
 
 

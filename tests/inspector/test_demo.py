@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from inspector.inspected import ROWS, recalled
+from inspector.inspector_page import ROWS, recalled
 from web.chromium import MISSING, PROGRAM
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from inspector.inspected import KOCHI, recalled
+from inspector.inspector_page import KOCHI, recalled
 from web.chromium import MISSING, PROGRAM
 
 if TYPE_CHECKING:
-    from inspector.inspected import Inspected
+    from inspector.inspector_page import Inspected
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(240)]

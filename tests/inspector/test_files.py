@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from web.http_server import settings_of
 from web.raw_http import answered, request
-from web.served import settings_of
 
 from nomemory.inspector.gateway import READ_METHODS
 from nomemory.server.api.http import static_pages
 from nomemory.server.api.http.http_rules import http_rule, methods_at
 from nomemory.server.runtime.listen_address import ListenAddressError, http_address
 from nomemory.server.runtime.settings import Settings
-from served import started
+from running_server import started
 
 if TYPE_CHECKING:
-    from inspector.inspected import Inspected
+    from inspector.inspector_page import Inspected
 
 FOLDER = Path(static_pages.__file__).parent / "static" / "inspector"
 THEME = FOLDER.with_name("theme")

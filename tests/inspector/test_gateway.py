@@ -17,15 +17,15 @@ import httpx
 import pytest
 from click.testing import CliRunner
 from identity.keyring import Keyring
-from inspector.inspected import KOCHI, ROWS, recalled, write_sample
+from inspector.inspector_page import KOCHI, ROWS, recalled, write_sample
 from web.chromium import MISSING, PROGRAM
+from web.http_server import settings_of
 from web.raw_http import answered, request
-from web.served import settings_of
 
 from nomemory.cli.main import nomemory
 from nomemory.inspector.gateway import READ_METHODS
 from nomemory.server.api.http.http_rules import methods_at
-from served import started
+from running_server import started
 
 if TYPE_CHECKING:
     from web.devtools import Browser

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf.json_format import MessageToJson
-from inspector.inspected import HAS_ASKED, KOCHI, ROOT, Inspected, recalled, write_sample
+from inspector.inspector_page import HAS_ASKED, KOCHI, ROOT, Inspected, recalled, write_sample
 from web.chromium import MISSING, PROGRAM
-from web.served import settings_of
+from web.http_server import settings_of
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import recall_service_pb2 as r
-from served import started
+from running_server import started
 
 if TYPE_CHECKING:
     from web.devtools import Browser, Page

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from inspector.inspected import ROWS
+from inspector.inspector_page import ROWS
 from web.chromium import MISSING, PROGRAM
 
+from chat_messages import new_message
 from nomemory.v1.ingest_service_pb2 import WriteMessagesRequest
-from talk import said
 
 if TYPE_CHECKING:
-    from inspector.inspected import Inspected
+    from inspector.inspector_page import Inspected
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
@@ -84,7 +84,10 @@ def test_search_as_you_type_highlights_matches(sam: Page) -> None:
 def test_retracted_message_is_struck_through_and_links_to_retraction(
     inspected: Inspected, browser: Browser, user: str
 ) -> None:
-    wrong, right = said(user, "wrong", "I live in Lyon.", 1), said(user, "right", "Not so.", 2, retracts=["wrong"])
+    wrong, right = (
+        new_message(user, "wrong", "I live in Lyon.", 1),
+        new_message(user, "right", "Not so.", 2, retracts=["wrong"]),
+    )
     inspected.server.ingest.WriteMessages(WriteMessagesRequest(messages=[wrong, right]))
     page = inspected.page(browser, user)
     page.until("document.querySelector('#line .retracted .words')?.textContent === 'I live in Lyon.'")

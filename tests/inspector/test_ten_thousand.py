@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from inspector.inspected import ROWS
+from inspector.inspector_page import ROWS
 from web.chromium import MISSING, PROGRAM
 
+from chat_messages import new_message
 from nomemory.client import Client
-from talk import said
 
 if TYPE_CHECKING:
-    from inspector.inspected import Inspected
+    from inspector.inspector_page import Inspected
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(240)]
@@ -39,7 +39,9 @@ def message(number: int) -> Any:  # noqa: ANN401 - of generated code
     at = 5000 if 5000 <= number < 5700 else number
     ts = 1_500_000_000 + at * 600 + (at // 1000) * 200 * DAY_S
     topic = TOPICS[number % len(TOPICS)]
-    return said("much", f"n{number:05}", f"Message {number}: about the {topic}, {'and so on, ' * (number % 9)}.", ts)
+    return new_message(
+        "much", f"n{number:05}", f"Message {number}: about the {topic}, {'and so on, ' * (number % 9)}.", ts
+    )
 
 
 def test_any_position_shows_its_message(inspected: Inspected, browser: Browser, talkative: str) -> None:

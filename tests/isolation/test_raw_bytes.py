@@ -13,7 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nomemory.server.runtime.settings import Settings
-from served import Server, started
+from running_server import Server, started
 
 QUIET_S = 0.5
 RANDOM = random.Random(1).randbytes(5_000)  # noqa: S311 - repeatable, not secret

@@ -16,6 +16,7 @@ import tantivy
 from lexical.engine import HEAP_BYTES, OpenTantivyIndex, open_tantivy_index
 from lexical.shelf import LATEST, Shelf, message, query
 
+from chat_messages import ids, new_message
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.read_threads import ReadThreads
@@ -27,10 +28,9 @@ from nomemory.server.search.lexical.tantivy.schema import DIRECTORY, discard_ind
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -79,7 +79,7 @@ def opened(directory: Path) -> Reader:
     return Reader(TantivyLexicalIndex(directory, ReadThreads(1)))
 
 
-def found(reader: Reader, text: str = "火锅", user: str = "u") -> list[int]:
+def matching_numbers(reader: Reader, text: str = "火锅", user: str = "u") -> list[int]:
     """Return the sequences of what is found."""
     parsed_query = query(text)
     return [hit.sequence for hit in reader.search(user, parsed_query, reader.freeze(user, parsed_query))]
@@ -89,14 +89,14 @@ def test_a_removed_message_is_not_found_and_not_counted_in_weights(tmp_path: Pat
     with shelved(tmp_path, ["火锅 1", "火锅 2", "面条"]) as shelf:
         weights = shelf.reader.freeze("u", query("火锅")).weights
         shelf.remove(1)
-        assert found(shelf.reader) == [2]
-        assert found(shelf.reader, "") == [3, 2]
+        assert matching_numbers(shelf.reader) == [2]
+        assert matching_numbers(shelf.reader, "") == [3, 2]
         assert shelf.reader.freeze("u", query("火锅")).weights > weights
         shelf.writer.remove(1)  # once more, and never known: nothing to do
         shelf.writer.remove(999)
         shelf.writer.commit(5)
         shelf.reader.refresh()
-        assert found(shelf.reader, "") == [3, 2]
+        assert matching_numbers(shelf.reader, "") == [3, 2]
 
 
 def test_a_version_may_be_removed_and_another_added_in_one_commit(tmp_path: Path) -> None:
@@ -105,24 +105,24 @@ def test_a_version_may_be_removed_and_another_added_in_one_commit(tmp_path: Path
         shelf.writer.remove(1)
         shelf.writer.commit(3)
         shelf.reader.refresh()
-        assert found(shelf.reader) == [2]
+        assert matching_numbers(shelf.reader) == [2]
 
 
 def test_a_view_moves_on_refresh_only(tmp_path: Path) -> None:
     with shelved(tmp_path) as shelf:
         shelf.writer.add(1, message("u", "火锅"))
         shelf.reader.refresh()
-        assert (found(shelf.reader), shelf.reader.applied()) == ([], 0)
+        assert (matching_numbers(shelf.reader), shelf.reader.applied()) == ([], 0)
         shelf.writer.commit(7)
-        assert (found(shelf.reader), shelf.reader.applied()) == ([], 0)
+        assert (matching_numbers(shelf.reader), shelf.reader.applied()) == ([], 0)
         shelf.reader.refresh()
-        assert (found(shelf.reader), shelf.reader.applied()) == ([1], 7)
+        assert (matching_numbers(shelf.reader), shelf.reader.applied()) == ([1], 7)
 
 
 def test_the_checkpoint_is_not_a_message(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅"]) as shelf:
         for user in ("", "checkpoint", "1"):
-            assert found(shelf.reader, "", user) == found(shelf.reader, "-x", user) == []
+            assert matching_numbers(shelf.reader, "", user) == matching_numbers(shelf.reader, "-x", user) == []
 
 
 def test_closing_drops_what_was_not_committed_and_keeps_the_rest(tmp_path: Path) -> None:
@@ -136,14 +136,14 @@ def test_closing_drops_what_was_not_committed_and_keeps_the_rest(tmp_path: Path)
         writer.add(3, message("u", "火锅"))
         writer.commit(3)
     with closing(opened(tmp_path)) as reader:
-        assert (set(found(reader)), reader.applied()) == ({1, 2, 3}, 3)
+        assert (set(matching_numbers(reader)), reader.applied()) == ({1, 2, 3}, 3)
 
 
 def test_a_second_writer_is_rejected(tmp_path: Path) -> None:
     with shelved(tmp_path, ["火锅"]) as shelf:
         with pytest.raises(ValueError, match="LockBusy"):
             TantivyLexicalWriter(tmp_path, HEAP_BYTES)
-        assert found(shelf.reader) == [1]
+        assert matching_numbers(shelf.reader) == [1]
 
 
 def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
@@ -209,11 +209,11 @@ def test_a_damaged_index_is_refused_by_readers_and_begun_anew_by_the_writer(tmp_
     with pytest.raises(IndexUnusableError):
         TantivyLexicalIndex(tmp_path, ReadThreads(1))
     with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer, closing(opened(tmp_path)) as reader:
-        assert (writer.applied, reader.applied(), found(reader)) == (0, 0, [])
+        assert (writer.applied, reader.applied(), matching_numbers(reader)) == (0, 0, [])
         writer.add(1, message("u", "火锅"))
         writer.commit(1)
         reader.refresh()
-        assert found(reader) == [1]
+        assert matching_numbers(reader) == [1]
 
 
 def test_a_reader_outlives_the_rebuilding_of_its_index(tmp_path: Path) -> None:
@@ -223,18 +223,18 @@ def test_a_reader_outlives_the_rebuilding_of_its_index(tmp_path: Path) -> None:
     with pytest.raises(Fault) as raised:
         reader.refresh()
     assert raised.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
-    assert set(found(reader)) == {1, 2}, "the view stays as it was"
+    assert set(matching_numbers(reader)) == {1, 2}, "the view stays as it was"
     with TantivyLexicalWriter(tmp_path, HEAP_BYTES) as writer:
         writer.add(5, message("u", "火锅"))
         writer.commit(5)
         reader.refresh()
-        assert (found(reader), reader.applied()) == ([5], 5)
+        assert (matching_numbers(reader), reader.applied()) == ([5], 5)
     reader.close()
 
 
 def test_a_missing_index_is_an_empty_one(tmp_path: Path) -> None:
     with closing(opened(tmp_path / "deep" / "down")) as reader:
-        assert (reader.applied(), found(reader)) == (0, [])
+        assert (reader.applied(), matching_numbers(reader)) == (0, [])
 
 
 @pytest.mark.parametrize("how", ["half a segment", *PANICS])
@@ -258,7 +258,7 @@ def test_a_commit_that_cannot_be_read_leaves_the_view_as_it_was(tmp_path: Path, 
             reader.refresh()
         assert raised.value.reason == Reason.ERROR_REASON_INDEX_UNAVAILABLE
         assert raised.value.retry_after_s
-        assert (reader.applied(), found(reader)) == (0, [])
+        assert (reader.applied(), matching_numbers(reader)) == (0, [])
 
 
 def test_a_panic_in_a_search_is_a_fault(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_server_over_former_data_catches_up(start: Start, own_settings: Settin
     with start(own_settings) as server:
         token = server.ingest.WriteMessages(
             i.WriteMessagesRequest(
-                messages=[said("u", "m", "we went by bus", embedding=[1, 0, 0, 0], metadata={"a": "b"})]
+                messages=[new_message("u", "m", "we went by bus", embedding=[1, 0, 0, 0], metadata={"a": "b"})]
             )
         ).write_token
     (own_settings.server.data / DIRECTORY).rename(

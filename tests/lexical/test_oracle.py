@@ -161,10 +161,10 @@ def test_cached_statistics_of_a_user_equal_those_of_a_fresh_reader(
                 for user, message_filter in product("uv", (EVERYTHING, Filter(since_us=2))):
                     assert shelf.weigh(user, parsed_query) == opened.weigh(user, parsed_query)
                     kept, new = (item.postings(user, terms, message_filter, 5) for item in (shelf, opened))
-                    assert list(map(_told, kept)) == list(map(_told, new))
+                    assert list(map(posting_fields, kept)) == list(map(posting_fields, new))
 
 
-def _told(posting: Posting) -> tuple[int, list[int]]:
+def posting_fields(posting: Posting) -> tuple[int, list[int]]:
     return posting.count, sorted(posting.sequences.tolist())
 
 

@@ -17,7 +17,7 @@ from nomemory.agents.transcript_sync import Event, parse_event
 from nomemory.client.aio import AsyncClient
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
-from served import Server
+from running_server import Server
 
 SAMPLE = Path("sample")
 NEAR = 8

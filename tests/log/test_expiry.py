@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from log.engine import Engine, Log
-from log.test_message_log import said
+from log.test_message_log import new_message
 
 from nomemory.server import wire
 from nomemory.server.message_filter import EVERYTHING
@@ -37,9 +37,10 @@ async def log(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[Log
     """Return a log with a permanent and an expiring message."""
     log = await engine(tmp_path, RetentionPolicy(now_us=clock))
     await log.write(
-        said("stays", message_id="a", ts_us=1), said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 5)
+        new_message("stays", message_id="a", ts_us=1),
+        new_message("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 5),
     )
-    await log.write(said("stays", message_id="c", ts_us=3))
+    await log.write(new_message("stays", message_id="c", ts_us=3))
     yield log
     await log.close()
 
@@ -75,7 +76,7 @@ async def test_expired_messages_are_hidden_from_every_read(log: Log, clock: Cloc
 
 
 async def test_a_user_with_only_expired_messages_is_not_counted(log: Log, clock: Clock) -> None:
-    await log.write(said("x", user="v")._replace(expire_us=NOW + 1))
+    await log.write(new_message("x", user="v")._replace(expire_us=NOW + 1))
     assert ((await log.reader.counts(None)).users, (await log.reader.counts("v")).users) == (2, 1)
     clock.now_us += 1
     assert ((await log.reader.counts(None)).users, (await log.reader.counts("v")).users) == (1, 0)
@@ -96,7 +97,7 @@ async def test_a_sweep_removes_expired_messages_and_feeds_the_removals(log: Log,
 
 async def test_an_expired_message_does_not_conflict_with_a_new_one(log: Log, clock: Clock) -> None:
     clock.now_us = NOW + 5
-    assert await log.write(said("other", message_id="b")) == (WriteOutcome.CREATED,)
+    assert await log.write(new_message("other", message_id="b")) == (WriteOutcome.CREATED,)
     assert (await log.reader.counts("u")).messages == 3
     clock.now_us += 1
     assert await log.sweep() == 0
@@ -116,7 +117,7 @@ async def test_an_erasure_does_not_count_expired_messages(log: Log, clock: Clock
 
 
 async def test_a_different_expiry_time_is_a_conflict(log: Log) -> None:
-    longer = said("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 6)
+    longer = new_message("goes", message_id="b", ts_us=2)._replace(expire_us=NOW + 6)
     assert await log.write(longer, on_conflict=OnConflict.SKIP) == (WriteOutcome.CONFLICT,)
     assert await log.write(longer, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
 
@@ -126,9 +127,9 @@ async def test_messages_beyond_the_maximum_age_are_hidden_from_every_read(
 ) -> None:
     log = await engine(tmp_path, RetentionPolicy(100, clock))
     await log.write(
-        said("old", message_id="b", ts_us=NOW - 99),
-        said("x", message_id="a", ts_us=NOW),
-        said("x", message_id="c", ts_us=NOW)._replace(expire_us=NOW + 50),
+        new_message("old", message_id="b", ts_us=NOW - 99),
+        new_message("x", message_id="a", ts_us=NOW),
+        new_message("x", message_id="c", ts_us=NOW)._replace(expire_us=NOW + 50),
     )
     assert (await log.reader.counts("u")).messages == 3
     clock.now_us += 1
@@ -142,7 +143,9 @@ async def test_messages_beyond_the_maximum_age_are_hidden_from_every_read(
 
 async def test_a_sweep_reaches_all_users_in_small_steps(engine: Engine, tmp_path: Path, clock: Clock) -> None:
     log = await engine(tmp_path, RetentionPolicy(100, clock))
-    await log.write(*(said("x", user=f"u{n:04}", message_id=f"m{k}", ts_us=k) for n in range(1200) for k in (1, NOW)))
+    await log.write(
+        *(new_message("x", user=f"u{n:04}", message_id=f"m{k}", ts_us=k) for n in range(1200) for k in (1, NOW))
+    )
     assert await log.sweep(limit=7) == 1200
     assert (await log.reader.counts(None)).messages == 1200
     await log.close()

@@ -20,7 +20,7 @@ LONG_AGO, LATER = 10, 10**16
 """Expiry times; the second one is far in the future."""
 
 
-def said(content: str, *, message_id: str = "a", ts_us: int = 1, user: str = "u") -> Message:
+def new_message(content: str, *, message_id: str = "a", ts_us: int = 1, user: str = "u") -> Message:
     return Message(user, message_id, ts_us, Role.USER, content)
 
 
@@ -32,7 +32,8 @@ async def test_a_message_is_read_as_it_was_written(log: Log) -> None:
 
 async def test_a_large_batch_is_read_completely(log: Log) -> None:
     batch = [
-        said(str(n), message_id=f"{n:04}", ts_us=n)._replace(embedding=n.to_bytes(4, "little")) for n in range(1, 1101)
+        new_message(str(n), message_id=f"{n:04}", ts_us=n)._replace(embedding=n.to_bytes(4, "little"))
+        for n in range(1, 1101)
     ]
     assert set(await log.write(*batch)) == {WriteOutcome.CREATED}
     assert [message.content for message in await log.everything()] == [str(n) for n in range(1100, 0, -1)]
@@ -42,48 +43,48 @@ async def test_a_large_batch_is_read_completely(log: Log) -> None:
 
 
 async def test_a_repeated_message_is_stored_once(log: Log) -> None:
-    assert await log.write(said("x")) == (WriteOutcome.CREATED,)
-    assert await log.write(said("x"), said("x")) == (WriteOutcome.UNCHANGED, WriteOutcome.UNCHANGED)
+    assert await log.write(new_message("x")) == (WriteOutcome.CREATED,)
+    assert await log.write(new_message("x"), new_message("x")) == (WriteOutcome.UNCHANGED, WriteOutcome.UNCHANGED)
     assert (await log.reader.counts("u")).messages == 1
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        said("y"),
-        said("x", ts_us=2),
-        said("x")._replace(role=Role.ASSISTANT),
-        said("x")._replace(metadata={"k": "v"}),
-        said("x")._replace(embedding=b"\0\0\x80?"),
-        said("x")._replace(retracts=("b",)),
+        new_message("y"),
+        new_message("x", ts_us=2),
+        new_message("x")._replace(role=Role.ASSISTANT),
+        new_message("x")._replace(metadata={"k": "v"}),
+        new_message("x")._replace(embedding=b"\0\0\x80?"),
+        new_message("x")._replace(retracts=("b",)),
     ],
 )
 async def test_an_existing_id_with_other_content_is_rejected(log: Log, changed: Message) -> None:
-    await log.write(said("x"))
+    await log.write(new_message("x"))
     before = await log.reader.sequence()
     with pytest.raises(Fault) as refused:
-        await log.write(said("new", message_id="b"), changed)
+        await log.write(new_message("new", message_id="b"), changed)
     assert refused.value.reason == Reason.ERROR_REASON_MESSAGE_CONFLICT
     assert [violation.field for violation in refused.value.violations] == ["messages[1].message_id"]
-    assert await log.everything() == [said("x")]
+    assert await log.everything() == [new_message("x")]
     assert await log.reader.sequence() == before
 
 
 async def test_a_conflict_within_a_batch_is_rejected(log: Log) -> None:
     with pytest.raises(Fault):
-        await log.write(said("x"), said("y"))
+        await log.write(new_message("x"), new_message("y"))
     assert await log.everything() == []
 
 
 async def test_conflicts_can_be_skipped(log: Log) -> None:
-    await log.write(said("x"))
-    outcomes = await log.write(said("y"), said("z", message_id="b"), on_conflict=OnConflict.SKIP)
+    await log.write(new_message("x"))
+    outcomes = await log.write(new_message("y"), new_message("z", message_id="b"), on_conflict=OnConflict.SKIP)
     assert outcomes == (WriteOutcome.CONFLICT, WriteOutcome.CREATED)
     assert [message.content for message in await log.everything()] == ["z", "x"]
 
 
 async def test_a_replacement_may_change_every_field_and_is_a_new_version(log: Log) -> None:
-    await log.write(said("x", ts_us=5))
+    await log.write(new_message("x", ts_us=5))
     old = (await log.reader.by_ids("u", ["a"]))["a"].sequence
     newer = Message("u", "a", 1, Role.ASSISTANT, "y", "N", "c", {"k": "v"})
     assert await log.write(newer, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
@@ -94,7 +95,7 @@ async def test_a_replacement_may_change_every_field_and_is_a_new_version(log: Lo
 
 
 async def test_deleting_reports_missing_ids(log: Log) -> None:
-    await log.write(said("x"), said("y", message_id="b"))
+    await log.write(new_message("x"), new_message("y", message_id="b"))
     receipt = await log.writer.delete("u", ["a", "nobody", "a"])
     assert (receipt.deleted, receipt.missing) == (1, ("nobody",))
     assert [message.message_id for message in await log.everything()] == ["b"]
@@ -103,14 +104,14 @@ async def test_deleting_reports_missing_ids(log: Log) -> None:
 
 
 async def test_ids_of_other_users_neither_conflict_nor_are_deleted(log: Log) -> None:
-    await log.write(said("x"), said("y", user="v"))
+    await log.write(new_message("x"), new_message("y", user="v"))
     assert (await log.writer.delete("w", ["a"])).missing == ("a",)
-    assert await log.everything("v") == [said("y", user="v")]
+    assert await log.everything("v") == [new_message("y", user="v")]
     assert await log.reader.by_sequences("v", [(await log.reader.by_ids("u", ["a"]))["a"].sequence]) == {}
 
 
 async def test_concurrent_batches_get_distinct_sequences(log: Log) -> None:
-    batches = [[said("x", message_id=f"{batch}-{n}", ts_us=n) for n in range(20)] for batch in range(40)]
+    batches = [[new_message("x", message_id=f"{batch}-{n}", ts_us=n) for n in range(20)] for batch in range(40)]
     await asyncio.gather(*(log.write(*batch) for batch in batches))
     feed = log.feed.changes(0, 10_000)
     assert [change.sequence for change in feed] == list(range(1, 801))
@@ -118,21 +119,27 @@ async def test_concurrent_batches_get_distinct_sequences(log: Log) -> None:
 
 
 async def test_a_rejected_batch_does_not_affect_the_others_in_its_commit(log: Log) -> None:
-    await log.write(said("x"))
-    bad, good = await asyncio.gather(log.write(said("y")), log.write(said("z", message_id="b")), return_exceptions=True)
+    await log.write(new_message("x"))
+    bad, good = await asyncio.gather(
+        log.write(new_message("y")), log.write(new_message("z", message_id="b")), return_exceptions=True
+    )
     assert isinstance(bad, Fault)
     assert good == (WriteOutcome.CREATED,)
 
 
 async def test_a_vector_is_stored_and_deleted_with_its_message(log: Log) -> None:
-    await log.write(said("x")._replace(embedding=b"\0\0\x80?"))
+    await log.write(new_message("x")._replace(embedding=b"\0\0\x80?"))
     assert log.feed.embeddings("u", ["a", "b"]) == {"a": b"\0\0\x80?"}
     await log.writer.delete("u", ["a"])
     assert log.feed.embeddings("u", ["a"]) == {}
 
 
 async def test_change_refs_are_limited_by_position_and_caller_vectors(log: Log) -> None:
-    await log.write(said("x"), said("y", message_id="b")._replace(embedding=b"\0\0\x80?"), said("z", message_id="c"))
+    await log.write(
+        new_message("x"),
+        new_message("y", message_id="b")._replace(embedding=b"\0\0\x80?"),
+        new_message("z", message_id="c"),
+    )
     await log.writer.delete("u", ["c"])
 
     def touched(after: int, until: int, *, with_vectors: bool = False) -> list[tuple[int, str]]:
@@ -150,7 +157,9 @@ async def test_change_refs_are_limited_by_position_and_caller_vectors(log: Log) 
 
 async def test_message_counts_of_users_add_up_over_many_batches(log: Log) -> None:
     for batch in range(3):
-        await log.write(*(said("x", message_id=f"{batch}-{n}", user=f"u{n % 600}") for n in range(batch * 300 + 300)))
+        await log.write(
+            *(new_message("x", message_id=f"{batch}-{n}", user=f"u{n % 600}") for n in range(batch * 300 + 300))
+        )
     assert (await log.reader.counts("u0")).messages == 1 + 1 + 2
     assert await log.reader.counts("u599") == LogCounts(await log.reader.user_sequence("u599"), 1 + 1, 1)
     assert (await log.reader.counts(None)).messages == 1800
@@ -158,19 +167,21 @@ async def test_message_counts_of_users_add_up_over_many_batches(log: Log) -> Non
 
 async def test_the_sequence_continues_after_a_restart(engine: Engine, tmp_path: Path) -> None:
     first = await engine(tmp_path)
-    await first.write(said("x"))
+    await first.write(new_message("x"))
     await first.writer.delete("u", ["a"])
     until_then = await first.reader.sequence()
     await first.close()
     second = await engine(tmp_path)
     assert await second.reader.sequence() == until_then
-    await second.write(said("y", message_id="b"))
+    await second.write(new_message("y", message_id="b"))
     assert await second.reader.sequence() > until_then
     await second.close()
 
 
 async def test_neighbors_with_the_time_of_the_anchor_are_returned(log: Log) -> None:
-    await log.write(*(said("x", message_id=name, ts_us=7) for name in "abcde"), said("z", message_id="z", ts_us=1))
+    await log.write(
+        *(new_message("x", message_id=name, ts_us=7) for name in "abcde"), new_message("z", message_id="z", ts_us=1)
+    )
     anchor = (await log.reader.by_ids("u", ["c"]))["c"]
     ((before, after),) = await log.reader.neighbors([anchor], 3, 1)
     assert [message.message_id for message in before] == ["z", "a", "b"]

@@ -37,7 +37,7 @@ def user_of(bucket: int) -> str:
     return next(user for user in map("u{}".format, count()) if bucket_of(user) == bucket)
 
 
-def said(*users: str, message_id: str = "") -> list[Message]:
+def new_messages(*users: str, message_id: str = "") -> list[Message]:
     return [Message(user, message_id, 0, Role.USER, "hello") for user in users]
 
 
@@ -102,18 +102,18 @@ async def until_one_waits(database: Database) -> None:
 async def test_a_write_waits_only_for_writes_to_its_bucket(database: Database) -> None:
     async with opened(database, 2) as (first, other), locked(database, 1):
         async with asyncio.timeout(20):
-            await write(first, said(user_of(2)))
-            waits = asyncio.create_task(write(first, said(user_of(1))))
+            await write(first, new_messages(user_of(2)))
+            waits = asyncio.create_task(write(first, new_messages(user_of(1))))
             await until_one_waits(database)
-            await write(first, said(user_of(2)))
-            await write(other, said(user_of(2)))
+            await write(first, new_messages(user_of(2)))
+            await write(other, new_messages(user_of(2)))
         assert not waits.done()
         waits.cancel()
 
 
 async def test_writes_of_a_user_are_committed_in_order(database: Database) -> None:
     async with opened(database, 1) as (writer,):
-        calls = [write(writer, said(f"u{n % 5}")) for n in range(100)]
+        calls = [write(writer, new_messages(f"u{n % 5}")) for n in range(100)]
         ids = [written.message_ids[0] for written in await asyncio.gather(*calls)]
     for user in range(5):
         assert ids[user::5] == sorted(ids[user::5])
@@ -124,7 +124,7 @@ async def test_a_conflicting_transaction_is_retried(database: Database, sqlstate
     connection = await database.connect()
     await connection.execute(CONFLICT_TWICE.format(sqlstate=sqlstate))
     async with opened(database, 1) as (writer,):
-        await asyncio.gather(*(write(writer, said("a", message_id=f"{n}")) for n in range(3)))
+        await asyncio.gather(*(write(writer, new_messages("a", message_id=f"{n}")) for n in range(3)))
     assert await connection.fetchval("SELECT last_value FROM tries") > 2
     assert await connection.fetchval("SELECT count(*) FROM messages") == 3
     await connection.close()
@@ -135,7 +135,7 @@ async def test_a_permanently_conflicting_transaction_fails(database: Database) -
     await connection.execute(CONFLICT_TWICE.format(sqlstate="40001").replace("<= 2", "> 0"))
     async with opened(database, 1) as (writer,):
         with pytest.raises(Fault) as refused:
-            await write(writer, said("a"))
+            await write(writer, new_messages("a"))
     assert refused.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
     assert await connection.fetchval("SELECT count(*) FROM messages") == 0
     await connection.close()
@@ -145,7 +145,7 @@ async def test_queue_limits_apply_to_all_connections_together(database: Database
     writer = PostgresLogWriter(
         database, queue_max=4, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None, connections=4
     )
-    calls = [asyncio.create_task(write(writer, said(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
+    calls = [asyncio.create_task(write(writer, new_messages(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(answer) for answer in answers] == [Written] * 4 + [Fault]
     assert writer.waiting == 0
@@ -156,7 +156,7 @@ async def test_the_lock_of_a_dead_server_is_released(database: Database) -> None
     async with opened(database, 1) as (writer,):
         async with locked(database, 1) as dying:
             await dying.execute("UPDATE buckets SET sequence = 1000 WHERE bucket = 1")
-            waits = asyncio.create_task(write(writer, said(user_of(1))))
+            waits = asyncio.create_task(write(writer, new_messages(user_of(1))))
             await until_one_waits(database)
             assert not waits.done()
         assert 0 < (await waits).sequence < 1000
@@ -166,7 +166,7 @@ async def test_the_first_lock_holder_gets_the_smaller_sequences(database: Databa
     """Sequence numbers are drawn under the lock, so an earlier holder gets smaller ones."""
     async with opened(database, 1) as (writer,):
         async with locked(database, 1) as before:
-            waits = asyncio.create_task(write(writer, said(user_of(1))))
+            waits = asyncio.create_task(write(writer, new_messages(user_of(1))))
             await until_one_waits(database)
             drawn = await before.fetchval("SELECT max(nextval('log_sequence')) FROM generate_series(1, 100)")
             await before.execute("COMMIT")
@@ -178,7 +178,10 @@ async def test_batches_with_buckets_in_opposite_order_do_not_deadlock(
 ) -> None:
     users = [user_of(bucket) for bucket in range(BUCKETS)]
     async with opened(database, 3) as writers, asyncio.timeout(60):
-        batches = [said(*users[n : n + 8]) if n % 2 else said(*users[n : n + 8][::-1]) for n in range(BUCKETS - 8)]
+        batches = [
+            new_messages(*users[n : n + 8]) if n % 2 else new_messages(*users[n : n + 8][::-1])
+            for n in range(BUCKETS - 8)
+        ]
         await asyncio.gather(*(write(writers[n % 3], batch) for n, batch in enumerate(batches)))
         connection = await database.connect()
         assert await connection.fetchval("SELECT count(*) FROM messages") == 8 * (BUCKETS - 8)
@@ -193,7 +196,7 @@ async def test_a_follower_of_a_bucket_skips_no_change_during_concurrent_writes(d
     async def keep_writing(writer: PostgresLogWriter, number: int) -> None:
         for n in range(15):
             some = [users[(number + n) % 5], users[(number * 2 + n) % 5]]
-            await write(writer, said(*some[: 1 + n % 2], message_id=f"{number % 7}-{n}"))
+            await write(writer, new_messages(*some[: 1 + n % 2], message_id=f"{number % 7}-{n}"))
 
     async def follow(written: asyncio.Event) -> set[int]:
         seen, last = set[int](), dict.fromkeys(buckets, 0)
@@ -229,23 +232,23 @@ async def test_a_follower_of_a_bucket_skips_no_change_during_concurrent_writes(d
 async def test_a_copy_without_sequence_state_does_not_reuse_numbers(database: Database) -> None:
     """Writes fail while servers run, and the next startup repairs the sequence."""
     async with opened(database, 1) as (writer,):
-        latest = (await write(writer, said("a", "a", "a"))).sequence
+        latest = (await write(writer, new_messages("a", "a", "a"))).sequence
         connection = await database.connect()
         await connection.execute("SELECT setval('log_sequence', 1, false)")
-        for call in (write(writer, said("a")), writer.erase("a")):
+        for call in (write(writer, new_messages("a")), writer.erase("a")):
             with pytest.raises(Fault) as refused:
                 await call
             assert refused.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
         await upgrade_schema(database)
-        assert (await write(writer, said("a"))).sequence > latest
+        assert (await write(writer, new_messages("a"))).sequence > latest
         await connection.close()
 
 
 async def test_a_bucket_stores_its_latest_sequence(database: Database) -> None:
     """The latest sequence of a bucket covers every change and receipt."""
     async with opened(database, 1) as (writer,):
-        await write(writer, said("a", "b", "c", message_id="m"))
-        await write(writer, said("a", "b", message_id="n"))
+        await write(writer, new_messages("a", "b", "c", message_id="m"))
+        await write(writer, new_messages("a", "b", message_id="n"))
         deleted = await writer.delete("b", ["m"])
         connection = await database.connect()
         rows = await connection.fetch("SELECT bucket, sequence FROM buckets WHERE sequence > 0")
@@ -264,7 +267,7 @@ async def test_generated_ids_of_a_user_increase_across_servers(database: Databas
         ids = list[str]()
         for turn in range(20):
             users = ["a", "b"] if turn % 3 else ["b", "a"]
-            written = await write(writers[turn % 2], said(*users[: 1 + turn % 2], "a"))
+            written = await write(writers[turn % 2], new_messages(*users[: 1 + turn % 2], "a"))
             ids += [
                 name
                 for name, user in zip(written.message_ids, [*users[: 1 + turn % 2], "a"], strict=True)

@@ -25,7 +25,7 @@ from nomemory.server.store.results import OnConflict, Position, WriteOutcome
 from nomemory.server.store.write_queue import AnyPlannedJob
 
 
-def said(message_id: str, ts_us: int = 0) -> Message:
+def new_message(message_id: str, ts_us: int = 0) -> Message:
     return Message("u", message_id, ts_us, Role.USER, message_id)
 
 
@@ -57,13 +57,15 @@ async def _everything(reader: PostgresLogReader, user_id: str = "u") -> list[Mes
 async def test_generated_ids_of_two_writers_increase_in_call_order(postgres_url: str) -> None:
     async with _writers(postgres_url, 2) as (writers, reader):
         for turn in range(20):
-            await writers[turn % 2].write([said(f"{turn}")._replace(message_id="")], on_conflict=OnConflict.REFUSE)
+            await writers[turn % 2].write(
+                [new_message(f"{turn}")._replace(message_id="")], on_conflict=OnConflict.REFUSE
+            )
         assert [message.content for message in await _everything(reader)] == [f"{turn}" for turn in range(20)]
 
 
 async def test_a_request_sent_to_several_writers_is_stored_once(postgres_url: str) -> None:
     async with _writers(postgres_url, 3) as (writers, reader):
-        nameless = [said(f"{n}")._replace(message_id="") for n in range(3)]
+        nameless = [new_message(f"{n}")._replace(message_id="") for n in range(3)]
         calls = [
             writer.write(nameless, on_conflict=OnConflict.REFUSE, request_id="r")
             for writer in writers
@@ -78,7 +80,7 @@ async def test_a_request_sent_to_several_writers_is_stored_once(postgres_url: st
 async def test_concurrent_writers_of_one_id_conflict(postgres_url: str) -> None:
     async with _writers(postgres_url, 2) as (writers, _):
         calls = [
-            writer.write([said("m")._replace(content=f"{n}")], on_conflict=OnConflict.REFUSE)
+            writer.write([new_message("m")._replace(content=f"{n}")], on_conflict=OnConflict.REFUSE)
             for n, writer in enumerate(writers)
         ]
         answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -89,13 +91,13 @@ async def test_concurrent_writers_of_one_id_conflict(postgres_url: str) -> None:
 async def test_a_pinned_listing_is_stable_during_writes(postgres_url: str) -> None:
     async with _writers(postgres_url, 2) as (writers, reader):
         for n in range(30):
-            await writers[0].write([said(f"{n:02}", n)], on_conflict=OnConflict.REFUSE)
+            await writers[0].write([new_message(f"{n:02}", n)], on_conflict=OnConflict.REFUSE)
         first = await reader.first_encoded_page("u", EVERYTHING, limit=10)
         messages = list(map(wire.decode, first.messages))
         while messages[-1].ts_us > 0:
             at = int(messages[-1].ts_us)
-            newer = said(f"{at:02}-later", max(at - 3, 0))
-            replaced = said(f"{at - 1:02}", at - 1)._replace(content="replaced")
+            newer = new_message(f"{at:02}-later", max(at - 3, 0))
+            replaced = new_message(f"{at - 1:02}", at - 1)._replace(content="replaced")
             await writers[1].write([newer, replaced], on_conflict=OnConflict.REPLACE)
             after = Position(messages[-1].ts_us, messages[-1].message_id)
             page = await reader.encoded_page("u", EVERYTHING, after=after, pinned=first.pinned, limit=10)
@@ -111,7 +113,7 @@ async def test_a_pinned_listing_is_stable_during_writes(postgres_url: str) -> No
 async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = statements_of(monkeypatch)
     async with _writers(postgres_url, 1) as ((writer,), reader):
-        await writer.write([said(f"{n}", n) for n in range(5)], on_conflict=OnConflict.REFUSE)
+        await writer.write([new_message(f"{n}", n) for n in range(5)], on_conflict=OnConflict.REFUSE)
         anchors = await reader.page("u", EVERYTHING, before=None, pinned=9, limit=5)
         reads: list[Callable[[], Awaitable[object]]] = [
             lambda: reader.first_encoded_page("u", Filter(since_us=1), limit=3),
@@ -136,13 +138,13 @@ async def test_a_write_takes_at_most_six_round_trips(postgres_url: str, monkeypa
         for execution in range(2):  # a connection learns a statement when it has it first
             for message_id, max_round_trips in ((f"m{execution}", 5), ("", 4)):
                 queries.clear()
-                await writer.write([said(message_id)], on_conflict=OnConflict.REFUSE)
+                await writer.write([new_message(message_id)], on_conflict=OnConflict.REFUSE)
                 assert len(queries) == max_round_trips or not execution
 
 
 async def test_concurrent_callers_share_commits(postgres_url: str) -> None:
     async with _writers(postgres_url, 1) as ((writer,), reader):
-        calls = [writer.write([said(f"{n:03}")], on_conflict=OnConflict.REFUSE) for n in range(128)]
+        calls = [writer.write([new_message(f"{n:03}")], on_conflict=OnConflict.REFUSE) for n in range(128)]
         commits = 0
 
         def count() -> None:
@@ -158,7 +160,7 @@ async def test_concurrent_callers_share_commits(postgres_url: str) -> None:
 async def test_a_failing_job_does_not_fail_others(postgres_url: str) -> None:
     async with _writers(postgres_url, 1) as ((writer,), reader):
         too_long = "".join(chr(0x4E00 + n % 20_000) for n in range(0, 70_000, 7))  # for a row of an index
-        sent = [said("a"), said("b")._replace(conversation_id=too_long), said("c")]
+        sent = [new_message("a"), new_message("b")._replace(conversation_id=too_long), new_message("c")]
         calls = [writer.write([message], on_conflict=OnConflict.REFUSE) for message in sent]
         answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [isinstance(answer, Fault) for answer in answers] == [False, True, False]
@@ -171,25 +173,28 @@ async def test_an_unexpected_error_fails_all_waiting_callers(
     async with _writers(postgres_url, 1) as ((writer,), reader):
         with monkeypatch.context() as broken:
             broken.setattr(CommitPlan, "write", lambda *_arguments: 1 / 0)
-            calls = (writer.write([said("a")], on_conflict=OnConflict.REFUSE), writer.delete_matching("u", EVERYTHING))
+            calls = (
+                writer.write([new_message("a")], on_conflict=OnConflict.REFUSE),
+                writer.delete_matching("u", EVERYTHING),
+            )
             answers = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(answer) for answer in answers] == [ZeroDivisionError, ZeroDivisionError]
-        await writer.write([said("b")], on_conflict=OnConflict.REFUSE)
+        await writer.write([new_message("b")], on_conflict=OnConflict.REFUSE)
         assert [message.message_id for message in await _everything(reader)] == ["b"]
 
 
 async def test_the_writer_reconnects_to_a_restarted_database() -> None:
     with private_postgres() as server:
         async with _writers(fresh_schema(server), 1) as ((writer,), reader):
-            await writer.write([said("before")], on_conflict=OnConflict.REFUSE)
+            await writer.write([new_message("before")], on_conflict=OnConflict.REFUSE)
             server.stop()
-            for call in (writer.write([said("away")], on_conflict=OnConflict.REFUSE), reader.sequence()):
+            for call in (writer.write([new_message("away")], on_conflict=OnConflict.REFUSE), reader.sequence()):
                 with pytest.raises(Fault) as away:
                     await call
                 assert away.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
                 assert away.value.retry_after_s
             server.start()
-            await writer.write([said("after")], on_conflict=OnConflict.REFUSE)
+            await writer.write([new_message("after")], on_conflict=OnConflict.REFUSE)
             assert {message.message_id for message in await _everything(reader)} >= {"before", "after"}
 
 
@@ -209,14 +214,14 @@ async def test_a_hanging_database_times_out() -> None:
         database = Database(fresh_schema(server), connect_timeout_s=2.0, statement_timeout_s=0.5)
         await upgrade_schema(database)
         writer, reader = _writer(database), PostgresLogReader(database)
-        await writer.write([said("before")], on_conflict=OnConflict.REFUSE)
+        await writer.write([new_message("before")], on_conflict=OnConflict.REFUSE)
         await reader.sequence()
         with server.paused():
             async with asyncio.timeout(30):
-                for call in (writer.write([said("hung")], on_conflict=OnConflict.REFUSE), reader.sequence()):
+                for call in (writer.write([new_message("hung")], on_conflict=OnConflict.REFUSE), reader.sequence()):
                     with pytest.raises(Fault):
                         await call
-        await writer.write([said("after")], on_conflict=OnConflict.REFUSE)
+        await writer.write([new_message("after")], on_conflict=OnConflict.REFUSE)
         assert {message.message_id for message in await _everything(reader)} >= {"before", "after"}
         await writer.close()
         await reader.close()
@@ -237,9 +242,9 @@ async def test_jobs_queued_during_an_unexpected_error_are_committed(
 
     monkeypatch.setattr(PostgresTransaction, "plan", plan)
     async with _writers(postgres_url, 1) as ([writer], reader):
-        first = asyncio.create_task(writer.write([said("first")], on_conflict=OnConflict.REFUSE))
+        first = asyncio.create_task(writer.write([new_message("first")], on_conflict=OnConflict.REFUSE))
         await taken.wait()
-        second = asyncio.create_task(writer.write([said("second")], on_conflict=OnConflict.REFUSE))
+        second = asyncio.create_task(writer.write([new_message("second")], on_conflict=OnConflict.REFUSE))
         await asyncio.sleep(0)
         may_go_on.set()
         with pytest.raises(ZeroDivisionError):

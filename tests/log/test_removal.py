@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 from hypothesis import HealthCheck, given, settings
 from log.engine import Engine, Log
-from log.test_message_log import filters, messages, oracle, said
+from log.test_message_log import filters, messages, new_message, oracle
 
 from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
@@ -28,7 +28,7 @@ NARROWING = {
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Filter)])
 async def test_every_filter_field_restricts_a_deletion(log: Log, field: str) -> None:
-    first = said("x", message_id="a", ts_us=1)
+    first = new_message("x", message_id="a", ts_us=1)
     second = Message("u", "b", 9, Role.ASSISTANT, "y", conversation_id="c", metadata={"app": "phone"})
     await log.write(first, second)
     message_filter = Filter(**{field: NARROWING[field]})  # type: ignore[arg-type]  # a value of that field
@@ -59,7 +59,7 @@ def test_a_deletion_keeps_messages_outside_its_filter(
 
 
 async def test_the_feed_has_every_message_that_a_filter_deleted(log: Log) -> None:
-    await log.write(*(said("x", message_id=f"m{n}", ts_us=n)._replace(embedding=VECTOR) for n in range(5)))
+    await log.write(*(new_message("x", message_id=f"m{n}", ts_us=n)._replace(embedding=VECTOR) for n in range(5)))
     deleted = await log.writer.delete_matching("u", Filter(since_us=2))
     feed = log.feed.changes(0, 100)
     assert [(message.message_id, message.removed_sequence) for message in feed if message.removed_sequence] == [
@@ -71,8 +71,8 @@ async def test_the_feed_has_every_message_that_a_filter_deleted(log: Log) -> Non
 
 
 async def test_an_erasure_deletes_all_messages_of_one_user_only(log: Log) -> None:
-    named = await log.write_nameless(said("x")._replace(embedding=VECTOR), request_id="r")
-    await log.write(said("y", user="v")._replace(embedding=VECTOR))
+    named = await log.write_nameless(new_message("x")._replace(embedding=VECTOR), request_id="r")
+    await log.write(new_message("y", user="v")._replace(embedding=VECTOR))
     erased = await log.writer.erase("u")
     assert (erased.deleted, erased.was_known) == (1, True)
     assert await log.everything() == []
@@ -80,13 +80,13 @@ async def test_an_erasure_deletes_all_messages_of_one_user_only(log: Log) -> Non
     assert (await log.reader.counts("u")).messages == 0
     assert len(await log.everything("v")) == 1
     assert log.feed.embeddings("v", ["a"]) == {"a": VECTOR}
-    again = await log.write_nameless(said("x"), request_id="r")
+    again = await log.write_nameless(new_message("x"), request_id="r")
     assert again.outcomes == (WriteOutcome.CREATED,)
     assert again.message_ids > named.message_ids
 
 
 async def test_erasing_a_missing_user_is_not_an_error(log: Log) -> None:
-    await log.write(said("x"))
+    await log.write(new_message("x"))
     first = await log.writer.erase("u")
     assert await log.writer.erase("u") == type(first)(0, first.sequence, was_known=True)
     nobody = await log.writer.erase("nobody")

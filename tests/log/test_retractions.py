@@ -24,7 +24,7 @@ KIND: Final = Filter(metadata=(("kind", "x"),))
 IDS: Final = ("a", "b", "é", "中😀")
 
 
-def said(message_id: str, *retracts: str, ts_us: int = 1, user: str = "u") -> Message:
+def new_message(message_id: str, *retracts: str, ts_us: int = 1, user: str = "u") -> Message:
     return Message(user, message_id, ts_us, Role.USER, "x", retracts=retracts)
 
 
@@ -63,7 +63,7 @@ async def read_in_every_way(log: Log, user: str) -> list[dict[str, str]]:
 
 
 async def test_a_retracted_message_is_returned_and_unmarked_when_the_retraction_is_deleted(log: Log) -> None:
-    await log.write(said("a"), said("b", "a", ts_us=2))
+    await log.write(new_message("a"), new_message("b", "a", ts_us=2))
     assert await read_in_every_way(log, "u") == [{"a": "b", "b": ""}] * 8
     assert [message.content for message in await log.everything()] == ["x", "x"]
     await log.writer.delete("u", ["b"])
@@ -71,15 +71,15 @@ async def test_a_retracted_message_is_returned_and_unmarked_when_the_retraction_
 
 
 async def test_a_retraction_applies_to_a_later_message(log: Log) -> None:
-    await log.write(said("b", "a", ts_us=2))
-    await log.write(said("a"))
+    await log.write(new_message("b", "a", ts_us=2))
+    await log.write(new_message("a"))
     assert await read_in_every_way(log, "u") == [{"a": "b", "b": ""}] * 8
 
 
 async def test_a_retraction_ends_when_its_message_expires(engine: Engine, tmp_path: Path) -> None:
     moment = 10
     log = await engine(tmp_path, RetentionPolicy(now_us=lambda: moment))
-    await log.write(said("a"), said("b", "a", ts_us=2)._replace(expire_us=20))
+    await log.write(new_message("a"), new_message("b", "a", ts_us=2)._replace(expire_us=20))
     assert (await read_in_every_way(log, "u"))[0] == {"a": "b", "b": ""}
     moment = 20  # nothing has been removed yet
     assert await read_in_every_way(log, "u") == [{"a": ""}] * 8
@@ -87,17 +87,17 @@ async def test_a_retraction_ends_when_its_message_expires(engine: Engine, tmp_pa
 
 
 async def test_a_listing_continues_despite_new_retractions(log: Log) -> None:
-    await log.write(*(said(f"{n}", ts_us=n) for n in range(6)))
+    await log.write(*(new_message(f"{n}", ts_us=n) for n in range(6)))
     pinned = await log.reader.sequence()
     first = await log.reader.page("u", EVERYTHING, before=None, pinned=pinned, limit=3)
-    await log.write(said("late", "1", "4", ts_us=9))
+    await log.write(new_message("late", "1", "4", ts_us=9))
     rest = await log.reader.page("u", EVERYTHING, before=Position(3, "3"), pinned=pinned, limit=9)
     assert marks(first) == {"5": "", "4": "", "3": ""}
     assert marks(rest) == {"2": "", "1": "late", "0": ""}
 
 
 async def test_the_change_feed_does_not_mark_retractions(log: Log) -> None:
-    message, taker = said("a"), said("b", "a", ts_us=2)
+    message, taker = new_message("a"), new_message("b", "a", ts_us=2)
     await log.write(message, taker)
     stored = [change.stored for change in log.feed.changes(0, 9)]
     assert [item.wire for item in stored if item] == [wire.encode(message), wire.encode(taker)]

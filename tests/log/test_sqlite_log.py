@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from log.engine import Log, open_sqlite_log
-from log.test_message_log import said
+from log.test_message_log import new_message
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
@@ -30,7 +30,7 @@ def connection_of(log: Log) -> sqlite3.Connection:
 
 
 def tagged(number: int, metadata: dict[str, str]) -> Message:
-    return said("x", message_id=f"m{number}", ts_us=number)._replace(metadata=metadata)
+    return new_message("x", message_id=f"m{number}", ts_us=number)._replace(metadata=metadata)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_a_log_with_clustered_vectors_still_works(tmp_path: Path) -> None:
             "vector BLOB NOT NULL, PRIMARY KEY (user_id, message_id)) WITHOUT ROWID;"
         )
     log = await open_sqlite_log(tmp_path)
-    first, second = said("x")._replace(embedding=b"\0\0\x80?"), said("x")._replace(embedding=b"\0\0\0@")
+    first, second = new_message("x")._replace(embedding=b"\0\0\x80?"), new_message("x")._replace(embedding=b"\0\0\0@")
     assert await log.write(first) == (WriteOutcome.CREATED,)
     assert await log.write(first) == (WriteOutcome.UNCHANGED,)
     assert await log.write(second, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
@@ -118,9 +118,9 @@ async def test_metadata_of_removed_messages_is_deleted(log: Log) -> None:
 
 
 async def test_a_failing_batch_does_not_fail_others_in_its_commit(log: Log) -> None:
-    beyond_sqlite = said("x", message_id="bad", ts_us=2**63)
-    batches = [[said(f"{n}", message_id=f"m{n}")] for n in range(20)]
-    batches.insert(7, [said("y", message_id="with the bad one"), beyond_sqlite])
+    beyond_sqlite = new_message("x", message_id="bad", ts_us=2**63)
+    batches = [[new_message(f"{n}", message_id=f"m{n}")] for n in range(20)]
+    batches.insert(7, [new_message("y", message_id="with the bad one"), beyond_sqlite])
     outcomes = await asyncio.gather(
         *(log.writer.write(batch, on_conflict=OnConflict.REFUSE) for batch in batches), return_exceptions=True
     )
@@ -133,7 +133,7 @@ async def test_a_storage_error_is_reported_only_to_its_batch(log: Log) -> None:
     log.writer._connection.execute(
         "CREATE TRIGGER full BEFORE INSERT ON messages WHEN NEW.message_id = 'bad' BEGIN SELECT raise(ABORT, 'no'); END"
     )
-    writes = [log.write(said("x", message_id=message_id)) for message_id in ("a", "bad", "b")]
+    writes = [log.write(new_message("x", message_id=message_id)) for message_id in ("a", "bad", "b")]
     first, refused, last = await asyncio.gather(*writes, return_exceptions=True)
     assert first == last == (WriteOutcome.CREATED,)
     assert isinstance(refused, Fault)
@@ -141,7 +141,7 @@ async def test_a_storage_error_is_reported_only_to_its_batch(log: Log) -> None:
 
 
 async def test_resolving_an_id_does_not_scan_the_user(log: Log) -> None:
-    await log.write(*(said("x", message_id=f"m{n}", ts_us=n) for n in range(2000)))
+    await log.write(*(new_message("x", message_id=f"m{n}", ts_us=n) for n in range(2000)))
     steps = []
     connection_of(log).set_progress_handler(lambda: steps.append(1), 100)
     assert set(await log.reader.by_ids("u", ["m7", "m1999", "nobody's"])) == {"m7", "m1999"}
@@ -149,7 +149,7 @@ async def test_resolving_an_id_does_not_scan_the_user(log: Log) -> None:
 
 
 async def test_a_page_in_a_time_range_has_constant_cost(log: Log) -> None:
-    await log.write(*(said("x", message_id=f"{n:05}", ts_us=n) for n in range(5000)))
+    await log.write(*(new_message("x", message_id=f"{n:05}", ts_us=n) for n in range(5000)))
     message_filter, steps = Filter(until_us=4999), 0
 
     def note_step() -> int:

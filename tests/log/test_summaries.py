@@ -20,7 +20,7 @@ from nomemory.server.store.sqlite.reader import SqliteLogReader
 HERE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def said(message_id: str, ts_us: int, conversation_id: str = "") -> Message:
+def new_message(message_id: str, ts_us: int, conversation_id: str = "") -> Message:
     return Message("u", message_id, ts_us, Role.USER, "x", conversation_id=conversation_id)
 
 
@@ -84,10 +84,12 @@ def test_oldest_first_pages_equal_brute_force_during_writes(
 
 async def test_pinned_conversations_exclude_removed_messages(engine: Engine, tmp_path: Path) -> None:
     log = await engine(tmp_path)
-    await log.write(said("a1", 1, "a"), said("a9", 9, "a"), said("b5", 5, "b"), said("c2", 2, "c"))
+    await log.write(
+        new_message("a1", 1, "a"), new_message("a9", 9, "a"), new_message("b5", 5, "b"), new_message("c2", 2, "c")
+    )
     pinned = await log.reader.user_sequence("u")
-    await log.write(said("a7", 7, "a"), said("d9", 9, "d"))
-    await log.write(said("b5", 8, "b"), on_conflict=OnConflict.REPLACE)
+    await log.write(new_message("a7", 7, "a"), new_message("d9", 9, "d"))
+    await log.write(new_message("b5", 8, "b"), on_conflict=OnConflict.REPLACE)
     await log.writer.delete("u", ["a9"])
     assert await log.reader.conversations("u", pinned=pinned) == [
         ConversationSummary("c", 2, 2, 1),
@@ -107,7 +109,7 @@ async def test_users_are_filtered_by_prefix(engine: Engine, tmp_path: Path) -> N
 
 async def test_a_page_of_an_export_has_constant_cost(tmp_path: Path) -> None:
     log = await open_sqlite_log(tmp_path)
-    await log.write(*(said(f"{n:05}", n) for n in range(5000)))
+    await log.write(*(new_message(f"{n:05}", n) for n in range(5000)))
     assert isinstance(log.reader, SqliteLogReader)
     steps = 0
 
@@ -133,7 +135,7 @@ async def test_a_page_of_an_export_has_constant_cost(tmp_path: Path) -> None:
 
 async def test_a_long_count_does_not_block_the_event_loop(tmp_path: Path) -> None:
     log = await open_sqlite_log(tmp_path)
-    await log.write(*(said(f"{n:05}", n) for n in range(5000)))
+    await log.write(*(new_message(f"{n:05}", n) for n in range(5000)))
     counting = asyncio.create_task(log.reader.count("u", Filter(role=Role.USER)))
     await asyncio.sleep(0)
     assert not counting.done()

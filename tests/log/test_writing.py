@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from log.engine import Engine, Log
-from log.test_message_log import said
+from log.test_message_log import new_message
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
@@ -124,7 +124,7 @@ def test_messages_with_equal_times_keep_their_order(
         log, contents = await engine(directory), list[str]()
         for number, (size, request, reopens) in enumerate(batches):
             some = [f"{number}-{n}" for n in range(size)]
-            await log.write_nameless(*map(said, some), request_id=request and f"r{number}")
+            await log.write_nameless(*map(new_message, some), request_id=request and f"r{number}")
             contents += some
             if reopens:
                 await log.close()
@@ -139,9 +139,9 @@ def test_messages_with_equal_times_keep_their_order(
 
 async def test_a_repeated_request_gets_the_same_ids(engine: Engine, tmp_path: Path) -> None:
     first = await engine(tmp_path)
-    batch = [said("x"), said("y", user="v"), said("x")]
+    batch = [new_message("x"), new_message("y", user="v"), new_message("x")]
     written = await first.write_nameless(*batch, request_id="r")
-    await first.write_nameless(said("between"))
+    await first.write_nameless(new_message("between"))
     await first.close()
     second = await engine(tmp_path)
     again = await second.write_nameless(*batch, request_id="r")
@@ -151,15 +151,17 @@ async def test_a_repeated_request_gets_the_same_ids(engine: Engine, tmp_path: Pa
 
 
 async def test_users_do_not_share_requests(log: Log) -> None:
-    first = await log.write_nameless(said("x"), request_id="r")
-    second = await log.write_nameless(said("x", user="v"), request_id="r")
+    first = await log.write_nameless(new_message("x"), request_id="r")
+    second = await log.write_nameless(new_message("x", user="v"), request_id="r")
     assert second.outcomes == (WriteOutcome.CREATED,)
     assert first.message_ids != second.message_ids
 
 
-@pytest.mark.parametrize("others", [[said("y")], [said("x"), said("x")]], ids=["other content", "another size"])
+@pytest.mark.parametrize(
+    "others", [[new_message("y")], [new_message("x"), new_message("x")]], ids=["other content", "another size"]
+)
 async def test_a_request_id_with_another_batch_is_rejected(log: Log, others: list[Message]) -> None:
-    await log.write_nameless(said("x"), request_id="r")
+    await log.write_nameless(new_message("x"), request_id="r")
     with pytest.raises(Fault) as refused:
         await log.write_nameless(*others, request_id="r")
     assert refused.value.reason == Reason.ERROR_REASON_MESSAGE_CONFLICT
@@ -167,24 +169,26 @@ async def test_a_request_id_with_another_batch_is_rejected(log: Log, others: lis
 
 
 async def test_a_rejected_request_is_not_stored(log: Log) -> None:
-    await log.write(said("there"))
-    batch = [said("x", message_id=""), said("else")]
+    await log.write(new_message("there"))
+    batch = [new_message("x", message_id=""), new_message("else")]
     for _ in range(2):
         with pytest.raises(Fault):
             await log.writer.write(batch, on_conflict=OnConflict.REFUSE, request_id="r")
-    assert (await log.write_nameless(said("x"), request_id="r")).outcomes == (WriteOutcome.CREATED,)
+    assert (await log.write_nameless(new_message("x"), request_id="r")).outcomes == (WriteOutcome.CREATED,)
 
 
 async def test_a_repeated_request_restores_deleted_messages_with_their_ids(log: Log) -> None:
-    written = await log.write_nameless(said("x"), request_id="r")
+    written = await log.write_nameless(new_message("x"), request_id="r")
     await log.writer.delete("u", written.message_ids)
-    again = await log.write_nameless(said("x"), request_id="r")
+    again = await log.write_nameless(new_message("x"), request_id="r")
     assert (again.message_ids, again.outcomes) == (written.message_ids, (WriteOutcome.CREATED,))
 
 
 async def test_messages_with_ids_keep_them(log: Log) -> None:
     written = await log.writer.write(
-        [said("x"), said("y", message_id=""), said("z", message_id="c")], on_conflict=OnConflict.REFUSE, request_id="r"
+        [new_message("x"), new_message("y", message_id=""), new_message("z", message_id="c")],
+        on_conflict=OnConflict.REFUSE,
+        request_id="r",
     )
     assert (written.message_ids[0], written.message_ids[2]) == ("a", "c")
     assert written.message_ids[1].startswith("m_")

@@ -12,12 +12,12 @@ from identity.issuer import TRUSTED, token
 from identity.keyring import Keyring
 from metrics.scraping import scraped
 from pydantic import ValidationError
-from web.served import settings_of
+from web.http_server import settings_of
 
 from nomemory.server.runtime.listen_address import ListenAddressError
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.endpoints import listen_addresses
-from served import Server, started
+from running_server import Server, started
 
 TOKEN = "a-token-for-scrapes-alone"  # noqa: S105 - it guards nothing
 

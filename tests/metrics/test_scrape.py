@@ -11,9 +11,10 @@ import grpc
 import httpx
 import pytest
 from metrics.scraping import scraped
+from web.http_server import settings_of
 from web.raw_http import all_read, connected, request
-from web.served import settings_of
 
+from chat_messages import new_message
 from nomemory.server.runtime.metrics.catalog import BY_NAME, CATALOG
 from nomemory.server.runtime.metrics.family import Kind
 from nomemory.server.runtime.settings import Settings
@@ -21,8 +22,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from served import Server, started
-from talk import said
+from running_server import Server, started
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 COUNT = "nomemory_call_duration_seconds_count"
@@ -72,7 +72,7 @@ def test_rejected_http_requests_are_counted_by_reason(counted: Server) -> None:
 
 def test_changes_recalls_and_the_log_are_told(counted: Server, user: str) -> None:
     before = scraped(counted.http)
-    messages = [said(user, f"m{n}", "We meet at the station on Friday.", ts=n + 1) for n in range(4)]
+    messages = [new_message(user, f"m{n}", "We meet at the station on Friday.", ts=n + 1) for n in range(4)]
     counted.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
     counted.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages[:1]))
     counted.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=["m3"]))
@@ -118,7 +118,7 @@ def test_each_process_is_told_with_its_memory(counted: Server) -> None:
 
 
 def test_the_lag_of_an_index_ends_when_it_has_everything(counted: Server, user: str) -> None:
-    messages = [said(user, f"m{n}", "A few words.", ts=n + 1) for n in range(200)]
+    messages = [new_message(user, f"m{n}", "A few words.", ts=n + 1) for n in range(200)]
     counted.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
     give_up = time.monotonic() + 30
     while True:
@@ -137,7 +137,7 @@ def test_the_lag_of_an_index_ends_when_it_has_everything(counted: Server, user: 
 def test_metrics_contain_no_request_data(counted: Server) -> None:
     user, word, key = "canary-user", "canarycontent", "canary-key-0123456789"
     metadata = (("x-request-id", "canary-request"),)
-    message = said(user, "canary-message", word, ts=1, conversation_id="canary-conversation", name="canary-name")
+    message = new_message(user, "canary-message", word, ts=1, conversation_id="canary-conversation", name="canary-name")
     counted.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message]), metadata=metadata)
     counted.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text=word))
     with pytest.raises(grpc.RpcError, match="no credentials configured"):

@@ -19,7 +19,7 @@ from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.server_metrics import ServerMetrics
 from nomemory.v1 import ingest_service_pb2 as pb
-from served import Server
+from running_server import Server
 
 
 class Unreadable:

@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 
 import grpc
 import pytest
+from identity.authenticated_server import small
 from identity.calls import bearer
-from identity.guarded import small
 from identity.issuer import TRUSTED
 from identity.keyring import Keyring
 from mcp.client import Client
 from model_context.guarded import Connect, Guarded
 
+from chat_messages import new_message
 from nomemory.mcp.backend import Backend
 from nomemory.mcp.credentials import Credential
 from nomemory.mcp.server import MemoryServer
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from served import started
-from talk import said
+from running_server import started
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +34,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     settings = small(directory, api_keys=ring.path, **TRUSTED)
     with started(settings) as server:
         messages = [
-            said("ann", f"a{n}", f"I planted {n} tomatoes", ts=1000 + n, conversation_id="garden") for n in range(9)
+            new_message("ann", f"a{n}", f"I planted {n} tomatoes", ts=1000 + n, conversation_id="garden")
+            for n in range(9)
         ]
-        messages.append(said("ann", "a9", "My sister Lena is allergic to peanuts", ts=1100))
-        messages.append(said("bob", "b0", "canary tomatoes", ts=1000))
+        messages.append(new_message("ann", "a9", "My sister Lena is allergic to peanuts", ts=1100))
+        messages.append(new_message("bob", "b0", "canary tomatoes", ts=1000))
         written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages), metadata=bearer(service))
         searchable = q.LexicalSearchRequest(user_id="ann", query_text="peanuts", at_least=written.write_token)
         server.query.LexicalSearch(searchable, metadata=bearer(service))

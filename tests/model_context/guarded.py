@@ -12,7 +12,7 @@ from pathlib import Path
 from identity.issuer import token
 from mcp.client import Client
 
-from served import Server
+from running_server import Server
 
 NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
 

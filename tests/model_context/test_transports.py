@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from model_context.guarded import NOMEMORY, Guarded, command
 
 from nomemory.v1 import query_service_pb2 as q
-from served import Server
+from running_server import Server
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}

@@ -20,7 +20,7 @@ from proofs.conformance.golden_server import golden_server
 from proofs.conformance.main import main
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.timeout(300)
 

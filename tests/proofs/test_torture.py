@@ -12,15 +12,15 @@ import grpc
 import pytest
 from postgres import NOT_INSTALLED, programs
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from proofs.torture.ledger import Ledger, Version
 from proofs.torture.main import main
 from proofs.torture.verification import Verification, wait_for_indexes
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 
 @pytest.mark.timeout(300)
@@ -74,13 +74,14 @@ def test_missing_and_unexpected_messages_are_detected(
     ledger.attempt(changes)
     with start(own_settings) as server:
         messages = [
-            said("u", item, content, conversation_id="c", embedding=(1, 0, 0, 0)) for item, content in contents.items()
+            new_message("u", item, content, conversation_id="c", embedding=(1, 0, 0, 0))
+            for item, content in contents.items()
         ]
         token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
         ledger.acknowledge(changes, token)
         assert not kinds(server, ledger)
         server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["m1"]))
         assert kinds(server, ledger) == ["lost"]
-        strangers = [said("u", "new", "tortured", conversation_id="c"), said("ghost", "a", "tortured")]
+        strangers = [new_message("u", "new", "tortured", conversation_id="c"), new_message("ghost", "a", "tortured")]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=strangers))
         assert kinds(server, ledger) == ["invented", "lost", "not found"]  # by meaning: there is no embedder

@@ -14,14 +14,14 @@ from inspect import getmembers, isclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chat_messages import new_message
 from nomemory import recall
 from nomemory.client import Client
 from nomemory.recall import RecallError
 from nomemory.server.runtime.settings import Settings
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recall.md").read_text(encoding="utf-8")
 
@@ -31,7 +31,7 @@ def test_the_pages_program_recalls_in_a_process_of_its_own(
 ) -> None:
     (program,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "asyncio.run" in block)
     with start(own_settings) as server, Client(server.target) as client:
-        written = client.write([said("sam", "1", "I am allergic to peanuts.", 1_700_000_000)])
+        written = client.write([new_message("sam", "1", "I am allergic to peanuts.", 1_700_000_000)])
         client.lexical_search("sam", "peanuts", at_least=written.write_token)
         program = program.replace("127.0.0.1:7700", server.target)
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)

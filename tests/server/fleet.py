@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 
-from talk import address_in
+from running_server import address_in
 
 NOMEMORY = str(Path(sys.executable).with_name("nomemory"))
 """The command line program of this environment."""

@@ -12,7 +12,7 @@ from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 OLDEST, NEWEST = q.LIST_ORDER_OLDEST_FIRST, q.LIST_ORDER_NEWEST_FIRST
 HERE = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -11,17 +11,18 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 
 def write(**fields: object) -> i.WriteMessagesRequest:
-    return i.WriteMessagesRequest(messages=[said("u", "a", "x", **fields)])  # type: ignore[arg-type]
+    return i.WriteMessagesRequest(messages=[new_message("u", "a", "x", **fields)])  # type: ignore[arg-type]
 
 
 def at(seconds: int) -> Timestamp:
@@ -30,17 +31,17 @@ def at(seconds: int) -> Timestamp:
 
 WRITES = {
     "no messages": (i.WriteMessagesRequest(), ["messages"]),
-    "too many messages": (i.WriteMessagesRequest(messages=[said("u", "a", "x")] * 1001), ["messages"]),
+    "too many messages": (i.WriteMessagesRequest(messages=[new_message("u", "a", "x")] * 1001), ["messages"]),
     "everything missing": (
         i.WriteMessagesRequest(messages=[m.ChatMessage()]),
         ["messages[0].user_id", "messages[0].role", "messages[0].content"],
     ),
     "blank ids": (
-        i.WriteMessagesRequest(messages=[said("  ", "\t", "x", conversation_id=" ")]),
+        i.WriteMessagesRequest(messages=[new_message("  ", "\t", "x", conversation_id=" ")]),
         ["messages[0].user_id", "messages[0].message_id", "messages[0].conversation_id"],
     ),
     "NUL everywhere": (
-        i.WriteMessagesRequest(messages=[said("u\0", "a\0", "x\0", name="n\0", metadata={"k\0": "v\0"})]),
+        i.WriteMessagesRequest(messages=[new_message("u\0", "a\0", "x\0", name="n\0", metadata={"k\0": "v\0"})]),
         [
             "messages[0].user_id",
             "messages[0].message_id",
@@ -51,13 +52,13 @@ WRITES = {
         ],
     ),
     "1.3 MB of content": (
-        i.WriteMessagesRequest(messages=[said("u", "a", "x" * 1_300_000)]),
+        i.WriteMessagesRequest(messages=[new_message("u", "a", "x" * 1_300_000)]),
         ["messages[0].content", "messages[0].content"],
     ),
-    "blank content": (i.WriteMessagesRequest(messages=[said("u", "a", " \n")]), ["messages[0].content"]),
+    "blank content": (i.WriteMessagesRequest(messages=[new_message("u", "a", " \n")]), ["messages[0].content"]),
     "unknown role": (write(role=17), ["messages[0].role"]),
     "ids too long": (
-        i.WriteMessagesRequest(messages=[said("u" * 129, "a" * 129, "x")], request_id="r" * 129),
+        i.WriteMessagesRequest(messages=[new_message("u" * 129, "a" * 129, "x")], request_id="r" * 129),
         [
             "request_id",
             "messages[0].user_id",
@@ -76,7 +77,7 @@ WRITES = {
         ["messages[0].ts"],
     ),
     "only the bad of two": (
-        i.WriteMessagesRequest(messages=[said("u", "fine", "x"), said("u", "a", "")]),
+        i.WriteMessagesRequest(messages=[new_message("u", "fine", "x"), new_message("u", "a", "")]),
         ["messages[1].content"],
     ),
 }
@@ -174,7 +175,9 @@ def test_every_violation_is_reported(vector_server: Server, case: str) -> None:
 
 def test_rejected_batch_stores_nothing(vector_server: Server, user: str) -> None:
     with pytest.raises(grpc.RpcError):
-        vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "a", "x"), said(user, "b", "")]))
+        vector_server.ingest.WriteMessages(
+            i.WriteMessagesRequest(messages=[new_message(user, "a", "x"), new_message(user, "b", "")])
+        )
     assert not vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items
 
 

@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.client.messages import Turn
 from nomemory.client.prompt_passages import tokens
@@ -19,12 +20,12 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -49,12 +50,12 @@ def ids(items: Iterable[r.ContextMessage]) -> list[str]:
 
 def conversation(user: str) -> list[m.ChatMessage]:
     return [
-        said(user, "kochi", "We fly to Kochi for Christmas.", 100, conversation_id="travel"),
-        said(user, "hotel", "The hotel in Kochi is booked.", 200, m.ROLE_ASSISTANT, conversation_id="travel"),
-        said(user, "search", "Kochi: 12 hotels found.", 250, m.ROLE_TOOL, conversation_id="travel"),
-        said(user, "loose", "Kochi is hot.", 300),
-        said(user, "hello", "Are we still flying to Kochi?", 400, conversation_id="now"),
-        said(user, "reply", "Let me look at Kochi.", 500, m.ROLE_ASSISTANT, conversation_id="now"),
+        new_message(user, "kochi", "We fly to Kochi for Christmas.", 100, conversation_id="travel"),
+        new_message(user, "hotel", "The hotel in Kochi is booked.", 200, m.ROLE_ASSISTANT, conversation_id="travel"),
+        new_message(user, "search", "Kochi: 12 hotels found.", 250, m.ROLE_TOOL, conversation_id="travel"),
+        new_message(user, "loose", "Kochi is hot.", 300),
+        new_message(user, "hello", "Are we still flying to Kochi?", 400, conversation_id="now"),
+        new_message(user, "reply", "Let me look at Kochi.", 500, m.ROLE_ASSISTANT, conversation_id="now"),
     ]
 
 
@@ -90,13 +91,13 @@ def test_tool_output_is_related_only_where_nothing_else_is(vector_server: Server
 
 def test_other_users_messages_never_appear(vector_server: Server, user: str) -> None:
     write(vector_server, conversation(f"{user}-other"))
-    token = write(vector_server, [said(user, "own", "Kochi again.", 50, conversation_id="mine")])
+    token = write(vector_server, [new_message(user, "own", "Kochi again.", 50, conversation_id="mine")])
     reply = build(vector_server, user, turns=[turn("Kochi")], conversation_id="now", at_least=token)
     assert (ids(reply.recent), ids(reply.related)) == ([], ["own"])
 
 
 def test_retracted_messages_are_marked(vector_server: Server, user: str) -> None:
-    correction = said(user, "no", "We do not fly to Kochi.", 150, conversation_id="travel")
+    correction = new_message(user, "no", "We do not fly to Kochi.", 150, conversation_id="travel")
     correction.retracts.append("kochi")
     token = write(vector_server, [*conversation(user), correction])
     reply = build(vector_server, user, turns=[turn("fly to Kochi")], conversation_id="now", at_least=token)
@@ -119,8 +120,8 @@ def test_messages_at_or_after_now_are_not_read(vector_server: Server, user: str)
 
 def test_a_short_reply_is_shown_with_the_message_before_it(vector_server: Server, user: str) -> None:
     talk = [
-        said(user, "asked", "Which airline do you want?", 10, m.ROLE_ASSISTANT, conversation_id="travel"),
-        said(user, "short", "Kochi Air", 20, conversation_id="travel"),
+        new_message(user, "asked", "Which airline do you want?", 10, m.ROLE_ASSISTANT, conversation_id="travel"),
+        new_message(user, "short", "Kochi Air", 20, conversation_id="travel"),
     ]
     token = write(vector_server, talk)
     reply = build(vector_server, user, turns=[turn("Kochi Air")], conversation_id="now", at_least=token)
@@ -142,7 +143,7 @@ def test_the_text_stays_within_the_limit_and_contents_are_verbatim(
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
     stored = {
-        f"m{n}": said(user, f"m{n}", content, n, conversation_id=conversation_id)
+        f"m{n}": new_message(user, f"m{n}", content, n, conversation_id=conversation_id)
         for n, (content, conversation_id) in enumerate(written)
     }
     token = write(vector_server, stored.values())
@@ -164,7 +165,7 @@ def test_the_text_stays_within_the_limit_and_contents_are_verbatim(
 
 
 def test_the_smallest_limit_holds_a_message(vector_server: Server, user: str) -> None:
-    token = write(vector_server, [said(user, "m", "Tea. " + "Coffee is not tea. " * 30, 1)])
+    token = write(vector_server, [new_message(user, "m", "Tea. " + "Coffee is not tea. " * 30, 1)])
     reply = build(vector_server, user, turns=[turn("tea")], max_tokens=100, at_least=token)
     assert reply.related[0].message.content.startswith("Tea.")
     assert (reply.related[0].truncated, reply.truncated) == (True, True)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 from server.lifecycle import count, write
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 
@@ -32,11 +32,11 @@ def test_erasure_of_a_disconnected_caller_is_audited(
     users = [f"u{n}" for n in range(20)]
     with start(own_settings) as server:
         for user in users:
-            write(server, [said(user, "m", "x")])
+            write(server, [new_message(user, "m", "x")])
         for index, user in enumerate(users):
             call = server.ingest.EraseUser.future(i.EraseUserRequest(user_id=user))
             time.sleep(index / 5_000)  # so that it is cancelled before, while and after it is done
             call.cancel()
-        write(server, [said("last", "m", "x")])  # changes keep their order: what was taken on is done
+        write(server, [new_message("last", "m", "x")])  # changes keep their order: what was taken on is done
         gone = {user for user in users if not count(server, user)}
     assert gone <= erased_users(capfd.readouterr().err)

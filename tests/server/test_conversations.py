@@ -16,12 +16,12 @@ from server.lifecycle import (
     write,
 )
 
+from chat_messages import new_message
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -56,8 +56,8 @@ def test_conversations_are_what_brute_force_sums_up(
     vector_server: Server, talk: list[tuple[str, int]], size: int
 ) -> None:
     user = f"user-{uuid.uuid4().hex}"
-    messages = [said(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)]
-    write(vector_server, [*messages, said(f"{user}-other", "m0", "x", 99, conversation_id="a")])
+    messages = [new_message(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)]
+    write(vector_server, [*messages, new_message(f"{user}-other", "m0", "x", 99, conversation_id="a")])
     pages = list(conversation_pages(vector_server, user, size))
     assert [as_tuple(item) for page in pages for item in page] == summed_up(messages)
     assert all(len(page) == size for page in pages[:-1])
@@ -69,7 +69,7 @@ def test_conversations_come_once_while_messages_are_written_replaced_and_deleted
     vector_server: Server, talk: list[tuple[str, int]], size: int, seed: int
 ) -> None:
     user, draw = f"user-{uuid.uuid4().hex}", random.Random(seed)  # noqa: S311 - seeded
-    there = {f"m{n}": said(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)}
+    there = {f"m{n}": new_message(user, f"m{n}", "x", ts, conversation_id=name) for n, (name, ts) in enumerate(talk)}
     write(vector_server, list(there.values()))
     begun, walked = {name for name, *_ in summed_up(list(there.values()))}, list[str]()
     for turn, page in enumerate(conversation_pages(vector_server, user, size)):
@@ -83,8 +83,8 @@ def test_conversations_come_once_while_messages_are_written_replaced_and_deleted
                 if change == "deleted":
                     delete(vector_server, user, [message_id])
                 else:
-                    write(vector_server, [said(user, message_id, "y", 99, conversation_id="new")], replace=True)
-        write(vector_server, [said(user, f"late{turn}", "x", 99, conversation_id=draw.choice("abz"))])
+                    write(vector_server, [new_message(user, message_id, "y", 99, conversation_id="new")], replace=True)
+        write(vector_server, [new_message(user, f"late{turn}", "x", 99, conversation_id=draw.choice("abz"))])
     left = {name for name, *_ in summed_up(list(there.values()))}
     assert len(walked) == len(set(walked))
     assert left <= set(walked) <= begun
@@ -96,7 +96,11 @@ def test_a_conversation_that_moves_back_after_it_was_delivered_does_not_come_aga
     times = {"a": [1, 9], "b": [2, 8], "c": [0, 7], "d": [5, 6]}
     write(
         vector_server,
-        [said(user, f"{name}{ts}", "x", ts, conversation_id=name) for name, said_at in times.items() for ts in said_at],
+        [
+            new_message(user, f"{name}{ts}", "x", ts, conversation_id=name)
+            for name, said_at in times.items()
+            for ts in said_at
+        ],
     )
     walked = []
     for page in conversation_pages(vector_server, user, 1):
@@ -107,7 +111,7 @@ def test_a_conversation_that_moves_back_after_it_was_delivered_does_not_come_aga
 
 def test_a_cursor_holds_as_many_interleaved_conversations_as_there_are(vector_server: Server, user: str) -> None:
     ends = [(name, ts) for name in range(4000) for ts in (name, 10_000 + name)]
-    messages = [said(user, f"m{name}-{ts}", "x", ts, conversation_id=f"c{name}") for name, ts in ends]
+    messages = [new_message(user, f"m{name}-{ts}", "x", ts, conversation_id=f"c{name}") for name, ts in ends]
     for at in range(0, len(messages), 1000):
         write(vector_server, messages[at : at + 1000])
     conversation_ids = [item.conversation_id for page in conversation_pages(vector_server, user, 500) for item in page]

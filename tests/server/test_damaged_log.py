@@ -12,15 +12,16 @@ import grpc
 import pytest
 from server.fleet import fleet, until
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -35,8 +36,8 @@ def write(server: Server, *messages: object) -> str:
 def filled(start: Start, settings: Settings) -> Path:
     """Run a server for a moment; return the file of its log, which has a damaged user's messages and a sound one's."""
     with start(settings) as server:
-        write(server, *(said("hurt", f"m{n}", f"the cask number {n} of amontillado", ts=n) for n in range(200)))
-        write(server, *(said("sound", f"m{n}", f"the pit number {n}", ts=n) for n in range(200)))
+        write(server, *(new_message("hurt", f"m{n}", f"the cask number {n} of amontillado", ts=n) for n in range(200)))
+        write(server, *(new_message("sound", f"m{n}", f"the pit number {n}", ts=n) for n in range(200)))
     log = settings.server.data / "log.db"
     with closing(sqlite3.connect(log)) as file:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -71,7 +72,7 @@ def test_a_damaged_message_is_not_served_and_hides_no_other(start: Start, own_se
         near = q.GetNeighborsRequest(user_id="hurt", message_id="m77", before=1, after=1)
         assert refused(lambda: server.query.GetNeighbors(near)) == "STORAGE_UNAVAILABLE"
         assert len(list_all(server, "sound")) == 200
-        token = write(server, said("hurt", "new", "a nitre wall", ts=500))
+        token = write(server, new_message("hurt", "new", "a nitre wall", ts=500))
         request = q.LexicalSearchRequest(user_id="hurt", query_text="nitre", at_least=token)
         assert ids(server.query.LexicalSearch(request, timeout=WAIT_S).items) == ["new"]
 
@@ -90,7 +91,7 @@ def test_the_status_knows_of_damage_that_a_read_meets_before_the_check_does(
 ) -> None:
     data = own_settings.server.data
     with start(own_settings) as server:
-        write(server, *(said("first", f"m{n}", "many others", ts=n) for n in range(500)))
+        write(server, *(new_message("first", f"m{n}", "many others", ts=n) for n in range(500)))
     flip(filled(start, own_settings), b"cask number 77")
     with fleet(data, NOMEMORY_LOG_CHECK_PAUSE_S="600") as running:
         channel = running.channel()

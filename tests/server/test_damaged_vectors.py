@@ -15,6 +15,8 @@ import grpc
 import numpy as np
 import pytest
 
+from captured_logs import logged
+from chat_messages import new_message
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.indexing.vector import maintenance
 from nomemory.server.indexing.vector.reconcile import ReconcileReport
@@ -26,11 +28,10 @@ from nomemory.server.search.semantic.factory import choose_vector_index
 from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from served import started
-from talk import logged, said
+from running_server import started
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -44,7 +45,7 @@ def vector_of(number: int) -> list[float]:
 
 def write_all(server: Server) -> None:
     for user in range(USERS):
-        messages = [said(f"u{user}", f"m{n}", "x", embedding=vector_of(n)) for n in range(EACH)]
+        messages = [new_message(f"u{user}", f"m{n}", "x", embedding=vector_of(n)) for n in range(EACH)]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
 
 
@@ -52,7 +53,7 @@ def status(server: Server) -> i.GetIndexStatusResponse:
     return server.ingest.GetIndexStatus(i.GetIndexStatusRequest())
 
 
-def found(server: Server, user: str) -> list[str]:
+def nearest_ids(server: Server, user: str) -> list[str]:
     """Return a user's messages, with the one that has the query's own vector first."""
     request = q.SemanticSearchRequest(user_id=user, top_k=200, query_embedding=q.Embedding(values=vector_of(3)))
     first, *others = server.query.SemanticSearch(request).items
@@ -74,7 +75,7 @@ def is_whole(server: Server) -> bool:
         return False
     expected_ids = ["m3", *sorted(f"m{n}" for n in range(EACH) if n != 3)]
     with contextlib.suppress(grpc.RpcError, ValueError, AssertionError):  # while it is not repaired
-        return all(found(server, f"u{user}") == expected_ids for user in range(USERS))
+        return all(nearest_ids(server, f"u{user}") == expected_ids for user in range(USERS))
     return False
 
 

@@ -12,14 +12,15 @@ import grpc
 import pytest
 from server.fleet import until
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.tantivy.schema import DIRECTORY
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -47,7 +48,7 @@ def words(server: Server, token: str, text: str = "hello") -> list[str]:
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_a_server_starts_on_a_damaged_index(start: Start, own_settings: Settings, extension: str) -> None:
     with start(own_settings) as server:
-        token = write(server, said("u", "m", "hello"))
+        token = write(server, new_message("u", "m", "hello"))
         assert words(server, token) == ["m"]
     cut(own_settings.server.data, extension)
     with start(own_settings) as server:
@@ -56,9 +57,9 @@ def test_a_server_starts_on_a_damaged_index(start: Start, own_settings: Settings
 
 def test_damage_under_a_running_server_is_mended_and_shown(start: Start, own_settings: Settings) -> None:
     with start(own_settings) as server:
-        words(server, write(server, said("u", "m0", "hello", ts=0)))
+        words(server, write(server, new_message("u", "m0", "hello", ts=0)))
         cut(own_settings.server.data, "term")
-        token = write(server, said("u", "m1", "hello", ts=1))
+        token = write(server, new_message("u", "m1", "hello", ts=1))
         assert sorted(found_in_the_end(server, token)) == ["m0", "m1"]
         assert until(lambda: is_mended_and_shown(server))
 

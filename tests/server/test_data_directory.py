@@ -11,12 +11,13 @@ import grpc
 import pytest
 from server.fleet import command, environment
 
+from chat_messages import new_message
 from nomemory.server.runtime.data_directory import DataDirectory, DataDirectoryUnusableError
 from nomemory.server.runtime.secure_files import paths_readable_by_others
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
-from talk import address_in, said
+from running_server import address_in
 
 
 def start(stack: ExitStack, data: Path, **more: str) -> subprocess.Popen[str]:
@@ -37,7 +38,7 @@ def test_files_of_a_server_are_private(tmp_path: Path) -> None:
         process = start(stack, data)
         assert process.stdout
         channel = stack.enter_context(grpc.insecure_channel(address_in(process.stdout.readline())))
-        written = i.WriteMessagesRequest(messages=[said("u", "m", "hello", embedding=[1, 0, 0, 0])])
+        written = i.WriteMessagesRequest(messages=[new_message("u", "m", "hello", embedding=[1, 0, 0, 0])])
         IngestServiceStub(channel).WriteMessages(written)
         assert (data / "log.db-wal").exists()
         assert list(data.glob("vectors/*/vectors.db"))

@@ -13,10 +13,11 @@ import grpc
 import pytest
 from server.fleet import command
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as q
-from talk import address_in, said
+from running_server import address_in
 
 VECTOR = (1.0, 0.0, 0.0, 0.0)
 ROUNDS = 4
@@ -57,7 +58,7 @@ def write_until_killed(server: Process, first: int, acknowledged: list[str], sta
     n = first
     while True:
         batch = [f"m{n + k:06}" for k in range(20)]
-        messages = [said("u", item, f"word {item}", ts=n, embedding=VECTOR) for item in batch]
+        messages = [new_message("u", item, f"word {item}", ts=n, embedding=VECTOR) for item in batch]
         try:
             server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
         except grpc.RpcError:
@@ -107,7 +108,7 @@ def test_acknowledged_writes_survive_sigkill(tmp_path: Path) -> None:
     server = Process(tmp_path / "data")
     try:
         token = server.ingest.WriteMessages(
-            i.WriteMessagesRequest(messages=[said("u", "last", "word", ts=0, embedding=VECTOR)])
+            i.WriteMessagesRequest(messages=[new_message("u", "last", "word", ts=0, embedding=VECTOR)])
         ).write_token
         in_log = listed(server)
         assert set(acknowledged) <= set(in_log)
@@ -137,7 +138,7 @@ def write_requests_until_killed(server: Process, first: int, sent: dict[str, lis
 
 
 def nameless(request_id: str) -> i.WriteMessagesRequest:
-    messages = [said("u", "", f"{request_id} {k}", ts=7) for k in range(3)]
+    messages = [new_message("u", "", f"{request_id} {k}", ts=7) for k in range(3)]
     return i.WriteMessagesRequest(messages=messages, request_id=request_id)
 
 

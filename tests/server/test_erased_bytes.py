@@ -13,17 +13,17 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from allocated_bytes import allocated_bytes
 from server.test_durability import Process
-from written import written
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 
@@ -41,7 +41,7 @@ def vector_of(user: str, n: int) -> tuple[float, ...]:
 
 
 def planted(user: str, n: int) -> m.ChatMessage:
-    return said(
+    return new_message(
         user,
         f"{user}-id-{n}",
         f"secret{user}word{n:04d} " * LENGTHS[n % len(LENGTHS)],
@@ -71,11 +71,11 @@ def remains(data: Path, needles: Sequence[bytes]) -> dict[str, bytes]:
 
 
 def contents(data: Path) -> Iterator[tuple[Path, bytes]]:
-    """Read every file, as far as it was ever written."""
+    """Read the allocated content of every file."""
     for folder, _, names in os.walk(data):
         for name in names:
             with suppress(FileNotFoundError):  # it went away meanwhile
-                yield Path(folder, name), written(Path(folder, name))
+                yield Path(folder, name), allocated_bytes(Path(folder, name))
 
 
 def size_of(data: Path) -> int:
@@ -168,7 +168,9 @@ def test_erased_content_is_absent_from_all_files(start: Start, erasing: Settings
         delete(server, "q7deleted")
         server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="q7filtered", filter=m.Filter(role=m.ROLE_USER)))
         write(
-            server, [said("replaced", f"replaced-id-{n}", "other words", ts=n) for n in range(MESSAGES)], replace=True
+            server,
+            [new_message("replaced", f"replaced-id-{n}", "other words", ts=n) for n in range(MESSAGES)],
+            replace=True,
         )
         gone = [*(trace for user in ways for trace in traces(user)), *texts_and_vectors("replaced")]
         wait_until_gone(data, gone)
@@ -187,7 +189,8 @@ def test_erased_content_is_absent_from_all_files(start: Start, erasing: Settings
 def test_the_space_of_what_is_deleted_comes_back(start: Start, own_settings: Settings, tmp_path: Path) -> None:
     soon = {"erase_within_s": 1.0, "vector_flush_interval_s": 0.5}
     many = [
-        said("keeper", f"keeper-id-{n}", f"word{n} " * 100, ts=n, embedding=vector_of("keeper", n)) for n in range(1000)
+        new_message("keeper", f"keeper-id-{n}", f"word{n} " * 100, ts=n, embedding=vector_of("keeper", n))
+        for n in range(1000)
     ]
     kept = many[::4]
     with start(own_settings.with_changes(data=tmp_path / "alone", **soon)) as server:

@@ -11,14 +11,15 @@ import grpc
 import pytest
 from server.test_expiry import count, found_by_every_read, tea, write
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 
@@ -52,10 +53,10 @@ def test_deletion_by_filter_removes_the_matching_messages(
 ) -> None:
     write(
         vector_server,
-        said(user, "a", "x", ts=1, conversation_id="c"),
-        said(user, "b", "x", ts=2),
-        said(user, "c", "x", ts=3, conversation_id="c", role=m.ROLE_ASSISTANT),
-        said(f"{user}-other", "a", "x", ts=1, conversation_id="c", role=m.ROLE_ASSISTANT),
+        new_message(user, "a", "x", ts=1, conversation_id="c"),
+        new_message(user, "b", "x", ts=2),
+        new_message(user, "c", "x", ts=3, conversation_id="c", role=m.ROLE_ASSISTANT),
+        new_message(f"{user}-other", "a", "x", ts=1, conversation_id="c", role=m.ROLE_ASSISTANT),
     )
     request = i.DeleteMessagesRequest(user_id=user, filter=message_filter)
     assert vector_server.ingest.DeleteMessages(request).deleted == 3 - len(left)
@@ -81,7 +82,7 @@ def test_deletion_by_filter_removes_the_matching_messages(
 def test_deletion_requires_ids_or_a_nonempty_filter(
     vector_server: Server, user: str, fields: dict[str, object], violated: list[str]
 ) -> None:
-    write(vector_server, said(user, "a", "x"))
+    write(vector_server, new_message(user, "a", "x"))
     with pytest.raises(grpc.RpcError) as error:
         vector_server.ingest.DeleteMessages(i.DeleteMessagesRequest(**{"user_id": user, **fields}))  # type: ignore[arg-type]
     refused = refusal(error.value)
@@ -107,7 +108,7 @@ def test_erased_user_is_absent_from_every_read(vector_server: Server, user: str)
     for item in receipt.residues:
         assert item.detail
         assert item.purge_ts.ToNanoseconds() - receipt.erase_ts.ToNanoseconds() == within * 1e9
-    write(vector_server, said(user, "z", "an anchor", ts=9))
+    write(vector_server, new_message(user, "z", "an anchor", ts=9))
     ids_by_read = found_by_every_read(vector_server, user, "z", receipt.write_token)
     assert {message_id for some in ids_by_read.values() for message_id in some} <= {"z"}
     assert count(vector_server, user) == 1
@@ -117,7 +118,7 @@ def test_erased_user_is_absent_from_every_read(vector_server: Server, user: str)
 def test_erasing_a_user_again_or_one_who_has_nothing_is_no_error(vector_server: Server, user: str) -> None:
     nobody = vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
     assert (nobody.deleted, list(nobody.residues)) == (0, [])
-    write(vector_server, said(user, "a", "x"))
+    write(vector_server, new_message(user, "a", "x"))
     first, again = (vector_server.ingest.EraseUser(i.EraseUserRequest(user_id=user)) for _ in range(2))
     assert (first.deleted, again.deleted) == (1, 0)
     assert again.sequence == first.sequence
@@ -134,7 +135,7 @@ def test_an_erased_user_has_no_rows_of_messages_embeddings_or_requests(
     start: Start, own_settings: Settings, user: str
 ) -> None:
     with start(own_settings) as server:
-        messages = [said(user, "", "x", embedding=(1.0, 0.0, 0.0, 0.0))]
+        messages = [new_message(user, "", "x", embedding=(1.0, 0.0, 0.0, 0.0))]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages, request_id="r"))
         server.ingest.EraseUser(i.EraseUserRequest(user_id=user))
     with closing(sqlite3.connect(own_settings.server.data / "log.db")) as file:

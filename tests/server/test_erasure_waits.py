@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from server.test_erased_bytes import Start
 
     from nomemory.server.runtime.settings import Settings
-    from served import Server
+    from running_server import Server
 
 MESSAGES = 20
 MORE_THAN_ANY_DISK = 10**18

@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from client.scripted import Scripted, scripted_server
+from client.scripted_server import Scripted, scripted_server
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.server.api.grpc.status import grpc_status
 from nomemory.server.faults import Fault, Reason, Violation
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import query_service_pb2_grpc
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 LONGEST_ID = "r" * 128
 STATUS_MAX = 4_500
@@ -29,7 +30,7 @@ STATUS_MAX = 4_500
 
 def bad_in_every_field() -> m.ChatMessage:
     metadata = {"k" * 65: "v"} | {f"k{n}": "v" * (1_025 if n == 0 else 1) for n in range(32)}
-    message = said("u" * 129, "a" * 129, " ", role=99, name="n" * 129, conversation_id="c" * 129)  # type: ignore[arg-type]
+    message = new_message("u" * 129, "a" * 129, " ", role=99, name="n" * 129, conversation_id="c" * 129)  # type: ignore[arg-type]
     message.metadata.update(metadata)
     message.embedding.append(1.0)
     return message

@@ -11,7 +11,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 FILES = (query_service_pb2, ingest_service_pb2, recall_service_pb2, server_service_pb2)
 METHODS = {

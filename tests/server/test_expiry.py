@@ -11,14 +11,15 @@ import grpc
 import pytest
 from server.fleet import until
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -74,7 +75,7 @@ def count(server: Server, user: str) -> int:
 
 
 def tea(user: str, message_id: str, ts: float) -> m.ChatMessage:
-    return said(user, message_id, f"tea {message_id}", ts=ts, conversation_id="c", embedding=VECTOR)
+    return new_message(user, message_id, f"tea {message_id}", ts=ts, conversation_id="c", embedding=VECTOR)
 
 
 def wait_until(at_s: float) -> None:
@@ -137,16 +138,16 @@ def test_a_greatest_age_holds_for_every_message(start: Start, own_settings: Sett
 
 
 def test_the_expiry_comes_back_with_the_message(vector_server: Server, user: str) -> None:
-    message = expiring(said(user, "a", "x"), time.time() + 1000)
+    message = expiring(new_message(user, "a", "x"), time.time() + 1000)
     write(vector_server, message)
     assert list(vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items) == [message]
 
 
 def test_the_same_message_with_another_expiry_is_a_conflict_unless_replaced(vector_server: Server, user: str) -> None:
-    first, other = (expiring(said(user, "a", "x"), time.time() + later) for later in (1000, 2000))
+    first, other = (expiring(new_message(user, "a", "x"), time.time() + later) for later in (1000, 2000))
     write(vector_server, first)
     assert write(vector_server, first).results[0].outcome == i.WRITE_OUTCOME_UNCHANGED
-    for changed in (other, said(user, "a", "x")):
+    for changed in (other, new_message(user, "a", "x")):
         with pytest.raises(grpc.RpcError) as refused:
             write(vector_server, changed)
         assert refusal(refused.value).reason == "MESSAGE_CONFLICT"
@@ -154,22 +155,28 @@ def test_the_same_message_with_another_expiry_is_a_conflict_unless_replaced(vect
 
 
 def test_an_expired_message_makes_room_for_another_with_its_id(vector_server: Server, user: str) -> None:
-    write(vector_server, expiring(said(user, "a", "x", ts=1), 2))
-    assert write(vector_server, said(user, "a", "y")).results[0].outcome == i.WRITE_OUTCOME_CREATED
+    write(vector_server, expiring(new_message(user, "a", "x", ts=1), 2))
+    assert write(vector_server, new_message(user, "a", "y")).results[0].outcome == i.WRITE_OUTCOME_CREATED
     assert count(vector_server, user) == 1
 
 
 @pytest.mark.parametrize("at_s", [5, 4])
 def test_an_expiry_that_is_not_after_the_message_is_refused(vector_server: Server, user: str, at_s: float) -> None:
     with pytest.raises(grpc.RpcError) as error:
-        write(vector_server, expiring(said(user, "a", "x", ts=5), at_s), expiring(said("", "b", "x", ts=5), at_s))
+        write(
+            vector_server,
+            expiring(new_message(user, "a", "x", ts=5), at_s),
+            expiring(new_message("", "b", "x", ts=5), at_s),
+        )
     refused = refusal(error.value)
     assert (refused.code, refused.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
     assert sorted(refused.fields) == ["messages[0].expire_ts", "messages[1].expire_ts", "messages[1].user_id"]
 
 
 def test_an_import_reports_an_expiry_that_is_not_after_the_message(vector_server: Server, user: str) -> None:
-    batch = i.ImportMessagesRequest(messages=[expiring(said(user, "a", "x", ts=5), 5), said(user, "b", "x")])
+    batch = i.ImportMessagesRequest(
+        messages=[expiring(new_message(user, "a", "x", ts=5), 5), new_message(user, "b", "x")]
+    )
     summary = vector_server.ingest.ImportMessages(iter([batch]))
     assert (summary.created, summary.rejected) == (1, 1)
     assert list(summary.rejections[0].violations) == ["expire_ts: must be after ts"]

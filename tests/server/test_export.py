@@ -20,16 +20,17 @@ from server.lifecycle import (
 )
 from server.test_filtered_reads import Said, as_filter, conversations, filter_strategy, matching, stored
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from served import Server
+    from running_server import Server
 
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20).filter(
@@ -69,7 +70,7 @@ def test_export_returns_written_messages_and_resumes_after_any_batch(
         message.user_id = user
     for at in range(0, len(messages), 3):
         write(small_batches, messages[at : at + 3])
-    write(small_batches, [said(f"{user}-other", "m", "x")])
+    write(small_batches, [new_message(f"{user}-other", "m", "x")])
     batches = export(small_batches, user)
     assert exported(batches) == sorted(messages, key=lambda item: (item.ts.ToMicroseconds(), item.message_id))
     assert all(0 < len(batch.messages) <= 3 for batch in batches if messages)
@@ -97,15 +98,18 @@ def test_export_applies_its_filter(
 
 def test_writes_during_an_export_do_not_disturb_it(small_batches: Server, user: str) -> None:
     for n in range(12):
-        write(small_batches, [said(user, f"m{n:02}", "x", ts=n)])
+        write(small_batches, [new_message(user, f"m{n:02}", "x", ts=n)])
     exported, cursor = list[str](), ""
     for turn in range(4):
         stream = small_batches.query.ExportMessages(q.ExportMessagesRequest(user_id=user, cursor=cursor))
         batch = next(stream)
         stream.cancel()
         exported, cursor = exported + ids(batch.messages), batch.next_cursor
-        write(small_batches, [said(user, f"late{turn}", "x", ts=20), said(user, f"early{turn}", "x", ts=turn)])
-        write(small_batches, [said(user, "m10", "y", ts=10)], replace=True)
+        write(
+            small_batches,
+            [new_message(user, f"late{turn}", "x", ts=20), new_message(user, f"early{turn}", "x", ts=turn)],
+        )
+        write(small_batches, [new_message(user, "m10", "y", ts=10)], replace=True)
         delete(small_batches, user, ["m07"])
     assert (exported, cursor) == ([f"m{n:02}" for n in range(12) if n not in (7, 10)], "")
 
@@ -117,7 +121,7 @@ def test_an_import_takes_the_batches_of_an_export_as_they_are(
     user: str,
 ) -> None:
     for at in range(0, 2500, 500):
-        write(vector_server, [said(user, f"m{n:05}", "好" * 700, ts=n, name="Ann") for n in range(at, at + 500)])
+        write(vector_server, [new_message(user, f"m{n:05}", "好" * 700, ts=n, name="Ann") for n in range(at, at + 500)])
     batches = export(vector_server, user)
     assert all(len(batch.messages) <= 1000 and batch.ByteSize() < 3_200_000 for batch in batches)
     with start(own_settings) as empty:
@@ -141,7 +145,7 @@ def test_export_stops_when_its_client_disconnects(
 ) -> None:
     with start(own_settings) as server:
         for at in range(0, 20_000, 1000):
-            write(server, [said("u", f"m{n:05}", "x" * 1000, ts=n) for n in range(at, at + 1000)])
+            write(server, [new_message("u", f"m{n:05}", "x" * 1000, ts=n) for n in range(at, at + 1000)])
         stream = server.query.ExportMessages(q.ExportMessagesRequest(user_id="u"))
         first = next(stream)
         assert count(server, "u") == 20_000  # nobody reads the stream meanwhile

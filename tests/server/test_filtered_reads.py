@@ -12,13 +12,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chat_messages import ids, new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -104,7 +104,7 @@ def cosine(vector: tuple[float, ...]) -> float:
 
 def stored(server: Server, user: str, conversation: list[Said]) -> str:
     messages = [
-        said(
+        new_message(
             user,
             item.message_id,
             " ".join(["好", *sorted(item.words)]),

@@ -13,6 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from server.fleet import connected, until
 
+from chat_messages import new_message
 from nomemory.client.sync import Client
 from nomemory.server.api.services.recall_stubs import InProcessQueryStub
 from nomemory.server.embedding.local_model import local_is_available
@@ -23,10 +24,10 @@ from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import Refusal, refusal, said
+from rpc_errors import Refusal, refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 
@@ -46,8 +47,8 @@ def refusals(calls: Iterable[grpc.Future[Any]]) -> list[Refusal]:
 def small(start: Start, own_settings: Settings) -> Iterator[Server]:
     """A server that takes in two expensive reads of one user at a time."""
     with start(own_settings.with_changes(max_inflight_reads_per_user=2)) as server:
-        messages = [said("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
-        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[*messages, said("quiet", "m", "hello", 1)]))
+        messages = [new_message("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[*messages, new_message("quiet", "m", "hello", 1)]))
         yield server
 
 
@@ -92,7 +93,7 @@ def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own
         start(own_settings.with_changes(recall_upstream=server.target)) as recalls,
         grpc.insecure_channel(recalls.target) as channel,
     ):
-        messages = [said("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
+        messages = [new_message("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
         recall, request = RecallServiceStub(channel).Recall, r.RecallRequest(question=QUESTION)
         refused_calls = refusals(

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 from postgres import PrivatePostgres, fresh_schema
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from proofs.fake_qdrant import fake_qdrant
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -39,7 +39,7 @@ def test_a_server_of_another_log_does_not_start_on_a_qdrant_that_is_used(
             for name in ("ours", "theirs")
         )
         with start(ours) as server:
-            batch = i.WriteMessagesRequest(messages=[said("u", "e", "east", embedding=EAST)])
+            batch = i.WriteMessagesRequest(messages=[new_message("u", "e", "east", embedding=EAST)])
             token = server.ingest.WriteMessages(batch).write_token
             near = q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=EAST), at_least=token)
             assert len(server.query.SemanticSearch(near, timeout=60).items) == 1

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from served import started
-from talk import ids, said
+from running_server import started
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -31,7 +31,7 @@ def search(server: Server, user: str, token: str, **fields: object) -> q.Lexical
 
 
 def test_many_matches_in_long_messages_do_not_blow_up_the_reply(vector_server: Server, user: str) -> None:
-    token = write(vector_server, *(said(user, f"m{n:02}", LONG, ts=n) for n in range(12)))
+    token = write(vector_server, *(new_message(user, f"m{n:02}", LONG, ts=n) for n in range(12)))
     reply = search(vector_server, user, token)
     assert reply.ByteSize() <= 3_000_000
     assert len(reply.highlights) == len(reply.items) == 12
@@ -41,7 +41,7 @@ def test_many_matches_in_long_messages_do_not_blow_up_the_reply(vector_server: S
 
 
 def test_a_match_beyond_what_is_looked_at_is_found_but_not_shown(vector_server: Server, user: str) -> None:
-    token = write(vector_server, said(user, "m", "a " * 15_000 + "b"), said(user, "n", "a b", ts=1))
+    token = write(vector_server, new_message(user, "m", "a " * 15_000 + "b"), new_message(user, "n", "a b", ts=1))
     highlights = dict(zip(["n", "m"], search(vector_server, user, token).highlights, strict=True))
     assert (len(highlights["n"].spans), highlights["n"].truncated) == (1, False)
     assert (len(highlights["m"].spans), highlights["m"].truncated) == (0, True)
@@ -63,7 +63,7 @@ def narrow_server(
 @pytest.mark.parametrize("text", ["b", ""])
 def test_highlights_count_towards_the_size_of_a_page(narrow_server: Server, user: str, text: str) -> None:
     content = "b c " * 100
-    token = write(narrow_server, *(said(user, f"m{n:02}", content, ts=n) for n in range(30)))
+    token = write(narrow_server, *(new_message(user, f"m{n:02}", content, ts=n) for n in range(30)))
     seen, cursor = [], ""
     highlight = q.HighlightOptions(snippet_chars=1000)
     while True:
@@ -77,7 +77,9 @@ def test_highlights_count_towards_the_size_of_a_page(narrow_server: Server, user
 
 
 def test_short_and_long_messages_are_highlighted_alike(vector_server: Server, user: str) -> None:
-    token = write(vector_server, said(user, "short", "b a", ts=1), said(user, "long", "b a" + " a" * 2000))
+    token = write(
+        vector_server, new_message(user, "short", "b a", ts=1), new_message(user, "long", "b a" + " a" * 2000)
+    )
     for highlight in search(vector_server, user, token).highlights:
         assert [(span.start, span.end) for span in highlight.spans] == [(0, 1)]
         assert highlight.snippet_text.startswith("b a")

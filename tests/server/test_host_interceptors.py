@@ -13,6 +13,7 @@ import pytest
 from google.protobuf.message import Message as ProtoMessage
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from captured_logs import logged
 from nomemory.server.api import call_record
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc.adapter import RpcHandler
@@ -30,7 +31,7 @@ from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import logged, refusal
+from rpc_errors import refusal
 
 ServicerContext = grpc.aio.ServicerContext[Any, Any]
 Hook = Callable[[ProtoMessage, CallContext], Awaitable[None]]

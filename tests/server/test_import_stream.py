@@ -14,20 +14,21 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from chat_messages import ids, new_message
 from nomemory.server.api.validation.ingest_requests import Batch, decode_import, decode_write
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 
 
 def batch(user: str, *message_ids: str, content: str = "x") -> i.ImportMessagesRequest:
-    return i.ImportMessagesRequest(messages=[said(user, item, content) for item in message_ids])
+    return i.ImportMessagesRequest(messages=[new_message(user, item, content) for item in message_ids])
 
 
 def facts(error: grpc.RpcError) -> dict[str, str]:
@@ -52,7 +53,9 @@ async def test_validating_a_large_batch_does_not_block_other_tasks(
 
     other_calls = asyncio.create_task(others())
     checked = await decode(
-        kind(messages=[said("u", str(n), "x") for n in range(500)]), Settings.from_environment(embedder="none"), 4
+        kind(messages=[new_message("u", str(n), "x") for n in range(500)]),
+        Settings.from_environment(embedder="none"),
+        4,
     )
     other_calls.cancel()
     assert [message.message_id for message in checked.messages] == [str(n) for n in range(500)]
@@ -60,7 +63,9 @@ async def test_validating_a_large_batch_does_not_block_other_tasks(
 
 
 def test_invalid_batch_ends_the_import_and_keeps_earlier_batches(vector_server: Server, user: str) -> None:
-    mixed = i.ImportMessagesRequest(messages=[said(user, "c", "x"), said(user, "d", " "), said(user, "a", "x")])
+    mixed = i.ImportMessagesRequest(
+        messages=[new_message(user, "c", "x"), new_message(user, "d", " "), new_message(user, "a", "x")]
+    )
     stream = [batch(user, "a", "b"), mixed, i.ImportMessagesRequest(), batch(user, "e")]
     with pytest.raises(grpc.RpcError) as error:
         vector_server.ingest.ImportMessages(iter(stream))
@@ -81,8 +86,11 @@ def test_bytes_that_are_no_batch_are_placed_too(vector_server: Server, user: str
 
 
 def test_import_lists_the_first_1000_rejections(vector_server: Server, user: str) -> None:
-    blank = [said(user, f"m{number}", " ") for number in range(1000)]
-    batches = [i.ImportMessagesRequest(messages=blank), i.ImportMessagesRequest(messages=[said(user, "last", " ")])]
+    blank = [new_message(user, f"m{number}", " ") for number in range(1000)]
+    batches = [
+        i.ImportMessagesRequest(messages=blank),
+        i.ImportMessagesRequest(messages=[new_message(user, "last", " ")]),
+    ]
     summary = vector_server.ingest.ImportMessages(iter(batches))
     assert summary.rejected == 1001
     assert [rejection.index for rejection in summary.rejections] == list(range(1000))
@@ -99,7 +107,7 @@ def busy(log: Path) -> Iterator[None]:
 def overload(server: Server) -> str:
     """Send writes until one is refused because too much is waiting; returns the reason."""
     while True:
-        write = server.ingest.WriteMessages.future(i.WriteMessagesRequest(messages=[said("u", "", "x")]))
+        write = server.ingest.WriteMessages.future(i.WriteMessagesRequest(messages=[new_message("u", "", "x")]))
         try:
             write.result(timeout=0.2)
         except grpc.FutureTimeoutError:

@@ -10,13 +10,14 @@ import grpc
 import pytest
 from pydantic import SecretStr
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 NOBODY_LISTENS = "http://127.0.0.1:9/v1"
 EAST = q.Embedding(values=[1, 0, 0, 0])
@@ -34,7 +35,7 @@ def test_unavailable_embedder_delays_only_semantic_search(
     start: Callable[[Settings], AbstractContextManager[Server]], stuck: Settings
 ) -> None:
     with start(stuck) as server:
-        message = said("u", "waits", "hello 你好")
+        message = new_message("u", "waits", "hello 你好")
         token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
         words = server.query.LexicalSearch(q.LexicalSearchRequest(user_id="u", query_text="hello", at_least=token))
         assert ids(words.items) == ["waits"]
@@ -65,5 +66,5 @@ def test_unavailable_embedder_delays_only_semantic_search(
         assert (status.vector.pending, status.lexical.pending) == (1, 0)
         assert status.vector.error
 
-        with_vector = said("u", "brings-its-own", "hello again", ts=1, embedding=EAST.values)
+        with_vector = new_message("u", "brings-its-own", "hello again", ts=1, embedding=EAST.values)
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[with_vector]))

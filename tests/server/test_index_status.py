@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.tantivy.schema import DIRECTORY
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -42,8 +43,8 @@ def until(happened: Callable[[], bool]) -> None:
 
 def test_user_status_does_not_reveal_other_writes(start: Start, own_settings: Settings) -> None:
     with start(own_settings) as server:
-        write(server, said("mine", "m", "hello", embedding=[1, 0, 0, 0]))
-        write(server, *(said("theirs", f"m{n}", "hello", embedding=[1, 0, 0, 0]) for n in range(20)))
+        write(server, new_message("mine", "m", "hello", embedding=[1, 0, 0, 0]))
+        write(server, *(new_message("theirs", f"m{n}", "hello", embedding=[1, 0, 0, 0]) for n in range(20)))
         until(lambda: status(server).vector.checkpoint == status(server).lexical.checkpoint == 21)
         mine = status(server, "mine")
         assert (mine.log.sequence, mine.lexical.checkpoint, mine.vector.checkpoint) == (1, 1, 1)
@@ -55,7 +56,7 @@ def test_user_status_does_not_reveal_other_writes(start: Start, own_settings: Se
 
 def test_an_indexer_that_cannot_work_is_named_and_holds_up_nothing_else(start: Start, own_settings: Settings) -> None:
     with TantivyLexicalWriter(own_settings.server.data / DIRECTORY, 15_000_000), start(own_settings) as server:
-        token = write(server, said("u", "m", "hello"))
+        token = write(server, new_message("u", "m", "hello"))
         until(lambda: status(server).lexical.error == "ValueError")
         assert status(server).vector.error == ""
 

@@ -16,6 +16,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from chat_messages import new_message
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import Access, RequiredScopes
 from nomemory.server.api.identity.authenticator import LocalAuthenticator
@@ -28,10 +29,10 @@ from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 PRIVATE = "what only the user knows"
 
@@ -154,7 +155,7 @@ def test_health_answers_for_the_server_and_each_service(vector_server: Server) -
 def test_request_above_the_size_limit_is_rejected(vector_server: Server) -> None:
     with pytest.raises(grpc.RpcError) as error:
         vector_server.ingest.WriteMessages(
-            i.WriteMessagesRequest(messages=[said("u", f"m{n}", "x" * 250_000) for n in range(70)])
+            i.WriteMessagesRequest(messages=[new_message("u", f"m{n}", "x" * 250_000) for n in range(70)])
         )
     assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from server.fleet import until
 
+from chat_messages import ids, new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -43,12 +43,12 @@ def seen(server: Server, user: str, token: str) -> list[object]:
 
 def test_another_users_writes_change_neither_scores_nor_order(vector_server: Server, user: str) -> None:
     mine = [
-        said(user, f"m{n}", text, ts=n, embedding=(1.0, n, 0.0, 0.0))
+        new_message(user, f"m{n}", text, ts=n, embedding=(1.0, n, 0.0, 0.0))
         for n, text in enumerate(["火锅 tea", "火锅", "tea run", "我不吃辣", "running the run", "火锅 火锅 tea"])
     ]
     before = seen(vector_server, user, write(vector_server, mine))
     other = f"{user}-other"
-    flood = [said(other, f"x{n}", "火锅 tea run 我不吃辣 the", ts=n, embedding=EAST) for n in range(200)]
+    flood = [new_message(other, f"x{n}", "火锅 tea run 我不吃辣 the", ts=n, embedding=EAST) for n in range(200)]
     assert seen(vector_server, user, write(vector_server, flood)) == before
     gone = vector_server.ingest.DeleteMessages(
         i.DeleteMessagesRequest(user_id=other, message_ids=[f"x{n}" for n in range(100)])
@@ -67,10 +67,10 @@ def test_users_with_awkward_names_see_their_own_messages_only(vector_server: Ser
     mark = uuid.uuid4().hex[:8]
     users = [f"{mark}{name}" for name in names]
     token = write(
-        vector_server, [said(user, "same-id", f"word of {n}", embedding=EAST) for n, user in enumerate(users)]
+        vector_server, [new_message(user, "same-id", f"word of {n}", embedding=EAST) for n, user in enumerate(users)]
     )
     for n, user in enumerate(users):
-        messages = [said(user, "same-id", f"word of {n}")]
+        messages = [new_message(user, "same-id", f"word of {n}")]
         query = vector_server.query
         assert list(query.ListMessages(q.ListMessagesRequest(user_id=user)).items) == messages
         assert (
@@ -88,7 +88,10 @@ def test_users_with_awkward_names_see_their_own_messages_only(vector_server: Ser
 
 
 def test_status_of_a_user_counts_that_user_only(vector_server: Server, user: str) -> None:
-    token = write(vector_server, [said(user, "a", "x"), said(user, "b", "x"), said(f"{user}-other", "c", "x")])
+    token = write(
+        vector_server,
+        [new_message(user, "a", "x"), new_message(user, "b", "x"), new_message(f"{user}-other", "c", "x")],
+    )
     vector_server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text="x", at_least=token))
     request = i.GetIndexStatusRequest(user_id=user)
     # A search sees the index's commit a moment before the indexer has told of it.

@@ -23,15 +23,16 @@ from server.lifecycle import (
 )
 from server.test_filtered_reads import Said, as_filter, conversations, filter_strategy, matching, stored
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -48,9 +49,12 @@ def test_count_equals_brute_force_count(
 
 
 def test_a_count_is_exact_after_every_write(vector_server: Server, user: str) -> None:
-    write(vector_server, [said(f"{user}-other", "m1", "x"), said(user, "m1", "x"), said(user, "m2", "x")])
+    write(
+        vector_server,
+        [new_message(f"{user}-other", "m1", "x"), new_message(user, "m1", "x"), new_message(user, "m2", "x")],
+    )
     assert count(vector_server, user) == 2
-    write(vector_server, [said(user, "m2", "y")], replace=True)
+    write(vector_server, [new_message(user, "m2", "y")], replace=True)
     assert count(vector_server, user) == 2
     delete(vector_server, user, ["m1"])
     assert count(vector_server, user) == 1
@@ -85,7 +89,7 @@ def test_oldest_first_reverses_newest_first(
 
 
 def test_cursor_is_bound_to_the_order(vector_server: Server, user: str) -> None:
-    write(vector_server, [said(user, f"m{n}", "x", ts=n) for n in range(4)])
+    write(vector_server, [new_message(user, f"m{n}", "x", ts=n) for n in range(4)])
 
     def page(order: q.ListOrder.ValueType, cursor: str = "") -> q.ListMessagesResponse:
         return vector_server.query.ListMessages(
@@ -102,15 +106,15 @@ def test_cursor_is_bound_to_the_order(vector_server: Server, user: str) -> None:
 
 
 def test_writes_between_pages_do_not_disturb_a_listing_that_goes_forward(vector_server: Server, user: str) -> None:
-    write(vector_server, [said(user, f"m{n}", "x", ts=n) for n in range(9)])
+    write(vector_server, [new_message(user, f"m{n}", "x", ts=n) for n in range(9)])
     message_ids, cursor, more = list[str](), "", True
     while more:
         page = vector_server.query.ListMessages(
             q.ListMessagesRequest(user_id=user, page_size=2, cursor=cursor, order=OLDEST)
         )
         message_ids, cursor, more = message_ids + ids(page.items), page.next_cursor, bool(page.next_cursor)
-        write(vector_server, [said(user, f"late{len(message_ids)}-{n}", "x", ts=n) for n in range(20)])
-        write(vector_server, [said(user, "m7", "y", ts=8)], replace=True)
+        write(vector_server, [new_message(user, f"late{len(message_ids)}-{n}", "x", ts=n) for n in range(20)])
+        write(vector_server, [new_message(user, "m7", "y", ts=8)], replace=True)
         delete(vector_server, user, ["m4"])
     assert message_ids == ["m0", "m1", "m2", "m3", "m5", "m6", "m8"]
 
@@ -121,8 +125,8 @@ def test_users_are_listed_by_id_with_their_counts(
     names = ["Zoe", "ann", "ann ", "bob", "é", "中", "😀"]
     with start(own_settings) as server:
         for n, name in enumerate(names):
-            write(server, [said(name, f"m{k}", "x") for k in range(n + 1)])
-        write(server, [said("gone", "m0", "x")])
+            write(server, [new_message(name, f"m{k}", "x") for k in range(n + 1)])
+        write(server, [new_message("gone", "m0", "x")])
         delete(server, "gone", ["m0"])
         for size in (1, 2, 3, 7, 8):
             pages = list(listed_users(server, size))
@@ -136,11 +140,11 @@ def test_a_user_who_comes_meanwhile_is_listed_if_still_to_come(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings) as server:
-        write(server, [said(name, "m", "x") for name in ("b", "d", "f")])
+        write(server, [new_message(name, "m", "x") for name in ("b", "d", "f")])
         listed_ids = []
         for page in listed_users(server, 2):
             listed_ids += [item.user_id for item in page]
-            write(server, [said(name, "m", "x") for name in ("a", "e")])
+            write(server, [new_message(name, "m", "x") for name in ("a", "e")])
         assert listed_ids == ["b", "d", "e", "f"]
 
 
@@ -171,7 +175,7 @@ def test_invalid_request_reports_every_violation(
 
 def test_cursors_are_bound_to_their_method_and_their_user(small_batches: Server, user: str) -> None:
     for n in range(4):
-        write(small_batches, [said(user, f"m{n}", "x", ts=n, conversation_id=f"c{n}")])
+        write(small_batches, [new_message(user, f"m{n}", "x", ts=n, conversation_id=f"c{n}")])
     query = small_batches.query
     listed = query.ListConversations(q.ListConversationsRequest(user_id=user, page_size=1)).next_cursor
     begun = next(query.ExportMessages(q.ExportMessagesRequest(user_id=user))).next_cursor

@@ -13,6 +13,7 @@ import grpc
 import pytest
 from server.raw_peer import LIST, RawPeer, peers, run
 
+from chat_messages import new_message
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc import server as grpc_server
 from nomemory.server.api.grpc.server import GrpcServer
@@ -29,7 +30,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from talk import refusal, said
+from rpc_errors import refusal
 
 EXPORT = "/nomemory.v1.QueryService/ExportMessages"
 HEALTH = "/grpc.health.v1.Health/Check"
@@ -114,7 +115,7 @@ async def happens(opened: Sequence[RawPeer], until: Callable[[], bool]) -> bool:
 
 
 def writes_of(size: int) -> i.WriteMessagesRequest:
-    return i.WriteMessagesRequest(messages=[said("u", f"m{n}", "x" * 100_000) for n in range(size // 100_000)])
+    return i.WriteMessagesRequest(messages=[new_message("u", f"m{n}", "x" * 100_000) for n in range(size // 100_000)])
 
 
 async def test_calls_above_the_limit_are_rejected_with_retry_info() -> None:
@@ -139,7 +140,7 @@ async def test_large_requests_above_the_memory_limit_are_rejected_and_small_ones
         await server.calls_run(1)
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await write(writes_of(200_000))
-        small = asyncio.ensure_future(write(i.WriteMessagesRequest(messages=[said("u", "m", "x")])))
+        small = asyncio.ensure_future(write(i.WriteMessagesRequest(messages=[new_message("u", "m", "x")])))
         await server.calls_run(2)
         server.queries.go_on.set()
         await asyncio.gather(running, small)

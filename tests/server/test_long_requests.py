@@ -13,15 +13,16 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.server.api.parsing import MAX_READ_BYTES, RequestParser
 from nomemory.server.faults import Fault
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 MANY = 20_001
 PIECE = 65_536
@@ -79,9 +80,9 @@ def test_a_read_is_short(server: Server, user: str) -> None:
 
 
 def test_too_long_message_is_reported(server: Server, user: str) -> None:
-    long = said(user, "m1", "x" * 1_000_000, ts=1)
+    long = new_message(user, "m1", "x" * 1_000_000, ts=1)
     with pytest.raises(grpc.RpcError) as error:
-        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "m0", "x", ts=1), long]))
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message(user, "m0", "x", ts=1), long]))
     assert set(refusal(error.value).fields) == {"messages[1].content"}
 
 

@@ -13,17 +13,18 @@ import grpc
 import pytest
 from server.fleet import until
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.sqlite_store import SqliteStore
 from nomemory.server.store.consistency import LogLostError, accept_loss
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from served import started
-from talk import ids, refusal, said
+from rpc_errors import refusal
+from running_server import started
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -32,7 +33,7 @@ VECTOR = (1.0, 0.0, 0.0, 0.0)
 
 
 def write(server: Server, *names: str) -> str:
-    messages = [said("u", name, f"about {name}", ts=index, embedding=VECTOR) for index, name in enumerate(names)]
+    messages = [new_message("u", name, f"about {name}", ts=index, embedding=VECTOR) for index, name in enumerate(names)]
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
 
 

@@ -15,6 +15,7 @@ import pytest
 from server.fleet import Fleet, fleet, until
 from server.models import DIMENSION, Models, models
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -22,8 +23,7 @@ from nomemory.v1 import server_service_pb2 as s
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
-from served import started
-from talk import said
+from running_server import started
 
 FORMER, NEW = "former", "new"
 COUNT = 12
@@ -86,7 +86,7 @@ def here(data: Path, endpoint: Models, model: str, **more: str) -> Iterator[grpc
 
 
 def write(channel: grpc.Channel, *texts: str) -> str:
-    messages = [said("u", text.replace(" ", "-"), text, ts=n) for n, text in enumerate(texts)]
+    messages = [new_message("u", text.replace(" ", "-"), text, ts=n) for n, text in enumerate(texts)]
     return IngestServiceStub(channel).WriteMessages(i.WriteMessagesRequest(messages=messages), timeout=30).write_token
 
 

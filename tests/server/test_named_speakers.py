@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 TALK = [
     ("Caroline", "Hi Melanie! How are you today?"),
@@ -23,7 +23,7 @@ TALK = [
 
 
 def write(server: Server, user: str, talk: list[tuple[str, str]]) -> str:
-    messages = [said(user, f"m{n}", text, ts=n, name=name) for n, (name, text) in enumerate(talk)]
+    messages = [new_message(user, f"m{n}", text, ts=n, name=name) for n, (name, text) in enumerate(talk)]
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
 
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -52,7 +52,7 @@ def stream(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
 
 def stream_of_requests(ingest: IngestServiceStub, messages: Sequence[m.ChatMessage]) -> str:
     """Import batches with request ids, one bad message in each, and import them again."""
-    bad = said(messages[0].user_id, "", " ")
+    bad = new_message(messages[0].user_id, "", " ")
     sent = [
         i.ImportMessagesRequest(messages=[bad, *messages[:1]], request_id=uuid4().hex),
         i.ImportMessagesRequest(messages=[*messages[1:], bad], request_id=uuid4().hex),
@@ -92,7 +92,7 @@ def test_every_read_gives_the_order_in_which_messages_were_given(
     user, given_in_order = f"order-{uuid4().hex}", list[str]()
     for number, (send, size) in enumerate(batches):
         some = [f"word {number} {n}" for n in range(size)]
-        token = send(vector_server.ingest, [said(user, "", content, ts=7) for content in some])
+        token = send(vector_server.ingest, [new_message(user, "", content, ts=7) for content in some])
         given_in_order += some
     for contents in by_every_read(vector_server.query, user, token):
         assert contents == given_in_order
@@ -104,7 +104,7 @@ def test_the_order_holds_across_a_restart(
     for life in range(3):
         with start(own_settings) as server:
             for send in (batch, request):
-                send(server.ingest, [said(user, "", f"{life} {send.__name__} {n}") for n in range(3)])
+                send(server.ingest, [new_message(user, "", f"{life} {send.__name__} {n}") for n in range(3)])
             listed = server.query.ListMessages(q.ListMessagesRequest(user_id=user)).items
     expected = [f"{life} {name} {n}" for life in range(3) for name in ("batch", "request") for n in range(3)]
     assert [item.content for item in reversed(listed)] == expected

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -30,7 +31,9 @@ def conversation(user: str, count: int, prefix: str = "m", seed: int = 1) -> lis
     """Make messages with many equal times and equal scores."""
     draw = random.Random(seed)  # noqa: S311 - a seeded corpus, not a secret
     return [
-        said(user, f"{prefix}{n:04}", " ".join(draw.choices(WORDS, k=draw.randint(1, 4))), draw.randint(0, count // 4))
+        new_message(
+            user, f"{prefix}{n:04}", " ".join(draw.choices(WORDS, k=draw.randint(1, 4))), draw.randint(0, count // 4)
+        )
         for n in range(count)
     ]
 
@@ -96,7 +99,9 @@ def test_writes_deletes_and_replacements_between_pages_do_not_disturb_a_listing(
         write(vector_server, conversation(user, 10, prefix=f"late{turn}-", seed=turn))
         if ahead:
             vector_server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=deleted))
-            token = write(vector_server, [said(user, item, "火锅 tea", ts=999) for item in replaced], replace=True)
+            token = write(
+                vector_server, [new_message(user, item, "火锅 tea", ts=999) for item in replaced], replace=True
+            )
             vector_server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text="tea", at_least=token))
     assert walked == [item for item in expected if item not in gone or item in walked]
     assert not gone.intersection(walked)
@@ -139,7 +144,7 @@ def test_writes_between_pages_do_not_disturb_a_listing_by_metadata(
 
 def test_cursor_is_bound_to_the_metadata_filter(vector_server: Server, user: str) -> None:
     metadata = {"a": "1", "b": "2"}
-    write(vector_server, [said(user, f"m{n}", "tea", n, metadata=metadata) for n in range(4)])
+    write(vector_server, [new_message(user, f"m{n}", "tea", n, metadata=metadata) for n in range(4)])
     request = q.ListMessagesRequest(user_id=user, page_size=1, filter=m.Filter(metadata=metadata))
     request.cursor = vector_server.query.ListMessages(request).next_cursor
     assert ids(vector_server.query.ListMessages(request).items) == ["m2"]
@@ -151,7 +156,7 @@ def test_cursor_is_bound_to_the_metadata_filter(vector_server: Server, user: str
 
 
 def test_cursor_belongs_to_the_excluded_conversations_of_its_filter(vector_server: Server, user: str) -> None:
-    write(vector_server, [said(user, f"m{n}", "tea", n, conversation_id=f"c{n % 4}") for n in range(8)])
+    write(vector_server, [new_message(user, f"m{n}", "tea", n, conversation_id=f"c{n % 4}") for n in range(8)])
     message_filter = m.Filter(exclude_conversation_ids=["c1", "c2"])
     request = q.ListMessagesRequest(user_id=user, page_size=1, filter=message_filter)
     request.cursor = vector_server.query.ListMessages(request).next_cursor
@@ -243,7 +248,7 @@ def test_page_is_cut_at_the_reply_size_limit(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     with start(own_settings.with_changes(max_response_bytes=2000)) as server:
-        write(server, [said("u", f"m{n}", "x" * 500, ts=n) for n in range(10)])
+        write(server, [new_message("u", f"m{n}", "x" * 500, ts=n) for n in range(10)])
         pages = [len(page) for page in walk(server, "u", None, [10])]
         assert pages == [3, 3, 3, 1]
         around = server.query.GetNeighbors(q.GetNeighborsRequest(user_id="u", message_id="m5", before=5, after=4))

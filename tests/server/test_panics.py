@@ -20,7 +20,7 @@ from nomemory.server.runtime.wiring.serving import running_servers
 from nomemory.server.search.lexical.tantivy.schema import build_schema
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from talk import refusal
+from rpc_errors import refusal
 
 WAIT_S = 20
 

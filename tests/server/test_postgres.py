@@ -20,12 +20,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from postgres import NOT_INSTALLED, PrivatePostgres, count, fresh_schema, private_postgres, programs
 from server.fleet import fleet, until
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as q
-from served import Server
-from talk import address_in, refusal, said
+from rpc_errors import refusal
+from running_server import Server, address_in
 
 VECTOR = (1.0, 0.0, 0.0, 0.0)
 ROUNDS = 3
@@ -75,7 +76,7 @@ class Ledger:
         """Write batches without ids, each again under its request's id until it is acknowledged."""
         while not stop.is_set():
             self.unanswered = self.unanswered or f"r{self.number}"
-            messages = [said("u", "", f"{self.unanswered}-{k} word", ts=7, embedding=VECTOR) for k in range(5)]
+            messages = [new_message("u", "", f"{self.unanswered}-{k} word", ts=7, embedding=VECTOR) for k in range(5)]
             request = i.WriteMessagesRequest(messages=messages, request_id=self.unanswered)
             try:
                 reply = server.ingest.WriteMessages(request, timeout=20)
@@ -135,7 +136,7 @@ def test_acknowledged_writes_survive_kills_of_server_and_database_without_duplic
                 response = server.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id="u", message_ids=ids))
                 assert [item.content for item in response.items] == [f"{request}-{k} word" for k in range(5)]
             token = server.ingest.WriteMessages(
-                i.WriteMessagesRequest(messages=[said("u", "last", "word", ts=9)])
+                i.WriteMessagesRequest(messages=[new_message("u", "last", "word", ts=9)])
             ).write_token
             searched = q.LexicalSearchRequest(user_id="u", query_text="word", page_size=500, at_least=token)
             assert len(server.query.LexicalSearch(searched, timeout=_PATIENCE_S).items) == min(500, len(contents) + 1)
@@ -153,19 +154,19 @@ def test_calls_are_unavailable_only_while_the_database_is_down(
         private_postgres() as database,
         start(own_settings.with_changes(database_url=fresh_schema(database))) as server,
     ):
-        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "m", "word")]))
+        server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", "m", "word")]))
         database.stop()
         with pytest.raises(grpc.RpcError) as reading:
             server.query.ListMessages(q.ListMessagesRequest(user_id="u"))
         with pytest.raises(grpc.RpcError) as writing:
-            server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "n", "word")]))
+            server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", "n", "word")]))
         for refused in map(refusal, (reading.value, writing.value)):
             assert refused.code is grpc.StatusCode.UNAVAILABLE
             assert refused.reason == "STORAGE_UNAVAILABLE"
         _wait_until(lambda: _health(server) == health_pb2.HealthCheckResponse.NOT_SERVING)
         database.start()
         _wait_until(lambda: _health(server) == health_pb2.HealthCheckResponse.SERVING)
-        written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "o", "word")]))
+        written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", "o", "word")]))
         response = server.query.LexicalSearch(
             q.LexicalSearchRequest(user_id="u", query_text="word", at_least=written.write_token), timeout=30
         )
@@ -186,17 +187,17 @@ def test_two_servers_of_one_database_answer_alike(
     theirs = ours.with_changes(data=tmp_path / "other")
     with start(ours) as our_server, start(theirs) as other:
         batch = i.WriteMessagesRequest(
-            messages=[said("u", "", f"word {n}", ts=n, embedding=VECTOR) for n in range(6)], request_id="r"
+            messages=[new_message("u", "", f"word {n}", ts=n, embedding=VECTOR) for n in range(6)], request_id="r"
         )
         written, again = our_server.ingest.WriteMessages(batch), other.ingest.WriteMessages(batch)
         assert [r.message_id for r in again.results] == [r.message_id for r in written.results]
         first = our_server.query.ListMessages(q.ListMessagesRequest(user_id="u", page_size=4))
         rest = other.query.ListMessages(q.ListMessagesRequest(user_id="u", cursor=first.next_cursor))
         assert [m.content for m in (*first.items, *rest.items)] == [f"word {n}" for n in reversed(range(6))]
-        assert _found(other, written.write_token) == _found(our_server, written.write_token) == 6
+        assert _count_hits(other, written.write_token) == _count_hits(our_server, written.write_token) == 6
         ids = [result.message_id for result in written.results[:2]]
         deleted = other.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=ids))
-        assert _found(our_server, deleted.write_token) == 4
+        assert _count_hits(our_server, deleted.write_token) == 4
         _wait_until(lambda: count(postgres, url, "removals") == 0)  # both have wiped them out
         erased = our_server.ingest.EraseUser(i.EraseUserRequest(user_id="u"))
         assert other.query.ListMessages(q.ListMessagesRequest(user_id="u")).items == []
@@ -210,14 +211,14 @@ def test_the_url_of_the_database_is_on_no_command_line(postgres_url: str, tmp_pa
     with fleet(tmp_path / "data", NOMEMORY_DATABASE_URL=postgres_url) as running:
         ingest = ingest_service_pb2_grpc.IngestServiceStub(running.channel())
         ingest.WriteMessages(
-            i.WriteMessagesRequest(messages=[said("u", "m", "x", embedding=VECTOR)]), timeout=_PATIENCE_S
+            i.WriteMessagesRequest(messages=[new_message("u", "m", "x", embedding=VECTOR)]), timeout=_PATIENCE_S
         )
         assert until(lambda: bool(running.children("semantic.edge.worker")))
         shown = subprocess.run(["ps", "-ww", "-eo", "args"], check=True, capture_output=True, text=True).stdout  # noqa: S607
         assert postgres_url not in shown  # it may hold a password
 
 
-def _found(server: Server, token: str) -> int:
+def _count_hits(server: Server, token: str) -> int:
     """Count what words find; what meaning finds is as many."""
     words = q.LexicalSearchRequest(user_id="u", query_text="word", at_least=token)
     meaning = q.SemanticSearchRequest(user_id="u", query_embedding=q.Embedding(values=VECTOR), at_least=token)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from postgres import statements_of
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 EAST = q.Embedding(values=[1.0, 0.0, 0.0, 0.0])
 HYBRID_MAX, SEMANTIC_MAX = 2, 2
@@ -40,7 +40,7 @@ def server(
 
 
 def written(server: Server, user: str, day: int) -> str:
-    message = said(user, f"m{day}", f"we had tea on day {day}", ts=day, embedding=[1, 0, 0, day / 99])
+    message = new_message(user, f"m{day}", f"we had tea on day {day}", ts=day, embedding=[1, 0, 0, day / 99])
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
 
 

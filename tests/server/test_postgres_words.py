@@ -8,11 +8,12 @@ import grpc
 import pytest
 from postgres import PrivatePostgres, execute, fresh_schema
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from served import Server, started
-from talk import refusal, said
+from rpc_errors import refusal
+from running_server import Server, started
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def server(postgres: PrivatePostgres, tmp_path_factory: pytest.TempPathFactory) 
         yield running
 
 
-def found(server: Server, user: str, text: str) -> list[str]:
+def hit_ids(server: Server, user: str, text: str) -> list[str]:
     reply = server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text=text))
     return [item.message_id for item in reply.items]
 
@@ -33,19 +34,21 @@ def found(server: Server, user: str, text: str) -> list[str]:
 def test_acknowledged_write_is_found_immediately(server: Server, user: str) -> None:
     for number in range(20):
         text = f"第{number}次吃火锅 take {number}"
-        written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, f"m{number}", text)]))
-        assert found(server, user, f'"第{number}次" AND take') == [f"m{number}"]
+        written = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message(user, f"m{number}", text)]))
+        assert hit_ids(server, user, f'"第{number}次" AND take') == [f"m{number}"]
         request = q.LexicalSearchRequest(user_id=user, query_text=f'"{number}次"', at_least=written.write_token)
         reply = server.query.LexicalSearch(request)
         assert [item.message_id for item in reply.items][:1] == [f"m{number}"]
         assert not reply.index_lagging
     server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=["m7"]))
-    assert len(found(server, user, "火锅")) == 19
+    assert len(hit_ids(server, user, "火锅")) == 19
 
 
 def test_pages_give_each_match_once_while_others_are_written(server: Server, user: str) -> None:
     def write(*numbers: int) -> None:
-        messages = [said(user, f"m{number:03}", f"火锅 cat{' dog' * (number % 2)}", ts=number) for number in numbers]
+        messages = [
+            new_message(user, f"m{number:03}", f"火锅 cat{' dog' * (number % 2)}", ts=number) for number in numbers
+        ]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
 
     write(*range(60))
@@ -63,24 +66,24 @@ def test_pages_give_each_match_once_while_others_are_written(server: Server, use
 
 def test_users_who_say_the_same_are_separate(server: Server) -> None:
     for user, count in (("ann", 1), ("bob", 30)):
-        messages = [said(user, f"{user}{number}", "火锅 hot pot") for number in range(count)]
+        messages = [new_message(user, f"{user}{number}", "火锅 hot pot") for number in range(count)]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages))
     for text in ("火锅", '"hot pot"', "hot 火锅 zebra", "-zebra", ""):
-        assert found(server, "ann", text) == ["ann0"]
+        assert hit_ids(server, "ann", text) == ["ann0"]
 
 
 def test_the_index_is_never_behind(server: Server, user: str) -> None:
-    server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "m", "火锅")]))
+    server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message(user, "m", "火锅")]))
     status = server.ingest.GetIndexStatus(i.GetIndexStatusRequest(user_id=user))
     assert (status.lexical.checkpoint, status.lexical.pending) == (status.log.sequence, 0)
 
 
 def test_damaged_message_is_not_returned(server: Server, postgres: PrivatePostgres, user: str) -> None:
-    server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said(user, "m", "火锅")]))
+    server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message(user, "m", "火锅")]))
     log = server.settings.server.database_url
     assert log is not None
     schema = log.get_secret_value().partition("search_path=")[2]
     execute(postgres, f"UPDATE \"{schema}\".messages SET wire = wire || '\\x20' WHERE user_id = '{user}'")  # noqa: S608
     with pytest.raises(grpc.RpcError) as refused:
-        found(server, user, "火锅")
+        hit_ids(server, user, "火锅")
     assert refusal(refused.value).reason == "STORAGE_UNAVAILABLE"

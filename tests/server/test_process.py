@@ -15,10 +15,11 @@ from pathlib import Path
 import grpc
 import pytest
 
+from chat_messages import ids, new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as q
-from talk import address_in, ids, said
+from running_server import address_in
 
 CONTENT, QUERY, METADATA, USER = "canary-content", "canary-query", "canary-metadata", "canary-user"
 
@@ -59,7 +60,7 @@ def test_logs_are_json_and_hold_nothing_that_was_said(tmp_path: Path) -> None:
         with grpc.insecure_channel(target) as channel:
             ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
             query = query_service_pb2_grpc.QueryServiceStub(channel)
-            message = said(USER, "m", CONTENT, metadata={METADATA: METADATA}, embedding=[1, 0, 0, 0])
+            message = new_message(USER, "m", CONTENT, metadata={METADATA: METADATA}, embedding=[1, 0, 0, 0])
             token = ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
             query.LexicalSearch(q.LexicalSearchRequest(user_id=USER, query_text=QUERY, at_least=token))
             for bad in (
@@ -90,7 +91,7 @@ def test_sigterm_lets_calls_in_flight_finish_and_loses_nothing(tmp_path: Path) -
             def write() -> None:
                 for n in range(100_000):
                     try:
-                        ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", f"m{n:06}", "x", ts=n)]))
+                        ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", f"m{n:06}", "x", ts=n)]))
                     except grpc.RpcError as error:
                         assert error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)  # noqa: PT017
                         return

@@ -16,13 +16,14 @@ from qdrant_client import grpc as qdrant
 from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
 from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -104,7 +105,7 @@ def test_a_qdrant_server_that_is_away_is_named_until_it_is_back(start: Start, tm
 
         for _ in range(2):
             until(lambda: faults() == [("COMPONENT_QDRANT", "FAULT_KIND_UNREACHABLE")])
-            server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[said("u", "m", "hello")]))
+            server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", "m", "hello")]))
             began_at = time.monotonic()
             with pytest.raises(grpc.RpcError) as error:
                 server.query.SemanticSearch(

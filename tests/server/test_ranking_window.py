@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from chat_messages import new_message
 from nomemory.cli.main import nomemory
 from nomemory.server.search.lexical import window
 from nomemory.server.search.lexical.tantivy import reader as tantivy_reader
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from served import Server
-from talk import said
+from running_server import Server
 
 
 @pytest.fixture
 def crowded(server: Server, user: str) -> str:
     """A user with ten messages of the same two words, and one of another."""
-    messages = [said(user, f"m{number}", "ferry tickets", ts=number) for number in range(10)]
-    messages.append(said(user, "last", "harbour", ts=10))
+    messages = [new_message(user, f"m{number}", "ferry tickets", ts=number) for number in range(10)]
+    messages.append(new_message(user, "last", "harbour", ts=10))
     token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
     server.query.LexicalSearch(q.LexicalSearchRequest(user_id=user, query_text="ferry", at_least=token))
     return user

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
+from chat_messages import ids, new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -34,7 +35,7 @@ def semantic(server: Server, user: str, vector: tuple[float, ...], token: str) -
 
 def test_every_read_sees_a_write_with_its_token(vector_server: Server, user: str) -> None:
     for n in range(5):
-        token = write(vector_server, said(user, f"m{n}", f"word{n}", ts=n, embedding=EAST))
+        token = write(vector_server, new_message(user, f"m{n}", f"word{n}", ts=n, embedding=EAST))
         listed = vector_server.query.ListMessages(q.ListMessagesRequest(user_id=user, at_least=token))
         assert ids(listed.items)[0] == f"m{n}"
         assert lexical(vector_server, user, f"word{n}", token) == [f"m{n}"]
@@ -42,8 +43,8 @@ def test_every_read_sees_a_write_with_its_token(vector_server: Server, user: str
 
 
 def test_replacements_and_deletions_are_seen_with_their_tokens(vector_server: Server, user: str) -> None:
-    write(vector_server, said(user, "m", "before", ts=1, embedding=EAST))
-    token = write(vector_server, said(user, "m", "afterwards", ts=9, embedding=NORTH), replace=True)
+    write(vector_server, new_message(user, "m", "before", ts=1, embedding=EAST))
+    token = write(vector_server, new_message(user, "m", "afterwards", ts=9, embedding=NORTH), replace=True)
     assert lexical(vector_server, user, "afterwards", token) == ["m"]
     assert lexical(vector_server, user, "before", token) == []
     near = vector_server.query.SemanticSearch(
@@ -56,7 +57,7 @@ def test_replacements_and_deletions_are_seen_with_their_tokens(vector_server: Se
 
 
 def test_an_unchanged_write_has_a_token_that_covers_the_first_one(vector_server: Server, user: str) -> None:
-    message = said(user, "m", "word", embedding=EAST)
+    message = new_message(user, "m", "word", embedding=EAST)
     write(vector_server, message)
     token = write(vector_server, message)
     assert lexical(vector_server, user, "word", token) == ["m"]
@@ -81,7 +82,7 @@ def test_invalid_write_token_is_rejected(vector_server: Server, user: str, token
 
 
 def test_deletions_take_effect_in_every_read_at_once(vector_server: Server, user: str) -> None:
-    token = write(vector_server, *(said(user, f"m{n}", "word", ts=n, embedding=EAST) for n in range(4)))
+    token = write(vector_server, *(new_message(user, f"m{n}", "word", ts=n, embedding=EAST) for n in range(4)))
     lexical(vector_server, user, "word", token)
     semantic(vector_server, user, EAST, token)
     gone = vector_server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user, message_ids=["m1", "m3", "x"]))

@@ -20,11 +20,13 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc, message_pb2, query_service_pb2_grpc, recall_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
-from talk import address_in, refusal, said
+from rpc_errors import refusal
+from running_server import address_in
 
 ALICE, BOB = "alice", "bob-4711"
 CANARIES = ("Zephyrquill", "青鸾匣", "canary-name", "canary-conversation", "canary-metadata")
@@ -83,7 +85,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """A server with Alice's messages, an injection among them, and Bob's canaries."""
     server = Process(tmp_path_factory.mktemp("attacked"))
     alice = [
-        said(ALICE, f"a{n}", text, ts=1_700_000_000 + 60 * n)
+        new_message(ALICE, f"a{n}", text, ts=1_700_000_000 + 60 * n)
         for n, text in enumerate(
             [
                 "我不吃辣，一点都不行。",
@@ -94,7 +96,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         )
     ]
     bob = [
-        said(
+        new_message(
             BOB,
             f"b{n}",
             f"我最喜欢吃{word}，favourite food {word}",

@@ -11,15 +11,16 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 USER = "confined-user"
 EAST = (1.0, 0.0, 0.0, 0.0)
@@ -40,7 +41,7 @@ MATCHING = ("What did I book for dinner?", "garden")
 def conversations(vector_server: Server) -> Iterator[RecallServiceStub]:
     """Three conversations, said turn by turn, that say much the same."""
     messages = [
-        said(USER, f"m{n}", CONTENTS[n % 4], ts=1_700_000_000 + n, embedding=EAST, conversation_id=f"c{n % 3}")
+        new_message(USER, f"m{n}", CONTENTS[n % 4], ts=1_700_000_000 + n, embedding=EAST, conversation_id=f"c{n % 3}")
         for n in range(36)
     ]
     token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.client.errors import NoMemoryError
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 QUESTION = "What can I not eat?"
 NORTH, EAST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)
@@ -42,7 +42,7 @@ BAD = pytest.mark.parametrize(
 def teller(vector_server: Server, user: str) -> str:
     """A user who has said two things in Chinese; the questions are in English, so that no word is found."""
     messages = [
-        said(user, message_id, content, ts=1_700_000_000 + 7_200 * index, embedding=vector)
+        new_message(user, message_id, content, ts=1_700_000_000 + 7_200 * index, embedding=vector)
         for index, (message_id, content, vector) in enumerate(TALK)
     ]
     token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token

@@ -11,15 +11,16 @@ import grpc
 import pytest
 from pydantic import SecretStr
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 NOBODY_LISTENS = "http://127.0.0.1:9/v1"
@@ -37,7 +38,7 @@ def as_user(user: str) -> tuple[tuple[str, str], ...]:
 
 
 def write(server: Server, user: str, n: int, embedding: tuple[float, ...] = ()) -> str:
-    message = said(user, f"m{n}", f"The code of locker {n} is {n * 7919}.", ts=n, embedding=embedding)
+    message = new_message(user, f"m{n}", f"The code of locker {n} is {n * 7919}.", ts=n, embedding=embedding)
     return server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[message])).write_token
 
 
@@ -46,11 +47,11 @@ def streamed(request: r.RecallRequest) -> r.StreamRecallRequest:
     return r.StreamRecallRequest.FromString(request.SerializeToString())
 
 
-def asked(n: int, token: str) -> r.RecallRequest:
+def recall_request(n: int, token: str) -> r.RecallRequest:
     return r.RecallRequest(question=f"What is the code of locker {n}?", at_least=token)
 
 
-def found(reply: r.RecallResponse) -> set[str]:
+def evidence_ids(reply: r.RecallResponse) -> set[str]:
     return {item.message.message_id for item in reply.evidence}
 
 
@@ -64,7 +65,7 @@ def test_every_one_of_many_writes_is_recalled_at_once(
     with recalling(server) as stub:
         for n in range(writes):
             token = write(server, user, n, embedding)
-            if f"m{n}" not in found(stub.Recall(asked(n, token), metadata=as_user(user))):
+            if f"m{n}" not in evidence_ids(stub.Recall(recall_request(n, token), metadata=as_user(user))):
                 missed.append(n)
     assert not missed
 
@@ -73,8 +74,8 @@ def test_a_stream_reads_its_own_writes_too(vector_server: Server, user: str) -> 
     with recalling(vector_server) as stub:
         for n in range(20):
             token = write(vector_server, user, n, embedding=EAST)
-            events = list(stub.StreamRecall(streamed(asked(n, token)), metadata=as_user(user)))
-            assert f"m{n}" in found(events[-1].result)
+            events = list(stub.StreamRecall(streamed(recall_request(n, token)), metadata=as_user(user)))
+            assert f"m{n}" in evidence_ids(events[-1].result)
 
 
 def test_a_process_that_reads_from_another_waits_there(
@@ -86,18 +87,18 @@ def test_a_process_that_reads_from_another_waits_there(
     with start(alone) as remote, recalling(remote) as stub:
         for n in range(20):
             token = write(vector_server, user, n, embedding=EAST)
-            assert f"m{n}" in found(stub.Recall(asked(n, token), metadata=as_user(user)))
+            assert f"m{n}" in evidence_ids(stub.Recall(recall_request(n, token), metadata=as_user(user)))
         with pytest.raises(grpc.RpcError) as error:
-            stub.Recall(asked(1, "w_nonsense"), metadata=as_user(user))
+            stub.Recall(recall_request(1, "w_nonsense"), metadata=as_user(user))
         assert refusal(error.value).reason == "WRITE_TOKEN_INVALID"
 
 
 @pytest.mark.parametrize("token", ["w_", "nonsense", "w_" + "A" * 60])
 def test_invalid_write_token_is_rejected(vector_server: Server, user: str, token: str) -> None:
     with recalling(vector_server) as stub:
-        stream_request = streamed(asked(1, token))
+        stream_request = streamed(recall_request(1, token))
         for call in (
-            lambda: stub.Recall(asked(1, token), metadata=as_user(user)),
+            lambda: stub.Recall(recall_request(1, token), metadata=as_user(user)),
             lambda: list(stub.StreamRecall(stream_request, metadata=as_user(user))),
         ):
             with pytest.raises(grpc.RpcError) as error:
@@ -134,8 +135,8 @@ def test_answers_are_not_denied_while_an_index_lags(behind: tuple[Server, Recall
 def test_waiting_ends_at_the_deadline(behind: tuple[Server, RecallServiceStub, str]) -> None:
     _, stub, token = behind
     with pytest.raises(grpc.RpcError) as error:
-        stub.Recall(asked(1, token), metadata=as_user("u"), timeout=2)
+        stub.Recall(recall_request(1, token), metadata=as_user("u"), timeout=2)
     assert error.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert refusal(error.value).reason == "INDEX_LAGGING"
-    answered = stub.Recall(asked(1, token), metadata=as_user("other"), timeout=20)
+    answered = stub.Recall(recall_request(1, token), metadata=as_user("other"), timeout=20)
     assert answered.verdict == r.VERDICT_INSUFFICIENT

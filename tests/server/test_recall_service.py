@@ -13,16 +13,16 @@ import grpc
 import pytest
 from pydantic import SecretStr
 
+from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.recall_planner import RecallSettingsError
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from served import started
-from talk import said
+from running_server import started
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 SAMPLE = Path(__file__).parents[2] / "sample"
 QUESTIONS = [json.loads(line) for line in (SAMPLE / "questions.jsonl").read_text("utf-8").splitlines()]
@@ -124,7 +124,7 @@ def test_an_upstream_key_requires_authentication_of_callers(
 def test_request_can_raise_the_evidence_limit(server: Server, requested: int, expected: int) -> None:
     days = [f"On day {number} I walked around the lake." for number in range(60)]
     with Client(server.target) as client:
-        messages = [said("eve", f"m{number}", day, 1_700_000_000 + number) for number, day in enumerate(days)]
+        messages = [new_message("eve", f"m{number}", day, 1_700_000_000 + number) for number, day in enumerate(days)]
         client.lexical_search("eve", "lake", at_least=client.write(messages).write_token)
         reply = client.recall("Where around the lake do I walk?", user_id="eve", evidence_messages=requested)
     assert len(reply.evidence) == expected

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 ANN, BOB = "turns-ann", "turns-bob"
 CONTENTS = (
@@ -37,8 +38,8 @@ CONTENTS = (
 @pytest.fixture(scope="module")
 def talked(server: Server) -> Iterator[RecallServiceStub]:
     """A server with an embedder that knows what Ann said, and Bob's one message."""
-    messages = [said(ANN, f"a{n}", text, ts=1_700_000_000 + n) for n, text in enumerate(CONTENTS)]
-    messages.append(said(BOB, "b", "Bob's secret dish is Zephyrquill with peanuts.", ts=1_700_000_000))
+    messages = [new_message(ANN, f"a{n}", text, ts=1_700_000_000 + n) for n, text in enumerate(CONTENTS)]
+    messages.append(new_message(BOB, "b", "Bob's secret dish is Zephyrquill with peanuts.", ts=1_700_000_000))
     token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
     for user in (ANN, BOB):
         server.query.HybridSearch(q.HybridSearchRequest(user_id=user, query_text="x", at_least=token))

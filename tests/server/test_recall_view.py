@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from hybrid.asking import ask
+from hybrid.hybrid_requests import ask
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recall.synthesis.independent_check import check
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 QUERY = (1.0, 0.1, 0.0, 0.0)
@@ -59,7 +59,7 @@ def asking(vector_server: Server, user: str) -> Iterator[Asking]:
         yield Asking(vector_server, user, RecallServiceStub(channel))
 
 
-def told(
+def embedded_message(
     user: str,
     message_id: str,
     content: str,
@@ -67,7 +67,7 @@ def told(
     numbers: Sequence[float],
     role: m.Role.ValueType = m.ROLE_USER,
 ) -> m.ChatMessage:
-    message = said(user, message_id, content, (NOW - timedelta(days=days_ago)).timestamp(), role)
+    message = new_message(user, message_id, content, (NOW - timedelta(days=days_ago)).timestamp(), role)
     message.embedding.extend(numbers)
     return message
 
@@ -75,7 +75,7 @@ def told(
 def chatter(user: str) -> list[m.ChatMessage]:
     lines = ["The tram was full.", "Soup again.", "今天风很大", "我去看了场电影", "A parcel came.", "Nice light today."]
     return [
-        told(user, f"far{n}", line, 60 + n, (0.05 * n, 1.0, 0.4, 1.0 - 0.2 * n), m.ROLE_USER)
+        embedded_message(user, f"far{n}", line, 60 + n, (0.05 * n, 1.0, 0.4, 1.0 - 0.2 * n), m.ROLE_USER)
         for n, line in enumerate(lines)
     ]
 
@@ -90,8 +90,10 @@ def cited(statement: r.Statement) -> str:
 
 
 def test_superseding_statements_come_first_and_are_named_by_the_superseded(asking: Asking) -> None:
-    old = told(asking.user, "old", "My studio is above the bakery in Mill Lane.", 40, STUDIO)
-    new = told(asking.user, "new", "My studio is no longer in Mill Lane: it is above the ferry office.", 4, STUDIO)
+    old = embedded_message(asking.user, "old", "My studio is above the bakery in Mill Lane.", 40, STUDIO)
+    new = embedded_message(
+        asking.user, "new", "My studio is no longer in Mill Lane: it is above the ferry office.", 4, STUDIO
+    )
     asking.write([*chatter(asking.user), old, new])
     view_statements = statements(asking.recall("Where is my studio?"))
     assert [cited(item) for item in view_statements][:2] == ["new", "old"]
@@ -101,8 +103,8 @@ def test_superseding_statements_come_first_and_are_named_by_the_superseded(askin
 
 
 def test_the_same_holds_in_chinese(asking: Asking) -> None:
-    old = told(asking.user, "old", "我的画室在磨坊巷的面包店楼上", 40, STUDIO)
-    new = told(asking.user, "new", "我的画室从磨坊巷搬到渡口边上了", 4, STUDIO)
+    old = embedded_message(asking.user, "old", "我的画室在磨坊巷的面包店楼上", 40, STUDIO)
+    new = embedded_message(asking.user, "new", "我的画室从磨坊巷搬到渡口边上了", 4, STUDIO)
     asking.write([*chatter(asking.user), old, new])
     superseding_ids = {
         cited(statement): statement.superseded_by for statement in statements(asking.recall("我的画室在哪里？"))
@@ -143,8 +145,8 @@ def test_a_user_without_messages_gets_an_insufficient_verdict(asking: Asking) ->
 
 
 def test_both_sides_of_a_contradiction_stand_in_the_view_and_are_a_guess(asking: Asking) -> None:
-    never = told(asking.user, "never", "I have never kept bees.", 40, BEES)
-    bees = told(asking.user, "bees", "The bees I keep behind the shed swarmed.", 4, BEES)
+    never = embedded_message(asking.user, "never", "I have never kept bees.", 40, BEES)
+    bees = embedded_message(asking.user, "bees", "The bees I keep behind the shed swarmed.", 4, BEES)
     asking.write([*chatter(asking.user), never, bees])
     reply = asking.recall("Do I keep bees?")
     assert reply.verdict == r.VERDICT_CONFLICTING
@@ -169,7 +171,7 @@ def test_both_sides_of_a_contradiction_stand_in_the_view_and_are_a_guess(asking:
 def test_statements_state_the_attribution_of_their_quotes(
     asking: Asking, content: str, role: m.Role.ValueType, attribution: r.Attribution.ValueType
 ) -> None:
-    asking.write([told(asking.user, "bees", content, 4, BEES, role)])
+    asking.write([embedded_message(asking.user, "bees", content, 4, BEES, role)])
     (statement,) = statements(asking.recall("Where do the bees winter?"))
     assert statement.attribution == attribution
 
@@ -178,11 +180,13 @@ def test_user_assertions_are_quoted_before_assistant_echoes_and_questions(
     asking: Asking,
 ) -> None:
     echoes = [
-        told(asking.user, f"echo{n}", "The bees winter in the orchard, you said.", 3 + n, BEES, m.ROLE_ASSISTANT)
+        embedded_message(
+            asking.user, f"echo{n}", "The bees winter in the orchard, you said.", 3 + n, BEES, m.ROLE_ASSISTANT
+        )
         for n in range(4)
     ]
-    asks = [told(asking.user, f"ask{n}", "where do the bees winter", 8 + n, BEES) for n in range(4)]
-    user_message = told(asking.user, "own", "My bees winter in the orchard.", 40, STUDIO)
+    asks = [embedded_message(asking.user, f"ask{n}", "where do the bees winter", 8 + n, BEES) for n in range(4)]
+    user_message = embedded_message(asking.user, "own", "My bees winter in the orchard.", 40, STUDIO)
     asking.write([*echoes, *asks, user_message])
     reply = asking.recall("Where do the bees winter?")
     assert reply.evidence[0].message.message_id == "own"
@@ -217,7 +221,7 @@ def test_any_view_cites_messages_and_places_superseding_statements_first(
 ) -> None:
     fresh_user = Asking(asking.server, f"user-{uuid.uuid4()}", asking.stub)
     messages = [
-        told(fresh_user.user, f"m{n}", content, days, numbers, role)
+        embedded_message(fresh_user.user, f"m{n}", content, days, numbers, role)
         for n, (content, days, role, numbers) in enumerate(drawn)
     ]
     fresh_user.write(messages)

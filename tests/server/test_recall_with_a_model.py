@@ -12,11 +12,11 @@ from functools import partial
 import pytest
 from recall.llm.chat_script import Answer, Body, ChatScript, Reply, answers, raw, running_script, says, status
 
+from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import recall_service_pb2 as pb
-from served import started
-from talk import said
+from running_server import started
 
 QUESTION = "Do I eat spicy food?"
 NEVER, LOVED = "I never eat spicy food.", "The spicy hotpot yesterday, I loved it."
@@ -58,8 +58,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripted]:
         environment.setenv("OPENAI_BASE_URL", script.url)
         environment.setenv("OPENAI_API_KEY", "none")
         with started(settings) as server, Client(server.target) as client:
-            messages = [said("sam", message_id, text, first + int(message_id)) for message_id, text in CONTENTS.items()]
-            written = client.write([*messages, said("bob", "9", OTHERS, first)])
+            messages = [
+                new_message("sam", message_id, text, first + int(message_id)) for message_id, text in CONTENTS.items()
+            ]
+            written = client.write([*messages, new_message("bob", "9", OTHERS, first)])
             client.lexical_search("sam", "spicy", at_least=written.write_token)
             yield Scripted(script, client)
 

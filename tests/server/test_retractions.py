@@ -13,16 +13,17 @@ import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 VECTOR = (1.0, 0.0, 0.0, 0.0)
@@ -34,7 +35,7 @@ def write(server: Server, *messages: m.ChatMessage, replaces: bool = False) -> s
 
 
 def tea(user: str, message_id: str, *retracts: str, ts: float = 1) -> m.ChatMessage:
-    return said(user, message_id, f"I drink tea {message_id}", ts, embedding=VECTOR, retracts=retracts)
+    return new_message(user, message_id, f"I drink tea {message_id}", ts, embedding=VECTOR, retracts=retracts)
 
 
 def marks(messages: Iterable[m.ChatMessage]) -> dict[str, str]:
@@ -191,9 +192,9 @@ def recalled(server: Server, user: str, question: str, token: str) -> r.RecallRe
 
 
 def test_a_recall_brings_what_took_it_back_and_says_so(vector_server: Server, user: str) -> None:
-    wrong = said(user, "a", "I am allergic to peanuts.", 86_400, conversation_id="old")
-    right = said(user, "b", "I mixed that up, sorry.", 900_000, conversation_id="new", retracts=["a"])
-    others = [said(user, f"o{n}", f"The tram was full again {n}.", 1_000_000 + n) for n in range(9)]
+    wrong = new_message(user, "a", "I am allergic to peanuts.", 86_400, conversation_id="old")
+    right = new_message(user, "b", "I mixed that up, sorry.", 900_000, conversation_id="new", retracts=["a"])
+    others = [new_message(user, f"o{n}", f"The tram was full again {n}.", 1_000_000 + n) for n in range(9)]
     token = write(vector_server, wrong, right, *others)
     reply = recalled(vector_server, user, "Am I allergic to peanuts?", token)
     shown = [(item.message.message_id, item.message.retracted_by) for item in reply.evidence]
@@ -208,9 +209,9 @@ def test_a_recall_brings_what_took_it_back_and_says_so(vector_server: Server, us
 def test_a_correction_answers_what_the_corrected_message_answered(
     vector_server: Server, user: str, others: int
 ) -> None:
-    lyon = said(user, "lyon", "I live in Lyon.", 86_400)
-    basel = said(user, "basel", "Correction: I moved to Basel.", 900_000, retracts=["lyon"])
-    tram = [said(user, f"o{n}", f"The tram was full again {n}.", 1_000_000 + n) for n in range(others)]
+    lyon = new_message(user, "lyon", "I live in Lyon.", 86_400)
+    basel = new_message(user, "basel", "Correction: I moved to Basel.", 900_000, retracts=["lyon"])
+    tram = [new_message(user, f"o{n}", f"The tram was full again {n}.", 1_000_000 + n) for n in range(others)]
     reply = recalled(vector_server, user, "Where do I live?", write(vector_server, lyon, basel, *tram))
     view = [*reply.memory_view.preferences, *reply.memory_view.profile, *reply.memory_view.constraints]
     assert reply.verdict in {r.VERDICT_POSSIBLE, r.VERDICT_SUPPORTED}
@@ -221,10 +222,13 @@ def test_a_correction_answers_what_the_corrected_message_answered(
 
 
 def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server, user: str) -> None:
-    wrong = said(user, "a", "I am allergic to peanuts.", 86_400)
-    right, last = said(user, "b", "I mixed that up.", 900_000, retracts=["a"]), said(user, "c", "Yes.", 950_000)
+    wrong = new_message(user, "a", "I am allergic to peanuts.", 86_400)
+    right, last = (
+        new_message(user, "b", "I mixed that up.", 900_000, retracts=["a"]),
+        new_message(user, "c", "Yes.", 950_000),
+    )
     last.retracts.append("b")
-    others = [said(user, f"o{n}", "I am allergic to peanuts, I said.", 80_000 + n) for n in range(5)]
+    others = [new_message(user, f"o{n}", "I am allergic to peanuts, I said.", 80_000 + n) for n in range(5)]
     token = write(vector_server, wrong, right, last, *others)
     with grpc.insecure_channel(vector_server.target) as channel:
         request = r.RecallRequest(question="Am I allergic to peanuts?", at_least=token, include_trace=True)
@@ -238,8 +242,8 @@ def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server
 
 
 def test_a_recall_of_one_conversation_marks_what_was_taken_back_in_another(vector_server: Server, user: str) -> None:
-    wrong = said(user, "a", "I am allergic to peanuts.", 86_400, conversation_id="old")
-    right = said(user, "b", "I mixed that up, sorry.", 900_000, conversation_id="new", retracts=["a"])
+    wrong = new_message(user, "a", "I am allergic to peanuts.", 86_400, conversation_id="old")
+    right = new_message(user, "b", "I mixed that up, sorry.", 900_000, conversation_id="new", retracts=["a"])
     token = write(vector_server, wrong, right)
     with grpc.insecure_channel(vector_server.target) as channel:
         request = r.RecallRequest(question="Am I allergic to peanuts?", at_least=token)

@@ -15,6 +15,7 @@ from identity.calls import bearer
 from identity.issuer import TRUSTED, token
 from identity.keyring import Keyring
 
+from chat_messages import new_message
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
@@ -23,29 +24,29 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import server_service_pb2 as s
 from nomemory.v1.server_service_pb2_grpc import ServerServiceStub
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 Start = Callable[[Settings], "AbstractContextManager[Server]"]
 SERVICE = "nomemory.v1.ServerService"
 
 
-def told(server: Server) -> s.GetServerInfoResponse:
+def server_info(server: Server) -> s.GetServerInfoResponse:
     with Client(server.target) as client:
         return client.server_info()
 
 
 def test_server_info_has_version_features_and_embedding_model(vector_server: Server) -> None:
-    info = told(vector_server)
+    info = server_info(vector_server)
     assert info.version == __version__
     assert list(info.features) == ["query", "ingest", "recall"]
     assert (info.embedding_model, info.embedding_dimension) == ("", 4)
 
 
 def test_the_embedder_is_the_one_that_the_status_names(server: Server) -> None:
-    info = told(server)
+    info = server_info(server)
     with Client(server.target) as client:
         embedder = client.status().embedder
     has_one = embedder.kind != i.EMBEDDER_KIND_NONE
@@ -56,7 +57,7 @@ def test_the_embedder_is_the_one_that_the_status_names(server: Server) -> None:
 
 async def test_the_asynchronous_client_is_told_the_same(vector_server: Server) -> None:
     async with AsyncClient(vector_server.target) as client:
-        assert await client.server_info() == told(vector_server)
+        assert await client.server_info() == server_info(vector_server)
 
 
 def test_limits_follow_the_settings(start: Start, own_settings: Settings) -> None:
@@ -71,7 +72,7 @@ def test_limits_follow_the_settings(start: Start, own_settings: Settings) -> Non
         "max_inflight_reads_per_caller": 5,
     }
     with start(own_settings.with_changes(**changed)) as server:
-        limits = told(server).limits
+        limits = server_info(server).limits
     assert limits == s.ServerLimits(
         max_request_bytes=10_000,
         max_content_bytes=100,
@@ -90,8 +91,11 @@ def test_size_at_the_limit_is_accepted_and_above_is_rejected(start: Start, own_s
     with start(small) as server, Client(server.target) as client:
         limits = client.server_info().limits
         sizes: list[tuple[int, Callable[[int], object]]] = [
-            (limits.max_content_bytes, lambda size: client.write([said("u", "long", "x" * size)])),
-            (limits.max_batch_messages, lambda size: client.write([said("u", f"m{n}", "x") for n in range(size)])),
+            (limits.max_content_bytes, lambda size: client.write([new_message("u", "long", "x" * size)])),
+            (
+                limits.max_batch_messages,
+                lambda size: client.write([new_message("u", f"m{n}", "x") for n in range(size)]),
+            ),
             (limits.max_page_size, lambda size: client.list_messages("u", page_size=size)),
             (limits.max_query_chars, lambda size: client.lexical_search("u", "x" * size)),
             (limits.max_top_k, lambda size: client.semantic_search("u", [1, 0, 0, 0], top_k=size)),
@@ -107,7 +111,7 @@ def test_a_server_that_only_recalls_tells_what_it_knows(
     start: Start, own_settings: Settings, vector_server: Server
 ) -> None:
     with start(own_settings.with_changes(recall_upstream=vector_server.target)) as server:
-        info = told(server)
+        info = server_info(server)
     assert (info.version, list(info.features)) == (__version__, ["recall"])
     assert (info.embedding_model, info.embedding_dimension) == ("", 0)
     settings = own_settings.limits
@@ -130,17 +134,17 @@ def test_a_chat_model_is_a_feature_where_it_plans(
     with start(
         own_settings.with_changes(**chosen, openai_api_key="k", openai_base_url="http://127.0.0.1:9/v1")
     ) as server:
-        assert ("recall_model" in told(server).features) == is_told
+        assert ("recall_model" in server_info(server).features) == is_told
 
 
 def test_server_info_lists_the_current_recall_skills(start: Start, own_settings: Settings, tmp_path: Path) -> None:
     with start(own_settings.with_changes(recall_skill_dirs=str(tmp_path))) as server:
-        assert list(told(server).skills) == ["nomemory-recall-default"]
+        assert list(server_info(server).skills) == ["nomemory-recall-default"]
         for name in ("tea", "Not a skill", "no-file"):
             (tmp_path / name).mkdir()
         for name in ("tea", "Not a skill"):
             (tmp_path / name / "SKILL.md").write_text("---\nname: tea\n---\n", encoding="utf-8")
-        assert list(told(server).skills) == ["nomemory-recall-default", "tea"]
+        assert list(server_info(server).skills) == ["nomemory-recall-default", "tea"]
 
 
 def test_health_and_reflection_know_the_service(vector_server: Server) -> None:
@@ -183,4 +187,4 @@ def test_only_authenticated_callers_may_call(start: Start, own_settings: Setting
 
 
 def test_without_credentials_it_does_not_claim_any(vector_server: Server) -> None:
-    assert "authentication" not in told(vector_server).features
+    assert "authentication" not in server_info(vector_server).features

@@ -13,6 +13,7 @@ import jwt
 import pytest
 from identity.issuer import AUDIENCE, ISSUER, SECRET, claims
 
+from chat_messages import new_message
 from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.server.api.identity.factory import make_authenticator
 from nomemory.server.api.services.recall_runner import RecallRunner
@@ -27,8 +28,8 @@ from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.wiring import postgres_store, recall_wiring, services
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from served import Server
-from talk import refusal, said
+from rpc_errors import refusal
+from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 
@@ -48,7 +49,7 @@ async def test_a_token_that_has_just_expired_is_valid_within_the_leeway() -> Non
 
 
 def test_write_is_rejected_if_the_queue_is_full(start: Start, own_settings: Settings) -> None:
-    write = i.WriteMessagesRequest(messages=[said("u", "", "x" * 1000)])
+    write = i.WriteMessagesRequest(messages=[new_message("u", "", "x" * 1000)])
     with (
         start(own_settings.with_changes(max_queued_write_bytes=2000)) as server,
         closing(sqlite3.connect(own_settings.server.data / "log.db", isolation_level=None)) as other,
@@ -74,7 +75,7 @@ def test_a_step_of_the_ranking_can_be_left_out(start: Start, own_settings: Setti
     def components(settings: Settings) -> set[str]:
         with start(settings) as server:
             written = server.ingest.WriteMessages(
-                i.WriteMessagesRequest(messages=[said("u", "m", "the ferry leaves at nine", ts=1)], replace=True)
+                i.WriteMessagesRequest(messages=[new_message("u", "m", "the ferry leaves at nine", ts=1)], replace=True)
             )
             request = q.HybridSearchRequest(
                 user_id="u", query_text="When does the ferry leave?", explain=True, at_least=written.write_token

@@ -14,6 +14,7 @@ import pytest
 from postgres import PrivatePostgres, fresh_schema
 from server.fleet import fleet, until
 
+from chat_messages import new_message
 from nomemory.server.indexing.vector import indexer
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
@@ -21,17 +22,16 @@ from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from proofs.fake_qdrant import FakeQdrant, fake_qdrant
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
     Start = Callable[[Settings], AbstractContextManager[Server]]
 
 EAST, NORTH = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
 
 
-def found(query: QueryServiceStub, user: str, vector: list[float], at_least: str) -> list[str]:
+def nearest_ids(query: QueryServiceStub, user: str, vector: list[float], at_least: str) -> list[str]:
     near = q.SemanticSearchRequest(
         user_id=user, query_embedding=q.Embedding(values=vector), at_least=at_least, min_score=0.9
     )
@@ -47,7 +47,7 @@ class Two:
     qdrant: FakeQdrant
 
     def found(self, server: Server, user: str, vector: list[float], at_least: str) -> list[str]:
-        return found(server.query, user, vector, at_least)
+        return nearest_ids(server.query, user, vector, at_least)
 
     def points(self) -> int:
         return sum(
@@ -79,7 +79,10 @@ def test_message_written_to_one_server_is_found_semantically_by_the_other(two: T
     for number, user in enumerate(users):
         writer, reader = (two.first, two.second) if number % 2 else (two.second, two.first)
         batch = i.WriteMessagesRequest(
-            messages=[said(user, "e", "east", ts=1, embedding=EAST), said(user, "n", "north", ts=2, embedding=NORTH)]
+            messages=[
+                new_message(user, "e", "east", ts=1, embedding=EAST),
+                new_message(user, "n", "north", ts=2, embedding=NORTH),
+            ]
         )
         token = writer.ingest.WriteMessages(batch).write_token
         assert two.found(reader, user, EAST, token) == ["e"]
@@ -108,7 +111,7 @@ def test_backlog_of_a_killed_server_is_indexed_by_another(postgres: PrivatePostg
             ingest = IngestServiceStub(first.channel())
             users = [f"user-{number}" for number in range(20)]
             for user in users:
-                batch = [said(user, f"m{n}", "east", ts=n, embedding=EAST) for n in range(20)]
+                batch = [new_message(user, f"m{n}", "east", ts=n, embedding=EAST) for n in range(20)]
                 ingest.WriteMessages(i.WriteMessagesRequest(messages=batch), timeout=60)
             first.process.kill()
             for user in users:
@@ -116,7 +119,7 @@ def test_backlog_of_a_killed_server_is_indexed_by_another(postgres: PrivatePostg
 
 
 def _has_all(query: QueryServiceStub, user: str, messages: int) -> bool:
-    return len(found(query, user, EAST, "")) == messages
+    return len(nearest_ids(query, user, EAST, "")) == messages
 
 
 def test_waiting_for_a_write_of_another_server_does_not_wait_for_the_next_poll(
@@ -127,6 +130,6 @@ def test_waiting_for_a_write_of_another_server_does_not_wait_for_the_next_poll(
     (tmp_path / "key").write_bytes(bytes(32))
     with start(settings) as first, start(settings.with_changes(data=tmp_path / "other")) as other:
         for n in range(3):
-            batch = i.WriteMessagesRequest(messages=[said("u", f"m{n}", "east", ts=n, embedding=EAST)])
+            batch = i.WriteMessagesRequest(messages=[new_message("u", f"m{n}", "east", ts=n, embedding=EAST)])
             token = first.ingest.WriteMessages(batch).write_token
-            assert len(found(other.query, "u", EAST, token)) == n + 1
+            assert len(nearest_ids(other.query, "u", EAST, token)) == n + 1

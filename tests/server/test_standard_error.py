@@ -16,11 +16,11 @@ import pytest
 from identity.issuer import AUDIENCE, ISSUER, SECRET
 from server.fleet import fleet, until
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from talk import said
 
 FORGED = b'{"event": "rpc", "caller": "admin"}'
 
@@ -114,7 +114,7 @@ def descendants(process: int) -> list[int]:
 def test_the_last_words_of_a_worker_are_in_the_log(tmp_path: Path) -> None:
     with fleet(tmp_path / "data") as running:
         channel = running.channel()
-        written = i.WriteMessagesRequest(messages=[said("u", "m", "zebra")])
+        written = i.WriteMessagesRequest(messages=[new_message("u", "m", "zebra")])
         token = IngestServiceStub(channel).WriteMessages(written, timeout=30).write_token
         search = q.LexicalSearchRequest(user_id="u", query_text="zebra", at_least=token)
         assert QueryServiceStub(channel).LexicalSearch(search, timeout=30).items

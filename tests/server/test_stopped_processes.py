@@ -10,11 +10,11 @@ import grpc
 import pytest
 from server.fleet import fleet, is_running, until
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from talk import said
 
 QUICK = {
     "NOMEMORY_PROCESS_HEARTBEAT_S": "0.1",
@@ -31,7 +31,7 @@ PARTS = {
 
 
 def write(channel: grpc.Channel, message_id: str) -> str:
-    request = i.WriteMessagesRequest(messages=[said("u", message_id, f"hello {message_id}")])
+    request = i.WriteMessagesRequest(messages=[new_message("u", message_id, f"hello {message_id}")])
     return IngestServiceStub(channel).WriteMessages(request, timeout=30).write_token
 
 

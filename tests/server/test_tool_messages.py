@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chat_messages import ids, new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import ids, said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 VECTOR = (1.0, 0.0, 0.0, 0.0)
 TOOL = m.Filter(role=m.ROLE_TOOL)
 
 
 def test_every_read_gives_a_tool_message_as_it_was_written(vector_server: Server, user: str) -> None:
-    answer = said(
+    answer = new_message(
         user, "t", "the ferry leaves at nine", 2, m.ROLE_TOOL, name="timetable", metadata={"tool_call_id": "c1"}
     )
     talk = [
-        said(user, "u", "when does the ferry leave?", 1, embedding=VECTOR),
+        new_message(user, "u", "when does the ferry leave?", 1, embedding=VECTOR),
         m.ChatMessage(embedding=VECTOR),
-        said(user, "a", "the ferry leaves at nine", 3, m.ROLE_ASSISTANT, embedding=VECTOR),
+        new_message(user, "a", "the ferry leaves at nine", 3, m.ROLE_ASSISTANT, embedding=VECTOR),
     ]
     talk[1].MergeFrom(answer)
     token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=talk)).write_token
@@ -51,8 +51,11 @@ def test_every_read_gives_a_tool_message_as_it_was_written(vector_server: Server
 def test_a_tool_is_nobody_whom_a_question_can_be_about(vector_server: Server, user: str) -> None:
     """Where only tools have names, nobody has: what the user says of themselves comes first, as without the tools."""
     talk = [
-        said(user, "mine", "I am allergic to peanuts", 1),
-        *(said(user, f"t{n}", f"allergic to peanuts, result {n}", 2 + n, m.ROLE_TOOL, name="search") for n in range(5)),
+        new_message(user, "mine", "I am allergic to peanuts", 1),
+        *(
+            new_message(user, f"t{n}", f"allergic to peanuts, result {n}", 2 + n, m.ROLE_TOOL, name="search")
+            for n in range(5)
+        ),
     ]
     token = vector_server.ingest.WriteMessages(i.WriteMessagesRequest(messages=talk)).write_token
     answer = vector_server.query.HybridSearch(

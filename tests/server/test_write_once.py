@@ -11,14 +11,15 @@ import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from chat_messages import ids, new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.error_reason_pb2 import ErrorReason
-from talk import ids, refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 pytestmark = pytest.mark.both_logs
 
@@ -34,7 +35,7 @@ def everything(server: Server, user: str) -> list[m.ChatMessage]:
 
 
 def test_message_round_trip_keeps_all_fields(vector_server: Server, user: str) -> None:
-    message = said(user, "a", "你好 <b>\n😀", ts=1.5, name="Lin", conversation_id="c", metadata={"k": "v"})
+    message = new_message(user, "a", "你好 <b>\n😀", ts=1.5, name="Lin", conversation_id="c", metadata={"k": "v"})
     message.ts.nanos += 999
     write(vector_server, message)
     message.ts.nanos -= 999
@@ -42,7 +43,7 @@ def test_message_round_trip_keeps_all_fields(vector_server: Server, user: str) -
 
 
 def test_retried_batch_is_stored_once(vector_server: Server, user: str) -> None:
-    messages = [said(user, "", "one"), said(user, "", "one"), said(user, "", "two")]
+    messages = [new_message(user, "", "one"), new_message(user, "", "one"), new_message(user, "", "two")]
     first = write(vector_server, *messages, request_id="r-1")
     again = write(vector_server, *messages, request_id="r-1")
     assert [result.outcome for result in first.results] == [CREATED] * 3
@@ -55,28 +56,28 @@ def test_generated_ids_are_ulids_and_differ_between_requests(vector_server: Serv
     made = [
         result.message_id
         for fields in ({}, {}, {"request_id": "r-1"}, {"request_id": "r-2"})
-        for result in write(vector_server, said(user, "", "x"), **fields).results
+        for result in write(vector_server, new_message(user, "", "x"), **fields).results
     ]
     assert len(set(made)) == 4
     assert all(re.fullmatch(r"m_[0-7][0-9A-HJKMNP-TV-Z]{25}", item) for item in made)
 
 
 def test_request_id_reused_for_another_request_is_rejected(vector_server: Server, user: str) -> None:
-    write(vector_server, said(user, "", "one"), request_id="r-1")
+    write(vector_server, new_message(user, "", "one"), request_id="r-1")
     with pytest.raises(grpc.RpcError) as error:
-        write(vector_server, said(user, "", "two"), request_id="r-1")
+        write(vector_server, new_message(user, "", "two"), request_id="r-1")
     assert refusal(error.value).reason == "MESSAGE_CONFLICT"
 
 
 def undated(user: str, message_id: str, content: str, **fields: object) -> m.ChatMessage:
-    message = said(user, message_id, content, **fields)  # type: ignore[arg-type]
+    message = new_message(user, message_id, content, **fields)  # type: ignore[arg-type]
     message.ClearField("ts")
     return message
 
 
 def test_message_without_a_time_gets_the_receipt_time(vector_server: Server, user: str) -> None:
     before = time.time()
-    write(vector_server, undated(user, "z", "one"), undated(user, "", "two"), said(user, "a", "old", ts=7))
+    write(vector_server, undated(user, "z", "one"), undated(user, "", "two"), new_message(user, "a", "old", ts=7))
     write(vector_server, undated(user, "a2", "three"))
     stored = everything(vector_server, user)[::-1]
     assert [message.content for message in stored] == ["old", "one", "two", "three"], (
@@ -100,7 +101,7 @@ def test_sending_a_message_without_a_time_again_changes_nothing(vector_server: S
 def test_a_message_with_a_time_is_the_same_without_it_unless_it_says_something_else(
     vector_server: Server, user: str
 ) -> None:
-    write(vector_server, said(user, "a", "one", ts=7))
+    write(vector_server, new_message(user, "a", "one", ts=7))
     assert write(vector_server, undated(user, "a", "one")).results[0].outcome == UNCHANGED
     with pytest.raises(grpc.RpcError) as error:
         write(vector_server, undated(user, "a", "two"))
@@ -110,29 +111,33 @@ def test_a_message_with_a_time_is_the_same_without_it_unless_it_says_something_e
 
 
 def test_the_same_id_with_other_content_is_refused_unless_replaced(vector_server: Server, user: str) -> None:
-    write(vector_server, said(user, "a", "one"))
+    write(vector_server, new_message(user, "a", "one"))
     with pytest.raises(grpc.RpcError) as error:
-        write(vector_server, said(user, "b", "new"), said(user, "a", "two"))
+        write(vector_server, new_message(user, "b", "new"), new_message(user, "a", "two"))
     refused = refusal(error.value)
     assert (refused.code, refused.reason) == (grpc.StatusCode.ALREADY_EXISTS, "MESSAGE_CONFLICT")
     assert refused.fields == ["messages[1].message_id"]
-    replaced = write(vector_server, said(user, "a", "two", ts=7), replace=True)
+    replaced = write(vector_server, new_message(user, "a", "two", ts=7), replace=True)
     assert [result.outcome for result in replaced.results] == [REPLACED]
     assert [(item.content, item.ts.seconds) for item in everything(vector_server, user)] == [("two", 7)]
 
 
 def test_one_batch_may_hold_many_users(vector_server: Server, user: str) -> None:
-    write(vector_server, said(f"{user}-a", "m", "one"), said(f"{user}-b", "m", "two"))
+    write(vector_server, new_message(f"{user}-a", "m", "one"), new_message(f"{user}-b", "m", "two"))
     assert [item.content for item in everything(vector_server, f"{user}-b")] == ["two"]
 
 
 def test_import_stores_valid_and_reports_invalid_messages(vector_server: Server, user: str) -> None:
-    write(vector_server, said(user, "there", "x"), said(user, "other", "x"))
+    write(vector_server, new_message(user, "there", "x"), new_message(user, "other", "x"))
 
     def stream() -> Iterator[i.ImportMessagesRequest]:
-        yield i.ImportMessagesRequest(messages=[said(user, "a", "x"), said(user, "bad", " "), said(user, "there", "x")])
-        yield i.ImportMessagesRequest(messages=[said(user, "other", "y"), said(user, "b", "x"), said("", "c", "x")])
-        yield i.ImportMessagesRequest(messages=[said(user, "other", "z")], replace=True)
+        yield i.ImportMessagesRequest(
+            messages=[new_message(user, "a", "x"), new_message(user, "bad", " "), new_message(user, "there", "x")]
+        )
+        yield i.ImportMessagesRequest(
+            messages=[new_message(user, "other", "y"), new_message(user, "b", "x"), new_message("", "c", "x")]
+        )
+        yield i.ImportMessagesRequest(messages=[new_message(user, "other", "z")], replace=True)
 
     summary = vector_server.ingest.ImportMessages(stream())
     assert (summary.created, summary.unchanged, summary.replaced, summary.rejected) == (2, 1, 1, 3)
@@ -153,14 +158,14 @@ def test_import_stores_valid_and_reports_invalid_messages(vector_server: Server,
 
 
 def test_repeated_import_changes_nothing(vector_server: Server, user: str) -> None:
-    batches = [i.ImportMessagesRequest(messages=[said(user, f"m{n}", "x", ts=n)]) for n in range(5)]
+    batches = [i.ImportMessagesRequest(messages=[new_message(user, f"m{n}", "x", ts=n)]) for n in range(5)]
     assert vector_server.ingest.ImportMessages(iter(batches)).created == 5
     again = vector_server.ingest.ImportMessages(iter(batches))
     assert (again.created, again.unchanged) == (0, 5)
 
 
 def test_return_fields_select_the_returned_fields(vector_server: Server, user: str) -> None:
-    write(vector_server, said(user, "a", "x", name="N", metadata={"k": "v"}))
+    write(vector_server, new_message(user, "a", "x", name="N", metadata={"k": "v"}))
     mask = FieldMask(paths=["content", "metadata"])
     expected = m.ChatMessage(message_id="a", content="x", metadata={"k": "v"})
     query = vector_server.query
@@ -172,7 +177,9 @@ def test_return_fields_select_the_returned_fields(vector_server: Server, user: s
 
 
 def test_neighbours_include_the_anchor_and_lose_nobody_of_its_time(vector_server: Server, user: str) -> None:
-    write(vector_server, *(said(user, name, "x", ts=5) for name in "abcde"), said(user, "first", "x", ts=1))
+    write(
+        vector_server, *(new_message(user, name, "x", ts=5) for name in "abcde"), new_message(user, "first", "x", ts=1)
+    )
     around = vector_server.query.GetNeighbors(q.GetNeighborsRequest(user_id=user, message_id="c", before=3, after=1))
     assert ids(around.items) == ["first", "a", "b", "c", "d"]
     assert around.anchor_index == 3

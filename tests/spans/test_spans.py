@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.context import attach, detach
 from opentelemetry.context.context import Context
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
-from spans.kept import Kept
+from spans.recorded_spans import Kept
 
 from nomemory.spans.span import (
     TracedCall,

@@ -18,16 +18,17 @@ from recall.llm.chat_script import ChatScript, answers, running_script
 from tracing.calls import CALLER, fresh_trace, of_trace
 from tracing.collector import Collector, Seen
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import refusal, said
+from rpc_errors import refusal
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 USER, TALK, NAME, QUESTION = "zanzibar-user", "zucchini-conversation", "zebedee-name", "Which zeppelin do I like?"
 CONTENT, META = "I like the zeppelin over Zwolle.", "zymurgy-value"
@@ -53,7 +54,7 @@ class Talked:
 def talked(server: Server, collector: Collector, trace: str) -> Talked:
     """Write, search, recall and delete in one trace, with everything that a call can say."""
     meta = of_trace(trace)
-    message = said(
+    message = new_message(
         USER, "zealous-id", CONTENT, ts=1000, embedding=(1.0, 0.0, 0.0, 0.0), conversation_id=TALK, name=NAME
     )
     message.metadata["kind"] = META
@@ -113,12 +114,12 @@ def test_content_is_there_where_a_setting_allows_it(
     assert ("invoke_agent recall", "gen_ai.memory.query.text", QUESTION) in of
     assert ("invoke_agent recall", "gen_ai.memory.store.id", USER) in of
     assert ("search_memory", "gen_ai.memory.query.text", QUESTION) in of
-    assert "zeppelin" in told(seen, "execute_tool lexical_search", "gen_ai.tool.call.arguments")
-    assert QUESTION in told(seen, "chat scripted", "gen_ai.input.messages")
-    assert "zeppelin" in told(seen, "chat scripted", "gen_ai.output.messages")
+    assert "zeppelin" in attribute_of(seen, "execute_tool lexical_search", "gen_ai.tool.call.arguments")
+    assert QUESTION in attribute_of(seen, "chat scripted", "gen_ai.input.messages")
+    assert "zeppelin" in attribute_of(seen, "chat scripted", "gen_ai.output.messages")
 
 
-def told(seen: Talked, name: str, attribute: str) -> str:
+def attribute_of(seen: Talked, name: str, attribute: str) -> str:
     """Return what the spans of a name have as an attribute."""
     return "\n".join(str(span.attributes.get(attribute)) for span in seen.spans if span.name == name)
 
@@ -144,7 +145,9 @@ def test_a_trace_of_somebody_else_confers_nothing(
     )
     trace = fresh_trace()
     with start(guarded) as server:
-        written = i.WriteMessagesRequest(messages=[said("alice", "m1", "my secret"), said("mallory", "m2", "mine")])
+        written = i.WriteMessagesRequest(
+            messages=[new_message("alice", "m1", "my secret"), new_message("mallory", "m2", "mine")]
+        )
         server.ingest.WriteMessages(written, metadata=(("x-api-key", loader),), timeout=30)
         alices = of_trace(trace, authorization=f"Bearer {token('alice')}")
         assert len(server.query.ListMessages(q.ListMessagesRequest(user_id="alice"), metadata=alices).items) == 1

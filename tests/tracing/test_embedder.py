@@ -14,7 +14,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import query_service_pb2 as q
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 CALL = "nomemory.v1.QueryService/SemanticSearch"
 

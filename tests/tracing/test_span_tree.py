@@ -8,13 +8,13 @@ from server.fleet import Fleet, until
 from tracing.calls import CALLER, fresh_trace, of_trace
 from tracing.collector import Collector, Seen, strays
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1 import recall_service_pb2 as r
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from nomemory.v1.recall_service_pb2_grpc import RecallServiceStub
-from talk import said
 
 VECTOR = (1.0, 0.0, 0.0, 0.0)
 
@@ -28,7 +28,9 @@ def channel(traced_server: Fleet) -> grpc.Channel:
 @pytest.fixture(scope="module")
 def lin(channel: grpc.Channel) -> str:
     """A user with messages."""
-    messages = [said("lin", f"m{n}", f"I like zebras, number {n}", ts=1000 + n, embedding=VECTOR) for n in range(5)]
+    messages = [
+        new_message("lin", f"m{n}", f"I like zebras, number {n}", ts=1000 + n, embedding=VECTOR) for n in range(5)
+    ]
     token = IngestServiceStub(channel).WriteMessages(i.WriteMessagesRequest(messages=messages), timeout=30).write_token
     words = q.LexicalSearchRequest(user_id="lin", query_text="zebras", at_least=token)
     QueryServiceStub(channel).LexicalSearch(words, timeout=30)
@@ -83,7 +85,9 @@ def test_each_piece_of_work_lies_within_what_it_is_for(
 
 def test_a_write_is_part_of_its_callers_trace(channel: grpc.Channel, shared_collector: Collector) -> None:
     trace = fresh_trace()
-    request = i.WriteMessagesRequest(messages=[said("ben", "m1", "Good morning"), said("ben", "m2", "Good night")])
+    request = i.WriteMessagesRequest(
+        messages=[new_message("ben", "m1", "Good morning"), new_message("ben", "m2", "Good night")]
+    )
     IngestServiceStub(channel).WriteMessages(request, metadata=of_trace(trace), timeout=30)
     spans = shared_collector.trace(trace, "nomemory.v1.IngestService/WriteMessages", "upsert_memory")
     (stored,) = (span for span in spans if span.name == "upsert_memory")
@@ -92,7 +96,7 @@ def test_a_write_is_part_of_its_callers_trace(channel: grpc.Channel, shared_coll
 
 def test_every_line_of_a_traced_call_has_its_trace(channel: grpc.Channel, traced_server: Fleet) -> None:
     trace = fresh_trace()
-    request = i.WriteMessagesRequest(messages=[said("ann", "m1", "Good morning")])
+    request = i.WriteMessagesRequest(messages=[new_message("ann", "m1", "Good morning")])
     named = of_trace(trace, sampled=False, x_request_id=f"write-{trace}")
     IngestServiceStub(channel).WriteMessages(request, metadata=named, timeout=30)
     assert until(lambda: [line for line in lines_of(traced_server, f"write-{trace}") if line["event"] == "rpc"] != [])

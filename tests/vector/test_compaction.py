@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from written import written
+from allocated_bytes import allocated_bytes
 
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault
@@ -90,7 +90,7 @@ def versions(directory: Path) -> list[str]:
 
 
 def remaining(directory: Path, vectors: list[bytes]) -> int:
-    content = b"".join(written(file) for file in directory.rglob("*") if file.is_file())
+    content = b"".join(allocated_bytes(file) for file in directory.rglob("*") if file.is_file())
     return sum(vector in content for vector in vectors)
 
 

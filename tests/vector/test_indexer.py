@@ -13,7 +13,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
+from vector.scripted_embedder import DIMENSION, ScriptedEmbedder, new_message, vector_of
 
 from nomemory.server.embedding.factory import NoEmbedder
 from nomemory.server.embedding.local import LocalEmbedder, cache_directory, document_concurrency
@@ -128,12 +128,12 @@ def kill(index: EdgeIndex) -> None:
 
 async def test_the_index_follows_writes_replacements_and_deletions(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.write(said("tea"), said("coffee", "m2"), said("tea", "m1", "bob"))
+        await w.write(new_message("tea"), new_message("coffee", "m2"), new_message("tea", "m1", "bob"))
         await w.settled()
         assert await w.found("ann", "tea") == ["m1"]
         assert await w.found("bob", "tea") == ["m1"]
         assert await w.found("bob", "coffee") == []
-        await w.write(said("milk"))
+        await w.write(new_message("milk"))
         await w.log.delete("ann", ["m2"])
         await w.settled()
         assert await w.found("ann", "milk") == ["m1"]
@@ -145,11 +145,11 @@ async def test_the_index_follows_writes_replacements_and_deletions(tmp_path: Pat
 async def test_each_part_of_a_long_message_is_searchable_until_it_is_replaced(tmp_path: Path) -> None:
     sentences = [f"{name} {'x' * 38}." for name in ("one", "two", "six", "ten")]
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.write(said(" ".join([*sentences, "beyond the limit of four parts"])))
+        await w.write(new_message(" ".join([*sentences, "beyond the limit of four parts"])))
         await w.settled()
         assert [await w.found("ann", sentence) for sentence in sentences] == [["m1"]] * 4
         assert await w.index.count() == 4
-        await w.write(said(sentences[0]))
+        await w.write(new_message(sentences[0]))
         await w.settled()
         assert await w.index.count() == 1
 
@@ -159,10 +159,10 @@ async def test_a_replacement_read_in_two_batches_removes_the_old_version(
 ) -> None:
     monkeypatch.setattr(backlog_feed, "_MAX_CHANGES", 1)
     async with world(tmp_path, ScriptedEmbedder(), vector_flush_interval_s=1e-9) as w, running(w):
-        await w.write(said(" ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))))
+        await w.write(new_message(" ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))))
         await w.settled()
         assert await w.index.count() == 3
-        await w.write(said("short"))
+        await w.write(new_message("short"))
         await w.settled()
         assert await w.found("ann", "short") == ["m1"]
         assert await w.index.count() == 1
@@ -178,10 +178,10 @@ async def test_only_messages_that_may_have_points_are_removed(tmp_path: Path, mo
 
     monkeypatch.setattr(EdgeIndex, "remove", counted)
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.write(*(said(f"text {number}", f"m{number}") for number in range(50)))
+        await w.write(*(new_message(f"text {number}", f"m{number}") for number in range(50)))
         await w.settled()
         assert removed == []
-        await w.write(said("other", "m7"))
+        await w.write(new_message("other", "m7"))
         await w.log.delete("ann", ["m9"])
         await w.settled()
         assert set(removed) == {"m7", "m9"}
@@ -195,7 +195,7 @@ async def test_unrecorded_parts_of_an_earlier_run_are_removed(tmp_path: Path, mo
     with monkeypatch.context() as broken:
         broken.setattr(backlog_feed.BacklogFeed, "settle", failing)
         async with world(tmp_path, ScriptedEmbedder()) as w:
-            await w.write(said(" ".join(sentences)))
+            await w.write(new_message(" ".join(sentences)))
             with pytest.raises(LookupError):
                 await w.indexer.run()
             assert await w.index.count() == 3
@@ -208,7 +208,7 @@ async def test_unrecorded_parts_of_an_earlier_run_are_removed(tmp_path: Path, mo
 async def test_equal_texts_are_embedded_once(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w, running(w):
-        await w.write(*(said("ok", f"m{number}", user) for number in range(20) for user in ("ann", "bob")))
+        await w.write(*(new_message("ok", f"m{number}", user) for number in range(20) for user in ("ann", "bob")))
         await w.settled()
         assert embedder.texts == ["ok"]
         assert w.indexer.texts_embedded == 1
@@ -219,7 +219,7 @@ async def test_a_caller_vector_of_the_right_dimension_is_used(tmp_path: Path) ->
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w, running(w):
         other_model = np.ones(3, dtype="<f4").tobytes()
-        await w.write(said("a", "m1", embedding=vector_of("own")), said("b", "m2", embedding=other_model))
+        await w.write(new_message("a", "m1", embedding=vector_of("own")), new_message("b", "m2", embedding=other_model))
         await w.settled()
         assert embedder.texts == ["b"]
         assert await w.found("ann", "own") == ["m1"]
@@ -239,10 +239,10 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
         before.setattr(desired_points, "entry_hashes", lambda _entries: ())
         async with world(tmp_path, first) as w, running(w):
             tagged = [
-                said(f"{long} {n}", f"m{n}", embedding=caller_vector)._replace(metadata={"app": "phone"})
+                new_message(f"{long} {n}", f"m{n}", embedding=caller_vector)._replace(metadata={"app": "phone"})
                 for n in range(9)
             ]
-            plain = [said(f"text {n}", f"p{n}", embedding=caller_vector) for n in range(9)]
+            plain = [new_message(f"text {n}", f"p{n}", embedding=caller_vector) for n in range(9)]
             await w.write(*tagged, *plain)
             await w.settled()
             assert await w.index.search("ann", vector_of("own"), message_filter, 100) == []
@@ -254,7 +254,7 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
     async with world(tmp_path, second) as w:
         sequence = await w.reader.user_sequence("ann")
         assert await w.indexer.is_lagging("ann", sequence)
-        await w.write(said("later", "late", embedding=caller_vector)._replace(metadata={"app": "phone"}))
+        await w.write(new_message("later", "late", embedding=caller_vector)._replace(metadata={"app": "phone"}))
         async with running(w):
             await w.settled()
             assert not await w.indexer.is_lagging("ann", sequence)
@@ -266,7 +266,7 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
 
 async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
-        await w.write(said("a"), said("b", "m2", embedding=vector_of("own")))
+        await w.write(new_message("a"), new_message("b", "m2", embedding=vector_of("own")))
         await w.settled()
         assert await w.found("ann", "own") == ["m2"]
         assert await w.index.count() == 1
@@ -275,7 +275,7 @@ async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path
 
 async def test_without_an_embedder_messages_without_vectors_are_skipped(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w:
-        await w.write(*(said("a", f"m{number}") for number in range(50)))
+        await w.write(*(new_message("a", f"m{number}") for number in range(50)))
         assert await w.indexer.is_lagging("ann", await w.reader.sequence())
         async with running(w):
             await w.settled()
@@ -285,9 +285,9 @@ async def test_without_an_embedder_messages_without_vectors_are_skipped(tmp_path
 
 async def test_without_an_embedder_removed_caller_vectors_leave_the_index(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
-        await w.write(*(said("a", f"m{number}", embedding=vector_of("own")) for number in range(3)))
+        await w.write(*(new_message("a", f"m{number}", embedding=vector_of("own")) for number in range(3)))
         await w.settled()
-        await w.write(said("without", "m0"))
+        await w.write(new_message("without", "m0"))
         await w.log.delete("ann", ["m2"])
         await w.settled()
         assert await w.found("ann", "own") == ["m1"]
@@ -296,7 +296,7 @@ async def test_without_an_embedder_removed_caller_vectors_leave_the_index(tmp_pa
 
 async def test_messages_are_indexed_when_an_embedder_is_added(tmp_path: Path) -> None:
     async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
-        await w.write(said("tea"), said("coffee", "m2", embedding=vector_of("own")))
+        await w.write(new_message("tea"), new_message("coffee", "m2", embedding=vector_of("own")))
         await w.settled()
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.until(lambda: w.indexer.texts_embedded == 1)
@@ -308,14 +308,14 @@ async def test_messages_are_indexed_when_an_embedder_is_added(tmp_path: Path) ->
 async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
-        await w.write(said("tea"))
+        await w.write(new_message("tea"))
         ann = await w.reader.user_sequence("ann")
         assert await w.indexer.is_lagging("ann", ann)
         async with running(w):
             await w.until_applied("ann", ann)
             assert await w.found("ann", "tea") == ["m1"]
             embedder.gate.clear()
-            await w.write(said("milk", "m1", "bob"))
+            await w.write(new_message("milk", "m1", "bob"))
             await w.until_pending(lambda pending: pending == 1)
             assert await w.indexer.is_lagging("bob", await w.reader.sequence())
             assert not await w.indexer.is_lagging("ann", ann)
@@ -325,8 +325,8 @@ async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -
 async def test_queried_users_are_indexed_first(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
-        await w.write(*(said(f"old {number}", f"m{number}", "bob") for number in range(200)))
-        await w.write(said("waited for", "m1", "ann"))
+        await w.write(*(new_message(f"old {number}", f"m{number}", "bob") for number in range(200)))
+        await w.write(new_message("waited for", "m1", "ann"))
         embedder.gate.clear()
         async with running(w):
             await embedder.called.wait()
@@ -345,13 +345,15 @@ async def test_a_rejected_text_is_a_dead_letter_until_it_changes(tmp_path: Path)
         embedder = ScriptedEmbedder(kind)
         embedder.refused = {"poison"}
         async with world(tmp_path / kind, embedder) as w, running(w):
-            await w.write(said("poison", "m0"), *(said(f"text {number}", f"m{number}") for number in range(1, 9)))
+            await w.write(
+                new_message("poison", "m0"), *(new_message(f"text {number}", f"m{number}") for number in range(1, 9))
+            )
             await w.settled()
             status = await w.indexer.status("ann")
             assert (status.pending, status.dead_letters, status.dead_letter_ids) == (0, 1, ("m0",))
             assert await w.index.count() == 8
             assert w.indexer.fault is None
-            await w.write(said("antidote", "m0"))
+            await w.write(new_message("antidote", "m0"))
             await w.settled()
             assert await w.found("ann", "antidote") == ["m0"]
             assert (await w.indexer.status("ann")).dead_letters == 0
@@ -361,9 +363,9 @@ async def test_a_rejected_replacement_removes_the_old_version(tmp_path: Path) ->
     embedder = ScriptedEmbedder()
     embedder.refused = {"poison"}
     async with world(tmp_path, embedder) as w, running(w):
-        await w.write(said("tea"))
+        await w.write(new_message("tea"))
         await w.settled()
-        await w.write(said("poison"))
+        await w.write(new_message("poison"))
         await w.settled()
         assert await w.index.count() == 0
 
@@ -372,13 +374,13 @@ async def test_an_embedder_outage_causes_no_loss_and_no_dead_letters(tmp_path: P
     embedder = ScriptedEmbedder("openai")
     embedder.down = embedder_unavailable_fault("away", "connection")
     async with world(tmp_path, embedder) as w, running(w):
-        await w.write(*(said(f"text {number}", f"m{number}") for number in range(70)))
+        await w.write(*(new_message(f"text {number}", f"m{number}") for number in range(70)))
         await w.until(lambda: len(embedder.calls) >= 3)
         fault = w.indexer.fault
         assert fault is not None
         assert fault.kind == "ERROR_REASON_EMBEDDER_UNAVAILABLE"
         await asyncio.wait_for(w.indexer.wipe_backlog(), 60)
-        await w.write(said("during the outage", "late"))
+        await w.write(new_message("during the outage", "late"))
         await w.until_pending(lambda pending: pending == 71)
         embedder.down = None
         await w.settled()
@@ -391,7 +393,7 @@ async def test_a_rate_limit_does_not_shrink_batches(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
     embedder.down = embedder_unavailable_fault("too fast", RATE_LIMITED, retry_after_s=0.01)
     async with world(tmp_path, embedder) as w:
-        await w.write(*(said(f"text {number}", f"m{number:02}") for number in range(64)))
+        await w.write(*(new_message(f"text {number}", f"m{number:02}") for number in range(64)))
         async with running(w):
             await embedder.called.wait()
             embedder.down = None
@@ -403,7 +405,10 @@ async def test_a_poison_message_does_not_block_others(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder("openai")
     embedder.broken = {"breaks it"}
     async with world(tmp_path, embedder, embedding_batch_size=4) as w, running(w):
-        await w.write(said("breaks it", "m00"), *(said(f"text {number}", f"m{number:02}") for number in range(1, 20)))
+        await w.write(
+            new_message("breaks it", "m00"),
+            *(new_message(f"text {number}", f"m{number:02}") for number in range(1, 20)),
+        )
         await w.until_pending(lambda pending: pending == 1)
         assert await w.index.count() == 19
 
@@ -411,7 +416,7 @@ async def test_a_poison_message_does_not_block_others(tmp_path: Path) -> None:
 async def test_the_indexer_can_be_run_again_after_an_unexpected_error(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
-        await w.write(said("tea"))
+        await w.write(new_message("tea"))
         embedder.down = LookupError("a bug")
         with pytest.raises(LookupError):
             await w.indexer.run()
@@ -423,10 +428,10 @@ async def test_the_indexer_can_be_run_again_after_an_unexpected_error(tmp_path: 
 
 async def test_the_indexer_retries_after_an_engine_failure(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.write(said("tea"))
+        await w.write(new_message("tea"))
         await w.settled()
         for number in range(30):
-            await w.write(said(f"text {number}", f"n{number}"))
+            await w.write(new_message(f"text {number}", f"n{number}"))
             if number % 10 == 5:
                 await w.until(lambda: w.index.process_id is not None)
                 kill(w.index)
@@ -438,7 +443,7 @@ async def test_the_indexer_retries_after_an_engine_failure(tmp_path: Path) -> No
 async def test_indexing_resumes_after_a_restart(tmp_path: Path) -> None:
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
-        await w.write(*(said(f"text {number}", f"m{number:03}") for number in range(150)))
+        await w.write(*(new_message(f"text {number}", f"m{number:03}") for number in range(150)))
         job = asyncio.create_task(w.indexer.run())
         await w.until_pending(lambda pending: 0 < pending < 100)
         job.cancel()
@@ -454,19 +459,19 @@ async def test_indexing_resumes_after_a_restart(tmp_path: Path) -> None:
 
 async def test_stopping_flushes_the_index(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder(), vector_flush_interval_s=3600) as w:
-        await w.write(said("tea"))
+        await w.write(new_message("tea"))
         async with running(w):
             await w.settled()
     idle = ScriptedEmbedder()
     async with world(tmp_path, idle) as w, running(w):
-        await w.write(said("milk", "m2"))
+        await w.write(new_message("milk", "m2"))
         await w.settled()
         assert idle.texts == ["milk"]
 
 
 async def test_a_lost_index_is_rebuilt(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.write(said("tea"))
+        await w.write(new_message("tea"))
         await w.settled()
     shard = collection_of(w.settings, tmp_path / "vectors", w.embedder).shard
     shard.rename(tmp_path / "lost")
@@ -485,7 +490,7 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
         "When is the deadline?": "The quarterly report is due on Friday.",
     }
     async with world(tmp_path, LocalEmbedder(30, package_model(cache_directory()))) as w, running(w):
-        await w.write(*(said(answer, answer) for answer in answers.values()))
+        await w.write(*(new_message(answer, answer) for answer in answers.values()))
         await w.settled()
         for question, answer in answers.items():
             hits = await w.index.search("ann", await w.embedder.embed_query(question), EVERYTHING, 1)
@@ -496,7 +501,7 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
 async def test_missing_messages_are_reindexed_and_reported(tmp_path: Path) -> None:
     texts = [f"text {number}" for number in range(40)]
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.write(*(said(text, text) for text in texts))
+        await w.write(*(new_message(text, text) for text in texts))
         await w.settled()
         for text in texts[:15]:
             await w.index.remove("ann", text)  # behind the indexer's back
@@ -514,7 +519,7 @@ async def test_missing_messages_are_reindexed_and_reported(tmp_path: Path) -> No
 
 async def test_an_unreadable_index_is_rebuilt(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.write(*(said(f"text {number}", f"m{number}") for number in range(20)))
+        await w.write(*(new_message(f"text {number}", f"m{number}") for number in range(20)))
         await w.settled()
     (segment,) = (tmp_path / "vectors").glob("*/edge/*/segments/*/segment.json")
     segment.unlink()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from vector.scripted import DIMENSION
+from vector.scripted_embedder import DIMENSION
 
 from nomemory.server.indexing.vector.backlog import Backlog, BacklogReader
 from nomemory.server.indexing.vector.backlog_feed import BacklogFeed

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from postgres import PrivatePostgres, fresh_schema
 from qdrant_client import AsyncQdrantClient
-from vector.scripted import DIMENSION, ScriptedEmbedder, said, vector_of
+from vector.scripted_embedder import DIMENSION, ScriptedEmbedder, new_message, vector_of
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.indexing.vector.indexer import VectorIndexer
@@ -132,7 +132,7 @@ async def cluster(postgres: PrivatePostgres, directory: Path) -> AsyncIterator[C
 async def test_another_server_takes_over_when_the_leader_stops(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as c:
         first, other = c.server("one", ScriptedEmbedder()), c.server("other", ScriptedEmbedder())
-        await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
+        await c.write(*(new_message(f"{user} likes tea", "m", user) for user in USERS))
         await c.settled()
         for user in USERS:
             assert await c.found(user, f"{user} likes tea") == ["m"]
@@ -143,7 +143,7 @@ async def test_another_server_takes_over_when_the_leader_stops(postgres: Private
         await c.settled()
         assert await c.index.count() == len(USERS) - 1
         await filling.stop()
-        await c.write(said("milk"))
+        await c.write(new_message("milk"))
         await c.settled()
         assert waiting.embedder.texts == ["milk"]
         await waiting.stop()
@@ -153,7 +153,7 @@ async def test_another_server_resumes_after_a_leader_died(postgres: PrivatePostg
     async with cluster(postgres, tmp_path) as c:
         dying = await with_a_message_in_hand(c)
         other = c.server("other", ScriptedEmbedder())
-        await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
+        await c.write(*(new_message(f"{user} likes tea", "m", user) for user in USERS))
         await dying.die()
         await c.settled()
         assert await c.index.count() == 1 + len(USERS)
@@ -166,7 +166,7 @@ async def with_a_message_in_hand(c: Cluster) -> Server:
     slow = c.server("slow", ScriptedEmbedder())
     await slow.until(lambda: slow.fills)
     slow.embedder.gate.clear()
-    await c.write(said("tea"))
+    await c.write(new_message("tea"))
     await slow.embedder.called.wait()
     return slow
 
@@ -228,7 +228,7 @@ async def test_a_batch_of_an_earlier_term_is_not_written(
         goes_on.set()
         await slow.until(lambda: slow.fills)
         slow.embedder.gate.set()
-        await c.write(said("milk", "m2"))
+        await c.write(new_message("milk", "m2"))
         await c.settled()
         assert await c.found("ann", "tea") == [], "what was deleted came back"
         assert await c.index.count() == 1
@@ -267,7 +267,7 @@ async def test_users_queried_on_any_server_are_indexed_first(postgres: PrivatePo
         filling = c.server("filling", embedder)
         await filling.until(lambda: filling.fills)
         for user in ("crowd", "ann"):
-            await c.write(*(said(f"{user} {n}", f"m{n}", user) for n in range(200)))
+            await c.write(*(new_message(f"{user} {n}", f"m{n}", user) for n in range(200)))
         await embedder.called.wait()
         sequence = await c.reader.user_sequence("ann")
         assert await c.known.is_lagging("ann", sequence), "any server may be asked"
@@ -294,7 +294,7 @@ async def test_the_lock_is_not_released_during_a_write(
             await upsert(points)
 
         monkeypatch.setattr(busy.indexer._index, "upsert", slowly)
-        await c.write(said("tea"))
+        await c.write(new_message("tea"))
         await began.wait()
         other = c.server("other", ScriptedEmbedder())
         stopped = asyncio.create_task(busy.stop())
@@ -322,7 +322,7 @@ async def test_a_failed_start_of_a_term_is_retried(
     monkeypatch.setattr(PostgresLeaderLock, "checkpoint", filled)
     async with cluster(postgres, tmp_path) as c:
         server = c.server("one", ScriptedEmbedder())
-        await c.write(said("tea"))
+        await c.write(new_message("tea"))
         await c.settled()
         assert broken
         await server.stop()
@@ -334,13 +334,13 @@ async def test_dead_letters_survive_a_change_of_leader(postgres: PrivatePostgres
             embedder = ScriptedEmbedder()
             embedder.refused = {"poison"}
             server = c.server(name, embedder)
-            await c.write(said("poison"), said(f"text of {name}", name))
+            await c.write(new_message("poison"), new_message(f"text of {name}", name))
             await c.settled()
             status = await c.known.status("ann")
             assert (status.dead_letters, status.dead_letter_ids) == (1, ("m1",))
             await server.stop()
         last = c.server("last", ScriptedEmbedder())
-        await c.write(said("antidote"))
+        await c.write(new_message("antidote"))
         await c.settled()
         assert (await c.known.status("ann")).dead_letters == 0
         await last.stop()
@@ -349,7 +349,7 @@ async def test_dead_letters_survive_a_change_of_leader(postgres: PrivatePostgres
 async def test_a_lost_shared_index_is_refilled(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as c:
         server = c.server("one", ScriptedEmbedder())
-        await c.write(*(said(f"{user} likes tea", "m", user) for user in USERS))
+        await c.write(*(new_message(f"{user} likes tea", "m", user) for user in USERS))
         await c.settled()
         await server.stop()
         await c.index.reset()
@@ -363,13 +363,13 @@ async def test_a_lost_shared_index_is_refilled(postgres: PrivatePostgres, tmp_pa
 async def test_points_of_another_log_are_removed(postgres: PrivatePostgres, tmp_path: Path) -> None:
     async with cluster(postgres, tmp_path) as former:
         server = former.server("one", ScriptedEmbedder())
-        await former.write(said("tea"), said("coffee", "m2"))
+        await former.write(new_message("tea"), new_message("coffee", "m2"))
         await former.settled()
         await server.stop()
         async with cluster(postgres, tmp_path / "new") as c:
             c.qdrant, c.index = former.qdrant, former.index
             server = c.server("one", ScriptedEmbedder())
-            await c.write(said("milk"))
+            await c.write(new_message("milk"))
             await c.settled()
             assert await c.index.count() == 1
             assert await c.found("ann", "milk") == ["m1"]

@@ -79,7 +79,9 @@ async def opened(open_index: Open, directory: Path) -> AsyncIterator[VectorIndex
         await index.close()
 
 
-async def found(index: VectorIndex, numbers: Vector, message_filter: Filter = EVERYTHING, limit: int = 10) -> list[int]:
+async def nearest(
+    index: VectorIndex, numbers: Vector, message_filter: Filter = EVERYTHING, limit: int = 10
+) -> list[int]:
     return [hit.sequence for hit in await index.search("ann", numbers, message_filter, limit)]
 
 
@@ -109,15 +111,15 @@ async def test_a_message_is_scored_by_its_best_part(index: VectorIndex) -> None:
 async def test_a_message_with_many_parts_does_not_displace_others(index: VectorIndex) -> None:
     parts = [point("long", vector(1, part / 1000), part=part) for part in range(150)]
     await index.upsert([*parts, point("other", vector(0, 1)), point("third", vector(-1, 0))])
-    assert await found(index, vector(1, 0), limit=2) == [sequence_of("long"), sequence_of("other")]
+    assert await nearest(index, vector(1, 0), limit=2) == [sequence_of("long"), sequence_of("other")]
 
 
 async def test_ties_are_never_cut(index: VectorIndex) -> None:
     twins = [point(f"t{number:03}", vector(1, 1), ts_us=number) for number in range(120)]
     await index.upsert([*twins, point("best", vector(1, 0)), point("worst", vector(0, 1))])
     newest_first = [sequence_of(twin.message_id) for twin in reversed(twins)]
-    assert await found(index, vector(1, 0), limit=1) == [sequence_of("best")]
-    assert await found(index, vector(1, 0), limit=2) == [sequence_of("best"), *newest_first]
+    assert await nearest(index, vector(1, 0), limit=1) == [sequence_of("best")]
+    assert await nearest(index, vector(1, 0), limit=2) == [sequence_of("best"), *newest_first]
 
 
 async def test_other_users_are_never_found(index: VectorIndex) -> None:
@@ -152,7 +154,7 @@ async def test_time_ranges_are_half_open_to_the_microsecond(index: VectorIndex) 
     for since in times:
         for until in times:
             expected = [ts for ts in reversed(times) if since <= ts < until]
-            assert await found(index, vector(1), Filter(since_us=since, until_us=until)) == expected
+            assert await nearest(index, vector(1), Filter(since_us=since, until_us=until)) == expected
 
 
 async def test_a_point_with_the_same_user_message_and_part_is_overwritten(index: VectorIndex) -> None:
@@ -160,13 +162,13 @@ async def test_a_point_with_the_same_user_message_and_part_is_overwritten(index:
     await index.upsert([point("m", vector(0, 1), ts_us=9, sequence=2, role=Role.SYSTEM)])
     hits = await index.search("ann", vector(0, 1), EVERYTHING, 5)
     assert [(hit.sequence, hit.ts_us) for hit in hits] == [(2, 9)]
-    assert await found(index, vector(1), Filter(role=Role.USER)) == []
+    assert await nearest(index, vector(1), Filter(role=Role.USER)) == []
 
 
 async def test_a_part_and_all_later_parts_are_removed(index: VectorIndex) -> None:
     await index.upsert([point("m", vector(1, part), part=part, sequence=part) for part in range(100)])
     await index.remove("ann", "m", from_part=3)
-    assert sorted(await found(index, vector(1), limit=100)) == [0, 1, 2]
+    assert sorted(await nearest(index, vector(1), limit=100)) == [0, 1, 2]
     await index.remove("ann", "m")
     assert await index.count() == 0
     await index.remove("ann", "m")
@@ -198,15 +200,15 @@ async def test_a_replaced_point_has_the_new_metadata(index: VectorIndex) -> None
         ]
     )
     await index.upsert([point("m", vector(1), metadata_hashes=entry_hashes(new))])
-    assert await found(index, vector(1), Filter(metadata=old)) == [sequence_of("other")]
-    assert await found(index, vector(1), Filter(metadata=new)) == [sequence_of("m")]
+    assert await nearest(index, vector(1), Filter(metadata=old)) == [sequence_of("other")]
+    assert await nearest(index, vector(1), Filter(metadata=new)) == [sequence_of("m")]
     await index.upsert([point("m", vector(1))])
-    assert await found(index, vector(1), Filter(metadata=new)) == []
+    assert await nearest(index, vector(1), Filter(metadata=new)) == []
 
 
 async def test_an_empty_index_returns_nothing(index: VectorIndex) -> None:
     assert await index.count() == 0
-    assert await found(index, vector(1)) == []
+    assert await nearest(index, vector(1)) == []
     await index.remove("ann", "m")
     await index.flush()
     await index.upsert([])

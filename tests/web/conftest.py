@@ -8,9 +8,9 @@ import httpx
 import pytest
 from identity.issuer import TRUSTED
 from identity.keyring import Keyring
-from web.served import GuardedWeb, Web, settings_of
+from web.http_server import GuardedWeb, Web, settings_of
 
-from served import started
+from running_server import started
 
 TIMEOUT_S = 30
 

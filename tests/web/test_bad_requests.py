@@ -14,7 +14,7 @@ from nomemory.server.api.parsing import MAX_READ_BYTES
 
 if TYPE_CHECKING:
     import httpx
-    from web.served import Web
+    from web.http_server import Web
 
 JSON = {"content-type": "application/json"}
 NO_ROLE = "must be one of user (ROLE_USER), assistant (ROLE_ASSISTANT), system (ROLE_SYSTEM), tool (ROLE_TOOL)"

@@ -12,12 +12,12 @@ import httpx
 import pytest
 from identity.keyring import Keyring
 from web.chromium import MISSING, PROGRAM, Pages, browsing, serving_page
-from web.served import settings_of
+from web.http_server import settings_of
 
-from served import Server, started
+from running_server import Server, started
 
 if TYPE_CHECKING:
-    from web.served import Web
+    from web.http_server import Web
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
 SCENARIO = Path(__file__).parent / "browser" / "scenario.html"

@@ -19,7 +19,7 @@ from nomemory.v1 import recall_service_pb2 as recall
 from nomemory.v1 import server_service_pb2 as server_service
 
 if TYPE_CHECKING:
-    from web.served import Web
+    from web.http_server import Web
 
 OF_THE_MOMENT = frozenset(
     {"write_token", "sequence", "checkpoint", "elapsed", "erase_ts", "expire_ts", "reads", "arguments", "next_cursor"}
@@ -37,7 +37,7 @@ def message(user: str, number: int, content: str) -> message_pb2.ChatMessage:
     return chat_message
 
 
-def narrowed() -> message_pb2.Filter:
+def message_filter() -> message_pb2.Filter:
     filter_ = message_pb2.Filter(role=message_pb2.ROLE_USER, conversation_id="talk", metadata={"topic": "food"})
     filter_.time_range.since.FromJsonString("2026-03-01T00:00:00Z")
     return filter_
@@ -61,7 +61,7 @@ REQUESTS: dict[str, Callable[[str], ProtoMessage]] = {
     "EraseUser": lambda user: ingest.EraseUserRequest(user_id=f"{user}-nobody"),
     "GetIndexStatus": lambda user: ingest.GetIndexStatusRequest(user_id=user),
     "ListMessages": lambda user: query.ListMessagesRequest(
-        user_id=user, filter=narrowed(), page_size=2, order=query.LIST_ORDER_OLDEST_FIRST
+        user_id=user, filter=message_filter(), page_size=2, order=query.LIST_ORDER_OLDEST_FIRST
     ),
     "LexicalSearch": lambda user: query.LexicalSearchRequest(
         user_id=user, query_text='"不吃辣" OR spicy', highlight=query.HighlightOptions(snippet_chars=40)
@@ -76,10 +76,10 @@ REQUESTS: dict[str, Callable[[str], ProtoMessage]] = {
     "BatchGetMessages": lambda user: query.BatchGetMessagesRequest(
         user_id=user, message_ids=["m-2/é", "a&b=c", "m-2/é"]
     ),
-    "CountMessages": lambda user: query.CountMessagesRequest(user_id=user, filter=narrowed()),
+    "CountMessages": lambda user: query.CountMessagesRequest(user_id=user, filter=message_filter()),
     "ListConversations": lambda user: query.ListConversationsRequest(user_id=user, page_size=1),
     "ListUsers": lambda _user: query.ListUsersRequest(page_size=500),
-    "ExportMessages": lambda user: query.ExportMessagesRequest(user_id=user, filter=narrowed()),
+    "ExportMessages": lambda user: query.ExportMessagesRequest(user_id=user, filter=message_filter()),
     "Recall": lambda _user: question(),
     "StreamRecall": lambda _user: recall.StreamRecallRequest.FromString(question().SerializeToString()),
     "BuildContext": lambda _user: recall.BuildContextRequest(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from web.served import Web
+    from web.http_server import Web
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")

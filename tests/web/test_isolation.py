@@ -18,7 +18,7 @@ from web.test_every_method import REQUESTS
 from web.transcoding import http_request
 
 if TYPE_CHECKING:
-    from web.served import GuardedWeb, Web
+    from web.http_server import GuardedWeb, Web
 
 VICTIM, SECRET_WORDS = "victim", "the victim's own words"
 FORBIDDEN, UNKNOWN = 403, 401

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 from identity.keyring import Keyring
-from web.logged import logging_to
+from web.logged_server import logging_to
 from web.raw_http import answered, connected, request
 
 PATIENCE_S = 30

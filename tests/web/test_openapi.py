@@ -11,7 +11,7 @@ from google.api import annotations_pb2
 from identity.contract import METHODS
 
 if TYPE_CHECKING:
-    from web.served import Web
+    from web.http_server import Web
 
 VERBS = {"get", "put", "post", "delete", "patch"}
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from web.http_server import settings_of
 from web.raw_http import answered, request
-from web.served import settings_of
 from web.test_bad_requests import reason
 
-from served import started
+from running_server import started
 
 if TYPE_CHECKING:
-    from web.served import GuardedWeb, Web
+    from web.http_server import GuardedWeb, Web
 
 EVIL = {"origin": "https://evil.example"}
 CHAT = {"origin": "https://chat.example"}

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from server.fleet import until
+from web.http_server import settings_of
 from web.raw_http import all_read, answered, connected, request
-from web.served import settings_of
 
 from nomemory.server.api.http import stream_reply
-from served import Server, started
+from running_server import Server, started
 
 if TYPE_CHECKING:
-    from web.served import Web
+    from web.http_server import Web
 
 
 @pytest.fixture(scope="module")

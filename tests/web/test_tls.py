@@ -12,12 +12,12 @@ import pytest
 from cryptography import x509
 from identity.authority import LOCALHOST, Pair, authority, issued
 from identity.keyring import Keyring
-from web.served import settings_of
+from web.http_server import settings_of
 from web.test_bad_requests import reason
 
 from nomemory.server.runtime.listen_address import ListenAddressError
 from nomemory.server.runtime.wiring.endpoints import listen_addresses
-from served import started
+from running_server import started
 
 PATIENCE_S = 20
 

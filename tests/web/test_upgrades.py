@@ -11,7 +11,7 @@ import pytest
 from web.raw_http import all_read, answered, connected, request
 
 if TYPE_CHECKING:
-    from web.served import Web
+    from web.http_server import Web
 
 H2C = ("connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA")
 

@@ -14,8 +14,8 @@ from nomemory.client.messages import chat_message
 from nomemory.recall.tools.query_stub import QueryStub
 
 if TYPE_CHECKING:
-    from served import Server
-from recall.agent.labelled import SAMPLE, query_stub
+    from running_server import Server
+from recall.agent.labelled_questions import SAMPLE, query_stub
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
+from chat_messages import new_message
 from nomemory.recall.api import recall
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.memory_view import Verdict
@@ -19,7 +20,6 @@ from nomemory.recall.model.step import Step
 from nomemory.recall.planning.base import Plan, PlannerFailedError, Situation, ToolCall
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError, QueryStub
 from nomemory.text.time_range import TimeRange
-from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 FOOD = Question("你记得我有什么饮食偏好吗？", NOW)
@@ -35,9 +35,9 @@ class Scripted:
 
     def __init__(self, *plans: Plan | Exception) -> None:
         self._plans = list(plans)
-        self.seen: list[Situation] = []
+        self.seen: list[PlanningState] = []
 
-    async def plan(self, situation: Situation) -> Plan:
+    async def plan(self, situation: PlanningState) -> Plan:
         self.seen.append(situation)
         plan = self._plans.pop(0) if self._plans else Plan(stop=True, thought="enough")
         if isinstance(plan, Exception):
@@ -156,7 +156,7 @@ async def test_a_planner_that_hangs_leaves_the_rules_time_to_answer(sample: Quer
     class Hanging:
         name = "hanging"
 
-        async def plan(self, _situation: Situation) -> Plan:
+        async def plan(self, _situation: PlanningState) -> Plan:
             await asyncio.Event().wait()
             return Plan()
 
@@ -174,7 +174,7 @@ async def test_every_recall_begins_with_the_ranking_whoever_goes_on_from_there(s
 
 
 async def test_the_latest_message_takes_the_place_whichever_call_said_so() -> None:
-    lines = [said("lin", f"m{day}", f"我的画室在第 {day} 号院", day * 86_400.0) for day in (1, 2, 3)]
+    lines = [new_message("lin", f"m{day}", f"我的画室在第 {day} 号院", day * 86_400.0) for day in (1, 2, 3)]
     stub = ScriptedQuery(lines, relations=[[("m1", "m3")], [("m1", "m2"), ("m2", "m3")]])
     calls = [ToolCall("hybrid_search", {"query_text": text}) for text in ("画室", "院子")]
     result = await recall(stub, "lin", Question("我的画室在哪？", NOW), planner=Scripted(Plan(tuple(calls))))
@@ -192,7 +192,7 @@ async def test_a_recall_without_results_has_the_verdict_insufficient() -> None:
 
 
 async def test_the_rules_begin_with_one_ranking_of_the_question() -> None:
-    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)])
+    stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)])
     result = await recall(stub, "lin", FOOD)
     assert [step.tool for step in result.trace][:1] == ["hybrid_search"]
     assert stub.methods()[0] == "HybridSearch"
@@ -200,7 +200,7 @@ async def test_the_rules_begin_with_one_ranking_of_the_question() -> None:
 
 
 async def test_a_ranking_by_words_alone_is_noted_and_meaning_is_not_asked_for_again() -> None:
-    messages = [said("lin", f"m{number}", f"我不吃辣，第 {number} 次说了", number) for number in range(9)]
+    messages = [new_message("lin", f"m{number}", f"我不吃辣，第 {number} 次说了", number) for number in range(9)]
     stub = ScriptedQuery(messages, failing={"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION})
     result = await recall(stub, "lin", Question("我不吃什么？另外，我对什么过敏？", NOW))
     assert "SemanticSearch" not in stub.methods()
@@ -210,12 +210,12 @@ async def test_a_ranking_by_words_alone_is_noted_and_meaning_is_not_asked_for_ag
 
 
 async def test_a_ranking_with_meaning_has_no_such_note() -> None:
-    result = await recall(ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)]), "lin", FOOD)
+    result = await recall(ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)]), "lin", FOOD)
     assert not [note for note in result.limits.notes if "meaning" in note.text]
 
 
 async def test_hanging_embedder_leaves_time_for_lexical_search() -> None:
-    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)], hangs="SemanticSearch")
+    stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)], hangs="SemanticSearch")
     planner = Scripted(Plan((MEANT, lexical("不吃辣"))))
     async with asyncio.timeout(10):
         result = await recall(stub, "lin", FOOD, planner=planner, budget=Budget(deadline_s=1.5))
@@ -226,7 +226,7 @@ async def test_hanging_embedder_leaves_time_for_lexical_search() -> None:
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.DEADLINE_EXCEEDED])
 async def test_a_call_that_shows_that_meaning_is_off_is_not_counted(code: grpc.StatusCode) -> None:
-    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)], failing={"SemanticSearch": code})
+    stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)], failing={"SemanticSearch": code})
     planner = Scripted(Plan((MEANT, lexical("不吃辣"))))
     result = await recall(stub, "lin", FOOD, planner=planner, budget=Budget(tool_calls=1))
     assert [evidence.message.message_id for evidence in result.evidence] == ["m1"]
@@ -243,7 +243,7 @@ async def test_a_call_that_shows_that_meaning_is_off_is_not_counted(code: grpc.S
     ],
 )
 async def test_without_meaning_the_words_decide(code: grpc.StatusCode) -> None:
-    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)], failing={"SemanticSearch": code})
+    stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)], failing={"SemanticSearch": code})
     result = await recall(stub, "lin", FOOD, planner=Scripted(Plan((MEANT, lexical("不吃辣")))))
     assert [evidence.message.message_id for evidence in result.evidence] == ["m1"]
     assert any("meaning cannot be searched" in step.observation for step in result.trace)
@@ -272,7 +272,7 @@ async def test_cancelling_stops_the_call_in_flight() -> None:
 
 
 async def test_time_that_is_up_stops_the_search() -> None:
-    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)])
+    stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)])
     result = await recall(stub, "lin", FOOD, budget=Budget(deadline_s=0.0))
     assert result.limits.stop_reason is StopReason.DEADLINE
     assert result.verdict is Verdict.INSUFFICIENT
@@ -281,19 +281,19 @@ async def test_time_that_is_up_stops_the_search() -> None:
 
 
 async def test_long_evidence_is_marked_as_cut() -> None:
-    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣" * 100, 1)])
+    stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣" * 100, 1)])
     result = await recall(stub, "lin", FOOD, budget=Budget(evidence_chars=50))
     assert result.limits.truncated
 
 
 async def test_evidence_of_a_usual_length_is_whole() -> None:
-    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣。" * 2_000, 1)])
+    stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣。" * 2_000, 1)])
     result = await recall(stub, "lin", FOOD)
     assert not result.limits.truncated
 
 
 async def test_a_write_token_goes_with_every_read_that_takes_one() -> None:
-    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1)])
+    stub = ScriptedQuery([new_message("lin", "m1", "我从小不吃辣", 1)])
     planner = Scripted(Plan((lexical("a"), MEANT)))
     await recall(stub, "lin", FOOD, planner=planner, at_least="w_x")
     assert stub.methods()[0] == "HybridSearch"  # waits for both indexes before anything else is read
@@ -301,7 +301,9 @@ async def test_a_write_token_goes_with_every_read_that_takes_one() -> None:
 
 
 async def test_a_planner_cannot_leave_the_conversation() -> None:
-    stub = ScriptedQuery([said("lin", "m1", "我从小不吃辣", 1, conversation_id="mine"), said("lin", "m2", "辣", 2)])
+    stub = ScriptedQuery(
+        [new_message("lin", "m1", "我从小不吃辣", 1, conversation_id="mine"), new_message("lin", "m2", "辣", 2)]
+    )
     stray = ToolCall("lexical_search", {"query_text": "辣", "filter": {"conversation_id": "other"}})
     listed = ToolCall("messages_list", {"role": "any", "conversation_id": "other"})
     question = replace(FOOD, conversation_id="mine")

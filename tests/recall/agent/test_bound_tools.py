@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recall.agent.scripted_query import ScriptedQuery
 
+from captured_logs import logged
+from chat_messages import new_message
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
@@ -22,7 +24,6 @@ from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import CALLABLE, TOOLS
 from nomemory.recall.tools.identity_guard import names_a_user, without_identity
 from nomemory.recall.tools.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
-from talk import logged, said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 SPELLINGS = [
@@ -188,7 +189,7 @@ async def test_a_filter_may_come_as_json() -> None:
 
 
 async def test_tools_return_only_messages_before_the_time_of_the_question() -> None:
-    late = [said("lin", "before", "x", NOW.timestamp() - 1), said("lin", "at", "x", NOW.timestamp())]
+    late = [new_message("lin", "before", "x", NOW.timestamp() - 1), new_message("lin", "at", "x", NOW.timestamp())]
     stub = ScriptedQuery(late)
     tools = bound(stub)
     searched = {"query_text": "x", "filter": {"time_range": {"until": "2030-01-01"}}}
@@ -205,7 +206,7 @@ async def test_tools_return_only_messages_before_the_time_of_the_question() -> N
 
 
 async def test_a_call_is_bounded_in_messages_and_the_planner_is_told() -> None:
-    stub = ScriptedQuery([said("lin", f"m{number}", "word " * 10, number) for number in range(30)])
+    stub = ScriptedQuery([new_message("lin", f"m{number}", "word " * 10, number) for number in range(30)])
     result = await bound(stub, Budget(result_items=20)).call("lexical_search", {"query_text": "word"}, 1.0)
     assert len(result.items) == 20
     assert result.cut
@@ -215,14 +216,14 @@ async def test_a_call_is_bounded_in_messages_and_the_planner_is_told() -> None:
 
 async def test_a_call_is_bounded_in_characters_and_the_first_message_always_fits() -> None:
     contents = ["a" * 900, "b" * 500, "c" * 90]
-    stub = ScriptedQuery([said("lin", f"m{number}", content, number) for number, content in enumerate(contents)])
+    stub = ScriptedQuery([new_message("lin", f"m{number}", content, number) for number, content in enumerate(contents)])
     result = await bound(stub, Budget(result_chars=1_000)).call("lexical_search", {"query_text": "word"}, 1.0)
     assert [hit.message.content[0] for hit in result.items] == ["a", "c"]
     assert result.cut
 
 
 async def test_a_ranking_is_bounded_by_neither_what_a_planner_may_be_shown_nor_less_than_the_evidence() -> None:
-    stub = ScriptedQuery([said("lin", f"m{number}", "word " * 800, number) for number in range(40)])
+    stub = ScriptedQuery([new_message("lin", f"m{number}", "word " * 800, number) for number in range(40)])
     budget = Budget(evidence_messages=40, result_items=20)
     result = await bound(stub, budget).call("hybrid_search", {"query_text": "word", "top_k": 40}, 5.0)
     assert stub.asked[0].top_k == 40
@@ -268,7 +269,7 @@ async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observatio
 
 
 async def test_a_ranking_says_how_likely_it_answers_and_how_much_of_it_words_found() -> None:
-    stub = ScriptedQuery([said("lin", "m1", "x", 1)], coverage=0.25, sufficiency=0.75, speaker_matched=True)
+    stub = ScriptedQuery([new_message("lin", "m1", "x", 1)], coverage=0.25, sufficiency=0.75, speaker_matched=True)
     result = await bound(stub).call("hybrid_search", {"query_text": "x"}, 5.0)
     assert (result.word_hits, result.coverage, result.semantic_unavailable) == (1, 0.25, False)
     assert result.sufficiency == Sufficiency(0.75, speaker_matched=True)

@@ -6,7 +6,7 @@ import asyncio
 from statistics import mean
 
 import pytest
-from recall.agent.labelled import Labelled, labelled, query_stub
+from recall.agent.labelled_questions import Labelled, labelled, query_stub
 
 from nomemory.client import Client
 from nomemory.recall.api import recall
@@ -25,16 +25,16 @@ def answers(sample_target: str) -> dict[str, RecallResult]:
 
     async def ask() -> dict[str, RecallResult]:
         async with query_stub(sample_target) as stub:
-            return {item.question_id: await asked(stub, item) for item in QUESTIONS.values()}
+            return {item.question_id: await recall_labelled(stub, item) for item in QUESTIONS.values()}
 
     return asyncio.run(ask())
 
 
-async def asked(sample: QueryStub, labelled: Labelled) -> RecallResult:
+async def recall_labelled(sample: QueryStub, labelled: Labelled) -> RecallResult:
     return await recall(sample, labelled.user_id, labelled.question)
 
 
-def found(result: RecallResult) -> list[str]:
+def evidence_ids(result: RecallResult) -> list[str]:
     return [evidence.message.message_id for evidence in result.evidence]
 
 
@@ -49,7 +49,7 @@ def test_a_recall_finds_what_the_ranking_finds_and_no_less(
 
     with Client(sample_target) as client:
         ranked = {item.question_id: best(client, item) for item in answerable}
-    by_recall = mean(share(item, found(answers[item.question_id])) for item in answerable)
+    by_recall = mean(share(item, evidence_ids(answers[item.question_id])) for item in answerable)
     assert by_recall >= mean(share(item, ranked[item.question_id]) for item in answerable)
 
 
@@ -84,7 +84,7 @@ def test_no_other_users_message_is_ever_seen(answers: dict[str, RecallResult]) -
 
 
 async def test_the_same_question_has_the_same_answer(sample: QueryStub) -> None:
-    first, second = [await asked(sample, QUESTIONS["lin-q01"]) for _ in range(2)]
+    first, second = [await recall_labelled(sample, QUESTIONS["lin-q01"]) for _ in range(2)]
     assert first.evidence == second.evidence
     assert [(step.tool, step.arguments) for step in first.trace] == [
         (step.tool, step.arguments) for step in second.trace
@@ -101,4 +101,4 @@ def test_reported_speech_is_searched_as_an_exact_phrase(answers: dict[str, Recal
     result = answers["lin-q02"]
     queries = [step.arguments["query_text"] for step in result.trace if step.tool == "lexical_search"]
     assert any('"不吃辣"' in str(query) for query in queries)
-    assert found(result)[0] == "lin-0010"
+    assert evidence_ids(result)[0] == "lin-0010"

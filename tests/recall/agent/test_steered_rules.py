@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 import grpc
 import pytest
-from recall.agent.labelled import Labelled, labelled
+from recall.agent.labelled_questions import Labelled, labelled
 from recall.agent.scripted_query import ScriptedQuery
 
+from chat_messages import new_message
 from nomemory.recall.api import recall
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.question import Question, Role
@@ -20,7 +21,6 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.recall_wiring import skill_folders
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
-from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 LIKES = Question("客户喜欢什么？", NOW)
@@ -40,10 +40,10 @@ def template(first: str) -> Skill:
 def talk(
     count: int = 8, ts: float = NOW.timestamp() - 1_000, role: message_pb2.Role.ValueType = message_pb2.ROLE_USER
 ) -> list[message_pb2.ChatMessage]:
-    return [said("lin", f"m{number}", f"顾客喜欢第 {number} 种", ts + number, role) for number in range(count)]
+    return [new_message("lin", f"m{number}", f"顾客喜欢第 {number} 种", ts + number, role) for number in range(count)]
 
 
-async def asked(
+async def recall_steered(
     skill: Skill, question: Question = LIKES, stub: ScriptedQuery | None = None
 ) -> tuple[ScriptedQuery, RecallResult]:
     stub = stub or ScriptedQuery(talk())
@@ -55,7 +55,7 @@ def queries(stub: ScriptedQuery, method: str) -> list[str]:
 
 
 async def test_the_defaults_are_where_it_starts() -> None:
-    stub, result = await asked(steered(DEFAULTS))
+    stub, result = await recall_steered(steered(DEFAULTS))
     first = stub.asked[0]
     assert first.filter.role == message_pb2.ROLE_USER
     assert first.filter.time_range.since.ToDatetime(tzinfo=UTC) == datetime(2026, 2, 12, 2, tzinfo=UTC)
@@ -67,7 +67,7 @@ async def test_the_defaults_are_where_it_starts() -> None:
 
 async def test_widening_finds_messages_outside_the_default_scope() -> None:
     long_ago = talk(8, datetime(2025, 3, 1, tzinfo=UTC).timestamp(), role=message_pb2.ROLE_ASSISTANT)
-    stub, result = await asked(steered(DEFAULTS), stub=ScriptedQuery(long_ago))
+    stub, result = await recall_steered(steered(DEFAULTS), stub=ScriptedQuery(long_ago))
     scopes = [
         (request.filter.role, (NOW - request.filter.time_range.since.ToDatetime(tzinfo=UTC)).days)
         for request in stub.asked
@@ -80,7 +80,7 @@ async def test_widening_finds_messages_outside_the_default_scope() -> None:
 
 async def test_the_caller_comes_before_the_defaults() -> None:
     window = TimeRange(datetime(2025, 1, 1, tzinfo=UTC), datetime(2025, 2, 1, tzinfo=UTC))
-    stub, _ = await asked(steered(DEFAULTS), Question(LIKES.text, NOW, window, Role.ASSISTANT))
+    stub, _ = await recall_steered(steered(DEFAULTS), Question(LIKES.text, NOW, window, Role.ASSISTANT))
     assert stub.asked[0].filter.role == message_pb2.ROLE_ASSISTANT
     assert stub.asked[0].filter.time_range.since.ToDatetime(tzinfo=UTC) == window.since
 
@@ -94,15 +94,15 @@ async def test_a_skill_cannot_ask_for_more_than_the_budget_gives() -> None:
 
 
 async def test_the_lexicon_is_asked_for_beside_the_exact_words() -> None:
-    plain, _ = await asked(steered())
-    stub, _ = await asked(steered(LEXICON))
+    plain, _ = await recall_steered(steered())
+    stub, _ = await recall_steered(steered(LEXICON))
     assert queries(stub, "HybridSearch") == queries(plain, "HybridSearch") == [LIKES.text]
     assert queries(stub, "LexicalSearch")[0] == '"顾客" "甲方公司" "key account" 客户喜欢 client'
 
 
 async def test_an_alias_that_looks_like_an_operator_is_asked_for_as_text() -> None:
     hostile = '- 客户: ") OR user_id:, NOT, OR, -喜欢, “) ＯＲ （x”, (a AND b)\n'
-    stub, _ = await asked(steered("## Lexicon\n" + hostile))
+    stub, _ = await recall_steered(steered("## Lexicon\n" + hostile))
     query = queries(stub, "LexicalSearch")[0]
     assert '"OR user_id:"' in query
     assert '"a AND b"' in query
@@ -115,7 +115,7 @@ async def test_an_alias_that_looks_like_an_operator_is_asked_for_as_text() -> No
 
 async def test_a_hundred_thousand_aliases_are_a_few_words() -> None:
     many = "\n".join(f"- 客户{number}: " + ", ".join(f"甲{number}乙{n}" for n in range(100)) for number in range(1_000))
-    stub, result = await asked(steered("## Lexicon\n" + many), Question("客户1喜欢什么？", NOW))
+    stub, result = await recall_steered(steered("## Lexicon\n" + many), Question("客户1喜欢什么？", NOW))
     assert max(map(len, queries(stub, "LexicalSearch"))) < 500
     assert result.evidence
 
@@ -126,31 +126,31 @@ async def test_the_template_says_with_which_tool_to_begin() -> None:
         ("semantic_search", "HybridSearch"),
         ("messages_list", "ListMessages"),
     ):
-        stub, _ = await asked(template(first))
+        stub, _ = await recall_steered(template(first))
         assert stub.methods()[0] == method
 
 
 async def test_rewrites_are_asked_by_meaning_unless_it_begins_with_words() -> None:
-    stub, _ = await asked(template("semantic_search"))
+    stub, _ = await recall_steered(template("semantic_search"))
     assert queries(stub, "SemanticSearch") == ["客户喜欢什么？ 爱好 习惯"]
-    stub, _ = await asked(template("lexical_search"))
+    stub, _ = await recall_steered(template("lexical_search"))
     assert queries(stub, "LexicalSearch")[:1] == ["客户喜欢 爱好 习惯"]
 
 
 async def test_rewrites_are_asked_by_words_where_meaning_is_off() -> None:
     failing = {"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION}
-    stub, _ = await asked(template("semantic_search"), stub=ScriptedQuery(talk(), failing))
+    stub, _ = await recall_steered(template("semantic_search"), stub=ScriptedQuery(talk(), failing))
     assert queries(stub, "LexicalSearch").count("客户喜欢 爱好 习惯") == 1
 
 
 async def test_a_rewrite_that_looks_like_operators_is_asked_for_as_text() -> None:
     text = '## Query Templates\n### 喜欢\n- first: lexical_search\n- rewrite: {words}") OR NOT (x -y ＡＮＤ z\n'
-    stub, _ = await asked(steered(text))
+    stub, _ = await recall_steered(steered(text))
     assert queries(stub, "LexicalSearch")[0] == "客户喜欢 or not x y and z"
 
 
 async def test_the_planner_looks_around_the_best_hits_in_the_next_round() -> None:
-    _, result = await asked(template("semantic_search"))
+    _, result = await recall_steered(template("semantic_search"))
     around = [step.iteration for step in result.trace if step.tool == "neighbors"]
     assert around[:2] == [2, 2]
     first = [step for step in result.trace if step.tool == "neighbors"][:2]

@@ -8,18 +8,18 @@ import grpc
 import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
+from chat_messages import new_message
 from nomemory.recall.api import recall
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.v1.message_pb2 import ChatMessage
-from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 QUESTION = Question("What does Ann do on Sundays, paint?", NOW)
-TALK = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1, name="Ann")]
-UNNAMED = [said("lin", "m1", "I paint on Sundays, I love to paint.", 1)]
+TALK = [new_message("lin", "m1", "I paint on Sundays, I love to paint.", 1, name="Ann")]
+UNNAMED = [new_message("lin", "m1", "I paint on Sundays, I love to paint.", 1)]
 RULE = SufficiencyThresholds(supported=0.5, possible=0.3)
 
 

@@ -8,9 +8,9 @@ import grpc
 import pytest
 from recall.agent.scripted_query import ScriptedQuery
 
+from chat_messages import new_message
 from nomemory.recall import Budget, Question, Role, Turn, recall
 from nomemory.text.question_detection import has_back_reference, is_statement
-from talk import said
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 USER, ASSISTANT = Role.USER, Role.ASSISTANT
@@ -62,10 +62,10 @@ def test_questions_requests_and_names_are_not_small_talk(text: str) -> None:
 def test_only_what_refers_back_looks_at_the_turns() -> None:
     before = (USER, "My sister moved to Lisbon.")
     assert has_back_reference("那是什么时候？")
-    assert asked("When was that?", before).background == before[1]
-    assert asked("那是什么时候？", before).background == before[1]
-    assert not asked("What is the name of my cat?", before).background
-    assert not asked("", before).background
+    assert asked("When was that?", before).referenced_turn == before[1]
+    assert asked("那是什么时候？", before).referenced_turn == before[1]
+    assert not asked("What is the name of my cat?", before).referenced_turn
+    assert not asked("", before).referenced_turn
 
 
 def test_a_turn_prints_without_its_text() -> None:
@@ -73,7 +73,7 @@ def test_a_turn_prints_without_its_text() -> None:
 
 
 async def test_chat_turn_without_a_question_is_ranked_semantically() -> None:
-    stub = ScriptedQuery([said("lin", f"m{n}", f"word number {n}", n) for n in range(1, 5)])
+    stub = ScriptedQuery([new_message("lin", f"m{n}", f"word number {n}", n) for n in range(1, 5)])
     result = await recall(stub, "lin", asked("", (USER, "I am so hungry.")), budget=Budget(anchors=0))
     assert stub.methods()[:2] == ["SemanticSearch", "HybridSearch"]
     assert stub.asked[0].query_text == stub.asked[1].query_text == "I am so hungry."
@@ -82,7 +82,7 @@ async def test_chat_turn_without_a_question_is_ranked_semantically() -> None:
 
 async def test_without_meaning_the_words_rank_it() -> None:
 
-    messages = [said("lin", f"m{n}", f"word number {n}", n) for n in range(1, 4)]
+    messages = [new_message("lin", f"m{n}", f"word number {n}", n) for n in range(1, 4)]
     stub = ScriptedQuery(messages, failing={"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION})
     result = await recall(stub, "lin", asked("", (USER, "I am so hungry.")), budget=Budget(anchors=0))
     assert {item.message.message_id for item in result.evidence} == {"m1", "m2", "m3"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from recall.skills.folders import head, written
 
-from nomemory.recall.authoring.check import Report, check, skills_at
-from nomemory.recall.authoring.rules import Rule, Severity, table
+from nomemory.recall.authoring.check import SkillReport, check_skill, find_skill_folders
+from nomemory.recall.authoring.rules import Rule, Severity, render_rule_table
 from nomemory.recall.skills.loader import SkillLibrary
 
 ROOT = Path(__file__).parents[3]
@@ -45,11 +45,11 @@ def json_block(*lines: str) -> str:
     return "\n".join(("Calls:", "```json", *lines, "```"))
 
 
-def found(library: Path, body: str = "Search for tea.", start: str = START, **files: str | bytes) -> Report:
-    return check(written(library, SKILL_md=head(start, body), **files))
+def check_skill(library: Path, body: str = "Search for tea.", start: str = START, **files: str | bytes) -> Report:
+    return check_skill(written(library, SKILL_md=head(start, body), **files))
 
 
-def rules(report: Report) -> list[str]:
+def rules(report: SkillReport) -> list[str]:
     return [finding.rule.id for finding in report.findings]
 
 
@@ -143,14 +143,14 @@ BODIES = {
 
 @pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (good, _) in BODIES.items() for body in good])
 def test_a_text_that_keeps_a_rule_has_no_finding(tmp_path: Path, rule: str, body: str) -> None:
-    assert rule not in rules(found(tmp_path, body))
+    assert rule not in rules(check_skill(tmp_path, body))
 
 
 @pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (_, bad) in BODIES.items() for body in bad])
 def test_a_text_that_breaks_a_rule_has_a_finding(tmp_path: Path, rule: str, body: str) -> None:
-    report = found(tmp_path, body)
+    report = check_skill(tmp_path, body)
     assert rule in rules(report)
-    assert Severity.ERROR in {item.severity for item in Rule if item.id == rule} or not report.errors
+    assert Severity.ERROR in {item.severity for item in Rule if item.id == rule} or not report.error_count
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,14 @@ def test_a_text_that_breaks_a_rule_has_a_finding(tmp_path: Path, rule: str, body
     ],
 )
 def test_skill_without_valid_front_matter_is_rejected(tmp_path: Path, rule: str, skill: str | bytes) -> None:
-    assert rules(check(written(tmp_path, SKILL_md=skill))) == [rule]
+    assert rules(check_skill(written(tmp_path, SKILL_md=skill))) == [rule]
 
 
 def test_a_skill_must_be_a_folder_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "tea").mkdir()
-    assert rules(check(tmp_path / "tea")) == ["folder"]
-    assert rules(check(tmp_path / "nowhere")) == ["folder"]
-    assert "name" in rules(check(written(tmp_path, "Tea_1", SKILL_md=head("name: Tea_1\ndescription: d"))))
+    assert rules(check_skill(tmp_path / "tea")) == ["folder"]
+    assert rules(check_skill(tmp_path / "nowhere")) == ["folder"]
+    assert "name" in rules(check_skill(written(tmp_path, "Tea_1", SKILL_md=head("name: Tea_1\ndescription: d"))))
 
 
 def test_links_that_lead_out_are_refused_and_not_followed(tmp_path: Path) -> None:
@@ -187,13 +187,13 @@ def test_links_that_lead_out_are_refused_and_not_followed(tmp_path: Path) -> Non
     folder = written(tmp_path / "library")
     (folder / "references").mkdir()
     (folder / "references" / "a.md").symlink_to(secret)
-    report = check(folder)
+    report = check_skill(folder)
     assert rules(report) == ["folder"]
     assert "canary" not in str(report)
 
 
 def test_references_are_held_to_the_rules_too(tmp_path: Path) -> None:
-    report = found(
+    report = check_skill(
         tmp_path,
         references__lexicon_md="- 茶",
         references__calls_md=json_block('{"tool": "web", "args": {}}'),
@@ -205,13 +205,13 @@ def test_references_are_held_to_the_rules_too(tmp_path: Path) -> None:
         ("references/lexicon.md", 1, "unreadable"),
         ("scripts/more.md", 3, "user-id"),
     ]
-    assert "text" in rules(found(tmp_path, references__a_md=b"\xff"))
-    assert "folder" in rules(found(tmp_path, **{f"references__{number}_md": "x" for number in range(17)}))
+    assert "text" in rules(check_skill(tmp_path, references__a_md=b"\xff"))
+    assert "folder" in rules(check_skill(tmp_path, **{f"references__{number}_md": "x" for number in range(17)}))
 
 
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     body = "\n".join(("one", "two `grep(x)`", json_block(CALL, '{"tool": "web", "args": {}}')))
-    report = found(tmp_path, body, START + "\nlicense: MIT")
+    report = check_skill(tmp_path, body, START + "\nlicense: MIT")
     assert [(finding.line, finding.rule.id) for finding in report.findings] == [
         (4, "frontmatter-key"),
         (7, "tool"),
@@ -221,20 +221,20 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", sorted((ROOT / "skills").iterdir()), ids=lambda folder: folder.name)
 def test_the_shipped_skills_keep_every_rule(folder: Path) -> None:
-    assert check(folder).findings == ()
+    assert check_skill(folder).findings == ()
     assert SkillLibrary([ROOT / "skills"], folder.name).load().notes == ()
 
 
 def test_a_path_means_one_skill_or_all_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tea, coffee = written(tmp_path), written(tmp_path, "coffee")
     (tmp_path / "notes").mkdir()
-    assert skills_at(tmp_path) == [coffee, tea]
-    assert skills_at(tea) == skills_at(tea / "SKILL.md") == [tea]
-    assert skills_at(tmp_path / "notes") == [tmp_path / "notes"]
+    assert find_skill_folders(tmp_path) == [coffee, tea]
+    assert find_skill_folders(tea) == find_skill_folders(tea / "SKILL.md") == [tea]
+    assert find_skill_folders(tmp_path / "notes") == [tmp_path / "notes"]
     monkeypatch.chdir(tea)
-    assert check(Path()).findings == ()
-    assert check(Path()).name == "tea"
+    assert check_skill(Path()).findings == ()
+    assert check_skill(Path()).name == "tea"
 
 
 def test_the_page_has_the_table_of_rules() -> None:
-    assert table() in (ROOT / "docs" / "skills.md").read_text(encoding="utf-8")
+    assert render_rule_table() in (ROOT / "docs" / "skills.md").read_text(encoding="utf-8")

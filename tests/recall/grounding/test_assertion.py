@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall.told import asked, told
+from recall.retrieved_messages import new_question, retrieved_message
 
-from nomemory.recall.grounding.assertions import asserts, attribution, have_sender_names, is_quoted_text
+from nomemory.recall.grounding.assertions import (
+    can_answer_question,
+    determine_attribution,
+    have_sender_names,
+    is_quoted_text,
+)
 from nomemory.recall.model.memory_view import Attribution
 from nomemory.recall.model.question import Role
 
@@ -29,37 +34,41 @@ LONG_LIST = "\n".join(f"line {number}" for number in range(6))
     ],
 )
 def test_an_earlier_asking_of_the_question_states_nothing(content: str, *, states: bool) -> None:
-    question = asked("Which varnish did I buy for the boat, back then?")
-    assert asserts(told("m1", content), question, named=False) is states
+    question = new_question("Which varnish did I buy for the boat, back then?")
+    assert can_answer_question(retrieved_message("m1", content), question, has_sender_names=False) is states
 
 
 def test_a_user_asserts_and_an_assistant_is_heard_only_where_it_is_asked_about() -> None:
-    advice = told("m1", "You should varnish it twice.", role=Role.ASSISTANT)
-    user_message = told("m2", "I varnished it twice.")
-    plain = asked("How often was the boat varnished?")
-    assert asserts(user_message, plain, named=False)
-    assert not asserts(advice, plain, named=False)
-    assert asserts(advice, asked("What did you suggest about the varnish?"), named=False)
-    assert asserts(advice, asked("你之前建议了什么漆？"), named=False)
+    advice = retrieved_message("m1", "You should varnish it twice.", role=Role.ASSISTANT)
+    user_message = retrieved_message("m2", "I varnished it twice.")
+    plain = new_question("How often was the boat varnished?")
+    assert can_answer_question(user_message, plain, has_sender_names=False)
+    assert not can_answer_question(advice, plain, has_sender_names=False)
+    assert can_answer_question(advice, new_question("What did you suggest about the varnish?"), has_sender_names=False)
+    assert can_answer_question(advice, new_question("你之前建议了什么漆？"), has_sender_names=False)
 
 
 def test_the_role_that_the_caller_names_is_heard_alone() -> None:
-    advice = told("m1", "You should varnish it twice.", role=Role.ASSISTANT)
-    user_message = told("m2", "I varnished it twice.")
-    question = asked("How often was the boat varnished?", Role.ASSISTANT)
-    assert asserts(advice, question, named=False)
-    assert not asserts(user_message, question, named=False)
-    anybody = asked("How often was the boat varnished?", Role.ANY)
-    assert asserts(user_message, anybody, named=False)
+    advice = retrieved_message("m1", "You should varnish it twice.", role=Role.ASSISTANT)
+    user_message = retrieved_message("m2", "I varnished it twice.")
+    question = new_question("How often was the boat varnished?", Role.ASSISTANT)
+    assert can_answer_question(advice, question, has_sender_names=False)
+    assert not can_answer_question(user_message, question, has_sender_names=False)
+    anybody = new_question("How often was the boat varnished?", Role.ANY)
+    assert can_answer_question(user_message, anybody, has_sender_names=False)
 
 
 def test_among_people_with_names_roles_say_nothing() -> None:
-    other = told("m1", "I varnished it twice.", role=Role.ASSISTANT, name="Ravi")
-    assert asserts(other, asked("How often did Ravi varnish the boat?"), named=True)
+    other = retrieved_message("m1", "I varnished it twice.", role=Role.ASSISTANT, name="Ravi")
+    assert can_answer_question(other, new_question("How often did Ravi varnish the boat?"), has_sender_names=True)
 
 
 def test_people_have_names_where_most_messages_do() -> None:
-    some = [told("m1", "a", name="Ravi"), told("m2", "b", name="Ines"), told("m3", "c")]
+    some = [
+        retrieved_message("m1", "a", name="Ravi"),
+        retrieved_message("m2", "b", name="Ines"),
+        retrieved_message("m3", "c"),
+    ]
     assert have_sender_names(some)
     assert not have_sender_names(some[1:])
     assert not have_sender_names([])
@@ -82,7 +91,7 @@ def test_people_have_names_where_most_messages_do() -> None:
     ],
 )
 def test_attribution_depends_on_role_name_and_quoting(content: str, role: Role, name: str, whose: Attribution) -> None:
-    assert attribution(told("m1", content, role=role, name=name)) is whose
+    assert attribution(retrieved_message("m1", content, role=role, name=name)) is whose
 
 
 @pytest.mark.parametrize(
@@ -107,5 +116,5 @@ def test_a_plain_message_is_no_block(content: str) -> None:
 
 @given(st.text(max_size=2_000))
 def test_any_text_can_be_told(content: str) -> None:
-    asserts(told("m1", content), asked("How often?"), named=False)
-    attribution(told("m1", content))
+    asserts(retrieved_message("m1", content), new_question("How often?"), named=False)
+    attribution(retrieved_message("m1", content))

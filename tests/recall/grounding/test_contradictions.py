@@ -7,23 +7,26 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall.told import asked, ranking, told
+from recall.retrieved_messages import new_question, ranking, retrieved_message
 
-from nomemory.recall.grounding.contradictions import MAX_COMPARED, contradictions
+from nomemory.recall.grounding.contradictions import MAX_COMPARED, find_contradictions
 from nomemory.recall.model.evidence import Evidence, Relation, RetrievedMessage
 
 
-def found(question: str, evidence: Sequence[Evidence], *pairs: tuple[str, str]) -> list[tuple[str, str]]:
+def contradictions_in(question: str, evidence: Sequence[Evidence], *pairs: tuple[str, str]) -> list[tuple[str, str]]:
     relations = [Relation(earlier, later, 2.0, 0.5) for earlier, later in pairs]
-    return [(item.message_id, other.message_id) for item, other in contradictions(evidence, relations, asked(question))]
+    return [
+        (item.message_id, other.message_id)
+        for item, other in contradictions(evidence, relations, new_question(question))
+    ]
 
 
 def two(earlier: str, later: str) -> tuple[RetrievedMessage, RetrievedMessage]:
-    return told("old", earlier, 20), told("new", later, 10)
+    return retrieved_message("old", earlier, 20), retrieved_message("new", later, 10)
 
 
 def between(question: str, earlier: str, later: str) -> list[tuple[str, str]]:
-    return found(question, ranking(*two(earlier, later)), ("old", "new"))
+    return contradictions_in(question, ranking(*two(earlier, later)), ("old", "new"))
 
 
 @pytest.mark.parametrize(
@@ -67,19 +70,21 @@ def test_compatible_statements_are_not_contradictions(question: str, earlier: st
 
 def test_messages_that_are_not_related_do_not_contradict_each_other() -> None:
     evidence = ranking(*two("I have never been in a glider.", "In the glider I sang."))
-    assert found("Have I been in a glider?", evidence) == []
+    assert contradictions_in("Have I been in a glider?", evidence) == []
 
 
 def test_messages_that_are_not_near_to_the_question_are_left_alone() -> None:
     evidence = ranking(*two("I have never been in a glider.", "In the glider I sang."), deviations=0.9)
-    assert found("Have I been in a glider?", evidence, ("old", "new")) == []
+    assert contradictions_in("Have I been in a glider?", evidence, ("old", "new")) == []
 
 
 def test_only_the_best_are_held_against_each_other() -> None:
     old, new = two("I have never been in a glider.", "In the glider I sang.")
-    between_them = [told(f"m{number}", "The glider is red.") for number in range(MAX_COMPARED - 1)]
-    assert found("Have I been in a glider?", ranking(old, *between_them, new), ("old", "new")) == []
-    assert found("Have I been in a glider?", ranking(old, *between_them[1:], new), ("old", "new")) == [("old", "new")]
+    between_them = [retrieved_message(f"m{number}", "The glider is red.") for number in range(MAX_COMPARED - 1)]
+    assert contradictions_in("Have I been in a glider?", ranking(old, *between_them, new), ("old", "new")) == []
+    assert contradictions_in("Have I been in a glider?", ranking(old, *between_them[1:], new), ("old", "new")) == [
+        ("old", "new")
+    ]
 
 
 @given(st.text(max_size=200), st.text(max_size=200), st.text(max_size=100))

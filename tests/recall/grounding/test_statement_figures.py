@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall.told import asked, findings, ranking
+from recall.retrieved_messages import findings, new_question, ranking
 
-from nomemory.recall.grounding.citations import verify
-from nomemory.recall.grounding.computation import verified_equation
+from nomemory.recall.grounding.citations import verify_statements
+from nomemory.recall.grounding.computation import verify_equation
 from nomemory.recall.grounding.conclusion import conclude
-from nomemory.recall.grounding.statement_figures import StatementFigures
+from nomemory.recall.grounding.statement_figures import FigureChecker
 from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section, Verdict
 from nomemory.recall.model.note import NoteKind
@@ -28,7 +28,7 @@ def shown(text: str, *quotes: str, computed: tuple[str, ...] = (), question: str
     retrieval.add(RetrievedMessage(f"m{at}", SENT, Role.USER, quote) for at, quote in enumerate(quotes))
     citations = tuple(DraftCitation(f"m{at}", quote) for at, quote in enumerate(quotes))
     draft = DraftStatement(Section.PROFILE, text, citations, computed)
-    view, _ = verify([draft], retrieval, StatementFigures(asked(question), retrieval))
+    view, _ = verify_statements([draft], retrieval, FigureChecker(new_question(question), retrieval))
     (statement,) = view.statements()
     return statement.text
 
@@ -82,7 +82,7 @@ def test_a_name_at_the_beginning_is_checked_where_others_are_called_so() -> None
     contents = ("Ana lives in Lyon", "and then Ben came")
     retrieval.add(RetrievedMessage(f"m{at}", SENT, Role.USER, content) for at, content in enumerate(contents))
     draft = DraftStatement(Section.PROFILE, "Ben lives in Lyon", (DraftCitation("m0", "Ana lives in Lyon"),))
-    view, notes = verify([draft], retrieval, StatementFigures(asked("Who?"), retrieval))
+    view, notes = verify_statements([draft], retrieval, FigureChecker(new_question("Who?"), retrieval))
     assert [statement.text for statement in view.statements()] == ["Ana lives in Lyon"]
     assert [(note.kind, note.count) for note in notes] == [(NoteKind.QUOTED_INSTEAD, 1)]
 
@@ -133,19 +133,19 @@ def test_equations_are_recomputed_from_figures_in_the_quotes(
     ],
 )
 def test_invalid_or_false_equations_are_rejected(equation: str) -> None:
-    assert verified_equation(equation) is None
+    assert verify_equation(equation) is None
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
 def test_sums_are_recomputed(first: int, other: int) -> None:
-    assert verified_equation(f"{first} + {other} = {first + other}")
-    assert verified_equation(f"{first} + {other} = {first + other + 1}") is None
+    assert verify_equation(f"{first} + {other} = {first + other}")
+    assert verify_equation(f"{first} + {other} = {first + other + 1}") is None
 
 
 @given(st.text(max_size=60))
 def test_any_text_can_stand_for_an_equation(text: str) -> None:
-    verified_equation(text)
-    verified_equation(f"{text}=1")
+    verify_equation(text)
+    verify_equation(f"{text}=1")
 
 
 WORDS = st.sampled_from(
@@ -163,6 +163,6 @@ def test_a_draft_that_quotes_is_not_checked_and_one_that_is_composed_is() -> Non
     message = RetrievedMessage("m0", SENT, Role.USER, "the deposit is £200")
     statement = DraftStatement(Section.PROFILE, "It is £2000", (DraftCitation("m0", "deposit is £200"),))
     for composed, text in ((False, "It is £2000"), (True, "deposit is £200")):
-        draft = Draft((statement,), Verdict.SUPPORTED, composed=composed)
-        synthesis = conclude(asked("How much?"), draft, findings(ranking(message)))
+        draft = Draft((statement,), Verdict.SUPPORTED, is_model_written=composed)
+        synthesis = conclude(new_question("How much?"), draft, findings(ranking(message)))
         assert [item.text for item in synthesis.view.statements()] == [text]

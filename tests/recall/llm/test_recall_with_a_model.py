@@ -13,6 +13,7 @@ import grpc
 import pytest
 from recall.llm.chat_script import Answer, ChatScript, answers, says, status
 
+from chat_messages import new_message
 from nomemory.recall.api import recall
 from nomemory.recall.llm.client import ChatEndpoint
 from nomemory.recall.model.budget import Budget
@@ -25,10 +26,9 @@ from nomemory.recall.skills.loader import Skill
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, query_service_pb2_grpc
 from nomemory.v1.message_pb2 import ROLE_ASSISTANT
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 QUESTION = Question("Do I eat spicy food?", NOW)
@@ -79,7 +79,9 @@ class Recaller:
 def write(server: Server, user: str, *contents: str) -> None:
     """Write messages 1, 2, … and wait until words find them."""
     first = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
-    messages = [said(user, f"message-{number}", content, first + number) for number, content in enumerate(contents, 1)]
+    messages = [
+        new_message(user, f"message-{number}", content, first + number) for number, content in enumerate(contents, 1)
+    ]
     written = server.ingest.WriteMessages(ingest_service_pb2.WriteMessagesRequest(messages=messages))
     wait = query_service_pb2.LexicalSearchRequest(user_id=user, query_text="spicy", at_least=written.write_token)
     assert server.query.LexicalSearch(wait).items
@@ -266,8 +268,8 @@ async def test_a_short_reply_is_shown_with_what_it_replies_to(
     write(server, f"{user}-short", "spicy things are fine")
     first = datetime(2026, 6, 2, tzinfo=UTC).timestamp()
     talk = [
-        said(f"{user}-short", "asked", "So how do you like your curry, hot or mild?", first, ROLE_ASSISTANT),
-        said(f"{user}-short", "replied", "mild, not spicy", first + 30),
+        new_message(f"{user}-short", "asked", "So how do you like your curry, hot or mild?", first, ROLE_ASSISTANT),
+        new_message(f"{user}-short", "replied", "mild, not spicy", first + 30),
     ]
     written = server.ingest.WriteMessages(ingest_service_pb2.WriteMessagesRequest(messages=talk))
     script.answers = [answers({"stop": True, "verdict": "insufficient"})]
@@ -287,7 +289,9 @@ async def test_the_newest_message_on_the_matter_is_read_where_a_value_may_have_c
     owner = f"{user}-desk"
     chairs = (f"A spicy chair for my desk on floor 2, number {number}." for number in range(20))
     write(server, owner, *chairs, "My desk is on floor 2 now, on which I am proud.")
-    moved = said(owner, "moved", "They put me one up, by the window.", datetime(2026, 6, 9, tzinfo=UTC).timestamp())
+    moved = new_message(
+        owner, "moved", "They put me one up, by the window.", datetime(2026, 6, 9, tzinfo=UTC).timestamp()
+    )
     written = server.ingest.WriteMessages(ingest_service_pb2.WriteMessagesRequest(messages=[moved]))
     script.answers = [answers({"stop": True, "verdict": "insufficient"})]
     async with grpc.aio.insecure_channel(server.target) as channel:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.llm.json_answer import BadAnswerError
+from nomemory.recall.llm.json_answer import InvalidAnswerError
 from nomemory.recall.model.memory_view import DraftCitation, DraftConflict, DraftStatement, Section, Verdict
 from nomemory.recall.reading.answer import LOOKUP_TOOLS, Answer, answer_schema, parse_answer
 
@@ -184,29 +184,38 @@ def test_statements_and_citations_are_limited() -> None:
     assert {len(statement.citations) for statement in statements} == {12}
 
 
-def asked(tool: object, **args: object) -> dict[str, object]:
+def lookup_request(tool: object, **args: object) -> dict[str, object]:
     return {"stop": False, "look_up": [{"tool": tool, "args": args}]}
 
 
 ANY: dict[str, object] = {"role": "any", "time_range": {"until": "2026-01-01"}}
 BAD: dict[str, tuple[object, str]] = {
-    "an unknown tool": (asked("read_everything"), "messages_list, lexical_search, semantic_search, neighbors"),
-    "the host's own ranking": (asked("hybrid_search", query_text="辣", filter=ANY), '"tool"'),
-    "a tool that is no string": (asked(["neighbors"]), '"tool"'),
+    "an unknown tool": (lookup_request("read_everything"), "messages_list, lexical_search, semantic_search, neighbors"),
+    "the host's own ranking": (lookup_request("hybrid_search", query_text="辣", filter=ANY), '"tool"'),
+    "a tool that is no string": (lookup_request(["neighbors"]), '"tool"'),
     "no arguments": ({"stop": False, "look_up": [{"tool": "neighbors"}]}, '"args"'),
     "a word for stop": ({"stop": "no", "look_up": [SEARCH]}, '"stop"'),
     "look-ups that are no list": ({"stop": False, "look_up": 7}, '"look_up"'),
-    "a listing without a role": (asked("messages_list", since="2026-01-01"), "messages_list: role: Field required"),
-    "a listing without a time": (asked("messages_list", role="any"), "since and until"),
-    "a search without a filter": (asked("lexical_search", query_text="辣"), "lexical_search: filter: Field required"),
-    "a search without a role": (asked("semantic_search", query_text="辣", filter={"time_range": {}}), "role"),
-    "a search without a time": (asked("lexical_search", query_text="辣", filter={"role": "user"}), "time_range"),
+    "a listing without a role": (
+        lookup_request("messages_list", since="2026-01-01"),
+        "messages_list: role: Field required",
+    ),
+    "a listing without a time": (lookup_request("messages_list", role="any"), "since and until"),
+    "a search without a filter": (
+        lookup_request("lexical_search", query_text="辣"),
+        "lexical_search: filter: Field required",
+    ),
+    "a search without a role": (lookup_request("semantic_search", query_text="辣", filter={"time_range": {}}), "role"),
+    "a search without a time": (
+        lookup_request("lexical_search", query_text="辣", filter={"role": "user"}),
+        "time_range",
+    ),
     "a search with an open range": (
-        asked("lexical_search", query_text="辣", filter={"role": "user", "time_range": {}}),
+        lookup_request("lexical_search", query_text="辣", filter={"role": "user", "time_range": {}}),
         "since and until",
     ),
-    "a filter that is none": (asked("lexical_search", query_text="辣", filter=["user"]), "filter"),
-    "too long an integer": (asked("semantic_search", query_text="辣", filter=ANY, top_k=10**400), "15 digits"),
+    "a filter that is none": (lookup_request("lexical_search", query_text="辣", filter=["user"]), "filter"),
+    "too long an integer": (lookup_request("semantic_search", query_text="辣", filter=ANY, top_k=10**400), "15 digits"),
 }
 
 

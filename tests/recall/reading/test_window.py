@@ -8,20 +8,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from recall.told import asked
+from recall.retrieved_messages import new_question
 
 from nomemory.client.prompt_passages import tokens
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import Sufficiency
-from nomemory.recall.reading.prompt import by_day, first_text
-from nomemory.recall.reading.prompt_context import ContextWindow, Exchanges, Line, ReadingBudget
+from nomemory.recall.reading.prompt import build_first_prompt, group_by_day
+from nomemory.recall.reading.prompt_context import ContextWindow, Line, ReadingBudget, Replies
 
-NONE = Exchanges()
+NONE = Replies()
 FIRST = datetime(2026, 6, 14, 23, 30, tzinfo=UTC)
 
 
-def said(number: int, content: str, role: Role = Role.USER, name: str = "") -> RetrievedMessage:
+def new_message(number: int, content: str, role: Role = Role.USER, name: str = "") -> RetrievedMessage:
     return RetrievedMessage(f"id-{number}", FIRST + timedelta(minutes=number), role, content, name)
 
 
@@ -34,7 +34,10 @@ def labels(lines: Sequence[Line]) -> list[object]:
 
 
 def test_messages_stand_oldest_first_with_weekday_and_speaker_in_the_askers_zone() -> None:
-    best, second = said(2, "The spare key is with Ana.", name="Tom"), said(1, "Where did I put it?", Role.ASSISTANT)
+    best, second = (
+        new_message(2, "The spare key is with Ana.", name="Tom"),
+        new_message(1, "Where did I put it?", Role.ASSISTANT),
+    )
     shown = window()
     lines = shown.rank([best, second], NONE)
     assert lines == [
@@ -45,20 +48,25 @@ def test_messages_stand_oldest_first_with_weekday_and_speaker_in_the_askers_zone
 
 
 def test_retracted_message_names_its_retraction_by_label() -> None:
-    wrong, right = replace(said(1, "The key is with Ana."), retracted_by="id-2"), said(2, "I mixed that up.")
+    wrong, right = (
+        replace(new_message(1, "The key is with Ana."), retracted_by="id-2"),
+        new_message(2, "I mixed that up."),
+    )
     lines = window().rank([right, wrong], NONE)
     assert [line.get("taken_back_by") for line in lines] == ["m1", None]
-    assert "holds no more" in first_text(asked("Where is the key?"), lines, 1)
-    assert "holds no more" not in first_text(asked("Where is the key?"), lines[1:], 1)
+    assert "holds no more" in first_text(new_question("Where is the key?"), lines, 1)
+    assert "holds no more" not in first_text(new_question("Where is the key?"), lines[1:], 1)
 
 
 def test_an_unshown_retraction_is_not_named_by_its_id() -> None:
-    (line,) = window().rank([replace(said(1, "The key is with Ana."), retracted_by="<anybody's text>")], NONE)
+    (line,) = window().add_ranking(
+        [replace(new_message(1, "The key is with Ana."), retracted_by="<anybody's text>")], NONE
+    )
     assert line["taken_back_by"] == "a message that is not shown"
 
 
 def test_pasted_text_is_a_marked_span_with_its_author() -> None:
-    mail = said(1, "Look. My landlord writes: the rent is due on the 3rd of June.\n\nWhat shall I do?")
+    mail = new_message(1, "Look. My landlord writes: the rent is due on the 3rd of June.\n\nWhat shall I do?")
     (line,) = window().rank([mail], NONE)
     assert line["passed_on"] == [
         {"author": "My landlord writes", "begins": "the rent is due on", "ends": "n the 3rd of June."}
@@ -67,42 +75,42 @@ def test_pasted_text_is_a_marked_span_with_its_author() -> None:
 
 
 def test_a_short_reply_names_what_it_replies_to_which_is_shown_too() -> None:
-    reply = said(2, "both, since March")
-    question = said(1, "x" * 90 + ". Do you take iron or vitamin D?", Role.ASSISTANT)
-    other = said(9, "The key is with Ana.")
+    reply = new_message(2, "both, since March")
+    question = new_message(1, "x" * 90 + ". Do you take iron or vitamin D?", Role.ASSISTANT)
+    other = new_message(9, "The key is with Ana.")
     lines = window().rank([reply, other], Exchanges({"id-2": question}))
     assert [(line["id"], line.get("replies_to")) for line in lines] == [("m3", None), ("m1", "m3"), ("m2", None)]
 
 
 def test_a_short_reply_has_the_last_sentences_of_what_it_replies_to_where_that_does_not_fit() -> None:
     reply, question = (
-        said(2, "both, since March"),
-        said(1, "x" * 500 + ". Do you take iron or vitamin D?", Role.ASSISTANT),
+        new_message(2, "both, since March"),
+        new_message(1, "x" * 500 + ". Do you take iron or vitamin D?", Role.ASSISTANT),
     )
     (line,) = window(tokens_=70).rank([reply], Exchanges({"id-2": question}))
     assert line["replies_to"] == "Do you take iron or vitamin D?"
 
 
 def test_a_question_that_is_shown_brings_its_reply() -> None:
-    question, reply = said(1, "Where is the key?"), said(2, "With Ana, in the blue tin.", Role.ASSISTANT)
-    lines = window().rank([question], Exchanges({}, {"id-1": reply}))
+    question, reply = new_message(1, "Where is the key?"), new_message(2, "With Ana, in the blue tin.", Role.ASSISTANT)
+    lines = window().add_ranking([question], Exchanges({}, {"id-1": reply}))
     assert [line["text"] for line in lines] == [question.content, reply.content]
 
 
 def test_the_first_messages_are_shown_whole() -> None:
-    long = [said(number, f"Key {number}. " + "Some words about the weather. " * 12) for number in range(20)]
+    long = [new_message(number, f"Key {number}. " + "Some words about the weather. " * 12) for number in range(20)]
     lines = window().rank(long, NONE)
     assert {line["id"] for line in lines if "text" in line} >= {"m1", "m2", "m3", "m4", "m5", "m6"}
 
 
 def test_more_messages_are_shown_where_they_are_short() -> None:
-    short = [said(number, f"message {number}") for number in range(120)]
+    short = [new_message(number, f"message {number}") for number in range(120)]
     assert len(window(messages=100).rank(short, NONE)) == 100
 
 
 def test_messages_stand_under_their_days_and_the_conversations_that_have_several() -> None:
     first, second, later = (
-        replace(said(number, f"message {number}"), conversation_id=talk)
+        replace(new_message(number, f"message {number}"), conversation_id=talk)
         for number, talk in ((1, "a"), (2, "a"), (2_000, "b"))
     )
     lines = list(by_day(window().rank([later, first, second], NONE)))
@@ -118,8 +126,8 @@ def test_messages_stand_under_their_days_and_the_conversations_that_have_several
 
 
 def test_the_model_is_told_how_many_rounds_are_left_and_that_nothing_matches_well() -> None:
-    lines = window().rank([said(1, "The key is with Ana.")], NONE)
-    question = asked("Where is the key?")
+    lines = window().rank([new_message(1, "The key is with Ana.")], NONE)
+    question = new_question("Where is the key?")
     assert "You may look up once more" in first_text(question, lines, 1)
     assert "You may look up in 2 more rounds" in first_text(question, lines, 2)
     assert "last answer" in first_text(question, lines, 0)
@@ -128,7 +136,7 @@ def test_the_model_is_told_how_many_rounds_are_left_and_that_nothing_matches_wel
 
 
 def test_lowest_ranked_messages_over_the_limit_are_omitted() -> None:
-    many = [said(number, f"message {number}") for number in range(30)]
+    many = [new_message(number, f"message {number}") for number in range(30)]
     assert labels(window(messages=5).rank(many, NONE)) == ["m1", "m2", "m3", "m4", "m5"]
     few = window(tokens_=100).rank(many, NONE)
     assert 1 < len(few) < 6
@@ -136,7 +144,7 @@ def test_lowest_ranked_messages_over_the_limit_are_omitted() -> None:
 
 
 def test_many_long_messages_are_shortened_to_fit() -> None:
-    many = [said(number, f"Key {number}. " + "Some words about the weather. " * 60) for number in range(30)]
+    many = [new_message(number, f"Key {number}. " + "Some words about the weather. " * 60) for number in range(30)]
     lines = window().rank(many, NONE)
     assert len(lines) == 30
     assert all("parts" in line for line in lines)
@@ -144,24 +152,29 @@ def test_many_long_messages_are_shortened_to_fit() -> None:
 
 
 def test_a_multi_line_assistant_message_is_not_marked_as_forwarded() -> None:
-    (line,) = window().rank([said(1, "Three things:\n\n1. a\n2. b\n3. c\n4. d\n5. e", Role.ASSISTANT)], NONE)
+    (line,) = window().rank([new_message(1, "Three things:\n\n1. a\n2. b\n3. c\n4. d\n5. e", Role.ASSISTANT)], NONE)
     assert "passed_on" not in line
 
 
 def test_shown_messages_keep_their_labels_and_are_not_repeated() -> None:
     shown = window(messages=8)
-    shown.rank([said(1, "one"), said(2, "two")], NONE)
-    added = shown.add([[said(2, "two"), said(3, "three")], [said(4, "four"), said(3, "three"), said(5, "five")]])
+    shown.rank([new_message(1, "one"), new_message(2, "two")], NONE)
+    added = shown.add(
+        [
+            [new_message(2, "two"), new_message(3, "three")],
+            [new_message(4, "four"), new_message(3, "three"), new_message(5, "five")],
+        ]
+    )
     assert [line["text"] for line in added] == ["three", "four", "five"]
     assert labels(added) == ["m4", "m3", "m5"]
     assert len(shown) == 5
     assert shown.message_id("m2") == "id-2"
-    assert len(shown.add([[said(number, "more") for number in range(10, 30)]])) == 4
+    assert len(shown.add([[new_message(number, "more") for number in range(10, 30)]])) == 4
 
 
 def test_long_message_is_cut_to_relevant_passages() -> None:
     long = "Some words about the weather. " * 60 + "The spare key hangs behind the boiler. " + "And so on. " * 900
-    (line,) = window().rank([said(1, long)], NONE)
+    (line,) = window().rank([new_message(1, long)], NONE)
     parts = line["parts"]
     assert isinstance(parts, list)
     assert "text" not in line
@@ -171,7 +184,7 @@ def test_long_message_is_cut_to_relevant_passages() -> None:
 
 
 def test_a_message_that_was_shown_in_parts_is_shown_again_under_its_label_if_it_is_asked_for() -> None:
-    long = said(1, "Some words about the weather. " * 150)
+    long = new_message(1, "Some words about the weather. " * 150)
     shown = window()
     shown.rank([long], NONE)
     assert shown.add([[long]]) == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall.told import NOW, asked, told
+from recall.retrieved_messages import NOW, new_question, retrieved_message
 
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Question, Role
@@ -16,14 +16,14 @@ from nomemory.recall.skills.steering.defaults import Defaults
 from nomemory.recall.tools.result import Hit, ToolResult
 from nomemory.text.time_expressions import range_of_last_days
 
-PLAIN = asked("Tell me about the lighthouse")
+PLAIN = new_question("Tell me about the lighthouse")
 FOLLOW_UPS = ["lexical_search", "semantic_search", "messages_list"]
 
 
 def message(
     message_id: str, days: float = 10, role: Role = Role.USER, content: str = "It is white."
 ) -> RetrievedMessage:
-    return told(message_id, content, days, role)
+    return retrieved_message(message_id, content, days, role)
 
 
 def brought(*scored: tuple[RetrievedMessage, float]) -> ToolResult:
@@ -31,7 +31,7 @@ def brought(*scored: tuple[RetrievedMessage, float]) -> ToolResult:
 
 
 def order(ranking: EvidenceRanking) -> list[str]:
-    return [evidence.message.message_id for evidence in ranking.ranked()]
+    return [evidence.message.message_id for evidence in ranking.ranked_evidence()]
 
 
 def ranked(question: Question = PLAIN) -> EvidenceRanking:
@@ -72,17 +72,17 @@ def test_a_message_that_asserts_before_it_asks_keeps_its_rank() -> None:
 
 @pytest.mark.parametrize("text", ["How tall is the lighthouse?", "I forgot, how tall is the lighthouse again?"])
 def test_an_earlier_asking_of_the_question_steps_back(text: str) -> None:
-    ranking = ranked(asked("How tall is the lighthouse?"))
+    ranking = ranked(new_question("How tall is the lighthouse?"))
     ranking.add_result("hybrid_search", brought((message("asked", content=text), 1.0), (message("says"), 0.1)))
     assert order(ranking) == ["says", "asked"]
 
 
 def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
     ranking = ranked()
-    asks = told("asks", "how tall is the lighthouse", name="Ravi")
-    says = told("says", "It is white.", role=Role.ASSISTANT, name="Ines")
+    asks = retrieved_message("asks", "how tall is the lighthouse", name="Ravi")
+    says = retrieved_message("says", "It is white.", role=Role.ASSISTANT, name="Ines")
     ranking.add_result("hybrid_search", ToolResult((Hit(asks, 0.9), Hit(says, 0.89, 4.0))))
-    assert [(item.message.message_id, round(item.score, 2)) for item in ranking.ranked()] == [
+    assert [(item.message.message_id, round(item.score, 2)) for item in ranking.ranked_evidence()] == [
         ("asks", 3.0),
         ("says", 2.97),
     ]
@@ -93,7 +93,7 @@ def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
     [("How is the lighthouse now?", "new"), ("灯塔现在怎么样了？", "new"), ("Is the lighthouse red?", "old")],
 )
 def test_questions_about_the_present_favor_later_messages(text: str, first: str) -> None:
-    ranking = ranked(asked(text))
+    ranking = ranked(new_question(text))
     ranking.add_result(
         "hybrid_search", brought((message("old", 90), 0.90), (message("new", 3), 0.88), (message("off"), 0.3))
     )
@@ -132,7 +132,7 @@ def test_the_first_scopes_scores_stand_and_a_wider_one_only_adds_below() -> None
     ranking.add_result("hybrid_search", brought((message("first"), 0.4), (message("second"), 0.3)))
     ranking.add_result("hybrid_search", brought((message("wide"), 1.0), (message("second"), 0.9)))
     assert order(ranking)[0] == "first"
-    scores = {item.message.message_id: item.score for item in ranking.ranked()}
+    scores = {item.message.message_id: item.score for item in ranking.ranked_evidence()}
     assert scores["wide"] <= scores["second"]
 
 
@@ -140,12 +140,12 @@ def test_the_best_scores_three_and_nearness_moves_it_a_little() -> None:
     ranking = ranked()
     near = ToolResult((Hit(message("a"), 0.5), Hit(message("b"), 0.49, 2.0), Hit(message("c"), 0.25, 2.0)))
     ranking.add_result("hybrid_search", near)
-    assert [(item.message.message_id, round(item.score, 6)) for item in ranking.ranked()] == [
+    assert [(item.message.message_id, round(item.score, 6)) for item in ranking.ranked_evidence()] == [
         ("b", 3.14),
         ("a", 3.0),
         ("c", 1.7),
     ]
-    assert [item.deviations for item in ranking.ranked()] == [2.0, 0.0, 2.0]
+    assert [item.semantic_z_score for item in ranking.ranked_evidence()] == [2.0, 0.0, 2.0]
 
 
 @pytest.mark.parametrize("tool", ["lexical_search", "semantic_search"])
@@ -173,7 +173,7 @@ def test_the_role_and_the_window_that_are_named_are_preferred() -> None:
     ranking = ranked(in_window)
     ranking.add_result("hybrid_search", brought((message("before", 10), 0.5), (message("within", 2), 0.45)))
     assert order(ranking)[0] == "within"
-    of_role = EvidenceRanking(asked("What was it?", Role.ANY), Defaults(role=Role.USER))
+    of_role = EvidenceRanking(new_question("What was it?", Role.ANY), Defaults(role=Role.USER))
     of_role.add_result("semantic_search", brought((message("a"), 1.0), (message("b", 1, Role.ASSISTANT), 1.0)))
     assert set(order(of_role)) == {"a", "b"}
 
@@ -185,6 +185,6 @@ def test_the_order_does_not_depend_on_when_it_is_looked_at() -> None:
     for ranking in (one, other):
         ranking.add_result("hybrid_search", first)
         if ranking is one:
-            ranking.ranked()
+            ranking.ranked_evidence()
         ranking.add_result("lexical_search", second, 0.5)
-    assert one.ranked() == other.ranked()
+    assert one.ranked_evidence() == other.ranked_evidence()

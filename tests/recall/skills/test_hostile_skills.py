@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 from recall.skills.folders import head, written
 
+from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.recall.skills.folder import SkillInvalidError
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import recall_service_pb2 as r
-from served import started
-from talk import said
+from running_server import started
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 FRONT = "name: tea\ndescription: d"
@@ -67,9 +67,9 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         drain_timeout_s=0.0,
     )
     with started(settings) as server, Client(server.target) as client:
-        messages = [said("ann", f"ann-{n}", f"zebra number {n} is fine", 1_700_000_000 + n) for n in range(18)]
-        messages += [said("ann", "ann-likes", "Ann likes green tea", 1_700_000_100)]
-        messages += [said("bob", f"bob-{n}", f"{SECRET} {n}, likes tea", 1_700_000_000 + n) for n in range(9)]
+        messages = [new_message("ann", f"ann-{n}", f"zebra number {n} is fine", 1_700_000_000 + n) for n in range(18)]
+        messages += [new_message("ann", "ann-likes", "Ann likes green tea", 1_700_000_100)]
+        messages += [new_message("bob", f"bob-{n}", f"{SECRET} {n}, likes tea", 1_700_000_000 + n) for n in range(9)]
         client.lexical_search("ann", "x", at_least=client.write(messages).write_token)
         yield server
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from recall.skills.folders import head, written
 
+from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import recall_service_pb2 as r
-from served import started
-from talk import said
+from running_server import started
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
 QUESTION = "我的状态怎么样？"
@@ -68,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     )
     with started(settings) as server, Client(server.target) as client:
         messages = [
-            said("lin", name, content, (NOW - timedelta(days=days)).timestamp())
+            new_message("lin", name, content, (NOW - timedelta(days=days)).timestamp())
             for name, (days, content) in TALK.items()
         ]
         client.lexical_search("lin", "x", at_least=client.write(messages).write_token)
@@ -80,7 +80,7 @@ def ask(server: Server, skill: str, question: str = QUESTION) -> r.RecallRespons
         return client.recall(question, user_id="lin", now=NOW, skill=skill)
 
 
-def found(reply: r.RecallResponse) -> set[str]:
+def evidence_ids(reply: r.RecallResponse) -> set[str]:
     return {item.message.message_id for item in reply.evidence}
 
 
@@ -95,18 +95,18 @@ def stated(reply: r.RecallResponse) -> set[str]:
 
 def test_the_same_question_has_two_answers(server: Server) -> None:
     sales, companion = ask(server, "sales"), ask(server, "companion")
-    assert found(sales) >= {"sales-1", "sales-2", "sales-3"}
-    assert found(companion) >= {"mood-1", "mood-2", "mood-3"}
+    assert evidence_ids(sales) >= {"sales-1", "sales-2", "sales-3"}
+    assert evidence_ids(companion) >= {"mood-1", "mood-2", "mood-3"}
     assert stated(sales) & {"sales-1", "sales-2", "sales-3"}
     assert stated(companion) & {"mood-1", "mood-2", "mood-3"}
     assert stated(sales) != stated(companion)
-    assert not found(sales) & {"mood-2", "mood-3"}
-    assert not found(companion) & {"sales-2", "sales-3"}
+    assert not evidence_ids(sales) & {"mood-2", "mood-3"}
+    assert not evidence_ids(companion) & {"sales-2", "sales-3"}
 
 
 def test_a_lexicon_finds_what_the_question_has_no_word_for(server: Server) -> None:
-    assert "sales-1" in found(ask(server, "sales", "客户那边有什么消息？"))
-    assert not found(ask(server, "companion", "客户那边有什么消息？"))
+    assert "sales-1" in evidence_ids(ask(server, "sales", "客户那边有什么消息？"))
+    assert not evidence_ids(ask(server, "companion", "客户那边有什么消息？"))
 
 
 def test_the_limits_say_what_the_skill_did(server: Server) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall.told import asked, findings, ranking, told
+from recall.retrieved_messages import findings, new_question, ranking, retrieved_message
 
 from nomemory.recall.model.evidence import Evidence, RetrievedMessage
 from nomemory.recall.model.memory_view import Section
@@ -18,11 +18,11 @@ from nomemory.recall.synthesis.extractive import (
     MAX_QUOTED,
     MIN_QUOTED,
     ExtractiveSynthesizer,
-    probability,
+    estimate_probability,
     select_quoted,
 )
 
-LINES = [told(f"m{number}", f"The lamp in room {number} is broken.", number) for number in range(1, 9)]
+LINES = [retrieved_message(f"m{number}", f"The lamp in room {number} is broken.", number) for number in range(1, 9)]
 QUOTED = SufficiencyThresholds().quoted
 FLOATS = st.floats(-5, 5)
 EVIDENCE = st.lists(st.tuples(FLOATS, FLOATS), max_size=8).map(
@@ -60,17 +60,19 @@ def test_without_semantic_search_similarity_excludes_no_quotes() -> None:
 
 @given(st.integers(0, 9), st.floats(-5, 0), FLOATS)
 def test_likelier_is_what_stands_higher_scores_more_or_lies_nearer(rank: int, gap: float, nearness: float) -> None:
-    here = probability(rank, gap, nearness)
+    here = estimate_probability(rank, gap, nearness)
     assert 0 < here < 1
-    assert here > probability(rank + 1, gap, nearness)
-    assert here < probability(rank, gap + 0.1, nearness)
-    assert here < probability(rank, gap, nearness + 0.1)
+    assert here > estimate_probability(rank + 1, gap, nearness)
+    assert here < estimate_probability(rank, gap + 0.1, nearness)
+    assert here < estimate_probability(rank, gap, nearness + 0.1)
 
 
 async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
     evidence = ranking(LINES[4], LINES[0], LINES[2], deviations=4.0)
     synthesiser = ExtractiveSynthesizer(QUOTED)
-    drafts = (await synthesiser.draft(asked("What do I like?"), Skill("s", "d", ""), findings(evidence))).statements
+    drafts = (
+        await synthesiser.draft(new_question("What do I like?"), Skill("s", "d", ""), findings(evidence))
+    ).statements
     assert [draft.text for draft in drafts] == [item.content for item in (LINES[4], LINES[0], LINES[2])]
     assert {draft.section for draft in drafts} == {Section.PROFILE}
     assert [[citation.message_id for citation in draft.citations] for draft in drafts] == [["m5"], ["m1"], ["m3"]]
@@ -78,7 +80,7 @@ async def test_messages_are_quoted_whole_in_the_order_of_relevance() -> None:
 
 async def quoted(text: str, *messages: RetrievedMessage) -> list[str]:
     evidence = ranking(*messages, deviations=4.0)
-    draft = await ExtractiveSynthesizer(QUOTED).draft(asked(text), Skill("s", "d", ""), findings(evidence))
+    draft = await ExtractiveSynthesizer(QUOTED).draft(new_question(text), Skill("s", "d", ""), findings(evidence))
     return [citation.message_id for statement in draft.statements for citation in statement.citations]
 
 
@@ -86,25 +88,28 @@ async def quoted(text: str, *messages: RetrievedMessage) -> list[str]:
     "content", ["😀", "👍👍", "...", "perfect, thx", "好的", "ok", "What do I like to eat?", "我爱吃什么？"]
 )
 async def test_a_message_without_content_or_that_only_asks_is_not_quoted(content: str) -> None:
-    empty, says = told("empty", content, 1), told("says", "I like clear soup with mushrooms.", 2)
+    empty, says = (
+        retrieved_message("empty", content, 1),
+        retrieved_message("says", "I like clear soup with mushrooms.", 2),
+    )
     assert await quoted("What do I like to eat?", empty, says) == ["says"]
     assert await quoted("What do I like to eat?", empty) == []
 
 
 @pytest.mark.parametrize("content", ["I'm vegan.", "我吃素", "7.3 kg", "Vegan food!"])
 async def test_a_short_message_that_says_something_is_quoted(content: str) -> None:
-    assert await quoted("Which food do I eat?", told("says", content, 1)) == ["says"]
+    assert await quoted("Which food do I eat?", retrieved_message("says", content, 1)) == ["says"]
 
 
 async def test_a_correction_is_quoted_however_short_it_is() -> None:
-    wrong = replace(told("wrong", "I like clear soup with mushrooms.", 3), retracted_by="right")
-    right = replace(told("right", "Wrong, sorry.", 1), retracts=("wrong",))
+    wrong = replace(retrieved_message("wrong", "I like clear soup with mushrooms.", 3), retracted_by="right")
+    right = replace(retrieved_message("right", "Wrong, sorry.", 1), retracts=("wrong",))
     assert await quoted("Which soup do I like?", right, wrong) == ["right", "wrong"]
 
 
 async def test_the_assistant_is_quoted_only_where_nobody_else_says_anything() -> None:
-    offer = told("offer", "Clear soup with mushrooms and tofu.", 1, Role.ASSISTANT)
-    says = told("says", "I like clear soup with mushrooms.", 2)
+    offer = retrieved_message("offer", "Clear soup with mushrooms and tofu.", 1, Role.ASSISTANT)
+    says = retrieved_message("says", "I like clear soup with mushrooms.", 2)
     assert await quoted("Which soup do I like?", offer, says) == ["says"]
     assert await quoted("Which soup do I like?", offer) == ["offer"]
 
@@ -112,5 +117,5 @@ async def test_the_assistant_is_quoted_only_where_nobody_else_says_anything() ->
 @pytest.mark.parametrize("text", ["Which lamp is broken?", "哪盏灯坏了？", "", "."])
 async def test_statements_are_drafted_only_from_hits(text: str) -> None:
     synthesiser, skill = ExtractiveSynthesizer(QUOTED), Skill("s", "d", "")
-    assert (await synthesiser.draft(asked(text), skill, findings(()))).statements == ()
-    assert len((await synthesiser.draft(asked(text), skill, findings(ranking(LINES[0])))).statements) == 1
+    assert (await synthesiser.draft(new_question(text), skill, findings(()))).statements == ()
+    assert len((await synthesiser.draft(new_question(text), skill, findings(ranking(LINES[0])))).statements) == 1

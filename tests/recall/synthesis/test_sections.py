@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recall.told import told
+from recall.retrieved_messages import retrieved_message
 
 from nomemory.recall.model.memory_view import Section
-from nomemory.recall.synthesis.sections import section_of
+from nomemory.recall.synthesis.sections import determine_section
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ from nomemory.recall.synthesis.sections import section_of
     ],
 )
 def test_likes_what_binds_and_everything_else(content: str, section: Section) -> None:
-    assert section_of(told("m1", content)) is section
+    assert determine_section(retrieved_message("m1", content)) is section
 
 
 @given(st.text(max_size=500))
 def test_every_message_has_a_section(content: str) -> None:
-    assert section_of(told("m1", content)) in Section
+    assert determine_section(retrieved_message("m1", content)) in Section

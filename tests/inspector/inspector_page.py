@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from web.devtools import Browser, Page
 
 from nomemory.client import Client
-from served import Server
+from running_server import Server
 
 ROOT = Path(__file__).parents[2]
 

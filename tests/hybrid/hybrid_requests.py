@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from chat_messages import new_message
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from talk import said
 
 if TYPE_CHECKING:
-    from served import Server
+    from running_server import Server
 
 MINUTE, DAY = 60.0, 86_400.0
 EAST, NORTH, WEST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (-1.0, 0.0, 0.0, 0.0)
@@ -49,7 +49,7 @@ def ask(
     return server.query.HybridSearch(request)
 
 
-def found(answer: q.HybridSearchResponse) -> list[str]:
+def result_ids(answer: q.HybridSearchResponse) -> list[str]:
     """Return the ids of what was found, best first."""
     return [item.message.message_id for item in answer.items]
 
@@ -67,6 +67,8 @@ def chat(user: str, count: int, *, start: float = 0, **fields: object) -> list[m
     """Make small talk: a message a minute, the two sides in turn."""
     roles = (m.ROLE_USER, m.ROLE_ASSISTANT)
     return [
-        said(user, f"talk{n:05}", f"{SMALL_TALK[n % len(SMALL_TALK)]} {n}", start + n * MINUTE, roles[n % 2], **fields)
+        new_message(
+            user, f"talk{n:05}", f"{SMALL_TALK[n % len(SMALL_TALK)]} {n}", start + n * MINUTE, roles[n % 2], **fields
+        )
         for n in range(count)
     ]

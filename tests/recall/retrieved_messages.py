@@ -13,14 +13,14 @@ from nomemory.recall.model.sufficiency import Sufficiency
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def told(
+def retrieved_message(
     message_id: str, content: str, days_ago: float = 10, role: Role = Role.USER, name: str = ""
 ) -> RetrievedMessage:
     """Make a message."""
     return RetrievedMessage(message_id, NOW - timedelta(days=days_ago), role, content, name)
 
 
-def asked(text: str, role: Role | None = None) -> Question:
+def new_question(text: str, role: Role | None = None) -> Question:
     """Make a question."""
     return Question(text, NOW, role=role)
 

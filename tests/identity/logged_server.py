@@ -13,7 +13,7 @@ from pathlib import Path
 
 import grpc
 
-from talk import address_in
+from running_server import address_in
 
 SERVE = [sys.executable, "-c", "from nomemory.cli.main import main; main()", "serve"]
 

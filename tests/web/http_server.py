@@ -8,7 +8,7 @@ import httpx
 from identity.keyring import Keyring
 
 from nomemory.server.runtime.settings import Settings
-from served import Server
+from running_server import Server
 
 
 def settings_of(directory: object, **changed: object) -> Settings:

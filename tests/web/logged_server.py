@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from identity.logged import SERVE
+from identity.logged_server import SERVE
 
 
 @contextmanager

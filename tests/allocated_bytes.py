@@ -1,4 +1,7 @@
-"""What was ever written of files. The engine of the vectors sets aside a hundred times as much, as holes."""
+"""Read the allocated parts of sparse files.
+
+The vector engine preallocates its files a hundred times larger than their content.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from pathlib import Path
 _ZEROS = bytes(4096)
 
 
-def written(path: Path) -> bytes:
-    """Read a file without its holes and without long stretches of zeros.
+def allocated_bytes(path: Path) -> bytes:
+    """Return the content of a file without holes and without pages of zeros.
 
     Raises:
-        OSError: it cannot be read, or the file system does not tell holes.
+        OSError: The file cannot be read, or the file system does not report holes.
     """
     with path.open("rb", buffering=0) as file:
         return b"".join(_parts(file.fileno())).replace(_ZEROS, b"")
@@ -28,5 +31,5 @@ def _parts(descriptor: int) -> Iterator[bytes]:
             end = os.lseek(descriptor, start, os.SEEK_HOLE)
             yield os.pread(descriptor, end - start, start)
     except OSError as error:
-        if error.errno != errno.ENXIO:  # which says that nothing follows
+        if error.errno != errno.ENXIO:  # ENXIO: no data follows
             raise
