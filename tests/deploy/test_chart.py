@@ -300,6 +300,17 @@ def test_a_service_monitor_with_tls_requires_a_server_name() -> None:
 
 
 @NEEDS_HELM
+@pytest.mark.parametrize("values", VALUES_FILES)
+def test_the_server_accepts_the_settings_of_each_values_file(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = {"NOMEMORY_DATABASE_URL": "postgresql://database/nomemory"}
+    for name, value in variables_of(rendered(values)).items():
+        monkeypatch.setenv(name, value if isinstance(value, str) else secrets.get(name, "a secret of the cluster"))
+    settings = Settings.from_environment()
+    assert parse_listen_address(settings.server.listen).port == PORTS["grpc"]
+    assert settings.metrics.listen == f"0.0.0.0:{PORTS['metrics']}"
+
+
+@NEEDS_HELM
 def test_settings_keep_their_value(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {
         "NOMEMORY_PROCESS_MEMORY_BYTES": 8589934592,

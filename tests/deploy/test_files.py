@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import yaml
 from deploy.files import (
     CHART,
     DEPLOY,
@@ -247,6 +250,18 @@ def test_grafana_has_data_source_and_dashboard() -> None:
     home = COMPOSE["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert home in shown
     assert str(Path(home).parent) == provider["options"]["path"]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_accepts_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    dashboard = json.loads((DEPLOY / "grafana" / "nomemory.json").read_text("utf-8"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    queries += [item["expr"] for item in dashboard["annotations"]["list"] if "expr" in item]
+    expressions = [query.replace("$__rate_interval", "5m").replace("$instance", "server") for query in queries]
+    rules = [{"record": f"query_{number}", "expr": expression} for number, expression in enumerate(expressions)]
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}), "utf-8")
+    subprocess.run(["promtool", "check", "rules", str(file)], check=True)  # noqa: S607 - found in PATH
 
 
 def test_unit_uses_its_own_directories() -> None:
