@@ -119,10 +119,8 @@ def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterab
 
 def time_text(us: int) -> str:
     """Return a time as it is written in a register file, such as `2026-07-01T10:00:00.000000Z`."""
-    return (
-        datetime.fromtimestamp(us / _US, UTC).replace(microsecond=us % _US).isoformat(timespec="microseconds")[:26]
-        + "Z"
-    )
+    time = datetime.fromtimestamp(us // _US, UTC).replace(microsecond=us % _US, tzinfo=None)
+    return f"{time.isoformat(timespec='microseconds')}Z"
 
 
 def _us(text: str) -> int:

@@ -87,7 +87,8 @@ def _existing_register(log: Path, log_id: str, *, is_required: bool) -> Iterator
     try:
         with closing(open_register(log)) as connection:
             belongs, since_us = read_identity(connection).log_id == log_id, read_epochs(connection)[0].began_us
-            list(read_erasures(connection))
+            for _ in read_erasures(connection):  # detects damage
+                pass
     except (RegisterError, LogMigratedError):  # no log or register; a register of another database
         return
     except (sqlite3.Error, LogUnusableError, LogVersionError) as error:

@@ -45,12 +45,12 @@ _BATCH: Final = 1_000
 _CREATE: Final = "CREATE TEMP TABLE affected (digest BLOB PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID"
 _INSERT: Final = "INSERT INTO affected VALUES (?, ?) ON CONFLICT DO UPDATE SET seq = max(seq, excluded.seq)"
 _USERS: Final = f"""
-SELECT u.user_id, a.seq FROM users AS u JOIN affected AS a ON a.digest = {DIGEST_OF_USER}(u.user_id)
+SELECT u.user_id, a.seq FROM users AS u CROSS JOIN affected AS a ON a.digest = {DIGEST_OF_USER}(u.user_id)
 WHERE u.messages > 0
 """  # noqa: S608 - ours
 _MESSAGES: Final = f"""
 SELECT m.user_id, m.message_id, a.seq FROM messages AS m INDEXED BY messages_by_id
-JOIN affected AS a ON a.digest = {DIGEST_OF_MESSAGE}(m.user_id, m.message_id) WHERE m.seq <= a.seq
+CROSS JOIN affected AS a ON a.digest = {DIGEST_OF_MESSAGE}(m.user_id, m.message_id) WHERE m.seq <= a.seq
 """  # noqa: S608 - ours
 
 
