@@ -16,7 +16,7 @@ from usage import show_help
 from nomemory.server.runtime.settings.settings import groups
 
 ROOT: Final = Path(__file__).parent.parent
-FOLDERS: Final = ("server", "recall", "clients/python", "scripts")
+FOLDERS: Final = ("server", "recall", "clients/python", "scripts", "tests")
 GENERATED: Final = ("clients/python/nomemory/v1",)
 BANNED_NAMES: Final = frozenset(
     [

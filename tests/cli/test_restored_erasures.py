@@ -99,8 +99,8 @@ def test_a_restore_applies_the_erasures_of_the_log_that_it_replaces(
         assert "not known" not in restored.output
         with start(own_settings) as server:
             assert {user: listed(server, user) for user in KEPT} == KEPT
-            found = server.query.LexicalSearch(q.LexicalSearchRequest(user_id="ben", query_text="secret"))
-            assert not found.items
+            message_ids = server.query.LexicalSearch(q.LexicalSearchRequest(user_id="ben", query_text="secret"))
+            assert not message_ids.items
 
 
 def test_a_restored_log_does_not_contain_the_bytes_of_erased_messages(run: Run, backup: Path, data: str) -> None:

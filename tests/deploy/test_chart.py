@@ -104,9 +104,9 @@ def test_invalid_values_are_rejected(wrong: dict[str, Any]) -> None:
 def test_schema_describes_every_value() -> None:
     def compare(values: dict[str, Any], schema: dict[str, Any]) -> None:
         for name, value in values.items():
-            known = schema["properties"][name]
-            if isinstance(value, dict) and "properties" in known:
-                compare(value, known)
+            described = schema["properties"][name]
+            if isinstance(value, dict) and "properties" in described:
+                compare(value, described)
 
     compare(VALUES, SCHEMA)
 

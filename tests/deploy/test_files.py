@@ -55,7 +55,7 @@ def test_all_environment_variables_exist(file: Path) -> None:
 
 def test_image_user_matches_chart_and_volume() -> None:
     uid, gid = map(int, instruction("USER").split(":"))
-    [prepared] = [said for word, said in instructions() if word == "RUN"]
+    [prepared] = [operands for word, operands in instructions() if word == "RUN"]
     assert f"--gid {gid} " in prepared
     assert f"--uid {uid} " in prepared
     for name, number in (("runAsUser", uid), ("runAsGroup", gid), ("fsGroup", gid)):
@@ -186,22 +186,22 @@ def test_mounted_files_exist(compose: dict[str, Any]) -> None:
 
 def test_cluster_host_names_match() -> None:
     services = CLUSTER["services"]
-    one, other = (services[name]["environment"] for name in REPLICAS)
-    assert one == other
-    log = urlsplit(VARIABLE_OF_COMPOSE.sub("x", one["NOMEMORY_DATABASE_URL"]))
+    first, other = (services[name]["environment"] for name in REPLICAS)
+    assert first == other
+    log = urlsplit(VARIABLE_OF_COMPOSE.sub("x", first["NOMEMORY_DATABASE_URL"]))
     assert log.username == "nomemory"
     assert {"postgres", "standby"} == set(log.netloc.partition("@")[2].split(","))
     assert parse_qs(log.query) == {"target_session_attrs": ["primary"]}, "or a replica writes to the standby"
-    alias = urlsplit(one["NOMEMORY_QDRANT_URL"])
+    alias = urlsplit(first["NOMEMORY_QDRANT_URL"])
     assert (alias.scheme, alias.port) == ("grpc", 6334)
     for name in QDRANT:
         assert services[name]["networks"]["back"]["aliases"] == [alias.hostname]
-        assert services[name]["environment"]["QDRANT__SERVICE__API_KEY"] == one["NOMEMORY_QDRANT_API_KEY"]
+        assert services[name]["environment"]["QDRANT__SERVICE__API_KEY"] == first["NOMEMORY_QDRANT_API_KEY"]
         assert services[name]["command"][-2:] == ["--uri", f"http://{name}:6335"]
         begins = "--bootstrap" not in services[name]["command"]
         assert begins == (name == QDRANT[0])
         assert begins or services[name]["command"][2] == f"http://{QDRANT[0]}:6335"
-    assert int(one["NOMEMORY_QDRANT_REPLICATION_FACTOR"]) <= len(QDRANT)
+    assert int(first["NOMEMORY_QDRANT_REPLICATION_FACTOR"]) <= len(QDRANT)
     assert services["standby"]["environment"]["PRIMARY_HOST"] == "postgres"
 
 
@@ -265,10 +265,10 @@ def test_promtool_accepts_every_query_of_the_dashboard(tmp_path: Path) -> None:
 
 
 def test_unit_uses_its_own_directories() -> None:
-    said = unit(SERVICE)
+    unit_options = unit(SERVICE)
     variables = environment(SERVICE)
-    assert variables["NOMEMORY_DATA"] == f"%S/{said['StateDirectory'][0]}"
-    assert variables["NOMEMORY_EMBEDDING_MODEL_CACHE_DIR"] == f"%C/{said['CacheDirectory'][0]}"
+    assert variables["NOMEMORY_DATA"] == f"%S/{unit_options['StateDirectory'][0]}"
+    assert variables["NOMEMORY_EMBEDDING_MODEL_CACHE_DIR"] == f"%C/{unit_options['CacheDirectory'][0]}"
     assert variables["SQLITE_TMPDIR"] == variables["NOMEMORY_DATA"]
     for name, value in (
         ("DynamicUser", "yes"),
@@ -276,7 +276,7 @@ def test_unit_uses_its_own_directories() -> None:
         ("ProtectSystem", "strict"),
         ("CapabilityBoundingSet", ""),
     ):
-        assert said[name] == [value]
+        assert unit_options[name] == [value]
     assert parse_listen_address(variables["NOMEMORY_LISTEN"]).is_loopback()
 
 

@@ -45,10 +45,10 @@ def texts(count: int, seed: int) -> list[str]:
     return [*(" ".join(rng.choices(WORDS, k=rng.randrange(6))) for _ in range(count)), LONG]
 
 
-def line_of(some: list[str], known: Timeline | None = None) -> Timeline:
+def line_of(some: list[str], previous: Timeline | None = None) -> Timeline:
     made = (message("u", text, ts_us=at) for at, text in enumerate(some, 1))
     return build_timeline(
-        [LoggedMessage("u", f"m{at}", at, at, encode(item)) for at, item in enumerate(made, 1)], known
+        [LoggedMessage("u", f"m{at}", at, at, encode(item)) for at, item in enumerate(made, 1)], previous
     )
 
 
@@ -91,7 +91,7 @@ def test_a_message_is_analysed_once_though_the_talk_goes_on(monkeypatch: pytest.
 def test_answers_are_the_same_read_or_looked_up(server: Server, user: str, monkeypatch: pytest.MonkeyPatch) -> None:
     token = write(server, _talk(user))
     token = delete(server, user, "talk00011") or token
-    asked = (
+    questions = (
         "Did I watch a film?",
         "地铁",
         "What did Ann say about lunch? And 周末?",
@@ -102,11 +102,11 @@ def test_answers_are_the_same_read_or_looked_up(server: Server, user: str, monke
 
     def answers() -> list[bytes]:
         return [
-            ask(server, user, text, token, filter=narrowed, explain=True, top_k=50).SerializeToString(
+            ask(server, user, text, token, filter=message_filter, explain=True, top_k=50).SerializeToString(
                 deterministic=True
             )
-            for text in asked
-            for narrowed in narrowings
+            for text in questions
+            for message_filter in narrowings
         ]
 
     read = answers()

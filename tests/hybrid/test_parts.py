@@ -62,8 +62,8 @@ def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, Weights]:
     meaning = arrays(draw, len(line)) if draw(st.booleans()) else None
     base = match_ranking(MatchScores(meaning, arrays(draw, len(line))), weighing)
     question = draw(st.sampled_from(["What did Ann do in 1970?", "Who did I meet?", "茶？"]))
-    asked = parse_question(QuestionAnalysis(question, NOW), line.speakers)
-    return line, add_context(line, base.plus(**bonus_scores(line, asked, weighing)), weighing), weighing
+    question_analysis = parse_question(QuestionAnalysis(question, NOW), line.speakers)
+    return line, add_context(line, base.plus(**bonus_scores(line, question_analysis, weighing)), weighing), weighing
 
 
 @given(ranked())
@@ -81,9 +81,9 @@ def test_feedback_scores_are_between_zero_and_one(made: tuple[Timeline, Ranking,
     followed = select_feedback(line, ranking.scores, {"ann"})
     assert sum(leader.weight for leader in followed) <= 1 + 1e-9
     terms = {term for leader in followed for term in leader.terms}
-    places = {term: np.array([n for n in range(len(line)) if term in line.terms_at(n)]) for term in terms}
-    found = {term: TermOccurrences(len(at), at) for term, at in places.items()}
-    worth = feedback_scores(line, followed, found, len(line))
+    indexes_by_term = {term: np.array([n for n in range(len(line)) if term in line.terms_at(n)]) for term in terms}
+    occurrences = {term: TermOccurrences(len(at), at) for term, at in indexes_by_term.items()}
+    worth = feedback_scores(line, followed, occurrences, len(line))
     assert ((worth >= 0) & (worth <= 1)).all()
 
 
@@ -91,10 +91,10 @@ def test_feedback_scores_are_between_zero_and_one(made: tuple[Timeline, Ranking,
 def test_a_timeline_is_the_same_in_whatever_order_messages_come(some: list[LoggedMessage], rng: object) -> None:
     mixed = list(some)
     rng.shuffle(mixed)  # type: ignore[attr-defined]  # a Random
-    one, other = build_timeline(some), build_timeline(mixed)
-    assert one.logged == other.logged
-    assert (one.previous_indexes == other.previous_indexes).all()
-    assert [one.conversation_order.tolist(), one.conversation_sizes.tolist()] == [
+    first, other = build_timeline(some), build_timeline(mixed)
+    assert first.logged == other.logged
+    assert (first.previous_indexes == other.previous_indexes).all()
+    assert [first.conversation_order.tolist(), first.conversation_sizes.tolist()] == [
         other.conversation_order.tolist(),
         other.conversation_sizes.tolist(),
     ]
@@ -106,10 +106,10 @@ def test_a_message_follows_the_previous_one_in_its_conversation_within_the_time_
 ) -> None:
     """By the definition: the message before in the same conversation, if it is near enough."""
     line = build_timeline(some)
-    for place, before in enumerate(line.previous_indexes.tolist()):
-        here = line.features[place]
-        earlier = [n for n in range(place) if line.features[n].conversation_id == here.conversation_id]
-        near = [n for n in earlier[-1:] if line.logged[place].ts_us - line.logged[n].ts_us <= 30 * MINUTE_US]
+    for index, before in enumerate(line.previous_indexes.tolist()):
+        here = line.features[index]
+        earlier = [n for n in range(index) if line.features[n].conversation_id == here.conversation_id]
+        near = [n for n in earlier[-1:] if line.logged[index].ts_us - line.logged[n].ts_us <= 30 * MINUTE_US]
         assert before == (near[0] if near else -1)
 
 
@@ -120,24 +120,24 @@ def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, Weig
     talk = add_context(line, Ranking(scores, {"words": scores}), Weights())
     scale = talk.components["words"][-1] / scores[-1] if scores[-1] else 1.0
     for conversation in np.split(line.conversation_order, np.cumsum(line.conversation_sizes)[:-1]):
-        for at, place in enumerate(conversation):
+        for at, index in enumerate(conversation):
             window = scores[conversation[max(at - 4, 0) : at + 5]]
-            assert talk.components["around"][place] == pytest.approx(0.3 * window.mean() * scale)
+            assert talk.components["around"][index] == pytest.approx(0.3 * window.mean() * scale)
             best = np.sort(scores[conversation])[-2:].mean() if 1 < len(conversation) < len(line) / 2 else 0
-            assert talk.components["conversation"][place] == pytest.approx(0.2 * best * scale)
+            assert talk.components["conversation"][index] == pytest.approx(0.2 * best * scale)
 
 
 @given(messages, st.integers(0, 21), st.sampled_from([None, Role.USER, Role.ASSISTANT]), st.sampled_from(["", "c"]))
 def test_a_timeline_narrows_as_a_filter_does(
     some: list[LoggedMessage], at: int, role: Role | None, conversation: str
 ) -> None:
-    narrowed = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
+    message_filter = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
     line = build_timeline(some)
     for logged_one, item, admitted in zip(
-        line.logged, line.features, line.passing_filter(narrowed).tolist(), strict=True
+        line.logged, line.features, line.passing_filter(message_filter).tolist(), strict=True
     ):
         message = Message("u", "m", logged_one.ts_us, Role(item.role), "x", item.name, item.conversation_id)
-        assert admitted == narrowed.admits(message)
+        assert admitted == message_filter.admits(message)
     earlier = line.before(at * 10 * MINUTE_US)
     assert earlier.logged == [item for item in line.logged if item.ts_us < at * 10 * MINUTE_US]
     assert earlier.speakers == build_timeline(earlier.logged).speakers
@@ -152,12 +152,12 @@ def test_messages_sent_after_the_time_of_a_question_leave_the_pool(some: list[Lo
 
 
 @given(messages, st.sets(st.integers(1, 40)))
-def test_versions_are_located(some: list[LoggedMessage], asked: set[int]) -> None:
+def test_versions_are_located(some: list[LoggedMessage], sequences: set[int]) -> None:
     line = build_timeline(some)
-    places, standing = line.locate(np.array(sorted(asked), dtype=np.int64))
-    for sequence, place, stands in zip(sorted(asked), places.tolist(), standing.tolist(), strict=True):
+    located, standing = line.locate(np.array(sorted(sequences), dtype=np.int64))
+    for sequence, index, stands in zip(sorted(sequences), located.tolist(), standing.tolist(), strict=True):
         assert stands == (sequence <= len(some))
-        assert not stands or line.logged[place].sequence == sequence
+        assert not stands or line.logged[index].sequence == sequence
     assert build_timeline([]).locate(np.array([3]))[1].tolist() == [False]
 
 
@@ -168,25 +168,30 @@ def place(line: Timeline, sequence: int) -> int:
 def test_words_count_where_they_stand_beside_and_by_who_bears_them() -> None:
     some = [logged(n + 1, "x" * 20, n * MINUTE_US, "Ann" if n == 8 else "Bob", "c") for n in range(10)]
     line = build_timeline(some)
-    found = {"lisbon": TermOccurrences(1, np.array([4])), "ann": TermOccurrences(0, np.array([], dtype=np.int64))}
-    scored = term_scores(line, found, 10, neighbor_weight=0.3)
+    occurrences = {"lisbon": TermOccurrences(1, np.array([4])), "ann": TermOccurrences(0, np.array([], dtype=np.int64))}
+    scored = term_scores(line, occurrences, 10, neighbor_weight=0.3)
     assert np.flatnonzero(scored.scores).tolist() == [3, 4, 5, 8]
     assert scored.scores[4] > scored.scores[3] == scored.scores[5] > 0
     assert np.flatnonzero(scored.coverage).tolist() == [4, 8]
     assert term_scores(line, {}, 10, neighbor_weight=0.3).has_terms is False
-    alone = term_scores(line, found, 10, neighbor_weight=0.0)
+    alone = term_scores(line, occurrences, 10, neighbor_weight=0.0)
     assert np.flatnonzero(alone.scores).tolist() == [4, 8]
 
 
 @given(messages, st.dictionaries(st.sampled_from("abcdef"), st.sets(st.integers(0, 29)), max_size=6), st.integers(0, 9))
 def test_words_score_finitely_and_cover_at_most_all(
-    some: list[LoggedMessage], found: dict[str, set[int]], more: int
+    some: list[LoggedMessage], indexes_by_term: dict[str, set[int]], more: int
 ) -> None:
     line = build_timeline(some)
-    places = {term: np.array(sorted(n for n in at if n < len(line)), dtype=np.int64) for term, at in found.items()}
+    valid_indexes = {
+        term: np.array(sorted(n for n in at if n < len(line)), dtype=np.int64) for term, at in indexes_by_term.items()
+    }
     total = len(line) + more
     scored = term_scores(
-        line, {term: TermOccurrences(len(at) + more, at) for term, at in places.items()}, total, neighbor_weight=0.3
+        line,
+        {term: TermOccurrences(len(at) + more, at) for term, at in valid_indexes.items()},
+        total,
+        neighbor_weight=0.3,
     )
     assert np.isfinite(scored.scores).all()
     assert (scored.scores >= 0).all()
@@ -275,14 +280,14 @@ def test_persons_named_in_the_question_are_recognized(text: str, persons: set[st
     ],
 )
 def test_questions_about_the_assistant_or_the_user_are_distinguished(text: str, of_assistant: bool) -> None:  # noqa: FBT001 - what is expected
-    asked = parse_question(QuestionAnalysis(text, NOW), [])
-    assert asked.asks_about_assistant == of_assistant
-    assert not (asked.asks_about_assistant and asked.asks_about_user)
+    analysis = parse_question(QuestionAnalysis(text, NOW), [])
+    assert analysis.asks_about_assistant == of_assistant
+    assert not (analysis.asks_about_assistant and analysis.asks_about_user)
 
 
 def test_a_long_text_asks_for_as_many_terms_as_a_query_may_have() -> None:
-    asked = parse_question(QuestionAnalysis("".join(chr(0x4E00 + n) for n in range(1900)) + "？", NOW), [])
-    assert sum(len(sentence.terms) for sentence in asked.sentences) <= 4 * 128
+    analysis = parse_question(QuestionAnalysis("".join(chr(0x4E00 + n) for n in range(1900)) + "？", NOW), [])
+    assert sum(len(sentence.terms) for sentence in analysis.sentences) <= 4 * 128
 
 
 async def test_kept_timelines_are_the_latest_and_bounded() -> None:
@@ -290,17 +295,17 @@ async def test_kept_timelines_are_the_latest_and_bounded() -> None:
     made: list[TimelineKey] = []
 
     async def make(key: TimelineKey, size: int) -> Timeline | None:
-        async def of(key: TimelineKey, known: Timeline | None) -> Timeline:
+        async def of(key: TimelineKey, previous: Timeline | None) -> Timeline:
             made.append(key)
-            assert known is None or known.logged[0].user_id == "u"
-            return build_timeline([logged(key.sequence, "x" * size)], known)
+            assert previous is None or previous.logged[0].user_id == "u"
+            return build_timeline([logged(key.sequence, "x" * size)], previous)
 
         return await kept.get(key, of)
 
-    async def nothing(_key: TimelineKey, _known: Timeline | None) -> None:
+    async def nothing(_key: TimelineKey, _previous: Timeline | None) -> None:
         """Make none."""
 
-    async def fail(_key: TimelineKey, _known: Timeline | None) -> None:
+    async def fail(_key: TimelineKey, _previous: Timeline | None) -> None:
         pytest.fail("it is known that there is none")
 
     first = await make(TimelineKey("a", 1, 100, None), 100)
@@ -319,10 +324,10 @@ async def test_kept_timelines_are_the_latest_and_bounded() -> None:
 @given(messages)
 @settings(max_examples=30)
 def test_features_of_known_messages_are_reused(some: list[LoggedMessage]) -> None:
-    known = build_timeline(some)
-    again = build_timeline([*some[1:], logged(99, "new")], known)
+    previous = build_timeline(some)
+    again = build_timeline([*some[1:], logged(99, "new")], previous)
     assert len(again) == len(some)
-    before = {item.sequence: features for item, features in zip(known.logged, known.features, strict=True)}
+    before = {item.sequence: features for item, features in zip(previous.logged, previous.features, strict=True)}
     for item, features in zip(again.logged, again.features, strict=True):
         assert features == extract_features(item)
         assert item.sequence == 99 or features is before[item.sequence]

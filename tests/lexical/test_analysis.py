@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nomemory.text.analysis import MAX_WORD_CHARS, analyze_text, extract_ranking_terms, tokenize
 from nomemory.text.normalization import normalize
-from nomemory.text.stems import BASES
+from nomemory.text.stems import IRREGULAR_BASES
 from nomemory.text.stop_words import STOP_WORDS
 
 ANYTHING = st.text(st.characters(), max_size=60)
@@ -43,7 +43,7 @@ def test_normalising_keeps_the_length(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("ＡＢＣ１２３", "abc123"),
         ("我從小就討厭辣椒，後來纔開始學", "我从小就讨厌辣椒，后来才开始学"),
@@ -53,8 +53,8 @@ def test_normalising_keeps_the_length(text: str) -> None:
         ("ΟΔΟΣ", "οδος"),
     ],
 )
-def test_spellings_that_read_alike_are_normalised_alike(one: str, other: str) -> None:
-    assert normalize(one) == normalize(other)
+def test_spellings_that_read_alike_are_normalised_alike(first: str, other: str) -> None:
+    assert normalize(first) == normalize(other)
 
 
 @given(ANYTHING)
@@ -63,8 +63,8 @@ def test_tokens_stand_in_order_where_they_say_and_cover_all_that_can_be_seen(tex
     assert all(token.text and not any(map(str.isspace, token.text)) for token in tokens)
     ends = [0, *(token.end for token in tokens)]
     assert all(end <= token.start < token.end for end, token in zip(ends, tokens, strict=False))
-    covered = {place for token in tokens for place in range(token.start, token.end)}
-    left_out = "".join(c for place, c in enumerate(text) if place not in covered)
+    covered = {index for token in tokens for index in range(token.start, token.end)}
+    left_out = "".join(c for index, c in enumerate(text) if index not in covered)
     assert texts(left_out) == [], "only spaces and what shows nothing"
 
 
@@ -123,9 +123,11 @@ def test_the_streams_are_what_tokens_and_terms_are_made_of(text: str) -> None:
 
 
 def test_every_form_of_an_irregular_word_becomes_what_its_base_becomes() -> None:
-    assert all(term_texts(form) == term_texts(base) for form, base in BASES.items())
-    assert BASES.keys().isdisjoint(BASES.values()), "a base is no form of another word"
-    assert STOP_WORDS.isdisjoint([*BASES, *BASES.values()]), "a word with content has no base without"
+    assert all(term_texts(form) == term_texts(base) for form, base in IRREGULAR_BASES.items())
+    assert IRREGULAR_BASES.keys().isdisjoint(IRREGULAR_BASES.values()), "a base is no form of another word"
+    assert STOP_WORDS.isdisjoint([*IRREGULAR_BASES, *IRREGULAR_BASES.values()]), (
+        "a word with content has no base without"
+    )
 
 
 def test_a_term_knows_where_it_stands_in_the_original() -> None:

@@ -139,13 +139,13 @@ def test_reading(text: str, tree: str) -> None:
     ],
 )
 def test_queries_with_required_or_optional_terms_rank_by_score(text: str, *, ranks: bool, uniform: bool) -> None:
-    asked = query(text)
-    assert (bool(asked.leaves), asked.is_uniform) == (ranks, uniform)
+    parsed_query = query(text)
+    assert (bool(parsed_query.leaves), parsed_query.is_uniform) == (ranks, uniform)
 
 
 def test_leaves_are_what_scores_each_once_in_order() -> None:
-    asked = query('辣椒 (cat AND "a b") -dog OR (cat -fish)')
-    assert [written(leaf) for leaf in asked.leaves] == ["辣椒", "cat", '"a b"']
+    parsed_query = query('辣椒 (cat AND "a b") -dog OR (cat -fish)')
+    assert [written(leaf) for leaf in parsed_query.leaves] == ["辣椒", "cat", '"a b"']
 
 
 @given(st.text(st.characters() | st.sampled_from(' "“”「」()（）-－ANDORT\u0301\u200b辣a'), max_size=80))
@@ -192,7 +192,9 @@ EXAMPLE_ROW = re.compile(r"^\| `(.+)` \| ([\d, ]*)\|.*\|$", re.MULTILINE)
 
 EXAMPLES = PAGE.read_text().split("## Examples")[1]
 MESSAGES = {int(number): text for number, text in MESSAGES_ROW.findall(EXAMPLES)}
-CASES = [(text, [int(number) for number in re.findall(r"\d+", found)]) for text, found in EXAMPLE_ROW.findall(EXAMPLES)]
+CASES = [
+    (text, [int(number) for number in re.findall(r"\d+", numbers)]) for text, numbers in EXAMPLE_ROW.findall(EXAMPLES)
+]
 
 
 @pytest.fixture(scope="module")
@@ -208,9 +210,9 @@ def test_the_page_has_examples() -> None:
     assert len(CASES) > 20
 
 
-@pytest.mark.parametrize(("text", "found"), CASES)
-def test_example(shelf: Shelf, text: str, found: list[int]) -> None:
-    assert shelf.find("u", text) == [MESSAGES[number] for number in found]
+@pytest.mark.parametrize(("text", "numbers"), CASES)
+def test_example(shelf: Shelf, text: str, numbers: list[int]) -> None:
+    assert shelf.find("u", text) == [MESSAGES[number] for number in numbers]
 
 
 def test_a_pasted_text_is_searched_by_its_most_frequent_terms() -> None:

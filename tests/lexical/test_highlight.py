@@ -62,13 +62,13 @@ def test_spans(content: str, text: str, expected: str) -> None:
 @given(st.text("啊哦的", max_size=40), st.text("啊哦的", min_size=1, max_size=6))
 def test_a_phrase_is_marked_wherever_it_is_a_substring(content: str, phrase: str) -> None:
     covered = {
-        place
+        index
         for start in range(len(content))
         if content.startswith(phrase, start)
-        for place in range(start, start + len(phrase))
+        for index in range(start, start + len(phrase))
     }
     spans = highlight(content, query(f'"{phrase}"'), 10, EXTENT).spans
-    assert {place for span in spans for place in range(span.start, span.end)} == covered
+    assert {index for span in spans for index in range(span.start, span.end)} == covered
     assert all(left.end < right.start for left, right in pairwise(spans))
 
 
@@ -131,11 +131,11 @@ def test_a_word_at_the_end_of_what_is_looked_at_is_not_taken_for_a_shorter_one(c
 
 @given(st.text("辣吃 a，\u0301", max_size=60), st.integers(1, 60), st.integers(0, 5))
 def test_limited_highlights_are_a_subset_of_all_highlights(content: str, chars: int, spans: int) -> None:
-    asked = query("辣 吃 a")
-    everywhere = highlight(content, asked, 10, EXTENT).spans
-    highlighted = highlight(content, asked, 10, HighlightLimits(chars, spans))
-    covered = {place for span in everywhere for place in range(span.start, span.end)}
-    assert {place for span in highlighted.spans for place in range(span.start, span.end)} <= covered
+    parsed_query = query("辣 吃 a")
+    everywhere = highlight(content, parsed_query, 10, EXTENT).spans
+    highlighted = highlight(content, parsed_query, 10, HighlightLimits(chars, spans))
+    covered = {index for span in everywhere for index in range(span.start, span.end)}
+    assert {index for span in highlighted.spans for index in range(span.start, span.end)} <= covered
     assert len(highlighted.spans) <= spans
     assert all(span.end <= chars for span in highlighted.spans)
     assert highlighted.truncated or highlighted.spans == everywhere
@@ -158,14 +158,14 @@ BITS = st.sampled_from(
 
 
 @given(st.lists(BITS, max_size=40).map("".join), st.lists(BITS, min_size=1, max_size=6).map("".join))
-def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, asked: str) -> None:
-    wanted = {term.text for term in extract_ranking_terms(tokenize(asked))}
+def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, query_text: str) -> None:
+    query_terms = {term.text for term in extract_ranking_terms(tokenize(query_text))}
     normal = normalize_plain(content)
     if normal is not None:
         highlighted = {
-            (term.start, term.end) for term in extract_ranking_terms(tokenize(content)) if term.text in wanted
+            (term.start, term.end) for term in extract_ranking_terms(tokenize(content)) if term.text in query_terms
         }
-        assert set(find_terms(normal, wanted)) == highlighted
+        assert set(find_terms(normal, query_terms)) == highlighted
 
 
 @given(st.lists(BITS, max_size=60).map("".join), st.lists(BITS, max_size=60).map("".join), st.integers(4, 40))

@@ -64,8 +64,8 @@ def test_a_predicate_matches_only_messages_that_contain_the_term_or_phrase(text:
 def test_a_speaker_is_found_by_the_terms_of_the_name(name: str, text: str) -> None:
     columns = token_columns(message("u", "hello", name=name))
     names = tuple(candidate_name_terms(text))
-    found = any(has(columns, predicate) for predicate in boost_predicates("u", SpeakerBoost(names)))
-    assert found == bool(set(names) & set(name_terms(name)))
+    is_matched = any(has(columns, predicate) for predicate in boost_predicates("u", SpeakerBoost(names)))
+    assert is_matched == bool(set(names) & set(name_terms(name)))
     assert not has(columns, leaf_predicate("u", Leaf(Stream.TERMS, ("zebra",))))
 
 

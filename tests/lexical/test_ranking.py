@@ -16,7 +16,7 @@ from nomemory.server.search.grammar.tree import Leaf
 from nomemory.server.search.lexical.message_class import is_question
 from nomemory.text.names import candidate_name_terms, name_terms
 
-LONG = " ".join(f"word{place}" for place in range(30))
+LONG = " ".join(f"word{number}" for number in range(30))
 
 
 def scores(shelf: Shelf, text: str, user: str = "u") -> dict[str, float]:
@@ -56,8 +56,8 @@ def test_sender_affects_ranking_but_never_matches(talk: Shelf) -> None:
 
 @pytest.mark.parametrize("name", ["Caroline", "caroline", "Caro", "CAROLYN", "“Caroline”"])
 def test_the_first_three_letters_of_a_name_are_enough_if_it_is_capitalised(talk: Shelf, name: str) -> None:
-    found = talk.find("u", f"hike, {name} zebra")
-    assert found.index("the hike was long") < found.index("that hike, remember")
+    contents = talk.find("u", f"hike, {name} zebra")
+    assert contents.index("the hike was long") < contents.index("that hike, remember")
 
 
 def test_a_word_that_begins_like_a_name_is_none(talk: Shelf) -> None:
@@ -84,10 +84,10 @@ def test_terms_that_may_name_somebody() -> None:
 
 def test_speakers_of_other_users_have_no_influence(engine: Engine, tmp_path: Path) -> None:
     with shelved(engine, tmp_path, ["I like the hike", "the hike was long"]) as shelf:
-        asked = query("What did Caroline and I like, the hike?")
-        before = shelf.weigh("u", asked), shelf.hits("u", asked)
+        parsed_query = query("What did Caroline and I like, the hike?")
+        before = shelf.weigh("u", parsed_query), shelf.hits("u", parsed_query)
         shelf.put(*(message("v", "hike", 9, name="Caroline") for _ in range(5)))
-        assert (shelf.weigh("u", asked), shelf.hits("u", asked)) == before
+        assert (shelf.weigh("u", parsed_query), shelf.hits("u", parsed_query)) == before
 
 
 def test_a_question_in_the_first_person_looks_first_for_what_the_user_said(engine: Engine, tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_a_question_in_the_first_person_looks_first_for_what_the_user_said(engin
 def test_the_first_person_boost_is_zero_without_user_messages(engine: Engine, tmp_path: Path) -> None:
     with shelved(engine, tmp_path) as shelf:
         shelf.put(*(message("u", text, 1, Role.ASSISTANT) for text in ("火锅", "火锅 面条")))
-        asked = query("我的火锅和面条呢？")
-        assert shelf.weigh("u", asked)[len(asked.leaves) :] == (0.0, 0.0)
+        parsed_query = query("我的火锅和面条呢？")
+        assert shelf.weigh("u", parsed_query)[len(parsed_query.leaves) :] == (0.0, 0.0)
 
 
 def test_somebody_named_comes_before_the_user(talk: Shelf) -> None:
@@ -115,8 +115,8 @@ def test_somebody_named_comes_before_the_user(talk: Shelf) -> None:
         ("What hike did I take with Zoe?", [False, True]),
         ("What hike did Zoe take?", [False]),
     ):
-        asked = query(text)
-        assert [weight > 0 for weight in talk.weigh("u", asked)[len(asked.leaves) :]] == weighs
+        parsed_query = query(text)
+        assert [weight > 0 for weight in talk.weigh("u", parsed_query)[len(parsed_query.leaves) :]] == weighs
 
 
 def test_terms_of_the_question_outweigh_terms_of_the_surrounding_text(engine: Engine, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_terms_of_the_question_outweigh_terms_of_the_surrounding_text(engine: En
 
 
 @pytest.mark.parametrize(
-    ("text", "beside"),
+    ("text", "expected"),
     [
         ("今天很累。小区环境好不好？", {"今天", "天很", "很累"}),
         ("小区什么时候建的？", {"区什", "什么", "么时", "时候", "候建", "建的"}),
@@ -145,25 +145,25 @@ def test_terms_of_the_question_outweigh_terms_of_the_surrounding_text(engine: En
         ("Where AND Paris? It rains!", set()),
     ],
 )
-def test_text_beside_the_question_is_recognized(text: str, beside: set[str]) -> None:
-    assert aside(text) == beside
+def test_text_beside_the_question_is_recognized(text: str, expected: set[str]) -> None:
+    assert aside(text) == expected
 
 
 @given(st.text(st.sampled_from("火锅吃辣吗？。 什么怎样我的Who is a.?\n"), max_size=40))
 def test_question_analysis_does_not_change_the_matching_terms(text: str) -> None:
-    asked, literally = query(text), query(text + " -zebra")
-    wanted = {leaf for leaf in literally.leaves if leaf != Leaf(leaf.stream, ("zebra",))}
-    assert set(asked.leaves) == wanted
-    assert asked.downweighted < set(asked.leaves) or not asked.downweighted
+    parsed_query, literally = query(text), query(text + " -zebra")
+    expected = {leaf for leaf in literally.leaves if leaf != Leaf(leaf.stream, ("zebra",))}
+    assert set(parsed_query.leaves) == expected
+    assert parsed_query.downweighted < set(parsed_query.leaves) or not parsed_query.downweighted
 
 
 def test_a_short_statement_comes_before_a_long_one_and_before_a_question(engine: Engine, tmp_path: Path) -> None:
     texts = ["hot pot", f"hot pot {LONG}", "hot pot?", f"hot pot {LONG}?"]
     with shelved(engine, tmp_path, [texts[0], texts[2], texts[1], texts[3], "noodles"]) as shelf:
-        found = scores(shelf, "hot pot zebra")
-        assert list(found) == texts
-        best = found["hot pot"]
-        assert list(found.values()) == [best, best * 14 / 16, best * 14 / 16, best * 12 / 16]
+        scores_by_content = scores(shelf, "hot pot zebra")
+        assert list(scores_by_content) == texts
+        best = scores_by_content["hot pot"]
+        assert list(scores_by_content.values()) == [best, best * 14 / 16, best * 14 / 16, best * 12 / 16]
 
 
 @pytest.mark.parametrize("text", ["pot", '"hot pot"', "hot AND pot", "hot OR pot", "hot pot -zebra"])
@@ -190,9 +190,9 @@ def test_a_question_is_recognised_by_its_end(content: str, *, expected: bool) ->
 
 
 def test_scores_of_a_listing_stay_while_others_write_and_the_user_does(talk: Shelf) -> None:
-    asked = query("Which hike did Caroline like, the long one?")
-    ranking = talk.freeze("u", asked)
-    before = talk.page("u", asked, ranking)
+    parsed_query = query("Which hike did Caroline like, the long one?")
+    ranking = talk.freeze("u", parsed_query)
+    before = talk.page("u", parsed_query, ranking)
     talk.put(*(message("u", "what a long hike?", 0, name="Caroline") for _ in range(3)))
-    assert talk.freeze("u", asked) != ranking
-    assert talk.page("u", asked, ranking) == before
+    assert talk.freeze("u", parsed_query) != ranking
+    assert talk.page("u", parsed_query, ranking) == before

@@ -50,9 +50,9 @@ async def test_offered_roles_are_the_accepted_ones(guarded: Guarded, connect: Co
         roles = tools["remember"]["role"]["enum"]
         for role in roles:
             stored = await client.call_tool("remember", {"content": f"{role} speaks", "role": role})
-            found = await client.call_tool("messages_list", {"role": role})
+            tool_result = await client.call_tool("messages_list", {"role": role})
             turn = await client.call_tool("build_context", {"turns": [{"role": role, "text": "speaks"}]})
-            assert ids(found) == [stored.structured_content["message_id"]]
+            assert ids(tool_result) == [stored.structured_content["message_id"]]
             assert role == "user" or not turn.is_error or "turns" in error_of(turn)
         refused = [
             await client.call_tool(tool, {"query": "x", "content": "x", "role": "any"})
@@ -77,9 +77,9 @@ async def test_filters_are_top_level_arguments_of_searches_and_lists(guarded: Gu
             stored = {"content": f"tomatoes {number}", "message_id": f"f{number}", "conversation_id": conversation}
             stored |= {"said_at": f"2026-01-0{number + 1}T09:00:00Z", "role": "assistant" if number == 1 else "user"}
             assert not (await client.call_tool("remember", stored)).is_error
-        found = {
-            (tool, argument): sorted(ids(await client.call_tool(tool, {**asked, argument: value})))
-            for tool, asked in searches
+        tool_result = {
+            (tool, argument): sorted(ids(await client.call_tool(tool, {**call_arguments, argument: value})))
+            for tool, call_arguments in searches
             for argument, value in (
                 ("since", "2026-01-03T09:00:00Z"),
                 ("until", "2026-01-02"),
@@ -95,7 +95,7 @@ async def test_filters_are_top_level_arguments_of_searches_and_lists(guarded: Gu
         "conversation_id": ["f0", "f1"],
         "exclude_conversation_ids": ["f3"],
     }
-    for (tool, argument), answered in found.items():
+    for (tool, argument), answered in tool_result.items():
         assert answered == expected[argument], (tool, argument)
 
 

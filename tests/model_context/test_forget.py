@@ -11,16 +11,16 @@ from model_context.tool_results import error_of, ids, text_of
 async def test_forget_deletes_the_named_messages_of_the_bound_user(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "gwen") as client:
         for number in range(3):
-            given = {"content": f"secret number {number}", "message_id": f"g{number}"}
-            assert not (await client.call_tool("remember", given)).is_error
+            call_arguments = {"content": f"secret number {number}", "message_id": f"g{number}"}
+            assert not (await client.call_tool("remember", call_arguments)).is_error
         forgotten = await client.call_tool("forget", {"message_ids": ["g0", "g2", "b0", "gone"]})
         again = await client.call_tool("forget", {"message_ids": ["g0"]})
         listed = await client.call_tool("messages_list", {})
-        found = await client.call_tool("lexical_search", {"query": "secret"})
+        tool_result = await client.call_tool("lexical_search", {"query": "secret"})
     assert forgotten.structured_content == {"deleted": 2, "missing_message_ids": ["b0", "gone"]}
     assert json.loads(text_of(forgotten)) == forgotten.structured_content
     assert again.structured_content == {"deleted": 0, "missing_message_ids": ["g0"]}
-    assert ids(listed) == ids(found) == ["g1"]
+    assert ids(listed) == ids(tool_result) == ["g1"]
     async with connect(guarded.reader, "bob") as client:
         assert ids(await client.call_tool("messages_list", {})) == ["b0"]
 

@@ -56,8 +56,8 @@ async def test_long_chinese_message_is_truncated_and_readable_as_a_resource(guar
     content = "我不吃辣。" * 1_000
     async with connect(guarded.service, "张伟") as client:
         await client.call_tool("remember", {"content": content, "message_id": "z/1"})
-        found = await client.call_tool("lexical_search", {"query": "不吃辣"})
-        (item,) = found.structured_content["messages"]
+        tool_result = await client.call_tool("lexical_search", {"query": "不吃辣"})
+        (item,) = tool_result.structured_content["messages"]
         whole = (await client.read_resource("nomemory://messages/z%2F1")).contents[0]
         recalled = await client.call_tool("recall", {"query": "我吃辣吗？"})
         empty = await client.call_tool("lexical_search", {"query": "摩托车"})
@@ -108,11 +108,11 @@ async def test_a_recall_gives_the_model_what_its_tokens_hold_and_a_program_the_s
 
 
 async def test_pages_go_on_from_their_cursor(guarded: Guarded, connect: Connect) -> None:
-    for tool, asked in (("messages_list", {}), ("lexical_search", {"query": "tomatoes"})):
+    for tool, call_arguments in (("messages_list", {}), ("lexical_search", {"query": "tomatoes"})):
         async with connect(guarded.reader, "ann") as client:
-            first = await client.call_tool(tool, {**asked, "page_size": 4})
+            first = await client.call_tool(tool, {**call_arguments, "page_size": 4})
             cursor = first.structured_content["next_cursor"]
-            second = await client.call_tool(tool, {**asked, "page_size": 4, "cursor": cursor})
+            second = await client.call_tool(tool, {**call_arguments, "page_size": 4, "cursor": cursor})
         assert cursor
         assert len(ids(first)) == len(ids(second)) == 4
         assert not set(ids(first)) & set(ids(second))
@@ -120,16 +120,18 @@ async def test_pages_go_on_from_their_cursor(guarded: Guarded, connect: Connect)
 
 async def test_a_search_finds_and_its_neighbours_are_read(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.reader, "ann") as client:
-        found = await client.call_tool("search", {"query": "sister", "top_k": 3})
+        tool_result = await client.call_tool("search", {"query": "sister", "top_k": 3})
         around = await client.call_tool("neighbors", {"message_id": "a5", "before": 1, "after": 1})
-    assert ids(found)[0] == "a9"
+    assert ids(tool_result)[0] == "a9"
     assert ids(around) == ["a4", "a5", "a6"]
 
 
 async def test_remembering_is_once_for_an_id_and_searchable(guarded: Guarded, connect: Connect) -> None:
-    given = {"content": "Carl moved to Basel", "message_id": "c1", "said_at": "2024-05-01T08:00:00Z"}
+    call_arguments = {"content": "Carl moved to Basel", "message_id": "c1", "said_at": "2024-05-01T08:00:00Z"}
     async with connect(guarded.service, "carl") as client:
-        outcomes = [(await client.call_tool("remember", given)).structured_content["outcome"] for _ in range(2)]
+        outcomes = [
+            (await client.call_tool("remember", call_arguments)).structured_content["outcome"] for _ in range(2)
+        ]
         listed = await client.call_tool("messages_list", {})
     assert outcomes == ["created", "unchanged"]
     assert ids(listed) == ["c1"]
@@ -142,15 +144,20 @@ async def test_remembered_message_is_searchable_immediately(guarded: Guarded, co
             said_now = f"Dora put the number {number} on door {number}"
             stored = await client.call_tool("remember", {"content": said_now})
             for tool in ("search", "lexical_search"):
-                found = await client.call_tool(tool, {"query": f"door {number}"})
-                assert stored.structured_content["message_id"] in ids(found), tool
+                tool_result = await client.call_tool(tool, {"query": f"door {number}"})
+                assert stored.structured_content["message_id"] in ids(tool_result), tool
 
 
 async def test_remember_retracts_earlier_messages_over_mcp(guarded: Guarded, connect: Connect) -> None:
     async with connect(guarded.service, "cleo") as client:
         for content, item, retracts in (("Cleo rides a horse", "c1", []), ("No, it is a mule", "c2", ["c1"])):
-            given = {"content": content, "message_id": item, "retracts": retracts, "said_at": f"2024-05-0{item[1]}"}
-            assert not (await client.call_tool("remember", given)).is_error
+            call_arguments = {
+                "content": content,
+                "message_id": item,
+                "retracts": retracts,
+                "said_at": f"2024-05-0{item[1]}",
+            }
+            assert not (await client.call_tool("remember", call_arguments)).is_error
         listed = (await client.call_tool("messages_list", {})).structured_content["messages"]
         refused = await client.call_tool("remember", {"content": "x", "message_id": "c3", "retracts": ["c3"]})
         recalled = await client.call_tool("recall", {"query": "Does Cleo ride a horse?"})

@@ -49,9 +49,9 @@ def test_a_call_goes_on_with_its_callers_trace() -> None:
     call = kept.tracer.begin("call", [("traceparent", GOOD), ("tracestate", "a=1"), ("other", b"bytes")])
     assert trace_of(call) == TRACE
     call.end(failed=False)
-    (one,) = kept.spans
-    assert one.parent is not None
-    assert format_span_id(one.parent.span_id) == PARENT
+    (recorded,) = kept.spans
+    assert recorded.parent is not None
+    assert format_span_id(recorded.parent.span_id) == PARENT
     assert call.span.get_span_context().trace_state.to_header() == "a=1"
 
 
@@ -125,8 +125,8 @@ def test_a_call_ends_once() -> None:
     call = kept.tracer.begin("call", ())
     call.end(failed=False)
     call.end(failed=True)
-    (one,) = kept.spans
-    assert one.status.status_code is StatusCode.UNSET
+    (recorded,) = kept.spans
+    assert recorded.status.status_code is StatusCode.UNSET
 
 
 @pytest.mark.parametrize("shows_content", [False, True])
@@ -136,5 +136,5 @@ def test_content_is_shown_only_where_it_may_be(*, shows_content: bool) -> None:
     with child_span("work") as work:
         assert work is not None
         set_content_attribute(work, "question", "tea?")
-    (one,) = kept.spans
-    assert dict(one.attributes or {}) == ({"question": "tea?"} if shows_content else {})
+    (recorded,) = kept.spans
+    assert dict(recorded.attributes or {}) == ({"question": "tea?"} if shows_content else {})

@@ -37,10 +37,10 @@ def in_chinese(number: int) -> str:
 
 def _group(number: int, *, leads: bool) -> str:
     written, gap = "", False
-    for place in range(3, -1, -1):
-        digit = number // 10**place % 10
+    for power in range(3, -1, -1):
+        digit = number // 10**power % 10
         if digit:
-            written += ("零" if gap else "") + _DIGITS[digit] + _UNITS[place]
+            written += ("零" if gap else "") + _DIGITS[digit] + _UNITS[power]
             gap = False
         else:
             gap = bool(written) or not leads
@@ -158,8 +158,8 @@ def test_times_of_day_are_read_in_any_notation(text: str, times: set[time]) -> N
     ],
 )
 def test_relative_dates_are_counted_from_the_day_of_the_message(text: str, days: list[str]) -> None:
-    found = find_relative_dates(text, date(2025, 5, 2))
-    assert set(days) <= {str(item.calendar_day()) for item in found if item.calendar_day()}
+    dates = find_relative_dates(text, date(2025, 5, 2))
+    assert set(days) <= {str(item.calendar_day()) for item in dates if item.calendar_day()}
 
 
 def test_a_date_without_its_year_is_one_near_the_message() -> None:

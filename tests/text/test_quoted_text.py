@@ -31,8 +31,8 @@ from nomemory.text.quoted_text import find_quoted_spans
     ],
 )
 def test_pasted_text_is_a_span_with_its_author(content: str, span: str, author: str) -> None:
-    (found,) = find_quoted_spans(content)
-    assert (content[found.start : found.end], found.author) == (span, author)
+    (quoted,) = find_quoted_spans(content)
+    assert (content[quoted.start : quoted.end], quoted.author) == (span, author)
 
 
 @pytest.mark.parametrize(

@@ -179,12 +179,12 @@ def test_the_role_and_the_window_that_are_named_are_preferred() -> None:
 
 
 def test_the_order_does_not_depend_on_when_it_is_looked_at() -> None:
-    one, other = ranked(), ranked()
+    left, other = ranked(), ranked()
     first = brought((message("a"), 0.5), (message("b"), 0.4))
     second = brought((message("b"), 3.0), (message("c"), 2.0))
-    for ranking in (one, other):
+    for ranking in (left, other):
         ranking.add_result("hybrid_search", first)
-        if ranking is one:
+        if ranking is left:
             ranking.ranked_evidence()
         ranking.add_result("lexical_search", second, 0.5)
-    assert one.ranked_evidence() == other.ranked_evidence()
+    assert left.ranked_evidence() == other.ranked_evidence()

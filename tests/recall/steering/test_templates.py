@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nomemory.recall.skills.steering.steering import Steering, read_steering
-from nomemory.recall.skills.steering.template import Template
+from nomemory.recall.skills.steering.template import QueryTemplate
 from nomemory.text.question_analysis import QuestionAnalysis
 
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
@@ -17,11 +17,11 @@ def read(*lines: str) -> Steering:
     return read_steering({"SKILL.md": "\n".join(("## Query Templates · 查询模板", *lines))})
 
 
-def template(*lines: str) -> Template:
+def template(*lines: str) -> QueryTemplate:
     steering = read(*lines)
     assert steering.invalid_entries == ()
-    (one,) = steering.templates
-    return one
+    (parsed,) = steering.templates
+    return parsed
 
 
 def test_a_template_is_read_from_the_entries_under_a_heading() -> None:
@@ -32,7 +32,9 @@ def test_a_template_is_read_from_the_entries_under_a_heading() -> None:
         "- rewrite: {question} 喜欢 不喜欢",
         "- rewrite: {words}",
         "- neighbors: true",
-    ) == Template("preferences · 偏好", "semantic_search", ("{question} 喜欢 不喜欢", "{words}"), neighbors=True)
+    ) == QueryTemplate(
+        "preferences · 偏好", "semantic_search", ("{question} 喜欢 不喜欢", "{words}"), reads_neighbors=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,8 +52,8 @@ def test_a_template_is_read_from_the_entries_under_a_heading() -> None:
     ],
 )
 def test_templates_are_read_however_they_are_written(lines: tuple[str, ...]) -> None:
-    one = template(*lines)
-    assert (one.first, one.rewrites, one.neighbors) == ("messages_list", ("{words} 截止",), False)
+    parsed = template(*lines)
+    assert (parsed.first_tool, parsed.rewrites, parsed.reads_neighbors) == ("messages_list", ("{words} 截止",), False)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +73,12 @@ def test_templates_are_read_however_they_are_written(lines: tuple[str, ...]) -> 
 def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> None:
     steering = read("### profile", line)
     assert [(item.file, item.line) for item in steering.invalid_entries] == [("SKILL.md", 3)]
-    assert why in steering.invalid_entries[0].why
+    assert why in steering.invalid_entries[0].problem
 
 
 def test_a_heading_with_nothing_but_prose_is_no_template() -> None:
     assert read("### moods", "- first: semantic_search", "### notes", "Just prose.").templates == (
-        Template("moods", "semantic_search"),
+        QueryTemplate("moods", "semantic_search"),
     )
 
 
@@ -87,9 +89,9 @@ def test_the_number_of_rewrites_is_limited() -> None:
 
 
 def test_a_rewrite_is_filled_in_once() -> None:
-    one = Template("", rewrites=("{question} and {words}; {question}",))
-    assert one.queries("{words}?", "{question}") == ["{words}? and {question}; {words}?"]
-    assert len(one.queries("x" * 9_000, "y")[0]) == 1_000
+    rewriting = QueryTemplate("", rewrites=("{question} and {words}; {question}",))
+    assert rewriting.build_queries("{words}?", "{question}") == ["{words}? and {question}; {words}?"]
+    assert len(rewriting.build_queries("x" * 9_000, "y")[0]) == 1_000
 
 
 @pytest.mark.parametrize(
@@ -112,5 +114,5 @@ def test_a_question_gets_the_template_with_most_of_its_words(question: str, titl
         "## Lexicon",
         "- 截止: 会议",
     )
-    found = steering.template(QuestionAnalysis(question, NOW))
-    assert (found.title if found else None) == title
+    selected = steering.select_template(QuestionAnalysis(question, NOW))
+    assert (selected.title if selected else None) == title

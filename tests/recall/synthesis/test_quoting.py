@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.synthesis.quotation import WHOLE, quote
+from nomemory.recall.synthesis.quotation import MAX_PASSAGE_CHARS, select_passage
 from nomemory.text.question_analysis import QuestionAnalysis
 
 TEXT = st.lists(
@@ -15,29 +15,29 @@ TEXT = st.lists(
 
 def test_a_message_is_quoted_whole() -> None:
     content = "  The soft ones are fine. The runny ones, not yet!\nAsk me in May.  "
-    assert quote(content, QuestionAnalysis("Which ones?")) == content.strip()
+    assert select_passage(content, QuestionAnalysis("Which ones?")) == content.strip()
 
 
 def test_very_long_message_is_quoted_around_its_best_sentence() -> None:
     before = [f"On day {number} we crossed another valley and camped." for number in range(40)]
     after = [f"On night {number} it rained on the tents again." for number in range(40)]
     content = " ".join([*before, "The blue stove broke at the pass.", *after])
-    found = quote(content, QuestionAnalysis("What happened to the stove?"))
-    assert "The blue stove broke at the pass." in found
-    assert found in content
-    assert WHOLE / 2 < len(found) <= WHOLE
-    assert found.startswith(("The ", "On "))
-    assert found.endswith(".")
+    quoted = select_passage(content, QuestionAnalysis("What happened to the stove?"))
+    assert "The blue stove broke at the pass." in quoted
+    assert quoted in content
+    assert MAX_PASSAGE_CHARS / 2 < len(quoted) <= MAX_PASSAGE_CHARS
+    assert quoted.startswith(("The ", "On "))
+    assert quoted.endswith(".")
 
 
 def test_a_long_message_of_one_sentence_is_cut_at_its_start() -> None:
     content = "一" + "路走" * 500
-    assert quote(content, QuestionAnalysis("去哪了？")) == content[:WHOLE]
+    assert select_passage(content, QuestionAnalysis("去哪了？")) == content[:MAX_PASSAGE_CHARS]
 
 
 @given(TEXT.map("".join), st.text(max_size=40))
 def test_a_quote_is_verbatim_and_bounded(content: str, question: str) -> None:
-    found = quote(content, QuestionAnalysis(question))
-    assert found in content
-    assert len(found) <= WHOLE
-    assert bool(found) == bool(content.strip())
+    quoted = select_passage(content, QuestionAnalysis(question))
+    assert quoted in content
+    assert len(quoted) <= MAX_PASSAGE_CHARS
+    assert bool(quoted) == bool(content.strip())
