@@ -52,6 +52,7 @@ def export(*, file: Path, data: Path | None) -> None:
         if settings.server.database_url is None:
             entries = sqlite_register.export_register(DataDirectory(settings.server.data), file)
         else:
+            _require_driver()
             entries = asyncio.run(_export_from_postgres(settings, file))
     click.echo(f"{file}: {_count(entries)}.")
 
@@ -70,6 +71,7 @@ def apply(*, file: Path, data: Path | None) -> None:
         if settings.server.database_url is None:
             register, applied = sqlite_register.apply_register(DataDirectory(settings.server.data), file)
         else:
+            _require_driver()
             register, applied = asyncio.run(_apply_to_postgres(settings, file))
     click.echo(f"{file}: {describe_applied(applied)}")
     click.echo(f"Erasures after {display_time(register.exported_us)}, the time of the export, are not known.")
@@ -99,13 +101,17 @@ async def _export_from_postgres(settings: Settings, file: Path) -> int:
 
 
 async def _apply_to_postgres(settings: Settings, file: Path) -> tuple[RegisterFile, AppliedErasures]:
-    from nomemory.server.store.postgres.register_application import apply_register  # noqa: PLC0415 - its driver is an extra
+    from nomemory.server.search.lexical.postgres.token_columns import token_columns  # noqa: PLC0415 - its driver is an extra
+    from nomemory.server.store.postgres.register_application import apply_register  # noqa: PLC0415 - as above
 
-    return await apply_register(_database(settings), file)
+    return await apply_register(_database(settings), file, token_columns)
+
+
+def _require_driver() -> None:
+    require_extra("postgres", ("asyncpg",), "NOMEMORY_DATABASE_URL with a database")
 
 
 def _database(settings: Settings) -> Database:
-    require_extra("postgres", ("asyncpg",), "NOMEMORY_DATABASE_URL with a database")
     from nomemory.server.store.postgres.connections import Database  # noqa: PLC0415 - its driver is an extra
 
     url = settings.server.database_url

@@ -59,7 +59,7 @@ class Rejects:
     def _create(self) -> TextIO:
         """Create the file, in the temporary directory if necessary."""
         try:
-            file = self._path.open("w", encoding="utf-8", errors="backslashreplace")
+            file: TextIO = self._path.open("w", encoding="utf-8", errors="backslashreplace")
         except OSError:
             file = _create_temporary(self._path.name)
         self.written = Path(file.name)

@@ -21,8 +21,13 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.secure_files import file_digest, fsync_path
 from nomemory.server.runtime.token_keys import KeyFileError, read_key
 from nomemory.server.store.log_record import write_record
-from nomemory.server.store.restored_erasures import AppliedRegister, RegisterSource, apply_registers, registers_of
 from nomemory.server.store.sqlite.inspection import inspect
+from nomemory.server.store.sqlite.restored_erasures import (
+    AppliedRegister,
+    RegisterSource,
+    apply_registers,
+    registers_of,
+)
 from nomemory.server.store.sqlite.schema import (
     SCHEMA_VERSION,
     open_for_writing,

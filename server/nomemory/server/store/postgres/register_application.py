@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.erasure_register import AppliedErasures, Erasure, RegisterKey, affected_sequences
 from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database
 from nomemory.server.store.postgres.erasure_register import (
@@ -20,7 +19,7 @@ from nomemory.server.store.postgres.erasure_register import (
     register_key,
 )
 from nomemory.server.store.postgres.schema import open_connection, upgrade_schema
-from nomemory.server.store.postgres.transaction import PostgresTransaction
+from nomemory.server.store.postgres.transaction import ExtractTokens, PostgresTransaction
 from nomemory.server.store.register_file import RegisterFile, read_register, write_register
 from nomemory.server.store.retention import RetentionPolicy
 
@@ -58,11 +57,18 @@ async def export_register(database: Database, path: Path) -> int:
     return write_register(path, key, epochs[0].began_us, erasures, now_us)
 
 
-async def apply_register(database: Database, path: Path) -> tuple[RegisterFile, AppliedErasures]:
+async def apply_register(
+    database: Database, path: Path, extract_tokens: ExtractTokens
+) -> tuple[RegisterFile, AppliedErasures]:
     """Apply a register file to a database.
 
     Delete what the register lists, and add its entries to the register of the log. Messages that were written after
     their erasure are kept. Servers may be running. An interrupted call can be repeated.
+
+    Args:
+        database: the database of the log.
+        path: the register file.
+        extract_tokens: returns the lexical columns of a message.
 
     Raises:
         RegisterError: the file is damaged or belongs to another log; or the log has lost erasures, but has not started
@@ -74,7 +80,7 @@ async def apply_register(database: Database, path: Path) -> tuple[RegisterFile, 
     async with open_connection(database) as connection:
         key = await register_key(connection)
         register = read_register(path, key)
-        return register, await _Application(connection, key).run(register.erasures())
+        return register, await _Application(connection, key, extract_tokens).run(register.erasures())
 
 
 class _Application:
@@ -83,11 +89,13 @@ class _Application:
     Args:
         connection: a connection to the log.
         key: the key of the register.
+        extract_tokens: returns the lexical columns of a message.
     """
 
-    def __init__(self, connection: Connection, key: RegisterKey) -> None:
+    def __init__(self, connection: Connection, key: RegisterKey, extract_tokens: ExtractTokens) -> None:
         self._connection = connection
         self._key = key
+        self._extract_tokens = extract_tokens
 
     async def run(self, erasures: Iterable[Erasure]) -> AppliedErasures:
         async with self._connection.transaction():
@@ -129,7 +137,7 @@ class _Application:
         return deleted
 
     def _transaction(self) -> PostgresTransaction:
-        return PostgresTransaction(self._connection, RetentionPolicy(), token_columns)
+        return PostgresTransaction(self._connection, RetentionPolicy(), self._extract_tokens)
 
     async def _fetch(self, statement: str) -> list[Any]:
         return await self._connection.fetch(statement, *self._key.pads, timeout=LONG_TIMEOUT_S)
