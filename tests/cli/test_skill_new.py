@@ -9,7 +9,7 @@ import pytest
 from cli.command_line import Run
 from recall.llm.chat_script import Answer, ChatScript, answers, running_script, says, status
 
-from nomemory.recall.authoring.check import check
+from nomemory.recall.authoring.check import check_skill
 
 Golden = Callable[[str, str], None]
 
@@ -27,7 +27,7 @@ def make(run: Run) -> Callable[..., None]:
     def made(*arguments: str, scenario: str = TEA) -> None:
         result = run("skill", "new", "--scenario", scenario, "--name", "made", *arguments)
         assert result.exit_code == 0, result.output
-        assert check(Path("made")).findings == ()
+        assert check_skill(Path("made")).findings == ()
 
     return made
 

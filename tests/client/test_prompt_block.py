@@ -212,7 +212,7 @@ def result() -> RecallResult:
         tuple(messages),
         looked,
         Verdict.CONFLICTING,
-        (Conflict(old, new, possible=True),),
+        (Conflict(old, new, is_possible=True),),
     )
 
 

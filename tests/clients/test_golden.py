@@ -13,7 +13,7 @@ from google.protobuf.json_format import ParseDict
 
 from nomemory.mcp.results import Messages
 from nomemory.mcp.tools import TOOLS
-from nomemory.recall.tools.argument_parsing import unknown_arguments
+from nomemory.recall.tools.argument_parsing import find_unknown_arguments
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO
 from proofs.conformance.expectation import disagreements, outcome_differences
@@ -70,7 +70,7 @@ def test_every_tool_is_called() -> None:
 def test_tools_are_given_the_arguments_that_they_have() -> None:
     for tool, calls in asked_of_tools().items():
         for call in calls:
-            assert not list(unknown_arguments(TOOLS[tool].arguments, call.arguments))
+            assert not list(find_unknown_arguments(TOOLS[tool].arguments, call.arguments))
 
 
 def test_a_request_field_without_a_tool_argument_is_an_error() -> None:

@@ -73,8 +73,8 @@ def test_a_time_is_counted_from_when_the_question_is_asked() -> None:
     signal = read("我上周说了什么？").time_signal
     assert signal is not None
     assert (signal.expression, signal.precision) == ("上周", TimePrecision.EXACT)
-    assert signal.window.since == datetime(2026, 3, 2, tzinfo=UTC)
-    assert signal.window.until == datetime(2026, 3, 9, tzinfo=UTC)
+    assert signal.time_range.since == datetime(2026, 3, 2, tzinfo=UTC)
+    assert signal.time_range.until == datetime(2026, 3, 9, tzinfo=UTC)
 
 
 def test_a_time_in_chatter_or_in_a_quotation_is_not_the_questions() -> None:

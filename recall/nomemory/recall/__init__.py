@@ -29,7 +29,7 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.search_limits import Limits, StopReason
 from nomemory.recall.model.step import Step
 from nomemory.recall.model.sufficiency import SufficiencyThresholds
-from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, Situation, ToolCall
+from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, PlanningState, ToolCall
 from nomemory.recall.skills.folder import SkillFault, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
@@ -59,6 +59,7 @@ __all__ = [
     "Plan",
     "Planner",
     "PlannerFailedError",
+    "PlanningState",
     "QueryServiceUnavailableError",
     "QueryStub",
     "Question",
@@ -69,7 +70,6 @@ __all__ = [
     "RetrievedMessage",
     "Role",
     "Section",
-    "Situation",
     "Skill",
     "SkillFault",
     "SkillInvalidError",

@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Final
 
 from nomemory.recall.grounding.assertions import have_sender_names
-from nomemory.recall.grounding.calibration import calibrated
-from nomemory.recall.grounding.citations import verify
+from nomemory.recall.grounding.calibration import calibrate_sufficiency
+from nomemory.recall.grounding.citations import verify_statements
 from nomemory.recall.grounding.conclusion import conclude
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.memory_view import Draft, Synthesis, Verdict
-from nomemory.recall.model.note import Note, NoteKind, note
+from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.search_limits import Reading, StopReason
+from nomemory.recall.model.search_limits import ModelReading, StopReason
 from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThresholds
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
 from nomemory.recall.planning.rules import RulesPlanner
@@ -62,7 +62,7 @@ class RecallAgent:
         self._planner = planner or RulesPlanner()
         self._fallback_planner = RulesPlanner() if planner else None
         self._answered_by = self._planner.name
-        self._reading = Reading()
+        self._reading = ModelReading()
         self._notes: list[Note] = []
 
     async def run(self, question: Question, skill: Skill, on_step: OnStep | None = None) -> RecallResult:
@@ -75,55 +75,57 @@ class RecallAgent:
             IndexLaggingError: the indexes did not reach the write token in time.
         """
         search = SearchSession(self._tools, question, skill, self._budget, on_step)
-        stop = await self._search(search)
-        self._tools.check_answered()
+        stop_reason = await self._search(search)
+        self._tools.check_reachable()
         await search.read_corrections()
-        draft = await self._read(self._model, search, question, skill) if self._model else None
+        draft = await self._read_with_model(self._model, search, question, skill) if self._model else None
         if draft is None:
             await search.read_neighbors()
-            draft = await self._quotation_draft(search, question, skill)
-        synthesis = conclude(question, draft, search.findings(), self._thresholds)
-        if synthesis.verdict is Verdict.INSUFFICIENT and await search.index_lagging():
+            draft = await self._draft_quotations(search, question, skill)
+        synthesis = conclude(question, draft, search.collect_findings(), self._thresholds)
+        if synthesis.verdict is Verdict.INSUFFICIENT and await search.is_index_lagging():
             synthesis = replace(
-                synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, note(NoteKind.INDEXING_PENDING))
+                synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, create_note(NoteKind.INDEXING_PENDING))
             )
-        return self._result(search, stop, synthesis, skill)
+        return self._build_result(search, stop_reason, synthesis, skill)
 
     async def _search(self, search: SearchSession) -> StopReason:
         if self._fallback_planner:
-            await search.rank()
+            await search.rank_question()
         for iteration in range(1, self._budget.iterations + 1):
-            plan = await self._plan(search, iteration)
+            plan = await self._request_plan(search, iteration)
             if plan is None:
                 return StopReason.DEADLINE if search.remaining_s <= 0 else StopReason.NO_GAIN
             if plan.stop:
                 await search.record_decision(plan, iteration)
-                return StopReason.SUFFICIENT if search.gained else StopReason.NO_GAIN
-            spent = await search.execute(plan, iteration)
-            if spent is not None:
-                return spent
-            if self._tools.unreachable:
+                return StopReason.SUFFICIENT if search.has_new_messages else StopReason.NO_GAIN
+            stop_reason = await search.execute(plan, iteration)
+            if stop_reason is not None:
+                return stop_reason
+            if self._tools.is_unreachable:
                 return StopReason.NO_GAIN
         return StopReason.ITERATIONS
 
-    async def _plan(self, search: SearchSession, iteration: int) -> Plan | None:
+    async def _request_plan(self, search: SearchSession, iteration: int) -> Plan | None:
         """Return the plan of the planner, or of the rules if the planner fails or times out; None if both do."""
-        situation = search.situation(iteration)
+        state = search.planning_state(iteration)
         spare_s = _RESERVED_FALLBACK_S if self._fallback_planner else 0.0
         try:
             async with asyncio.timeout(max(search.remaining_s - spare_s, search.remaining_s / 2, 0)):
-                return await self._planner.plan(situation)
+                return await self._planner.plan(state)
         except (PlannerFailedError, TimeoutError):
             if self._fallback_planner is None:
                 return None
         self._answered_by = f"{self._planner.name}→{self._fallback_planner.name}"
         self._notes.append(
-            note(NoteKind.PLANNER_FAILED, planner=self._planner.name, fallback=self._fallback_planner.name)
+            create_note(NoteKind.PLANNER_FAILED, planner=self._planner.name, fallback=self._fallback_planner.name)
         )
         self._planner, self._fallback_planner = self._fallback_planner, None
-        return await self._plan(search, iteration)
+        return await self._request_plan(search, iteration)
 
-    async def _read(self, model: ChatModel, search: SearchSession, question: Question, skill: Skill) -> Draft | None:
+    async def _read_with_model(
+        self, model: ChatModel, search: SearchSession, question: Question, skill: Skill
+    ) -> Draft | None:
         """Return the model's draft; None if the model fails or none of its statements is supported."""
         reader = Reader(model, search, self._budget)
         self._answered_by = reader.name
@@ -132,37 +134,39 @@ class RecallAgent:
         except ReaderFailedError as failure:
             reason = f"returned no answer ({failure})"
         else:
-            view, rejected = verify(draft.statements, search.retrieval)
-            if view.statements() or draft.verdict is Verdict.INSUFFICIENT or not search.ranked():
+            view, rejected = verify_statements(draft.statements, search.retrieval)
+            if view.statements() or draft.verdict is Verdict.INSUFFICIENT or not search.ranked_evidence():
                 return draft
             self._notes += rejected
             reason = "returned no statement with a valid citation"
         finally:
-            self._reading = reader.reading
-        self._notes.append(note(NoteKind.MODEL_FAILED, failed=reason))
+            self._reading = reader.model_reading
+        self._notes.append(create_note(NoteKind.MODEL_FAILED, failed=reason))
         self._answered_by = f"{reader.name}→{self._planner.name}"
         return None
 
-    async def _quotation_draft(self, search: SearchSession, question: Question, skill: Skill) -> Draft:
+    async def _draft_quotations(self, search: SearchSession, question: Question, skill: Skill) -> Draft:
         """Return a draft in which the rules quote the best evidence."""
-        findings = search.findings()
+        findings = search.collect_findings()
         best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])
         return await ExtractiveSynthesizer(self._thresholds.quoted).draft(question, skill, best)
 
-    def _result(self, search: SearchSession, stop: StopReason, synthesis: Synthesis, skill: Skill) -> RecallResult:
-        if synthesis.verdict in _UNANSWERED and stop is StopReason.SUFFICIENT:
-            stop = StopReason.NO_GAIN  # The verdict overrides the planner's estimate.
-        skill_notes = (note(NoteKind.SKILL_IGNORED, text=text) for text in skill.notes)
+    def _build_result(
+        self, search: SearchSession, stop_reason: StopReason, synthesis: Synthesis, skill: Skill
+    ) -> RecallResult:
+        if synthesis.verdict in _UNANSWERED and stop_reason is StopReason.SUFFICIENT:
+            stop_reason = StopReason.NO_GAIN  # The verdict overrides the planner's estimate.
+        skill_notes = (create_note(NoteKind.SKILL_IGNORED, text=text) for text in skill.notes)
         notes = (*self._notes, *skill_notes, *synthesis.notes)
-        evidence = _select_evidence(search.findings(), synthesis, self._budget.evidence_messages)
+        evidence = _select_evidence(search.collect_findings(), synthesis, self._budget.evidence_messages)
         truncated = any(len(item.message.content) > self._budget.evidence_chars for item in evidence)
-        limits = search.limits(self._answered_by, stop, notes, self._reading, truncated=truncated)
+        limits = search.build_limits(self._answered_by, stop_reason, notes, self._reading, truncated=truncated)
         return RecallResult(
             memory_view=synthesis.view,
             evidence=tuple(evidence),
             limits=replace(
                 limits,
-                sufficiency=_calibrated(search.findings()),
+                sufficiency=_calibrate_findings(search.collect_findings()),
                 sufficiency_threshold=synthesis.sufficiency_threshold,
             ),
             verdict=synthesis.verdict,
@@ -171,10 +175,10 @@ class RecallAgent:
         )
 
 
-def _calibrated(findings: Findings) -> float | None:
+def _calibrate_findings(findings: Findings) -> float | None:
     if findings.sufficiency is None:
         return None
-    return calibrated(findings.sufficiency, named=have_sender_names(findings.retrieval))
+    return calibrate_sufficiency(findings.sufficiency, has_sender_names=have_sender_names(findings.retrieval))
 
 
 def _select_evidence(findings: Findings, synthesis: Synthesis, limit: int) -> Sequence[Evidence]:
@@ -187,5 +191,7 @@ def _select_evidence(findings: Findings, synthesis: Synthesis, limit: int) -> Se
     others = [item for item in findings.evidence if item.message.message_id not in cited]
     ranked_ids = {item.message.message_id for item in ranked}
     unranked = [Evidence(message, 0.0) for message in findings.retrieval if message.message_id in cited - ranked_ids]
-    kept = {other.message.message_id for other in others[: max(0, limit - len(ranked) - len(unranked))]} | ranked_ids
-    return [*(item for item in findings.evidence if item.message.message_id in kept), *unranked]
+    kept_ids = {
+        other.message.message_id for other in others[: max(0, limit - len(ranked) - len(unranked))]
+    } | ranked_ids
+    return [*(item for item in findings.evidence if item.message.message_id in kept_ids), *unranked]

@@ -11,22 +11,22 @@ from nomemory.recall.model.result import RecallResult
 from nomemory.spans.span import child_span, set_content_attribute
 
 
-async def recall_in_span(answered: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
+async def recall_in_span(recall_call: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
     """Run a recall in a span, and record its result as attributes."""
-    with child_span("invoke_agent recall") as recorded:
-        if recorded is None:
-            return await answered
-        recorded.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"})
-        set_content_attribute(recorded, "gen_ai.memory.query.text", question.text)
-        set_content_attribute(recorded, "gen_ai.memory.store.id", user_id)
-        result = await answered
-        _record_result(recorded, result)
+    with child_span("invoke_agent recall") as agent_span:
+        if agent_span is None:
+            return await recall_call
+        agent_span.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"})
+        set_content_attribute(agent_span, "gen_ai.memory.query.text", question.text)
+        set_content_attribute(agent_span, "gen_ai.memory.store.id", user_id)
+        result = await recall_call
+        _record_result(agent_span, result)
         return result
 
 
-def _record_result(recorded: Span, result: RecallResult) -> None:
+def _record_result(agent_span: Span, result: RecallResult) -> None:
     limits = result.limits
-    recorded.set_attributes(
+    agent_span.set_attributes(
         {
             "gen_ai.memory.record.count": len(result.evidence),
             "nomemory.recall.verdict": result.verdict.value,

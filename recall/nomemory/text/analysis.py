@@ -17,7 +17,7 @@ import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.text.normalization import COMBINING, INVISIBLE, normalize, remove_invisible_characters
 from nomemory.text.stems import stem_words
-from nomemory.text.stop_words import HALVES, STOP_WORDS
+from nomemory.text.stop_words import CONTRACTION_HALVES, STOP_WORDS
 
 MAX_WORD_CHARS = 64
 """Longer words are split because some engines reject them."""
@@ -90,7 +90,7 @@ def extract_ranking_terms(tokens: Sequence[Token]) -> Iterator[Term]:
     """Return the ranking terms: first the character bigrams, then the stems."""
     yield from extract_character_bigrams(tokens)
     words = [token for token in tokens if token.kind is TokenKind.WORD and token.text not in STOP_WORDS]
-    if not HALVES.isdisjoint(word.text for word in words):
+    if not CONTRACTION_HALVES.isdisjoint(word.text for word in words):
         halves = set(_find_contraction_halves(tokens))
         words = [word for word in words if word not in halves]
     for word, text in zip(words, stem_words([word.text for word in words]), strict=True):
@@ -128,7 +128,7 @@ def _analyze_plain_text(normal: str) -> AnalyzedText | None:
             bigrams.extend(map(add, run, run[1:]))
         else:
             tokens.append(symbol)
-    if not HALVES.isdisjoint(words):
+    if not CONTRACTION_HALVES.isdisjoint(words):
         return None
     return AnalyzedText(tokens, bigrams + stem_words([word for word in words if word not in STOP_WORDS]))
 
@@ -136,7 +136,12 @@ def _analyze_plain_text(normal: str) -> AnalyzedText | None:
 def _find_contraction_halves(tokens: Sequence[Token]) -> Iterator[Token]:
     """Drop the first halves of contractions from ranking: "won't" is not a form of "win"."""
     for word, apostrophe, clitic in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if word.text in HALVES and apostrophe.text == "'" and clitic.text == "t" and word.end + 1 == clitic.start:
+        if (
+            word.text in CONTRACTION_HALVES
+            and apostrophe.text == "'"
+            and clitic.text == "t"
+            and word.end + 1 == clitic.start
+        ):
             yield word
 
 

@@ -18,7 +18,7 @@ class _Stemmers(threading.local):
 _stemmers = _Stemmers()
 
 
-_FORMS = """
+_IRREGULAR_FORMS = """
 arise arose arisen | awake awoke awoken | become became | begin began begun | bend bent | bind bound
 bite bit bitten | bleed bled | blow blew blown | break broke broken | breed bred | bring brought | build built
 burn burnt | buy bought | catch caught | choose chose chosen | cling clung | come came | creep crept | deal dealt
@@ -48,16 +48,16 @@ Ambiguous forms (rose, lives, leaves, wound) and forms of stop-word verbs are om
 """
 
 
-_WORDS = [entry.split() for entry in _FORMS.strip().replace("\n", "|").split("|")]
+_IRREGULAR_WORDS = [entry.split() for entry in _IRREGULAR_FORMS.strip().replace("\n", "|").split("|")]
 
 
-BASES = {form: base for base, *forms in _WORDS for form in forms}
+IRREGULAR_BASES = {form: base for base, *forms in _IRREGULAR_WORDS for form in forms}
 """The base of each irregular form."""
 
 
 def stem_words(words: Sequence[str]) -> list[str]:
     """Return the stems of lower-case words. Most words of other languages are unchanged."""
-    stemmed: list[str] = _stemmers.english.stemWords([BASES.get(word, word) for word in words])
+    stemmed: list[str] = _stemmers.english.stemWords([IRREGULAR_BASES.get(word, word) for word in words])
     return stemmed
 
 

@@ -22,10 +22,10 @@ _NEGATED = "ain aren couldn didn doesn hadn hasn haven isn mightn mustn needn sh
 STOP_WORDS = frozenset(_FUNCTION_WORDS.split()) | frozenset(_NEGATED.split()) | CLITICS
 """Normalized stop words of the index. Stop words rank only if a query has no other terms."""
 
-HALVES = frozenset(["don", "won"])
+CONTRACTION_HALVES = frozenset(["don", "won"])
 """First halves of contractions ("don't") that are also words."""
 
-CONTRACTED = STOP_WORDS | HALVES
+CONTRACTION_WORDS = STOP_WORDS | CONTRACTION_HALVES
 """Words that form a contraction without content words when combined with a clitic: don't, what's, I'll."""
 
 _CONVERSATION_WORDS = """
@@ -33,5 +33,5 @@ get got know known let like likes many much please recall remember said say says
 told yet
 """
 
-CONVERSATIONAL_STOP_WORDS = STOP_WORDS | HALVES | frozenset(_CONVERSATION_WORDS.split())
+CONVERSATIONAL_STOP_WORDS = STOP_WORDS | CONTRACTION_HALVES | frozenset(_CONVERSATION_WORDS.split())
 """Stop words for conversations: words that do not indicate the topic of a text or question."""

@@ -29,7 +29,7 @@ class TimeSignal:
     """A time range and the expression that specifies it."""
 
     expression: str
-    window: TimeRange
+    time_range: TimeRange
     precision: TimePrecision
 
 
@@ -121,7 +121,7 @@ def range_of_last_days(days: int, now: datetime) -> TimeRange:
 
 
 def _day_range(start: date, end: date | None, now: datetime) -> TimeRange | None:
-    """Return the range from `first` up to `after` (exclusive), clipped to now; None for future days."""
+    """Return the range from `start` up to `end` (exclusive), clipped to now; None for future days."""
     since = _midnight_of(start, now.tzinfo)
     until = _midnight_of(end, now.tzinfo) if end else now
     return TimeRange(since, min(until, now)) if since < now else None

@@ -19,7 +19,7 @@ from nomemory.mcp import prompts, resources
 from nomemory.mcp.backend import Backend
 from nomemory.mcp.credentials import BoundCaller, UserNotNamedError
 from nomemory.mcp.tools import FORGET, TOOLS, Tool, ToolOutput
-from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
+from nomemory.recall.tools.argument_parsing import InvalidToolCallError, find_unknown_arguments, parse_arguments
 from nomemory.v1 import error_reason_pb2
 
 Context = ServerRequestContext[Any, Any]
@@ -88,14 +88,14 @@ class MemoryServer:
             raise MCPError(types.INVALID_PARAMS, f"the tool {tool.name} requires the scope {tool.scope}")
         try:
             return await self._run(tool, caller, params.arguments or {})
-        except (ToolRefusedError, NoMemoryError) as error:
+        except (InvalidToolCallError, NoMemoryError) as error:
             text = types.TextContent(text=_error_text(error))
             return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _error_details(error)})
 
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
-        if unknown := list(unknown_arguments(tool.arguments, arguments)):
-            raise ToolRefusedError(tool_results.unknown_arguments(unknown, tool.arguments.model_fields))
-        options = read_arguments(tool.arguments, arguments, UTC).model_dump(exclude_none=True)
+        if unknown := list(find_unknown_arguments(tool.arguments, arguments)):
+            raise InvalidToolCallError(tool_results.unknown_arguments(unknown, tool.arguments.model_fields))
+        options = parse_arguments(tool.arguments, arguments, UTC).model_dump(exclude_none=True)
         answer = await self._run_tool(tool, caller, options)
         if answer.write_token:
             self._written[caller.user_id] = answer.write_token
@@ -167,16 +167,16 @@ class MemoryServer:
             raise MCPError(types.INVALID_REQUEST, str(error)) from None
 
 
-def _error_text(error: ToolRefusedError | NoMemoryError) -> str:
+def _error_text(error: InvalidToolCallError | NoMemoryError) -> str:
     """Return the error message for a model."""
-    if isinstance(error, ToolRefusedError):
+    if isinstance(error, InvalidToolCallError):
         return f"not called: {error}"
     return tool_results.error_text(error)
 
 
-def _error_details(error: ToolRefusedError | NoMemoryError) -> dict[str, Any]:
+def _error_details(error: InvalidToolCallError | NoMemoryError) -> dict[str, Any]:
     """Return the error details for a program."""
-    if isinstance(error, ToolRefusedError):
+    if isinstance(error, InvalidToolCallError):
         return {"code": "INVALID_ARGUMENT", "reason": _INVALID_FIELD, "message": str(error), "violations": []}
     fields = [violation.field for violation in error.violations]
     return {"code": error.code.name, "reason": error.reason, "message": error.message, "violations": fields}

@@ -17,7 +17,7 @@ from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_limits import StopReason
 from nomemory.recall.model.step import Step
-from nomemory.recall.planning.base import Plan, PlannerFailedError, Situation, ToolCall
+from nomemory.recall.planning.base import Plan, PlannerFailedError, PlanningState, ToolCall
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError, QueryStub
 from nomemory.text.time_range import TimeRange
 
@@ -37,8 +37,8 @@ class Scripted:
         self._plans = list(plans)
         self.seen: list[PlanningState] = []
 
-    async def plan(self, situation: PlanningState) -> Plan:
-        self.seen.append(situation)
+    async def plan(self, state: PlanningState) -> Plan:
+        self.seen.append(state)
         plan = self._plans.pop(0) if self._plans else Plan(stop=True, thought="enough")
         if isinstance(plan, Exception):
             raise plan

@@ -21,8 +21,8 @@ from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.tools import bound_tools
 from nomemory.recall.tools.bound_tools import BoundTools
-from nomemory.recall.tools.definitions import CALLABLE, TOOLS
-from nomemory.recall.tools.identity_guard import names_a_user, without_identity
+from nomemory.recall.tools.definitions import CALLABLE_TOOLS, TOOLS
+from nomemory.recall.tools.identity_guard import is_user_key, remove_user_ids
 from nomemory.recall.tools.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
@@ -48,7 +48,7 @@ VALID: dict[str, dict[str, Any]] = {
 
 
 def tool_schemas() -> dict[str, Any]:
-    return {name: tool.schema() for name, tool in TOOLS.items()}
+    return {name: tool.build_schema() for name, tool in TOOLS.items()}
 
 
 def bound(stub: QueryStub, budget: Budget | None = None, user_id: str = "lin") -> BoundTools:
@@ -69,7 +69,7 @@ def carriers(key: str, value: str) -> st.SearchStrategy[Any]:
 
 
 @given(
-    tool=st.sampled_from(sorted(CALLABLE)),
+    tool=st.sampled_from(sorted(CALLABLE_TOOLS)),
     key=st.sampled_from(SPELLINGS),
     position=st.sampled_from(["", "filter", "cursor", "query_text", "anything"]),
     data=st.data(),
@@ -85,7 +85,7 @@ def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
         arguments[key] = "mei"
     with logged(bound_tools) as logs:
         result = asyncio.run(bound(stub).call(tool, arguments, 1.0))
-    assert result.dropped == 1
+    assert result.dropped_arguments == 1
     assert "mei" not in repr(result)
     assert all(request.user_id == "lin" and "mei" not in str(request) for request in stub.asked)
     assert logs == [{"event": "recall_arguments_dropped", "tool": tool, "count": 1, "log_level": "warning"}]
@@ -94,7 +94,7 @@ def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.text() | st.integers(), st.lists)))
 def test_any_planner_arguments_yield_an_observation_bound_to_the_user(arguments: dict[str, Any]) -> None:
-    for tool in CALLABLE:
+    for tool in CALLABLE_TOOLS:
         stub = ScriptedQuery()
         result = asyncio.run(bound(stub).call(tool, arguments, 1.0))
         assert result.observation
@@ -105,7 +105,7 @@ def test_arguments_nested_too_deeply_are_dropped() -> None:
     deep: Any = {"user_id": "mei"}
     for _ in range(200):
         deep = {"filter": deep}
-    cleaned, dropped = without_identity({"filter": deep})
+    cleaned, dropped = remove_user_ids({"filter": deep})
     assert dropped == 1
     assert "mei" not in repr(cleaned)
 
@@ -117,7 +117,7 @@ def test_the_tools_own_arguments_name_no_user() -> None:
 
     named = set().union(*(keys(schema) for schema in tool_schemas().values()))
     assert named >= {"query_text", "query_embedding", "message_id", "time_range", "since", "cursor", "top_k"}
-    assert not [name for name in named if names_a_user(name)]
+    assert not [name for name in named if is_user_key(name)]
 
 
 def test_planners_are_told_of_four_tools() -> None:
@@ -171,7 +171,7 @@ async def test_bad_arguments_are_an_observation(tool: str, arguments: dict[str, 
     stub = ScriptedQuery()
     result = await bound(stub).call(tool, arguments, 1.0)
     assert says in result.observation
-    assert not result.answered
+    assert not result.succeeded
     assert not stub.asked
 
 
@@ -209,7 +209,7 @@ async def test_a_call_is_bounded_in_messages_and_the_planner_is_told() -> None:
     stub = ScriptedQuery([new_message("lin", f"m{number}", "word " * 10, number) for number in range(30)])
     result = await bound(stub, Budget(result_items=20)).call("lexical_search", {"query_text": "word"}, 1.0)
     assert len(result.items) == 20
-    assert result.cut
+    assert result.truncated
     assert "10 more were cut to fit the budget" in result.observation
     assert stub.asked[0].page_size == 20
 
@@ -219,7 +219,7 @@ async def test_a_call_is_bounded_in_characters_and_the_first_message_always_fits
     stub = ScriptedQuery([new_message("lin", f"m{number}", content, number) for number, content in enumerate(contents)])
     result = await bound(stub, Budget(result_chars=1_000)).call("lexical_search", {"query_text": "word"}, 1.0)
     assert [hit.message.content[0] for hit in result.items] == ["a", "c"]
-    assert result.cut
+    assert result.truncated
 
 
 async def test_a_ranking_is_bounded_by_neither_what_a_planner_may_be_shown_nor_less_than_the_evidence() -> None:
@@ -228,13 +228,13 @@ async def test_a_ranking_is_bounded_by_neither_what_a_planner_may_be_shown_nor_l
     result = await bound(stub, budget).call("hybrid_search", {"query_text": "word", "top_k": 40}, 5.0)
     assert stub.asked[0].top_k == 40
     assert len(result.items) == 40
-    assert not result.cut
+    assert not result.truncated
 
 
 async def test_truncated_neighbors_keep_the_messages_nearest_to_the_anchor(sample: QueryStub) -> None:
     result = await bound(sample, Budget(result_items=3)).call("neighbors", {"message_id": "lin-0010", "before": 8}, 5.0)
     assert [hit.message.message_id for hit in result.items] == ["lin-0008", "lin-0009", "lin-0010"]
-    assert result.cut
+    assert result.truncated
 
 
 async def test_the_host_says_how_far_neighbours_reach(sample: QueryStub) -> None:
@@ -271,7 +271,7 @@ async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observatio
 async def test_a_ranking_says_how_likely_it_answers_and_how_much_of_it_words_found() -> None:
     stub = ScriptedQuery([new_message("lin", "m1", "x", 1)], coverage=0.25, sufficiency=0.75, speaker_matched=True)
     result = await bound(stub).call("hybrid_search", {"query_text": "x"}, 5.0)
-    assert (result.word_hits, result.coverage, result.semantic_unavailable) == (1, 0.25, False)
+    assert (result.word_hit_count, result.query_coverage, result.semantic_unavailable) == (1, 0.25, False)
     assert result.sufficiency == Sufficiency(0.75, speaker_matched=True)
     assert (await bound(ScriptedQuery()).call("hybrid_search", {"query_text": "x"}, 5.0)).sufficiency is None
 
@@ -293,7 +293,7 @@ async def test_invalid_tool_arguments_become_observations(sample: QueryStub) -> 
     assert forged.observation.startswith("refused: cursor")
     assert foreign.observation == unknown.observation
     assert not foreign.items
-    tools.check_answered()
+    tools.check_reachable()
 
 
 async def test_a_service_that_lets_nobody_in_is_no_observation() -> None:

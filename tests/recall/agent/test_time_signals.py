@@ -49,8 +49,8 @@ def test_a_date_or_a_period_is_exactly_that_interval(text: str, since: str, unti
     signal = find_time_signal(text, NOW)
     assert signal is not None
     assert signal.precision is TimePrecision.EXACT
-    assert signal.window.since == datetime.fromisoformat(since).replace(tzinfo=ZONE)
-    assert signal.window.until == datetime.fromisoformat(until).replace(tzinfo=ZONE)
+    assert signal.time_range.since == datetime.fromisoformat(since).replace(tzinfo=ZONE)
+    assert signal.time_range.until == datetime.fromisoformat(until).replace(tzinfo=ZONE)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_a_date_or_a_period_is_exactly_that_interval(text: str, since: str, unti
 def test_vague_time_expressions_cover_a_number_of_days(text: str, days: int) -> None:
     signal = find_time_signal(text, NOW)
     assert signal is not None
-    assert signal.window.since == NOW - timedelta(days=days)
-    assert signal.window.until == NOW
+    assert signal.time_range.since == NOW - timedelta(days=days)
+    assert signal.time_range.until == NOW
 
 
 @pytest.mark.parametrize("text", ["我一直这样吗", "从小的习惯", "I always do", "have I ever", "多年"])
 def test_words_for_all_along_mean_any_time(text: str) -> None:
     signal = find_time_signal(text, NOW)
     assert signal is not None
-    assert signal.window == ANY_TIME
+    assert signal.time_range == ANY_TIME
 
 
 @pytest.mark.parametrize("text", ["我不吃辣", "May I ask what I eat", "13月", "February 30", "2031-01-01", "march on"])
@@ -89,7 +89,7 @@ def test_text_without_a_past_time_has_no_time_range(text: str) -> None:
 def test_a_period_that_runs_ends_now() -> None:
     signal = find_time_signal("这个月", NOW)
     assert signal is not None
-    assert signal.window.until == NOW
+    assert signal.time_range.until == NOW
 
 
 def test_a_date_stands_before_vague_words() -> None:
@@ -103,7 +103,7 @@ def test_yesterday_is_the_askers() -> None:
     in_london, in_shanghai = find_time_signal("昨天", late), find_time_signal("昨天", late.astimezone(ZONE))
     assert in_london is not None
     assert in_shanghai is not None
-    assert in_shanghai.window.since != in_london.window.since
+    assert in_shanghai.time_range.since != in_london.time_range.since
 
 
 @pytest.mark.parametrize("text", ["近0周", "过去00天", "0天前", "last 0 days", "0 days ago"])
@@ -117,9 +117,9 @@ def test_a_text_without_a_time_has_no_time_signal(text: str) -> None:
 )
 def test_no_window_begins_after_it_ends_or_ends_after_now(text: str, now: datetime) -> None:
     signal = find_time_signal(text, now)
-    if signal is not None and signal.window.since is not None:
-        assert signal.window.until is not None
-        assert signal.window.since < signal.window.until <= now
+    if signal is not None and signal.time_range.since is not None:
+        assert signal.time_range.until is not None
+        assert signal.time_range.since < signal.time_range.until <= now
 
 
 @pytest.mark.parametrize("hours", [-12, 0, 14])
@@ -139,5 +139,5 @@ def test_the_last_year_of_the_calendar_is_a_year(text: str, since: tuple[int, in
     now = datetime(9999, 12, 31, 10, tzinfo=ZONE)
     signal = find_time_signal(text, now)
     assert signal is not None
-    assert signal.window.since == datetime(9999, *since, tzinfo=ZONE)
-    assert signal.window.until == now
+    assert signal.time_range.since == datetime(9999, *since, tzinfo=ZONE)
+    assert signal.time_range.until == now

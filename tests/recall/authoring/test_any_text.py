@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recall.skills.folders import head, written
 
-from nomemory.recall.authoring.check import check
+from nomemory.recall.authoring.check import check_skill
 from nomemory.recall.skills.folder import SkillInvalidError
 from nomemory.recall.skills.loader import SkillLibrary
 
@@ -33,11 +33,9 @@ def test_a_skill_that_passes_the_check_loads(body: str, lexicon: str) -> None:
     with tempfile.TemporaryDirectory() as library:
         skill = head("name: tea\ndescription: d", body).encode("utf-8", "replace")
         folder = written(Path(library), SKILL_md=skill, references__lexicon_md=lexicon.encode("utf-8", "replace"))
-        report = check(folder)
-        assert all(
-            finding.line >= 0 and finding.sentence and "\n" not in finding.sentence for finding in report.findings
-        )
-        if not report.errors:
+        report = check_skill(folder)
+        assert all(finding.line >= 0 and finding.problem and "\n" not in finding.problem for finding in report.findings)
+        if not report.error_count:
             SkillLibrary([Path(library)], "tea").load()
 
 
@@ -45,11 +43,11 @@ def test_a_skill_that_passes_the_check_loads(body: str, lexicon: str) -> None:
 @settings(max_examples=100, deadline=None)
 def test_a_check_never_fails_where_loading_does(skill: bytes) -> None:
     with tempfile.TemporaryDirectory() as library:
-        report = check(written(Path(library), SKILL_md=skill))
+        report = check_skill(written(Path(library), SKILL_md=skill))
         try:
             SkillLibrary([Path(library)], "tea").load()
         except SkillInvalidError:
-            assert report.errors
+            assert report.error_count
 
 
 def test_long_lines_are_checked_in_time(tmp_path: Path) -> None:
@@ -62,4 +60,4 @@ def test_long_lines_are_checked_in_time(tmp_path: Path) -> None:
         "a(" * 15_000,
     ]
     for line in lines:
-        check(written(tmp_path, SKILL_md=head("name: tea\ndescription: d", line)))
+        check_skill(written(tmp_path, SKILL_md=head("name: tea\ndescription: d", line)))

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nomemory.recall.authoring.check import Report, check
+from nomemory.recall.authoring.check import SkillReport, check_skill
 from nomemory.recall.authoring.scaffold import (
-    NAME,
+    SKILL_NAME_PATTERN,
     TEMPLATE_FILES,
-    NotCreatedError,
-    create,
-    render,
-    single_line,
-    skill_name,
+    SkillNotCreatedError,
+    create_skill,
+    derive_skill_name,
+    render_skill,
+    to_single_line,
 )
 from nomemory.recall.model.question import Role
-from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, extract_guidance
 from nomemory.recall.skills.loader import SkillLibrary
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, SEMANTIC_SEARCH
@@ -54,10 +54,10 @@ PARTS = st.sampled_from(
 SCENARIOS = st.lists(PARTS | st.text(max_size=20), min_size=1, max_size=4).map("".join)
 
 
-def made(sentence: str, library: Path, language: Language = Language.CHINESE, name: str = "") -> Report:
-    scenario = single_line(sentence)
-    name = name or skill_name(scenario)
-    return create({"SKILL.md": render(TEMPLATES[language], name, scenario)}, name, library)
+def made(sentence: str, library: Path, language: Language = Language.CHINESE, name: str = "") -> SkillReport:
+    scenario = to_single_line(sentence)
+    name = name or derive_skill_name(scenario)
+    return create_skill({"SKILL.md": render_skill(TEMPLATES[language], name, scenario)}, name, library)
 
 
 def steering(sentence: str) -> Steering:
@@ -72,7 +72,7 @@ def steering(sentence: str) -> Steering:
 @given(sentence=SCENARIOS, language=st.sampled_from(Language))
 @settings(max_examples=60, deadline=None)
 def test_any_sentence_makes_a_skill_that_passes(sentence: str, language: Language) -> None:
-    assert NAME.fullmatch(skill_name(single_line(sentence)))
+    assert SKILL_NAME_PATTERN.fullmatch(derive_skill_name(to_single_line(sentence)))
     with tempfile.TemporaryDirectory() as library:
         assert made(sentence, Path(library), language).findings == ()
 
@@ -80,7 +80,7 @@ def test_any_sentence_makes_a_skill_that_passes(sentence: str, language: Languag
 @pytest.mark.parametrize("sentence", HOSTILE)
 def test_a_hostile_sentence_adds_no_steering(sentence: str) -> None:
     steered = steering(sentence)
-    assert steered.defaults.window == timedelta(days=30)
+    assert steered.defaults.lookback == timedelta(days=30)
     assert steered.defaults.role is Role.USER
     assert steered.defaults.top_k == 20
     assert steered.invalid_entries == ()
@@ -90,13 +90,13 @@ def test_a_hostile_sentence_adds_no_steering(sentence: str) -> None:
 @pytest.mark.parametrize("language", Language)
 def test_the_form_steers(language: Language) -> None:
     steered = read_steering({"SKILL.md": TEMPLATES[language]})
-    assert [template.first for template in steered.templates] == [
+    assert [template.first_tool for template in steered.templates] == [
         SEMANTIC_SEARCH,
         SEMANTIC_SEARCH,
         LEXICAL_SEARCH,
         MESSAGES_LIST,
     ]
-    assert all(template.neighbors and template.rewrites for template in steered.templates)
+    assert all(template.reads_neighbors and template.rewrites for template in steered.templates)
 
 
 @pytest.mark.parametrize(("sentence", "name"), [
@@ -105,17 +105,17 @@ def test_the_form_steers(language: Language) -> None:
     ("Wine cellar notes for collectors", "recall-wine-cellar-notes-collectors"),
 ])  # fmt: skip
 def test_a_name_is_derived_from_the_words_of_the_sentence(sentence: str, name: str) -> None:
-    assert skill_name(single_line(sentence)) == name
+    assert derive_skill_name(to_single_line(sentence)) == name
 
 
 def test_sentences_without_a_known_word_have_names_of_their_own() -> None:
-    names = {skill_name(single_line(sentence)) for sentence in ("帮我管理盆栽", "帮我管理鱼缸")}
+    names = {derive_skill_name(to_single_line(sentence)) for sentence in ("帮我管理盆栽", "帮我管理鱼缸")}
     assert len(names) == 2
 
 
 def test_an_existing_skill_is_not_overwritten(tmp_path: Path) -> None:
     made("tea", tmp_path, name="mine")
-    with pytest.raises(NotCreatedError, match="already exists"):
+    with pytest.raises(SkillNotCreatedError, match="already exists"):
         made("coffee", tmp_path, name="mine")
     assert "> tea" in (tmp_path / "mine" / "SKILL.md").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
@@ -123,8 +123,8 @@ def test_an_existing_skill_is_not_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "../tea", "/tea", "Tea", "te a", "-tea", "a" * 65, "茶"])
 def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
-    with pytest.raises(NotCreatedError, match="name"):
-        create({"SKILL.md": ""}, name, tmp_path / "library")
+    with pytest.raises(SkillNotCreatedError, match="name"):
+        create_skill({"SKILL.md": ""}, name, tmp_path / "library")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -133,21 +133,21 @@ def test_a_skill_is_not_written_through_a_symbolic_link(tmp_path: Path) -> None:
     outside.mkdir()
     library.mkdir()
     (library / "tea").symlink_to(outside)
-    with pytest.raises(NotCreatedError, match="exists"):
+    with pytest.raises(SkillNotCreatedError, match="exists"):
         made("tea", library, name="tea")
     assert list(outside.iterdir()) == []
 
 
 def test_an_invalid_skill_is_not_written(tmp_path: Path) -> None:
-    text = render(TEMPLATES[Language.ENGLISH], "recall-tea", "tea")
-    with pytest.raises(NotCreatedError, match="names a user"):
-        create({"SKILL.md": f"{text}\n`semantic_search(user_id)`\n"}, "recall-tea", tmp_path)
+    text = render_skill(TEMPLATES[Language.ENGLISH], "recall-tea", "tea")
+    with pytest.raises(SkillNotCreatedError, match="names a user"):
+        create_skill({"SKILL.md": f"{text}\n`semantic_search(user_id)`\n"}, "recall-tea", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_creator_passes_its_own_check_and_is_no_trap_for_a_recall() -> None:
-    assert check(CREATOR).findings == ()
+    assert check_skill(CREATOR).findings == ()
     skill = SkillLibrary([CREATOR.parent], CREATOR.name).load()
     assert skill.steering == Steering()
-    assert len(guidance(skill)) <= MAX_GUIDANCE_CHARS
+    assert len(extract_guidance(skill)) <= MAX_GUIDANCE_CHARS
     assert "do not interview" in skill.body

@@ -45,7 +45,9 @@ def json_block(*lines: str) -> str:
     return "\n".join(("Calls:", "```json", *lines, "```"))
 
 
-def check_skill(library: Path, body: str = "Search for tea.", start: str = START, **files: str | bytes) -> Report:
+def check_written_skill(
+    library: Path, body: str = "Search for tea.", start: str = START, **files: str | bytes
+) -> SkillReport:
     return check_skill(written(library, SKILL_md=head(start, body), **files))
 
 
@@ -143,12 +145,12 @@ BODIES = {
 
 @pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (good, _) in BODIES.items() for body in good])
 def test_a_text_that_keeps_a_rule_has_no_finding(tmp_path: Path, rule: str, body: str) -> None:
-    assert rule not in rules(check_skill(tmp_path, body))
+    assert rule not in rules(check_written_skill(tmp_path, body))
 
 
 @pytest.mark.parametrize(("rule", "body"), [(rule, body) for rule, (_, bad) in BODIES.items() for body in bad])
 def test_a_text_that_breaks_a_rule_has_a_finding(tmp_path: Path, rule: str, body: str) -> None:
-    report = check_skill(tmp_path, body)
+    report = check_written_skill(tmp_path, body)
     assert rule in rules(report)
     assert Severity.ERROR in {item.severity for item in Rule if item.id == rule} or not report.error_count
 
@@ -193,7 +195,7 @@ def test_links_that_lead_out_are_refused_and_not_followed(tmp_path: Path) -> Non
 
 
 def test_references_are_held_to_the_rules_too(tmp_path: Path) -> None:
-    report = check_skill(
+    report = check_written_skill(
         tmp_path,
         references__lexicon_md="- 茶",
         references__calls_md=json_block('{"tool": "web", "args": {}}'),
@@ -205,13 +207,13 @@ def test_references_are_held_to_the_rules_too(tmp_path: Path) -> None:
         ("references/lexicon.md", 1, "unreadable"),
         ("scripts/more.md", 3, "user-id"),
     ]
-    assert "text" in rules(check_skill(tmp_path, references__a_md=b"\xff"))
-    assert "folder" in rules(check_skill(tmp_path, **{f"references__{number}_md": "x" for number in range(17)}))
+    assert "text" in rules(check_written_skill(tmp_path, references__a_md=b"\xff"))
+    assert "folder" in rules(check_written_skill(tmp_path, **{f"references__{number}_md": "x" for number in range(17)}))
 
 
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     body = "\n".join(("one", "two `grep(x)`", json_block(CALL, '{"tool": "web", "args": {}}')))
-    report = check_skill(tmp_path, body, START + "\nlicense: MIT")
+    report = check_written_skill(tmp_path, body, START + "\nlicense: MIT")
     assert [(finding.line, finding.rule.id) for finding in report.findings] == [
         (4, "frontmatter-key"),
         (7, "tool"),

@@ -91,7 +91,7 @@ def test_people_have_names_where_most_messages_do() -> None:
     ],
 )
 def test_attribution_depends_on_role_name_and_quoting(content: str, role: Role, name: str, whose: Attribution) -> None:
-    assert attribution(retrieved_message("m1", content, role=role, name=name)) is whose
+    assert determine_attribution(retrieved_message("m1", content, role=role, name=name)) is whose
 
 
 @pytest.mark.parametrize(
@@ -116,5 +116,5 @@ def test_a_plain_message_is_no_block(content: str) -> None:
 
 @given(st.text(max_size=2_000))
 def test_any_text_can_be_told(content: str) -> None:
-    asserts(retrieved_message("m1", content), new_question("How often?"), named=False)
-    attribution(retrieved_message("m1", content))
+    can_answer_question(retrieved_message("m1", content), new_question("How often?"), has_sender_names=False)
+    determine_attribution(retrieved_message("m1", content))

@@ -180,7 +180,7 @@ def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
     assert synthesis.verdict is Verdict.CONFLICTING
     assert cited(synthesis) == ["bees", "never"]
     (conflict,) = synthesis.conflicts
-    assert conflict.possible
+    assert conflict.is_possible
     assert (conflict.earlier, conflict.later) == tuple(reversed(synthesis.view.statements()))
     assert not any(statement.superseded_by for statement in synthesis.view.statements())
 
@@ -194,7 +194,7 @@ def test_any_conclusion_is_cited_and_ordered_with_superseding_statements_first(
         Relation(item.message_id, other.message_id, data.draw(st.floats(1, 4)), data.draw(st.floats(0, 1)))
         for index, item in enumerate(ordered)
         for other in ordered[index + 1 :]
-        if item.speaker == other.speaker
+        if item.sender == other.sender
     ]
     evidence_findings = findings(ranking(*messages), pairs, sufficiency)
     drafts = quoting(*data.draw(st.permutations(messages)))

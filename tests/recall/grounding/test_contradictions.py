@@ -17,7 +17,7 @@ def contradictions_in(question: str, evidence: Sequence[Evidence], *pairs: tuple
     relations = [Relation(earlier, later, 2.0, 0.5) for earlier, later in pairs]
     return [
         (item.message_id, other.message_id)
-        for item, other in contradictions(evidence, relations, new_question(question))
+        for item, other in find_contradictions(evidence, relations, new_question(question))
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.grounding.supersession import MIN_SHARED_TERMS, MIN_SIMILARITY, superseding_messages
+from nomemory.recall.grounding.supersession import MIN_SHARED_TERMS, MIN_SIMILARITY, find_superseding_messages
 from nomemory.recall.model.evidence import Relation
 
 IDS = st.sampled_from("abcdef")
@@ -17,12 +17,12 @@ def test_the_latest_message_on_the_same_thing_takes_the_place() -> None:
         Relation("a", "c", MIN_SIMILARITY, MIN_SHARED_TERMS),
         Relation("b", "c", 9.0, 1.0),
     ]
-    assert superseding_messages(relations, "abc") == {"a": "c", "b": "c"}
+    assert find_superseding_messages(relations, "abc") == {"a": "c", "b": "c"}
 
 
 def test_pairs_below_either_threshold_do_not_supersede() -> None:
     assert (
-        superseding_messages(
+        find_superseding_messages(
             [Relation("a", "b", MIN_SIMILARITY - 0.01, 1.0), Relation("a", "c", 9.0, MIN_SHARED_TERMS - 0.01)], "abc"
         )
         == {}
@@ -31,17 +31,19 @@ def test_pairs_below_either_threshold_do_not_supersede() -> None:
 
 def test_messages_outside_the_view_neither_supersede_nor_are_superseded() -> None:
     relations = [Relation("a", "b", 9.0, 1.0), Relation("a", "c", 9.0, 1.0)]
-    assert superseding_messages(relations, "ab") == {"a": "b"}
-    assert superseding_messages(relations, "bc") == {}
+    assert find_superseding_messages(relations, "ab") == {"a": "b"}
+    assert find_superseding_messages(relations, "bc") == {}
 
 
 @given(
     st.lists(
-        st.builds(Relation, IDS, IDS, st.floats(0, 5), st.floats(0, 1)).filter(lambda item: item.earlier < item.later)
+        st.builds(Relation, IDS, IDS, st.floats(0, 5), st.floats(0, 1)).filter(
+            lambda item: item.earlier_id < item.later_id
+        )
     ),
     st.sets(IDS),
 )
 def test_only_later_messages_of_the_view_are_named(relations: list[Relation], cited: set[str]) -> None:
-    superseding = superseding_messages(relations, cited)
+    superseding = find_superseding_messages(relations, cited)
     assert {*superseding, *superseding.values()} <= cited
     assert all(earlier < later for earlier, later in superseding.items())

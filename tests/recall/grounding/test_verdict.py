@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.grounding.verdict import decide
+from nomemory.recall.grounding.verdict import decide_verdict
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.note import NoteKind
 from nomemory.recall.model.sufficiency import SufficiencyThresholds
@@ -26,31 +26,36 @@ RULE = SufficiencyThresholds(supported=0.5, possible=0.3)
     ],
 )
 def test_the_thresholds_separate_supported_possible_and_insufficient(estimate: float, verdict: Verdict) -> None:
-    ruling = decide(estimate, RULE, cited=True, contradictory=False)
+    ruling = decide_verdict(estimate, RULE, has_valid_statement=True, has_contradiction=False)
     assert (ruling.verdict, ruling.sufficiency_threshold) == (verdict, 0.5)
 
 
 def test_a_view_without_citations_is_insufficient() -> None:
-    assert decide(1.0, RULE, cited=False, contradictory=False).verdict is Verdict.INSUFFICIENT
+    assert decide_verdict(1.0, RULE, has_valid_statement=False, has_contradiction=False).verdict is Verdict.INSUFFICIENT
 
 
 def test_a_contradiction_is_reported_however_likely_the_answer() -> None:
-    assert decide(0.0, RULE, cited=True, contradictory=True).verdict is Verdict.CONFLICTING
+    assert decide_verdict(0.0, RULE, has_valid_statement=True, has_contradiction=True).verdict is Verdict.CONFLICTING
 
 
 def test_quotes_that_no_search_estimated_may_answer() -> None:
-    ruling = decide(None, RULE, cited=True, contradictory=False)
+    ruling = decide_verdict(None, RULE, has_valid_statement=True, has_contradiction=False)
     assert (ruling.verdict, ruling.sufficiency_threshold) == (Verdict.POSSIBLE, None)
 
 
 def test_a_correction_of_what_comes_nearest_may_answer_however_low_the_estimate() -> None:
-    ruling = decide(0.0, RULE, cited=True, contradictory=False, corrected=True)
+    ruling = decide_verdict(0.0, RULE, has_valid_statement=True, has_contradiction=False, is_corrected=True)
     assert (ruling.verdict, ruling.reason.kind) == (Verdict.POSSIBLE, NoteKind.CORRECTED)
-    assert decide(0.7, RULE, cited=True, contradictory=False, corrected=True).verdict is Verdict.SUPPORTED
+    assert (
+        decide_verdict(0.7, RULE, has_valid_statement=True, has_contradiction=False, is_corrected=True).verdict
+        is Verdict.SUPPORTED
+    )
 
 
 @given(st.floats(0, 1), st.booleans(), st.booleans())
 def test_the_reason_is_plain_and_holds_no_content(estimate: float, cited: bool, corrected: bool) -> None:  # noqa: FBT001 - drawn
-    reason = decide(estimate, RULE, cited=cited, contradictory=False, corrected=corrected).reason
+    reason = decide_verdict(
+        estimate, RULE, has_valid_statement=cited, has_contradiction=False, is_corrected=corrected
+    ).reason
     assert reason.text
     assert reason.text.isascii()

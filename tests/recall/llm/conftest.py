@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from recall.llm.chat_script import ChatScript, running_script
 
-from nomemory.recall.llm.client import ChatEndpoint, connect
+from nomemory.recall.llm.client import ChatEndpoint, create_client
 
 
 @pytest.fixture
@@ -20,5 +20,5 @@ def script() -> Iterator[ChatScript]:
 @pytest.fixture
 async def endpoint(script: ChatScript) -> AsyncIterator[ChatEndpoint]:
     """Our side of it."""
-    async with connect(script.url, "key", 10) as client:
+    async with create_client(script.url, "key", 10) as client:
         yield ChatEndpoint(client, "model", timeout_s=10, max_tokens=99)

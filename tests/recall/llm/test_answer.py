@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.llm.json_answer import BadAnswerError, extract_object
+from nomemory.recall.llm.json_answer import InvalidAnswerError, extract_object
 
 REQUIRED = {"stop"}
 ANSWER = {"stop": False, "args": {"query_text": '"}{不吃辣'}}
@@ -59,7 +59,7 @@ def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
     ],
 )
 def test_text_without_a_matching_object_is_rejected(text: str) -> None:
-    with pytest.raises(BadAnswerError):
+    with pytest.raises(InvalidAnswerError):
         extract_object(text, REQUIRED)
 
 
@@ -68,8 +68,8 @@ def test_any_text_gives_an_object_or_one_fixed_error(text: str) -> None:
     """It is found, or refused in words that are the same for every text."""
     try:
         assert extract_object(text, REQUIRED).keys() & REQUIRED
-    except BadAnswerError as bad:
-        with pytest.raises(BadAnswerError, match=f"^{re.escape(str(bad))}$"):
+    except InvalidAnswerError as bad:
+        with pytest.raises(InvalidAnswerError, match=f"^{re.escape(str(bad))}$"):
             extract_object("", REQUIRED)
 
 

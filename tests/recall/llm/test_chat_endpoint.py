@@ -6,7 +6,7 @@ import pytest
 from recall.llm.chat_script import SECRET, Answer, Body, ChatScript, Reply, format_of, raw, says, status
 
 from nomemory.recall.llm.chat_model import ChatFailedError
-from nomemory.recall.llm.client import ChatEndpoint, connect
+from nomemory.recall.llm.client import ChatEndpoint, create_client
 from nomemory.recall.llm.prompt import Prompt
 
 SCHEMA = {"type": "object", "properties": {"stop": {"type": "boolean"}}}
@@ -118,7 +118,7 @@ async def test_without_time_nothing_is_asked(script: ChatScript, endpoint: ChatE
 
 
 async def test_an_unreachable_endpoint_is_a_failure() -> None:
-    endpoint = ChatEndpoint(connect("http://127.0.0.1:9/v1", None, 5), "model", timeout_s=5)
+    endpoint = ChatEndpoint(create_client("http://127.0.0.1:9/v1", None, 5), "model", timeout_s=5)
     with pytest.raises(ChatFailedError, match="cannot be reached"):
         await endpoint.ask(PROMPT)
 

@@ -7,14 +7,14 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.llm.fence import fence
+from nomemory.recall.llm.fence import fence_items
 
 contents = st.text(alphabet=st.sampled_from('<>DAT ab0\n\r\u2028\u0085"\\不')) | st.text()
 
 
 @given(st.lists(contents, max_size=5))
 def test_only_the_line_with_the_code_ends_it_and_every_message_is_one_line(texts: list[str]) -> None:
-    fenced = fence({"text": text} for text in texts)
+    fenced = fence_items({"text": text} for text in texts)
     first, *lines, last = fenced.splitlines()
     code = first.removeprefix("<<<DATA ")
     assert last == f"DATA {code}>>>"
@@ -23,5 +23,5 @@ def test_only_the_line_with_the_code_ends_it_and_every_message_is_one_line(texts
 
 
 def test_the_same_messages_have_the_same_fence_and_others_another() -> None:
-    assert fence([{"text": "one"}]) == fence([{"text": "one"}])
-    assert len({fence([{"text": str(number)}]).splitlines()[0] for number in range(50)}) == 50
+    assert fence_items([{"text": "one"}]) == fence_items([{"text": "one"}])
+    assert len({fence_items([{"text": str(number)}]).splitlines()[0] for number in range(50)}) == 50

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.recall.llm.client import ChatEndpoint, connect
+from nomemory.recall.llm.client import ChatEndpoint, create_client
 from nomemory.recall.llm.endpoint_dialect import AnswerFormat
-from nomemory.recall.llm.fence import fence
-from nomemory.recall.llm.json_answer import BadAnswerError
+from nomemory.recall.llm.fence import fence_items
+from nomemory.recall.llm.json_answer import InvalidAnswerError
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.memory_view import Section
 from nomemory.recall.reading.answer import LOOKUP_TOOLS, answer_schema, parse_answer
@@ -56,16 +56,18 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 async def model(url: str) -> AsyncIterator[ChatEndpoint]:
     """Our side of it. Few tokens: the smaller the model, the less it knows when to stop."""
-    async with connect(url, None, PATIENCE_S) as client:
+    async with create_client(url, None, PATIENCE_S) as client:
         yield ChatEndpoint(client, "small", timeout_s=PATIENCE_S, max_tokens=160)
 
 
 async def test_its_answer_is_one_of_the_schema_or_is_refused(model: ChatEndpoint) -> None:
     # The real instructions would take such a model ten times as long to read, and it does not follow them.
-    messages = fence([{"id": "m1", "text": "I never eat anything spicy."}, {"id": "m2", "text": "My sister does."}])
+    messages = fence_items(
+        [{"id": "m1", "text": "I never eat anything spicy."}, {"id": "m2", "text": "My sister does."}]
+    )
     prompt = Prompt("Answer from the messages.", f"Do I eat spicy food?\n{messages}", "memory_view", answer_schema())
     reply = await model.ask(prompt)
-    with suppress(BadAnswerError):
+    with suppress(InvalidAnswerError):
         answer = parse_answer(reply, str, UTC)
         assert all(statement.text and statement.section in Section for statement in answer.draft.statements)
         assert {call.tool for call in answer.calls} <= set(LOOKUP_TOOLS)

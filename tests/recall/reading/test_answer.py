@@ -221,12 +221,12 @@ BAD: dict[str, tuple[object, str]] = {
 
 @pytest.mark.parametrize(("value", "why"), BAD.values(), ids=BAD.keys())
 def test_a_request_that_cannot_be_followed_is_refused_in_words(value: object, why: str) -> None:
-    with pytest.raises(BadAnswerError, match=why) as caught:
+    with pytest.raises(InvalidAnswerError, match=why) as caught:
         read(value)
     assert "辣" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["I would search for spicy food.", "", '{"stop": false, "look_', '{"summary": 1}'])
 def test_invalid_answer_is_rejected(text: str) -> None:
-    with pytest.raises(BadAnswerError, match="no JSON object"):
+    with pytest.raises(InvalidAnswerError, match="no JSON object"):
         parse_answer(text, str, UTC)

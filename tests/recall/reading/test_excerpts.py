@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.client.prompt_passages import tokens
-from nomemory.recall.reading.excerpts import Excerpts, whole_sentences
+from nomemory.recall.reading.excerpts import Excerpts, split_whole_sentences
 
 
 def test_the_sentences_about_the_question_are_shown_whole() -> None:
@@ -18,7 +18,10 @@ def test_the_sentences_about_the_question_are_shown_whole() -> None:
 
 
 def test_the_mark_of_a_list_stays_with_its_item() -> None:
-    assert list(whole_sentences("1. Socks are blue. 2. Hats are red.")) == ["1. Socks are blue.", " 2. Hats are red."]
+    assert list(split_whole_sentences("1. Socks are blue. 2. Hats are red.")) == [
+        "1. Socks are blue.",
+        " 2. Hats are red.",
+    ]
 
 
 TEXT = st.text(st.sampled_from("ab c。！.?\n12，,"), max_size=200)
@@ -26,7 +29,7 @@ TEXT = st.text(st.sampled_from("ab c。！.?\n12，,"), max_size=200)
 
 @given(TEXT)
 def test_sentences_joined_are_the_text(content: str) -> None:
-    assert "".join(whole_sentences(content)) == content
+    assert "".join(split_whole_sentences(content)) == content
 
 
 @given(TEXT.filter(str.strip), st.integers(1, 60))
@@ -37,7 +40,7 @@ def test_excerpts_are_verbatim_and_consist_of_whole_sentences(content: str, room
         assert excerpt in rest
         rest = rest[rest.index(excerpt) + len(excerpt) :]
     if tokens(content) > room:
-        sentences = [sentence.strip() for sentence in whole_sentences(content)]
+        sentences = [sentence.strip() for sentence in split_whole_sentences(content)]
         assert all(any(excerpt.endswith(sentence) for sentence in sentences if sentence) for excerpt in shown)
     else:
         assert shown == [content]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nomemory.recall.reading.prompt import system_text
-from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.prompt import build_system_prompt
+from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, extract_guidance
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 
 ROOT = Path(__file__).parents[3]
@@ -35,7 +35,9 @@ Each has citations.
 
 
 def test_scenario_and_lexicon_stay_and_the_planners_sections_go() -> None:
-    shown = guidance(Skill("sailing", "d", BODY, {"references/boats.md": "A *dinghy* is small.\nA yacht is not."}))
+    shown = extract_guidance(
+        Skill("sailing", "d", BODY, {"references/boats.md": "A *dinghy* is small.\nA yacht is not."})
+    )
     assert "members talk about boats" in shown
     assert "dinghy: skiff" in shown
     assert "A yacht is not." in shown
@@ -45,16 +47,16 @@ def test_scenario_and_lexicon_stay_and_the_planners_sections_go() -> None:
 
 def test_the_default_skill_asks_for_nothing_that_the_host_does_not_ask_for_itself() -> None:
     skill = SkillLibrary([ROOT / "skills"], "nomemory-recall-default").load()
-    assert guidance(skill) == ""
-    assert skill.name not in system_text(skill)
+    assert extract_guidance(skill) == ""
+    assert skill.name not in build_system_prompt(skill)
 
 
 def test_a_long_skill_is_cut_and_says_so() -> None:
-    shown = guidance(Skill("long", "d", "## Scenario\nwords\n" + "more words\n" * 1_000))
+    shown = extract_guidance(Skill("long", "d", "## Scenario\nwords\n" + "more words\n" * 1_000))
     assert len(shown) < MAX_GUIDANCE_CHARS + 100
     assert shown.endswith("it was cut here.)")
 
 
 def test_calls_and_scripts_are_not_shown() -> None:
     skill = Skill("s", "d", "## Scenario\nBoats\n", {"scripts/calls.md": "Boats\nand harbours"})
-    assert "harbours" not in guidance(skill)
+    assert "harbours" not in extract_guidance(skill)

@@ -39,12 +39,12 @@ def test_messages_stand_oldest_first_with_weekday_and_speaker_in_the_askers_zone
         new_message(1, "Where did I put it?", Role.ASSISTANT),
     )
     shown = window()
-    lines = shown.rank([best, second], NONE)
+    lines = shown.add_ranking([best, second], NONE)
     assert lines == [
         {"id": "m2", "said": "Mon 2026-06-15 07:31", "by": "assistant", "text": "Where did I put it?"},
         {"id": "m1", "said": "Mon 2026-06-15 07:32", "by": "Tom", "text": "The spare key is with Ana."},
     ]
-    assert [shown.message_id(label) for label in ("m1", " m2 ", "m3", "id-1")] == ["id-2", "id-1", "m3", "id-1"]
+    assert [shown.resolve_label(label) for label in ("m1", " m2 ", "m3", "id-1")] == ["id-2", "id-1", "m3", "id-1"]
 
 
 def test_retracted_message_names_its_retraction_by_label() -> None:
@@ -52,10 +52,10 @@ def test_retracted_message_names_its_retraction_by_label() -> None:
         replace(new_message(1, "The key is with Ana."), retracted_by="id-2"),
         new_message(2, "I mixed that up."),
     )
-    lines = window().rank([right, wrong], NONE)
+    lines = window().add_ranking([right, wrong], NONE)
     assert [line.get("taken_back_by") for line in lines] == ["m1", None]
-    assert "holds no more" in first_text(new_question("Where is the key?"), lines, 1)
-    assert "holds no more" not in first_text(new_question("Where is the key?"), lines[1:], 1)
+    assert "holds no more" in build_first_prompt(new_question("Where is the key?"), lines, 1)
+    assert "holds no more" not in build_first_prompt(new_question("Where is the key?"), lines[1:], 1)
 
 
 def test_an_unshown_retraction_is_not_named_by_its_id() -> None:
@@ -67,7 +67,7 @@ def test_an_unshown_retraction_is_not_named_by_its_id() -> None:
 
 def test_pasted_text_is_a_marked_span_with_its_author() -> None:
     mail = new_message(1, "Look. My landlord writes: the rent is due on the 3rd of June.\n\nWhat shall I do?")
-    (line,) = window().rank([mail], NONE)
+    (line,) = window().add_ranking([mail], NONE)
     assert line["passed_on"] == [
         {"author": "My landlord writes", "begins": "the rent is due on", "ends": "n the 3rd of June."}
     ]
@@ -78,7 +78,7 @@ def test_a_short_reply_names_what_it_replies_to_which_is_shown_too() -> None:
     reply = new_message(2, "both, since March")
     question = new_message(1, "x" * 90 + ". Do you take iron or vitamin D?", Role.ASSISTANT)
     other = new_message(9, "The key is with Ana.")
-    lines = window().rank([reply, other], Exchanges({"id-2": question}))
+    lines = window().add_ranking([reply, other], Replies({"id-2": question}))
     assert [(line["id"], line.get("replies_to")) for line in lines] == [("m3", None), ("m1", "m3"), ("m2", None)]
 
 
@@ -87,25 +87,25 @@ def test_a_short_reply_has_the_last_sentences_of_what_it_replies_to_where_that_d
         new_message(2, "both, since March"),
         new_message(1, "x" * 500 + ". Do you take iron or vitamin D?", Role.ASSISTANT),
     )
-    (line,) = window(tokens_=70).rank([reply], Exchanges({"id-2": question}))
+    (line,) = window(tokens_=70).add_ranking([reply], Replies({"id-2": question}))
     assert line["replies_to"] == "Do you take iron or vitamin D?"
 
 
 def test_a_question_that_is_shown_brings_its_reply() -> None:
     question, reply = new_message(1, "Where is the key?"), new_message(2, "With Ana, in the blue tin.", Role.ASSISTANT)
-    lines = window().add_ranking([question], Exchanges({}, {"id-1": reply}))
+    lines = window().add_ranking([question], Replies({}, {"id-1": reply}))
     assert [line["text"] for line in lines] == [question.content, reply.content]
 
 
 def test_the_first_messages_are_shown_whole() -> None:
     long = [new_message(number, f"Key {number}. " + "Some words about the weather. " * 12) for number in range(20)]
-    lines = window().rank(long, NONE)
+    lines = window().add_ranking(long, NONE)
     assert {line["id"] for line in lines if "text" in line} >= {"m1", "m2", "m3", "m4", "m5", "m6"}
 
 
 def test_more_messages_are_shown_where_they_are_short() -> None:
     short = [new_message(number, f"message {number}") for number in range(120)]
-    assert len(window(messages=100).rank(short, NONE)) == 100
+    assert len(window(messages=100).add_ranking(short, NONE)) == 100
 
 
 def test_messages_stand_under_their_days_and_the_conversations_that_have_several() -> None:
@@ -113,7 +113,7 @@ def test_messages_stand_under_their_days_and_the_conversations_that_have_several
         replace(new_message(number, f"message {number}"), conversation_id=talk)
         for number, talk in ((1, "a"), (2, "a"), (2_000, "b"))
     )
-    lines = list(by_day(window().rank([later, first, second], NONE)))
+    lines = list(group_by_day(window().add_ranking([later, first, second], NONE)))
     assert [line for line in lines if "day" in line] == [
         {"day": "Mon 2026-06-15", "conversation": "c2"},
         {"day": "Tue 2026-06-16"},
@@ -126,40 +126,42 @@ def test_messages_stand_under_their_days_and_the_conversations_that_have_several
 
 
 def test_the_model_is_told_how_many_rounds_are_left_and_that_nothing_matches_well() -> None:
-    lines = window().rank([new_message(1, "The key is with Ana.")], NONE)
+    lines = window().add_ranking([new_message(1, "The key is with Ana.")], NONE)
     question = new_question("Where is the key?")
-    assert "You may look up once more" in first_text(question, lines, 1)
-    assert "You may look up in 2 more rounds" in first_text(question, lines, 2)
-    assert "last answer" in first_text(question, lines, 0)
-    assert "Nothing matches" in first_text(question, lines, 1, Sufficiency(0.1, speaker_matched=False))
-    assert "Nothing matches" not in first_text(question, lines, 1, Sufficiency(0.6, speaker_matched=False))
+    assert "You may look up once more" in build_first_prompt(question, lines, 1)
+    assert "You may look up in 2 more rounds" in build_first_prompt(question, lines, 2)
+    assert "last answer" in build_first_prompt(question, lines, 0)
+    assert "Nothing matches" in build_first_prompt(question, lines, 1, Sufficiency(0.1, speaker_matched=False))
+    assert "Nothing matches" not in build_first_prompt(question, lines, 1, Sufficiency(0.6, speaker_matched=False))
 
 
 def test_lowest_ranked_messages_over_the_limit_are_omitted() -> None:
     many = [new_message(number, f"message {number}") for number in range(30)]
-    assert labels(window(messages=5).rank(many, NONE)) == ["m1", "m2", "m3", "m4", "m5"]
-    few = window(tokens_=100).rank(many, NONE)
+    assert labels(window(messages=5).add_ranking(many, NONE)) == ["m1", "m2", "m3", "m4", "m5"]
+    few = window(tokens_=100).add_ranking(many, NONE)
     assert 1 < len(few) < 6
     assert sum(tokens(json.dumps(line)) for line in few) <= 100
 
 
 def test_many_long_messages_are_shortened_to_fit() -> None:
     many = [new_message(number, f"Key {number}. " + "Some words about the weather. " * 60) for number in range(30)]
-    lines = window().rank(many, NONE)
+    lines = window().add_ranking(many, NONE)
     assert len(lines) == 30
     assert all("parts" in line for line in lines)
     assert sum(tokens(json.dumps(line)) for line in lines) <= 4_000
 
 
 def test_a_multi_line_assistant_message_is_not_marked_as_forwarded() -> None:
-    (line,) = window().rank([new_message(1, "Three things:\n\n1. a\n2. b\n3. c\n4. d\n5. e", Role.ASSISTANT)], NONE)
+    (line,) = window().add_ranking(
+        [new_message(1, "Three things:\n\n1. a\n2. b\n3. c\n4. d\n5. e", Role.ASSISTANT)], NONE
+    )
     assert "passed_on" not in line
 
 
 def test_shown_messages_keep_their_labels_and_are_not_repeated() -> None:
     shown = window(messages=8)
-    shown.rank([new_message(1, "one"), new_message(2, "two")], NONE)
-    added = shown.add(
+    shown.add_ranking([new_message(1, "one"), new_message(2, "two")], NONE)
+    added = shown.add_results(
         [
             [new_message(2, "two"), new_message(3, "three")],
             [new_message(4, "four"), new_message(3, "three"), new_message(5, "five")],
@@ -168,13 +170,13 @@ def test_shown_messages_keep_their_labels_and_are_not_repeated() -> None:
     assert [line["text"] for line in added] == ["three", "four", "five"]
     assert labels(added) == ["m4", "m3", "m5"]
     assert len(shown) == 5
-    assert shown.message_id("m2") == "id-2"
-    assert len(shown.add([[new_message(number, "more") for number in range(10, 30)]])) == 4
+    assert shown.resolve_label("m2") == "id-2"
+    assert len(shown.add_results([[new_message(number, "more") for number in range(10, 30)]])) == 4
 
 
 def test_long_message_is_cut_to_relevant_passages() -> None:
     long = "Some words about the weather. " * 60 + "The spare key hangs behind the boiler. " + "And so on. " * 900
-    (line,) = window().rank([new_message(1, long)], NONE)
+    (line,) = window().add_ranking([new_message(1, long)], NONE)
     parts = line["parts"]
     assert isinstance(parts, list)
     assert "text" not in line
@@ -186,9 +188,9 @@ def test_long_message_is_cut_to_relevant_passages() -> None:
 def test_a_message_that_was_shown_in_parts_is_shown_again_under_its_label_if_it_is_asked_for() -> None:
     long = new_message(1, "Some words about the weather. " * 150)
     shown = window()
-    shown.rank([long], NONE)
-    assert shown.add([[long]]) == []
-    (line,) = shown.add([[long]], {"id-1"})
+    shown.add_ranking([long], NONE)
+    assert shown.add_results([[long]]) == []
+    (line,) = shown.add_results([[long]], {"id-1"})
     assert (line["id"], line["text"]) == ("m1", long.content)
-    assert shown.add([[long]], {"id-1"}) == []
+    assert shown.add_results([[long]], {"id-1"}) == []
     assert len(shown) == 1

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from nomemory.recall.model.question import Role
-from nomemory.recall.skills.steering.defaults import ANY_LENGTH, Defaults, duration
+from nomemory.recall.skills.steering.defaults import UNLIMITED_LOOKBACK, Defaults, parse_duration
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 
 
@@ -76,12 +76,12 @@ def test_a_search_may_start_at_what_tools_said(name: str) -> None:
 def test_the_head_of_a_table_is_no_entry() -> None:
     table = ("| key | value |", "|---|:-:|", "| top_k_default | 7 |", "| time_range_default | P1W |")
     assert defaults(*table).top_k == 7
-    assert defaults(*table).window == timedelta(days=7)
+    assert defaults(*table).lookback == timedelta(days=7)
 
 
 @pytest.mark.parametrize("value", ["all", "全部", "ALL", "any", "不限（任何时间）"])
 def test_any_time_can_be_said(value: str) -> None:
-    assert defaults(f"- time_range_default: {value}").window == ANY_LENGTH
+    assert defaults(f"- time_range_default: {value}").lookback == UNLIMITED_LOOKBACK
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_any_time_can_be_said(value: str) -> None:
     ],
 )
 def test_durations_are_those_of_iso_8601(text: str, length: timedelta | None) -> None:
-    assert duration(text) == length
+    assert parse_duration(text) == length
 
 
 def test_the_longest_duration_is_accepted() -> None:
-    assert duration("P999999Y999999M999999W999999DT999999H999999M999999S")
+    assert parse_duration("P999999Y999999M999999W999999DT999999H999999M999999S")
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> Non
     steering = read("Some prose.", line)
     (entry,) = steering.invalid_entries
     assert (entry.file, entry.line) == ("SKILL.md", 3)
-    assert why in entry.why
-    assert steering.notes == (f"`SKILL.md` line 3: {entry.why}",)
-    assert (steering.defaults.window, steering.defaults.role, steering.defaults.top_k) == (None, None, None)
+    assert why in entry.problem
+    assert steering.notes == (f"`SKILL.md` line 3: {entry.problem}",)
+    assert (steering.defaults.lookback, steering.defaults.role, steering.defaults.top_k) == (None, None, None)
 
 
 def test_the_first_of_two_counts() -> None:

@@ -49,7 +49,7 @@ def test_low_ranked_or_dissimilar_messages_are_not_quoted() -> None:
 
 def test_one_clear_winner_stands_alone() -> None:
     first, *others = ranking(*LINES, deviations=4.0)
-    far = [replace(other, score=1.0, deviations=0.5) for other in others]
+    far = [replace(other, score=1.0, semantic_z_score=0.5) for other in others]
     assert select_quoted([first, *far], QUOTED) == [first]
     assert len(select_quoted([first, *others], QUOTED)) > 1
 

@@ -14,7 +14,7 @@ from nomemory.recall.grounding.citations import (
     MAX_QUOTE_CHARS,
     MAX_STATEMENTS,
     MAX_TEXT_CHARS,
-    verify,
+    verify_statements,
 )
 from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, MemoryView, Section, Synthesis, Verdict
@@ -44,7 +44,9 @@ def wrong(view: MemoryView, retrieval: Retrieval) -> list[str]:
 
 
 def test_an_exact_quote_is_kept_with_its_place_and_date() -> None:
-    view, notes = verify([draft("不吃辣", ("m1", "我从小不吃辣"), section=Section.PREFERENCES)], retrieved(SPICY))
+    view, notes = verify_statements(
+        [draft("不吃辣", ("m1", "我从小不吃辣"), section=Section.PREFERENCES)], retrieved(SPICY)
+    )
     ((citation,),) = [statement.citations for statement in view.preferences]
     assert (citation.message_id, citation.quote) == ("m1", "我从小不吃辣")
     assert (citation.start, citation.end) == (7, 13)
@@ -53,7 +55,7 @@ def test_an_exact_quote_is_kept_with_its_place_and_date() -> None:
 
 
 def test_places_are_code_points_not_bytes_or_utf_16() -> None:
-    view, _ = verify([draft("Lives in Leeds", ("m1", "in Leeds"))], retrieved(NURSE))
+    view, _ = verify_statements([draft("Lives in Leeds", ("m1", "in Leeds"))], retrieved(NURSE))
     ((citation,),) = [statement.citations for statement in view.profile]
     assert NURSE[citation.start : citation.end] == "in Leeds"
 
@@ -63,20 +65,20 @@ def test_places_are_code_points_not_bytes_or_utf_16() -> None:
     ["我从小不吃 辣", "我从小不吃辣!", "I’m a staff nurse", "i'm a staff nurse", "我從小不吃辣", " \u200b我从小不吃辣"],
 )
 def test_a_quote_that_is_nearly_right_is_struck(quote: str) -> None:
-    view, notes = verify([draft("x", ("m1", quote)), draft("y", ("m2", quote))], retrieved(SPICY, NURSE))
+    view, notes = verify_statements([draft("x", ("m1", quote)), draft("y", ("m2", quote))], retrieved(SPICY, NURSE))
     assert view.statements() == ()
     assert "m1" in notes[0].text
 
 
 def test_a_message_that_was_not_retrieved_is_struck_and_its_id_is_not_repeated() -> None:
-    view, notes = verify([draft("secret", ("other-user-0001", "我从小不吃辣"))], retrieved(SPICY))
+    view, notes = verify_statements([draft("secret", ("other-user-0001", "我从小不吃辣"))], retrieved(SPICY))
     assert view.statements() == ()
     assert "other-user" not in " ".join(note.text for note in notes)
     assert len(notes) == 2
 
 
 def test_a_statement_keeps_its_good_citations_and_loses_the_bad_ones() -> None:
-    view, notes = verify(
+    view, notes = verify_statements(
         [draft("护士", ("m9", "x"), ("m2", "nobody said so"), ("m2", "staff nurse"))], retrieved(SPICY, NURSE)
     )
     (statement,) = view.statements()
@@ -85,7 +87,7 @@ def test_a_statement_keeps_its_good_citations_and_loses_the_bad_ones() -> None:
 
 
 def test_notes_hold_no_content() -> None:
-    _, notes = verify(
+    _, notes = verify_statements(
         [draft("用户很爱吃辣", ("m1", "我很爱吃辣")), draft("a millionaire", ("zz", "I own Leeds"))],
         retrieved(SPICY, NURSE),
     )
@@ -103,7 +105,7 @@ def test_notes_hold_no_content() -> None:
     ],
 )
 def test_a_plain_string_gets_the_clause_that_has_its_words(text: str, quote: str) -> None:
-    view, _ = verify([draft(text)], retrieved("好的", SPICY, NURSE))
+    view, _ = verify_statements([draft(text)], retrieved("好的", SPICY, NURSE))
     (statement,) = view.statements()
     assert [citation.quote for citation in statement.citations] == [quote]
 
@@ -120,19 +122,19 @@ def test_a_plain_string_gets_the_clause_that_has_its_words(text: str, quote: str
     ],
 )
 def test_a_plain_string_that_nobody_said_is_dropped(text: str) -> None:
-    view, notes = verify([draft(text), draft(text, ("m2", ""), ("m3", ""))], retrieved("好的", SPICY, NURSE))
+    view, notes = verify_statements([draft(text), draft(text, ("m2", ""), ("m3", ""))], retrieved("好的", SPICY, NURSE))
     assert view.statements() == ()
     assert any("without evidence" in note.text for note in notes)
 
 
 def test_a_clause_is_cited_where_its_words_first_stand() -> None:
-    view, _ = verify([draft("我吃鱼")], retrieved("没人说我吃鱼。我吃鱼"))
+    view, _ = verify_statements([draft("我吃鱼")], retrieved("没人说我吃鱼。我吃鱼"))
     ((citation,),) = [statement.citations for statement in view.statements()]
     assert (citation.quote, citation.start, citation.end) == ("我吃鱼", 3, 6)
 
 
 def test_an_empty_quote_stands_for_the_best_clause_of_the_message_that_is_named() -> None:
-    view, _ = verify([draft("a staff nurse", ("m1", " "))], retrieved(NURSE))
+    view, _ = verify_statements([draft("a staff nurse", ("m1", " "))], retrieved(NURSE))
     (statement,) = view.statements()
     assert statement.citations[0].quote.startswith("I'm a staff nurse")
 
@@ -142,7 +144,7 @@ def test_equal_statements_are_merged() -> None:
         draft("不吃辣", ("m1", "不吃辣"), ("m1", "不吃辣"), section=Section.PREFERENCES),
         draft(" 不吃辣 ", ("m1", "我从小不吃辣"), section=Section.CONSTRAINTS),
     ]
-    view, _ = verify(twice, retrieved(SPICY))
+    view, _ = verify_statements(twice, retrieved(SPICY))
     (statement,) = view.statements()
     assert view.preferences == (statement,)
     assert [citation.quote for citation in statement.citations] == ["不吃辣", "我从小不吃辣"]
@@ -151,7 +153,7 @@ def test_equal_statements_are_merged() -> None:
 def test_numbers_and_lengths_are_bounded() -> None:
     content = "词" * 5_000
     many = [draft(f"{number} " + "x" * 2_000, *[("m1", "词" * 3_000)] * 40) for number in range(200)]
-    view, notes = verify(many, retrieved(content))
+    view, notes = verify_statements(many, retrieved(content))
     assert len(view.statements()) == MAX_STATEMENTS
     assert all(len(statement.text) == MAX_TEXT_CHARS for statement in view.statements())
     assert all(len(statement.citations) <= MAX_CITATIONS for statement in view.statements())
@@ -160,7 +162,7 @@ def test_numbers_and_lengths_are_bounded() -> None:
 
 
 def test_a_text_that_no_encoder_takes_is_made_presentable() -> None:
-    view, _ = verify([draft("nurse \ud83d", ("m1", "staff nurse"))], retrieved(NURSE))
+    view, _ = verify_statements([draft("nurse \ud83d", ("m1", "staff nurse"))], retrieved(NURSE))
     (statement,) = view.statements()
     assert statement.text.encode()
 
@@ -186,17 +188,17 @@ def _parts(content: str) -> st.SearchStrategy[str]:
 
 
 @given(situations())
-def test_verified_statements_quote_retrieved_messages(situation: tuple[Retrieval, list[DraftStatement]]) -> None:
-    retrieval, drafts = situation
-    view, _ = verify(drafts, retrieval)
+def test_verified_statements_quote_retrieved_messages(state: tuple[Retrieval, list[DraftStatement]]) -> None:
+    retrieval, drafts = state
+    view, _ = verify_statements(drafts, retrieval)
     assert wrong(view, retrieval) == []
     assert len({statement.text for statement in view.statements()}) == len(view.statements())
 
 
 @given(situations())
-def test_every_exact_quote_is_kept(situation: tuple[Retrieval, list[DraftStatement]]) -> None:
-    retrieval, drafts = situation
-    view, _ = verify(drafts, retrieval)
+def test_every_exact_quote_is_kept(state: tuple[Retrieval, list[DraftStatement]]) -> None:
+    retrieval, drafts = state
+    view, _ = verify_statements(drafts, retrieval)
     kept = {citation.quote for statement in view.statements() for citation in statement.citations}
     for item in drafts:
         for citation in item.citations:
@@ -211,5 +213,5 @@ def test_a_quote_without_content_words_is_removed(quote: str) -> None:
     retrieval = Retrieval()
     retrieval.add([message])
     draft = DraftStatement(Section.PROFILE, "The user is a murderer", (DraftCitation("m", quote),))
-    view, _ = verify([draft], retrieval)
+    view, _ = verify_statements([draft], retrieval)
     assert view.statements() == ()

@@ -13,10 +13,10 @@ from markdown_it.token import Token
 from nomemory.recall.authoring.rules import Finding, Rule
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.answer import LOOKUP_TOOLS
-from nomemory.recall.skills.steering.outline import block_tokens, first_line
-from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
+from nomemory.recall.skills.steering.outline import first_line_number, parse_block_tokens
+from nomemory.recall.tools.argument_parsing import InvalidToolCallError, find_unknown_arguments, parse_arguments
 from nomemory.recall.tools.definitions import TOOLS
-from nomemory.recall.tools.identity_guard import names_a_user, without_identity
+from nomemory.recall.tools.identity_guard import is_user_key, remove_user_ids
 
 _JSON_LANGUAGES: Final = frozenset({"json", "jsonl"})
 _CALL: Final = re.compile(r"`([A-Za-z_][\w.]*)[ \t]?\(([^()`\n]*)\)`")
@@ -30,19 +30,19 @@ _LineFinding = tuple[int, Rule, str]
 def check_calls(file: str, text: str) -> Iterator[Finding]:
     """Check all calls in a text: signatures in backticks, and JSON in fenced blocks."""
     line = 1
-    for token in block_tokens(text):
-        line = first_line(token) if token.map else line
+    for token in parse_block_tokens(text):
+        line = first_line_number(token) if token.map else line
         findings = _check_json(token) if token.type == "fence" else _check_signatures(token, line)
-        yield from (Finding(file, number, rule, sentence) for number, rule, sentence in findings)
+        yield from (Finding(file, line_number, rule, sentence) for line_number, rule, sentence in findings)
 
 
 def _check_signatures(token: Token, line: int) -> Iterator[_LineFinding]:
     for call in _CALL.finditer(token.content if token.type == "inline" else ""):
-        number = line + token.content.count("\n", 0, call.start())
+        line_number = line + token.content.count("\n", 0, call.start())
         if call[1] not in TOOLS:
-            yield number, Rule.TOOL, f"unknown tool; available tools: {_TOOL_NAMES}"
-        elif any(map(names_a_user, _PARAMETER.findall(call[2]))):
-            yield number, Rule.USER_ID, _NAMES_A_USER
+            yield line_number, Rule.TOOL, f"unknown tool; available tools: {_TOOL_NAMES}"
+        elif any(map(is_user_key, _PARAMETER.findall(call[2]))):
+            yield line_number, Rule.USER_ID, _NAMES_A_USER
 
 
 def _check_json(fence: Token) -> Iterator[_LineFinding]:
@@ -50,16 +50,16 @@ def _check_json(fence: Token) -> Iterator[_LineFinding]:
     language, text = fence.info.strip().lower(), fence.content.strip()
     if language not in _JSON_LANGUAGES and (language or not text.startswith(("{", "["))):
         return
-    first = first_line(fence) + 1
+    first = first_line_number(fence) + 1
     try:
-        for number, value in _values(fence.content, first):
-            yield from ((number, rule, sentence) for rule, sentence in _check_value(value))
+        for line_number, value in _parse_values(fence.content, first):
+            yield from ((line_number, rule, sentence) for rule, sentence in _check_value(value))
     except (ValueError, RecursionError):
         if _NAMES_A_TOOL.search(text):
             yield first, Rule.CALL, "invalid JSON: expected one object, or one object per line"
 
 
-def _values(text: str, first: int) -> list[tuple[int, JsonValue]]:
+def _parse_values(text: str, first: int) -> list[tuple[int, JsonValue]]:
     try:
         return [(first, json.loads(text))]
     except ValueError:
@@ -68,7 +68,7 @@ def _values(text: str, first: int) -> list[tuple[int, JsonValue]]:
 
 
 def _check_value(value: JsonValue) -> Iterator[tuple[Rule, str]]:
-    cleaned, dropped = without_identity({"": value})
+    cleaned, dropped = remove_user_ids({"": value})
     if dropped:
         yield Rule.USER_ID, _NAMES_A_USER
     value = cleaned[""]
@@ -90,9 +90,9 @@ def _is_call(value: JsonValue) -> bool:
 
 def _check_arguments(tool: str, arguments: dict[str, JsonValue]) -> Iterator[str]:
     """Check arguments with the parser of the tools."""
-    for name in unknown_arguments(TOOLS[tool].arguments, arguments):
+    for name in find_unknown_arguments(TOOLS[tool].arguments, arguments):
         yield f"`{tool}` has no argument `{name}`"
     try:
-        read_arguments(LOOKUP_TOOLS[tool], arguments, UTC)
-    except ToolRefusedError as error:
+        parse_arguments(LOOKUP_TOOLS[tool], arguments, UTC)
+    except InvalidToolCallError as error:
         yield f"{tool}: {error}"

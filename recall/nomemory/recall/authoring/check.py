@@ -11,11 +11,11 @@ from typing import Final
 
 from nomemory.recall.authoring.calls import check_calls
 from nomemory.recall.authoring.rules import Finding, Rule, Severity
-from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, guidance
+from nomemory.recall.reading.skill_text import MAX_GUIDANCE_CHARS, extract_guidance
 from nomemory.recall.skills.folder import SKILL_FILE, SkillFolder, SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
-from nomemory.recall.skills.loader import KEYS, Skill, SkillLibrary
-from nomemory.recall.skills.steering.outline import SectionKind, sections
+from nomemory.recall.skills.loader import FRONTMATTER_KEYS, Skill, SkillLibrary
+from nomemory.recall.skills.steering.outline import SectionKind, parse_sections
 from nomemory.recall.skills.steering.steering import read_steering
 
 _EVIDENCE_FIELDS: Final = ("message_id", "ts", "role", "content", "time_range")
@@ -23,7 +23,7 @@ _RULE_ORDER: Final = {rule: index for index, rule in enumerate(Rule)}
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SkillReport:
     """Findings of one skill, by file and line. `path` is the folder as passed by the caller."""
 
     path: Path
@@ -32,30 +32,30 @@ class Report:
     @property
     def name(self) -> str:
         """Return the name of the folder."""
-        return _absolute(self.path).name
+        return _to_absolute(self.path).name
 
     @property
-    def errors(self) -> int:
+    def error_count(self) -> int:
         """Return the number of errors."""
         return sum(finding.rule.severity is Severity.ERROR for finding in self.findings)
 
     @property
-    def warnings(self) -> int:
+    def warning_count(self) -> int:
         """Return the number of warnings."""
-        return len(self.findings) - self.errors
+        return len(self.findings) - self.error_count
 
 
-def check(folder: Path) -> Report:
+def check_skill(folder: Path) -> SkillReport:
     """Check the skill in a folder. A folder without a skill produces findings, too. No file is executed or changed."""
-    absolute = _absolute(folder)
-    texts = _texts(absolute)
+    absolute = _to_absolute(folder)
+    texts = _read_texts(absolute)
     findings = [*_check_loading(absolute, texts.get(SKILL_FILE, "")), *_check_structure(texts)]
     for file, text in texts.items():
         findings += check_calls(file, text)
-    return Report(folder, tuple(sorted(set(findings), key=_order)))
+    return SkillReport(folder, tuple(sorted(set(findings), key=_sort_key)))
 
 
-def skills_at(path: Path) -> list[Path]:
+def find_skill_folders(path: Path) -> list[Path]:
     """Return the skill folders at a path, which may be a skill folder, a SKILL.md or a folder of skills."""
     if path.name == SKILL_FILE and path.is_file():
         return [path.parent]
@@ -64,17 +64,17 @@ def skills_at(path: Path) -> list[Path]:
     return sorted(file.parent for file in path.glob(f"*/{SKILL_FILE}")) or [path]
 
 
-def _absolute(folder: Path) -> Path:
+def _to_absolute(folder: Path) -> Path:
     return Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would follow the links that the loader judges
 
 
-def _texts(folder: Path) -> dict[str, str]:
+def _read_texts(folder: Path) -> dict[str, str]:
     """Read all readable files. Texts are checked even if the skill does not load."""
     texts: dict[str, str] = {}
     try:
         files = SkillFolder(folder, folder.parent)
-        texts[SKILL_FILE] = files.body()
-        texts.update(files.references())
+        texts[SKILL_FILE] = files.read_body()
+        texts.update(files.read_references())
     except (SkillInvalidError, OSError):
         pass  # The loader reports this error.
     return texts
@@ -88,13 +88,13 @@ def _check_loading(folder: Path, text: str) -> Iterator[Finding]:
         yield Finding(SKILL_FILE, 0, Rule.NAME if folder.is_dir() else Rule.FOLDER, str(error))
     except SkillInvalidError as error:
         rule = next(rule for rule in Rule if rule.id == error.code.value)
-        yield Finding(error.file, _line_of(rule.id, text), rule, error.why)
+        yield Finding(error.file, _find_line(rule.id, text), rule, error.reason)
     else:
         yield from _check_length(skill)
 
 
 def _check_length(skill: Skill) -> Iterator[Finding]:
-    if len(guidance(skill)) > MAX_GUIDANCE_CHARS:
+    if len(extract_guidance(skill)) > MAX_GUIDANCE_CHARS:
         sentence = f"the text for a chat model exceeds {MAX_GUIDANCE_CHARS:,} characters: the rest is ignored"
         yield Finding(SKILL_FILE, 0, Rule.LENGTH, sentence)
 
@@ -102,11 +102,11 @@ def _check_length(skill: Skill) -> Iterator[Finding]:
 def _check_structure(texts: Mapping[str, str]) -> Iterator[Finding]:
     """Check the structure of the sections, and the entries that configure the rules."""
     text = texts.get(SKILL_FILE, "")
-    for key in _ignored_keys(text):
-        yield Finding(SKILL_FILE, _line_of(key, text), Rule.FRONTMATTER_KEY, f"`{key}` is ignored")
+    for key in _find_ignored_keys(text):
+        yield Finding(SKILL_FILE, _find_line(key, text), Rule.FRONTMATTER_KEY, f"`{key}` is ignored")
     for item in read_steering(texts).invalid_entries:
-        yield Finding(item.file, item.line, Rule.UNREADABLE, item.why)
-    by_kind = {section.kind: section for section in sections(text) if section.kind}
+        yield Finding(item.file, item.line, Rule.INVALID_ENTRY, item.problem)
+    by_kind = {section.kind: section for section in parse_sections(text) if section.kind}
     scenario, evidence = by_kind.get(SectionKind.SCENARIO), by_kind.get(SectionKind.EVIDENCE_CONTRACT)
     for kind in SectionKind if scenario else ():
         if scenario and kind not in by_kind:
@@ -116,17 +116,17 @@ def _check_structure(texts: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(SKILL_FILE, evidence.line, Rule.EVIDENCE, f"`{name}` is missing")
 
 
-def _ignored_keys(text: str) -> set[str]:
+def _find_ignored_keys(text: str) -> set[str]:
     try:
-        return set(read_frontmatter(text).values) - set(KEYS)
+        return set(read_frontmatter(text).values) - set(FRONTMATTER_KEYS)
     except FrontmatterError:
         return set()
 
 
-def _line_of(key: str, text: str) -> int:
+def _find_line(key: str, text: str) -> int:
     """Return the first line that sets a key; 0 if there is none."""
     return next((number for number, line in enumerate(text.split("\n"), 1) if line.startswith(f"{key}:")), 0)
 
 
-def _order(finding: Finding) -> tuple[bool, str, int, int, str]:
-    return finding.file != SKILL_FILE, finding.file, finding.line, _RULE_ORDER[finding.rule], finding.sentence
+def _sort_key(finding: Finding) -> tuple[bool, str, int, int, str]:
+    return finding.file != SKILL_FILE, finding.file, finding.line, _RULE_ORDER[finding.rule], finding.problem

@@ -36,7 +36,7 @@ class Rule(Enum):
         ),
     )
     USER_ID = "user-id", "No tool argument and no JSON field names a user."
-    UNREADABLE = "unreadable", "Every entry of Defaults, Lexicon and Query Templates is valid."
+    INVALID_ENTRY = "unreadable", "Every entry of Defaults, Lexicon and Query Templates is valid."
     SECTIONS = (
         "sections",
         "A skill with a Scenario section also has all other sections of the format.",
@@ -68,16 +68,16 @@ class Finding:
         file: path within the skill folder, such as `SKILL.md`.
         line: line number, starting at 1; 0 for the whole file or folder.
         rule: the violated rule.
-        sentence: description of the problem.
+        problem: description of the problem.
     """
 
     file: str
     line: int
     rule: Rule
-    sentence: str
+    problem: str
 
 
-def table() -> str:
+def render_rule_table() -> str:
     """Return the rules as a Markdown table."""
     rows = (f"| `{rule.id}` | {rule.severity.value} | {rule.requirement} |\n" for rule in Rule)
     return "| rule | severity | requirement |\n|---|---|---|\n" + "".join(rows)

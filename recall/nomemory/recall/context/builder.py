@@ -14,17 +14,17 @@ from operator import attrgetter
 from typing import Final
 
 from nomemory.client.prompt_passages import tokens
-from nomemory.recall.context.prompt_text import block
-from nomemory.recall.context.query_text import query_text
+from nomemory.recall.context.prompt_text import render_context
+from nomemory.recall.context.query_text import build_query_text
 from nomemory.recall.context.request import ContextRequest
 from nomemory.recall.context.result import BuiltContext, ContextMessage
-from nomemory.recall.context.token_budget import TokenBudget, message_share
-from nomemory.recall.grounding.supersession import superseding_messages
+from nomemory.recall.context.token_budget import MessageSelection, tokens_per_message
+from nomemory.recall.grounding.supersession import find_superseding_messages
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role, Turn
 from nomemory.recall.model.step import JsonValue
-from nomemory.recall.reading.prompt_context import is_short
+from nomemory.recall.reading.prompt_context import needs_preceding_message
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, MESSAGES_LIST, NEIGHBORS
 from nomemory.recall.tools.query_stub import Binding, QueryStub
@@ -67,10 +67,10 @@ async def build_context(
         WriteTokenRefusedError: the write token belongs to another message log.
         IndexLaggingError: the indexes did not reach the write token in time.
     """
-    return await _Builder(stub, user_id, request, time.monotonic() + timeout_s, metadata).build()
+    return await _ContextBuilder(stub, user_id, request, time.monotonic() + timeout_s, metadata).build()
 
 
-class _Builder:
+class _ContextBuilder:
     """Reads and selects the messages of one context."""
 
     def __init__(
@@ -83,122 +83,128 @@ class _Builder:
     ) -> None:
         self._request = request
         self._deadline = deadline
-        running = Binding(user_id, request.conversation_id, request.at_least)
-        others = Binding(user_id, "", request.at_least, request.excluded)
-        self._running = BoundTools(running, stub, _BUDGET, request.now, metadata)
-        self._others = BoundTools(others, stub, _BUDGET, request.now, metadata)
-        self._selected = TokenBudget(request.max_tokens, request.now.tzinfo)
+        current_binding = Binding(user_id, request.conversation_id, request.at_least)
+        other_binding = Binding(user_id, "", request.at_least, request.all_excluded_conversation_ids)
+        self._current_tools = BoundTools(current_binding, stub, _BUDGET, request.now, metadata)
+        self._other_tools = BoundTools(other_binding, stub, _BUDGET, request.now, metadata)
+        self._selection = MessageSelection(request.max_tokens, request.now.tzinfo)
 
     async def build(self) -> BuiltContext:
         """Read, search and select."""
-        latest = await self._latest()
+        latest = await self._read_latest()
         ranking = await self._search(latest)
         self._select_recent(latest)
-        replied_to = await self._replied_to(ranking.items)
+        replied_to = await self._read_replied_to(ranking.items)
         self._select_related(ranking, replied_to)
-        self._selected.truncated |= ranking.cut
-        return self._to_context(ranking)
+        self._selection.truncated |= ranking.truncated
+        return self._build_result(ranking)
 
-    async def _latest(self) -> ToolResult:
+    async def _read_latest(self) -> ToolResult:
         """Return the latest messages of the current conversation, newest first."""
         if not self._request.conversation_id:
             return ToolResult()
-        page = self._read_count(self._request.max_tokens // 2, _MAX_READ)
-        result = await self._running.call(MESSAGES_LIST, {"page_size": page}, self._remaining_s())
-        self._running.check_answered()
+        page = self._messages_to_read(self._request.max_tokens // 2, _MAX_READ)
+        result = await self._current_tools.call(MESSAGES_LIST, {"page_size": page}, self._remaining_s())
+        self._current_tools.check_reachable()
         return result
 
     async def _search(self, latest: ToolResult) -> ToolResult:
         """Rank the messages of all other conversations by the latest turns."""
-        query = query_text(self._request.turns or _as_turns(latest.items))
+        query = build_query_text(self._request.turns or _to_turns(latest.items))
         if not query:
             return ToolResult()
-        top_k = self._read_count(self._request.max_tokens, _MAX_RANKED)
+        top_k = self._messages_to_read(self._request.max_tokens, _MAX_RANKED)
         arguments: dict[str, JsonValue] = {"query_text": query, "top_k": top_k}
-        result = await self._others.call(HYBRID_SEARCH, arguments, self._remaining_s())
-        self._others.check_answered()
+        result = await self._other_tools.call(HYBRID_SEARCH, arguments, self._remaining_s())
+        self._other_tools.check_reachable()
         return result
 
     def _select_recent(self, latest: ToolResult) -> None:
         """Select the newest messages without gaps, except for messages that exceed their share."""
-        room = self._request.max_tokens // 2
-        share = message_share(room, _RECENT_PARTS)
+        token_limit = self._request.max_tokens // 2
+        share = tokens_per_message(token_limit, _RECENT_PARTS)
         for hit in latest.items:
-            was_full = self._selected.recent_tokens + share > room
-            if not self._selected.add_recent(ContextMessage(hit.message), share, room) and was_full:
+            was_full = self._selection.recent_tokens + share > token_limit
+            if not self._selection.add_recent(ContextMessage(hit.message), share, token_limit) and was_full:
                 break
-        self._selected.truncated |= bool(latest.next_cursor)
+        self._selection.truncated |= bool(latest.next_cursor)
 
     def _select_related(self, ranking: ToolResult, replied_to: Mapping[str, RetrievedMessage]) -> None:
         """Select the best messages that fit. Short messages are shown with the preceding message."""
-        room = self._request.max_tokens - self._selected.recent_tokens
-        share = message_share(room, _RELATED_PARTS)
-        marks = superseding_messages(ranking.relations, {hit.message.message_id for hit in ranking.items})
-        shown: set[str] = set()
-        for hit in _without_tools(ranking.items):
+        token_limit = self._request.max_tokens - self._selection.recent_tokens
+        share = tokens_per_message(token_limit, _RELATED_PARTS)
+        superseding_ids = find_superseding_messages(
+            ranking.relations, {hit.message.message_id for hit in ranking.items}
+        )
+        shown_ids: set[str] = set()
+        for hit in _drop_tool_messages(ranking.items):
             message_id = hit.message.message_id
-            item = ContextMessage(hit.message, score=hit.score, superseded_by=marks.get(message_id, ""))
-            if message_id in shown or not self._selected.add_related(item, share):
+            item = ContextMessage(hit.message, score=hit.score, superseded_by=superseding_ids.get(message_id, ""))
+            if message_id in shown_ids or not self._selection.add_related(item, share):
                 continue
-            shown.add(message_id)
-            before = replied_to.get(message_id)
-            if before is not None and before.message_id not in shown:
-                scores = {each.message.message_id: each.score for each in ranking.items}
-                question = ContextMessage(before, score=scores.get(before.message_id, 0.0))
-                if self._selected.add_related(question, share):
-                    shown.add(before.message_id)
+            shown_ids.add(message_id)
+            preceding = replied_to.get(message_id)
+            if preceding is not None and preceding.message_id not in shown_ids:
+                scores = {ranked_hit.message.message_id: ranked_hit.score for ranked_hit in ranking.items}
+                preceding_item = ContextMessage(preceding, score=scores.get(preceding.message_id, 0.0))
+                if self._selection.add_related(preceding_item, share):
+                    shown_ids.add(preceding.message_id)
 
-    async def _replied_to(self, hits: Sequence[Hit]) -> dict[str, RetrievedMessage]:
+    async def _read_replied_to(self, hits: Sequence[Hit]) -> dict[str, RetrievedMessage]:
         """Return the messages that the best short messages reply to, by the ids of the replies."""
-        replies = [hit.message for hit in hits if is_short(hit.message)][:_MAX_REPLIES]
-        around = await asyncio.gather(*map(self._preceding_message, replies))
-        return {reply.message_id: before for reply, before in zip(replies, around, strict=True) if before is not None}
+        replies = [hit.message for hit in hits if needs_preceding_message(hit.message)][:_MAX_REPLIES]
+        preceding_messages = await asyncio.gather(*map(self._read_preceding_message, replies))
+        return {
+            reply.message_id: preceding
+            for reply, preceding in zip(replies, preceding_messages, strict=True)
+            if preceding is not None
+        }
 
-    async def _preceding_message(self, reply: RetrievedMessage) -> RetrievedMessage | None:
+    async def _read_preceding_message(self, reply: RetrievedMessage) -> RetrievedMessage | None:
         """Return the preceding message, if another sender sent it in the same conversation shortly before."""
         arguments: dict[str, JsonValue] = {"message_id": reply.message_id, "before": 1, "after": 0}
-        result = await self._others.call(NEIGHBORS, arguments, self._remaining_s())
-        before = result.items[0].message if result.items else reply
-        is_near = reply.ts - before.ts <= _REPLY_WITHIN and before.conversation_id == reply.conversation_id
-        return before if is_near and before.speaker != reply.speaker else None
+        result = await self._other_tools.call(NEIGHBORS, arguments, self._remaining_s())
+        preceding = result.items[0].message if result.items else reply
+        is_recent = reply.ts - preceding.ts <= _REPLY_WITHIN and preceding.conversation_id == reply.conversation_id
+        return preceding if is_recent and preceding.sender != reply.sender else None
 
-    def _to_context(self, ranking: ToolResult) -> BuiltContext:
-        related = _sorted_by_time(_drop_unknown_references(self._selected.related))
-        recent = _sorted_by_time(self._selected.recent)
-        text = block(related, recent, self._request.now.tzinfo)
+    def _build_result(self, ranking: ToolResult) -> BuiltContext:
+        related = _sort_by_time(_drop_unknown_references(self._selection.related))
+        recent = _sort_by_time(self._selection.recent)
+        text = render_context(related, recent, self._request.now.tzinfo)
         return BuiltContext(
             recent=recent,
             related=related,
             text=text,
             token_count=tokens(text),
-            truncated=self._selected.truncated,
+            truncated=self._selection.truncated,
             semantic_unavailable=ranking.semantic_unavailable,
             index_lagging=ranking.index_lagging,
         )
 
-    def _read_count(self, room: int, maximum: int) -> int:
+    def _messages_to_read(self, token_limit: int, maximum: int) -> int:
         """Return the number of messages to read for a token limit."""
-        return min(maximum, max(_MIN_READ, room // _MESSAGE_TOKENS))
+        return min(maximum, max(_MIN_READ, token_limit // _MESSAGE_TOKENS))
 
     def _remaining_s(self) -> float:
         return max(self._deadline - time.monotonic(), _SHORTEST_CALL_S)
 
 
-def _as_turns(latest: Sequence[Hit]) -> list[Turn]:
+def _to_turns(latest: Sequence[Hit]) -> list[Turn]:
     return [Turn(hit.message.role, hit.message.content) for hit in reversed(latest)]
 
 
-def _without_tools(hits: Sequence[Hit]) -> Sequence[Hit]:
+def _drop_tool_messages(hits: Sequence[Hit]) -> Sequence[Hit]:
     """Return the messages of people and assistants; all messages if there are none."""
     return [hit for hit in hits if hit.message.role is not Role.TOOL] or hits
 
 
 def _drop_unknown_references(items: Sequence[ContextMessage]) -> list[ContextMessage]:
     """Remove references to messages that are not shown."""
-    shown = {item.message.message_id for item in items}
-    return [item if item.superseded_by in shown else replace(item, superseded_by="") for item in items]
+    shown_ids = {item.message.message_id for item in items}
+    return [item if item.superseded_by in shown_ids else replace(item, superseded_by="") for item in items]
 
 
-def _sorted_by_time(items: Sequence[ContextMessage]) -> tuple[ContextMessage, ...]:
+def _sort_by_time(items: Sequence[ContextMessage]) -> tuple[ContextMessage, ...]:
     by_id = sorted(items, key=lambda item: item.message.message_id.encode())
     return tuple(sorted(by_id, key=attrgetter("message.ts")))

@@ -34,7 +34,7 @@ def format_line(item: ContextMessage, zone: tzinfo | None) -> str:
     fields = [
         message.message_id,
         format_time(message.ts, zone),
-        message.speaker,
+        message.sender,
         message.content,
         *([shown] if shown else []),
     ]
@@ -46,26 +46,26 @@ def is_outdated(item: ContextMessage) -> bool:
     return bool(item.message.retracted_by or item.superseded_by)
 
 
-def frame(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
+def frame_lines(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
     """Return the complete block with the given lines of its sections."""
     introduction = _INTRODUCTION.format(zone=zone)
     head = f"{introduction}\n{_OUTDATED}" if explains_marks else introduction
     return f"{head}\n<<<MEMORY {code}\n{lines}MEMORY {code}>>>"
 
 
-def headings(*, has_related: bool, has_recent: bool) -> str:
+def render_headings(*, has_related: bool, has_recent: bool) -> str:
     """Return the headings of the non-empty sections, one per line."""
     return "".join(f"{heading}\n" for heading, is_shown in ((_RELATED, has_related), (_RECENT, has_recent)) if is_shown)
 
 
-def block(related: Sequence[ContextMessage], recent: Sequence[ContextMessage], zone: tzinfo | None) -> str:
+def render_context(related: Sequence[ContextMessage], recent: Sequence[ContextMessage], zone: tzinfo | None) -> str:
     """Return the text of a context; empty without messages."""
     if not (related or recent):
         return ""
-    lines = _section(_RELATED, related, zone) + _section(_RECENT, recent, zone)
+    lines = _render_section(_RELATED, related, zone) + _render_section(_RECENT, recent, zone)
     explains_marks = any(map(is_outdated, (*related, *recent)))
-    return frame(lines, zone, code=fence_code(lines), explains_marks=explains_marks)
+    return frame_lines(lines, zone, code=fence_code(lines), explains_marks=explains_marks)
 
 
-def _section(heading: str, items: Sequence[ContextMessage], zone: tzinfo | None) -> str:
+def _render_section(heading: str, items: Sequence[ContextMessage], zone: tzinfo | None) -> str:
     return "".join(f"{line}\n" for line in (heading, *(format_line(item, zone) for item in items))) if items else ""

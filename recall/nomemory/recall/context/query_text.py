@@ -14,22 +14,22 @@ _MAX_CHARS: Final = 32_000
 """Maximum length of a query."""
 
 
-def query_text(turns: Sequence[Turn]) -> str:
+def build_query_text(turns: Sequence[Turn]) -> str:
     """Return the user's last turn, preceded by up to two turns if it is short; empty without turns."""
-    last = _last_user_turn(turns)
+    last = _find_last_user_turn(turns)
     if last is None:
         return ""
     first = max(0, last - _PREVIOUS_TURNS) if len(turns[last].text.strip()) < _SHORT_CHARS else last
-    return _shortened([turn.text.strip() for turn in turns[first : last + 1]])
+    return _join_shortened([turn.text.strip() for turn in turns[first : last + 1]])
 
 
-def _last_user_turn(turns: Sequence[Turn]) -> int | None:
+def _find_last_user_turn(turns: Sequence[Turn]) -> int | None:
     """Return the index of the user's last turn; without user turns, of the last turn."""
     positions = [position for position, turn in enumerate(turns) if turn.role is Role.USER]
     return positions[-1] if positions else len(turns) - 1 if turns else None
 
 
-def _shortened(texts: Sequence[str]) -> str:
+def _join_shortened(texts: Sequence[str]) -> str:
     """Join texts up to the maximum length. A long last text keeps its beginning and end."""
     last = texts[-1]
     if len(last) > _MAX_CHARS:

@@ -29,7 +29,7 @@ class ContextRequest:
     exclude_conversation_ids: tuple[str, ...] = ()
 
     @property
-    def excluded(self) -> tuple[str, ...]:
+    def all_excluded_conversation_ids(self) -> tuple[str, ...]:
         """All conversations that are excluded from related messages."""
-        running = (self.conversation_id,) if self.conversation_id else ()
-        return tuple(dict.fromkeys((*running, *self.exclude_conversation_ids)))
+        current = (self.conversation_id,) if self.conversation_id else ()
+        return tuple(dict.fromkeys((*current, *self.exclude_conversation_ids)))

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from typing import Final
 
 from nomemory.client.prompt_passages import tokens
-from nomemory.recall.context.prompt_text import format_line, frame, headings, is_outdated
+from nomemory.recall.context.prompt_text import format_line, frame_lines, is_outdated, render_headings
 from nomemory.recall.context.result import ContextMessage
 from nomemory.text.sentences import SENTENCE_END, mask_quotations
 
@@ -16,7 +16,7 @@ _MIN_SHARE_TOKENS: Final = 60
 """Minimum share of a message in tokens, even if the limit is small."""
 
 
-class TokenBudget:
+class MessageSelection:
     """The selected messages, with an upper bound on their tokens.
 
     Args:
@@ -38,54 +38,54 @@ class TokenBudget:
         """Add a message of another conversation if it fits, truncated to its share."""
         return self._add(self.related, item, share)
 
-    def add_recent(self, item: ContextMessage, share: int, room: int) -> bool:
+    def add_recent(self, item: ContextMessage, share: int, section_limit: int) -> bool:
         """Add a message of the current conversation if it fits into the total limit and the section limit."""
-        return self._add(self.recent, item, min(share, room - self.recent_tokens))
+        return self._add(self.recent, item, min(share, section_limit - self.recent_tokens))
 
     @property
     def recent_tokens(self) -> int:
         """The tokens of the current conversation's lines."""
-        return sum(map(self._cost, self.recent))
+        return sum(map(self._count_line_tokens, self.recent))
 
-    def remaining(self, item: ContextMessage, section: list[ContextMessage]) -> int:
+    def remaining_tokens(self, item: ContextMessage, section: list[ContextMessage]) -> int:
         """Return the tokens available for another message line in a section."""
-        around = headings(
+        heading_text = render_headings(
             has_related=bool(self.related) or section is self.related,
             has_recent=bool(self.recent) or section is self.recent,
         )
         explains_marks = self._explains_marks or is_outdated(item)
-        frame_tokens = tokens(frame(around, self._zone, explains_marks=explains_marks))
+        frame_tokens = tokens(frame_lines(heading_text, self._zone, explains_marks=explains_marks))
         return self._max_tokens - frame_tokens - self._line_tokens
 
     def _add(self, section: list[ContextMessage], item: ContextMessage, share: int) -> bool:
-        fitting = self._truncate_to_fit(item, min(share, self.remaining(item, section)))
+        fitting = self._truncate_to_fit(item, min(share, self.remaining_tokens(item, section)))
         self.truncated |= fitting is None or fitting.truncated
         if fitting is None:
             return False
         section.append(fitting)
-        self._line_tokens += self._cost(fitting)
+        self._line_tokens += self._count_line_tokens(fitting)
         self._explains_marks |= is_outdated(fitting)
         return True
 
     def _truncate_to_fit(self, item: ContextMessage, limit: int) -> ContextMessage | None:
         """Return a message, truncated at a sentence end if necessary; None if its first sentence does not fit."""
-        if self._cost(item) <= limit:
+        if self._count_line_tokens(item) <= limit:
             return item
         content = item.message.content
         ends = [match.end() for match in SENTENCE_END.finditer(mask_quotations(content))]
-        fitting = bisect_right(ends, limit, key=lambda end: self._cost(_truncated(item, end)))
-        shown = _truncated(item, ends[fitting - 1]) if fitting else None
+        fitting = bisect_right(ends, limit, key=lambda end: self._count_line_tokens(_truncate_at(item, end)))
+        shown = _truncate_at(item, ends[fitting - 1]) if fitting else None
         return shown if shown and shown.message.content.strip() else None
 
-    def _cost(self, item: ContextMessage) -> int:
+    def _count_line_tokens(self, item: ContextMessage) -> int:
         return tokens(f"{format_line(item, self._zone)}\n")
 
 
-def message_share(room: int, parts: int) -> int:
+def tokens_per_message(token_limit: int, share_count: int) -> int:
     """Return the token share of one message. Small limits are not divided."""
-    return max(room // parts, min(room, _MIN_SHARE_TOKENS))
+    return max(token_limit // share_count, min(token_limit, _MIN_SHARE_TOKENS))
 
 
-def _truncated(item: ContextMessage, end: int) -> ContextMessage:
+def _truncate_at(item: ContextMessage, end: int) -> ContextMessage:
     content = item.message.content[:end].rstrip()
     return replace(item, message=replace(item.message, content=content), truncated=True)

@@ -36,7 +36,7 @@ def have_sender_names(messages: Iterable[RetrievedMessage]) -> bool:
     return 2 * sum(names) > len(names)
 
 
-def asserts(message: RetrievedMessage, question: Question, *, named: bool) -> bool:
+def can_answer_question(message: RetrievedMessage, question: Question, *, has_sender_names: bool) -> bool:
     """Return whether a message can answer the question: it is more than a question, and its sender may know.
 
     Earlier repetitions of the same question are not assertions.
@@ -44,15 +44,15 @@ def asserts(message: RetrievedMessage, question: Question, *, named: bool) -> bo
     Args:
         message: the message to check.
         question: the question, which may be about another sender than the user.
-        named: whether senders have names.
+        has_sender_names: whether senders have names.
     """
-    is_heard = _sender_may_know(message, question, named=named)
+    may_know = _sender_may_know(message, question, has_sender_names=has_sender_names)
     return (
-        is_heard and not contains_only_questions(message.content) and not _repeats_question(message.content, question)
+        may_know and not contains_only_questions(message.content) and not _repeats_question(message.content, question)
     )
 
 
-def states(message: RetrievedMessage, question: Question) -> bool:
+def is_quotable(message: RetrievedMessage, question: Question) -> bool:
     """Return whether a message can be quoted as an answer: it has content and is more than a question.
 
     In conversations between named people, questions may contain answers. Only messages without content and repetitions
@@ -79,7 +79,7 @@ def has_content(content: str, question: Question) -> bool:
     )
 
 
-def attribution(message: RetrievedMessage) -> Attribution:
+def determine_attribution(message: RetrievedMessage) -> Attribution:
     """Return the author of a message's words. Conversations between named people are not classified."""
     if message.role is not Role.USER:
         return Attribution.OTHER
@@ -94,10 +94,10 @@ def is_quoted_text(content: str) -> bool:
     return bool(block or _FENCED.search(content))
 
 
-def _sender_may_know(message: RetrievedMessage, question: Question, *, named: bool) -> bool:
+def _sender_may_know(message: RetrievedMessage, question: Question, *, has_sender_names: bool) -> bool:
     if question.role not in {None, Role.ANY}:
         return message.role is question.role
-    return named or message.role is Role.USER or question.analysis.asks_about_assistant
+    return has_sender_names or message.role is Role.USER or question.analysis.asks_about_assistant
 
 
 def _repeats_question(content: str, question: Question) -> bool:

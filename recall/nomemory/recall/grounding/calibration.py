@@ -25,7 +25,7 @@ class _LogisticCalibration:
     offset: float
     slope: float
 
-    def probability(self, probability: float) -> float:
+    def calibrate(self, probability: float) -> float:
         """Return the calibrated probability."""
         bounded = min(max(probability, _MIN_PROBABILITY), 1 - _MIN_PROBABILITY)
         odds = self.offset + self.slope * math.log(bounded / (1 - bounded))
@@ -42,19 +42,19 @@ _LEXICAL_ONLY: Final = _LogisticCalibration(-1.34, 1.22)
 """Lexical search only: 0.75 becomes 0.5, and 0.6, where almost no query words match, becomes 0.3."""
 
 
-def calibrated(sufficiency: Sufficiency, *, named: bool) -> float:
+def calibrate_sufficiency(sufficiency: Sufficiency, *, has_sender_names: bool) -> float:
     """Return the calibrated probability that the message log answers the question.
 
     Args:
         sufficiency: the estimate of a search.
-        named: whether senders have names.
+        has_sender_names: whether senders have names.
     """
-    return _calibration_for(sufficiency, named=named).probability(sufficiency.probability)
+    return _calibration_for(sufficiency, has_sender_names=has_sender_names).calibrate(sufficiency.probability)
 
 
-def _calibration_for(sufficiency: Sufficiency, *, named: bool) -> _LogisticCalibration:
+def _calibration_for(sufficiency: Sufficiency, *, has_sender_names: bool) -> _LogisticCalibration:
     if sufficiency.speaker_matched:
         return _SPEAKER
-    if sufficiency.by_words:
+    if sufficiency.lexical_only:
         return _LEXICAL_ONLY
-    return _NAMED if named else _UNNAMED
+    return _NAMED if has_sender_names else _UNNAMED

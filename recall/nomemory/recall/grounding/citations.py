@@ -8,10 +8,10 @@ from itertools import islice
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.recall.grounding.statement_figures import StatementFigures
+from nomemory.recall.grounding.statement_figures import FigureChecker
 from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
 from nomemory.recall.model.memory_view import Citation, DraftCitation, DraftStatement, MemoryView, Section, Statement
-from nomemory.recall.model.note import Note, NoteKind, note
+from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.text.normalization import fold_text
 from nomemory.text.sentences import Clause, split_sentences
 from nomemory.text.terms import extract_numbers, extract_terms
@@ -51,17 +51,17 @@ class _RejectedCitations:
     quoted_instead: int = 0
     over_limit: int = 0
 
-    def notes(self) -> tuple[Note, ...]:
+    def to_notes(self) -> tuple[Note, ...]:
         notes = (
-            note(NoteKind.CITATION_NOT_RETRIEVED, count=self.not_retrieved),
-            note(NoteKind.QUOTE_NOT_FOUND, count=len(self.not_found), ids=self._ids()),
-            note(NoteKind.STATEMENT_UNCITED, count=self.uncited),
-            note(NoteKind.QUOTED_INSTEAD, count=self.quoted_instead),
-            note(NoteKind.STATEMENT_LIMIT, count=self.over_limit, limit=MAX_STATEMENTS),
+            create_note(NoteKind.CITATION_NOT_RETRIEVED, count=self.not_retrieved),
+            create_note(NoteKind.QUOTE_NOT_FOUND, count=len(self.not_found), ids=self._format_ids()),
+            create_note(NoteKind.STATEMENT_UNCITED, count=self.uncited),
+            create_note(NoteKind.QUOTED_INSTEAD, count=self.quoted_instead),
+            create_note(NoteKind.STATEMENT_LIMIT, count=self.over_limit, limit=MAX_STATEMENTS),
         )
         return tuple(item for item in notes if item.count)
 
-    def _ids(self) -> str:
+    def _format_ids(self) -> str:
         ids = list(dict.fromkeys(self.not_found))
         return ", ".join(ids[:MAX_NAMED_IDS]) + ("" if len(ids) <= MAX_NAMED_IDS else ", …")
 
@@ -72,11 +72,11 @@ class _Claim:
 
     words: frozenset[str]
     figures: frozenset[str]
-    negative: bool
+    is_negated: bool
 
 
-def verify(
-    drafts: Sequence[DraftStatement], retrieval: Retrieval, figures: StatementFigures | None = None
+def verify_statements(
+    drafts: Sequence[DraftStatement], retrieval: Retrieval, figures: FigureChecker | None = None
 ) -> tuple[MemoryView, tuple[Note, ...]]:
     """Return the statements with verified quotes, and notes about removed citations.
 
@@ -90,19 +90,19 @@ def verify(
     rejected = _RejectedCitations(over_limit=max(0, len(drafts) - MAX_STATEMENTS))
     verified: dict[str, tuple[Section, dict[Citation, None]]] = {}
     for draft in drafts[:MAX_STATEMENTS]:
-        text = _sanitized(draft.text)
-        citations = _citations(draft, text, retrieval, rejected)
+        text = _sanitize(draft.text)
+        citations = _verify_citations(draft, text, retrieval, rejected)
         if text and citations and figures is not None:
-            drafted, text = text, _sanitized(figures.checked(draft, text, citations))
-            rejected.quoted_instead += text != drafted
+            drafted_text, text = text, _sanitize(figures.text_or_quotes(draft, text, citations))
+            rejected.quoted_instead += text != drafted_text
         if text and citations:
             verified.setdefault(text, (draft.section, {}))[1].update(dict.fromkeys(citations))
         else:
             rejected.uncited += 1
-    return _view(verified), rejected.notes()
+    return _build_view(verified), rejected.to_notes()
 
 
-def _view(verified: dict[str, tuple[Section, dict[Citation, None]]]) -> MemoryView:
+def _build_view(verified: dict[str, tuple[Section, dict[Citation, None]]]) -> MemoryView:
     by_section: dict[Section, list[Statement]] = {section: [] for section in Section}
     for text, (section, citations) in verified.items():
         by_section[section].append(Statement(text, tuple(islice(citations, MAX_CITATIONS))))
@@ -113,31 +113,35 @@ def _view(verified: dict[str, tuple[Section, dict[Citation, None]]]) -> MemoryVi
     )
 
 
-def _sanitized(text: str) -> str:
+def _sanitize(text: str) -> str:
     """Strip and truncate a statement's text, and replace lone surrogates, which cannot be encoded."""
     return text.strip()[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode("utf-8").strip()
 
 
-def _citations(draft: DraftStatement, text: str, retrieval: Retrieval, rejected: _RejectedCitations) -> list[Citation]:
+def _verify_citations(
+    draft: DraftStatement, text: str, retrieval: Retrieval, rejected: _RejectedCitations
+) -> list[Citation]:
     if not draft.citations:
-        clause = _best_clause(text, retrieval)
+        clause = _cite_best_clause(text, retrieval)
         return [clause] if clause else []
-    checked = (_verified(citation, text, retrieval, rejected) for citation in draft.citations[:MAX_CITATIONS])
+    checked = (_verify_citation(citation, text, retrieval, rejected) for citation in draft.citations[:MAX_CITATIONS])
     return [citation for citation in checked if citation]
 
 
-def _verified(draft: DraftCitation, text: str, retrieval: Retrieval, rejected: _RejectedCitations) -> Citation | None:
+def _verify_citation(
+    draft: DraftCitation, text: str, retrieval: Retrieval, rejected: _RejectedCitations
+) -> Citation | None:
     message = retrieval.get(draft.message_id)
     if message is None:
         rejected.not_retrieved += 1
         return None
-    citation = _quoted(message, draft.quote) if draft.quote.strip() else _best_clause(text, [message])
+    citation = _cite_quote(message, draft.quote) if draft.quote.strip() else _cite_best_clause(text, [message])
     if citation is None:
         rejected.not_found.append(message.message_id)
     return citation
 
 
-def _quoted(message: RetrievedMessage, quote: str) -> Citation | None:
+def _cite_quote(message: RetrievedMessage, quote: str) -> Citation | None:
     """Cite the first occurrence of a quote; None if the message does not contain it or it has no content words.
 
     A quote of a complete message, such as a thumbs-up or “to be or not to be”, is always accepted.
@@ -150,11 +154,11 @@ def _quoted(message: RetrievedMessage, quote: str) -> Citation | None:
 
 def _cite(message: RetrievedMessage, start: int, end: int) -> Citation:
     quote = message.content[start : min(end, start + MAX_QUOTE_CHARS)]
-    first = message.content.find(quote)
-    return Citation(message.message_id, quote, first, first + len(quote), message.ts)
+    start_offset = message.content.find(quote)
+    return Citation(message.message_id, quote, start_offset, start_offset + len(quote), message.ts)
 
 
-def _best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citation | None:
+def _cite_best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citation | None:
     """Cite the clause with the largest share of the statement's words; None below the minimum share."""
     claim = _Claim(extract_terms(_ABOUT_THE_USER.sub("", text)), extract_numbers(text), _is_negated(text))
     best: Citation | None = None
@@ -162,21 +166,21 @@ def _best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citation | 
     for message in messages:
         if not claim.words or not claim.figures <= extract_numbers(message.content):
             continue
-        for clause in _clauses(message.content):
-            share = _share(claim, clause)
+        for clause in _split_clauses(message.content):
+            share = _matching_share(claim, clause)
             if share > best_share or (best is None and share >= best_share):
                 best, best_share = _cite(message, clause.start, clause.end), share
     return best
 
 
-def _share(claim: _Claim, clause: Clause) -> float:
+def _matching_share(claim: _Claim, clause: Clause) -> float:
     """Return the share of a statement's words in a clause; 0 if figures are missing or negation differs."""
-    if not claim.figures <= extract_numbers(clause.text) or claim.negative != _is_negated(clause.text):
+    if not claim.figures <= extract_numbers(clause.text) or claim.is_negated != _is_negated(clause.text):
         return 0.0
     return len(claim.words & extract_terms(clause.text)) / len(claim.words)
 
 
-def _clauses(content: str) -> Iterable[Clause]:
+def _split_clauses(content: str) -> Iterable[Clause]:
     """Return the clauses and sentences of a message."""
     for sentence in split_sentences(content):
         yield from sentence.clauses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nomemory.recall.grounding.sources import retracting_ids, sources
+from nomemory.recall.grounding.sources import cited_message_ids, retracting_message_ids
 from nomemory.recall.model.evidence import Retrieval
 from nomemory.recall.model.memory_view import (
     DraftCitation,
@@ -13,28 +13,32 @@ from nomemory.recall.model.memory_view import (
     Statement,
 )
 
-Texts = tuple[str, str]
+StatementTexts = tuple[str, str]
 """The texts of the earlier and the later statement. Statement texts are unique within a view."""
 
 
-def verified_conflicts(claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval) -> tuple[Texts, ...]:
+def verify_conflicts(
+    claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval
+) -> tuple[StatementTexts, ...]:
     """Return the distinct conflicts between verified statements that cite different messages."""
-    pairs = (_verified(item, view.statements(), retrieval) for item in claimed)
+    pairs = (_verify_conflict(item, view.statements(), retrieval) for item in claimed)
     return tuple({frozenset(pair): pair for pair in pairs if pair}.values())
 
 
-def _verified(claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval) -> Texts | None:
-    first = _cited_statement(claimed.first, statements, retrieval)
-    second = _cited_statement(claimed.second, statements, retrieval)
-    if first is None or second is None or sources(first) == sources(second):
+def _verify_conflict(
+    claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval
+) -> StatementTexts | None:
+    first = _find_cited_statement(claimed.first, statements, retrieval)
+    second = _find_cited_statement(claimed.second, statements, retrieval)
+    if first is None or second is None or cited_message_ids(first) == cited_message_ids(second):
         return None
-    if any(all(retracting_ids(side, retrieval)) for side in (first, second)):
+    if any(all(retracting_message_ids(side, retrieval)) for side in (first, second)):
         return None
-    earlier, later = sorted((first, second), key=_earliest)
+    earlier, later = sorted((first, second), key=_earliest_citation_key)
     return earlier.text, later.text
 
 
-def _cited_statement(
+def _find_cited_statement(
     claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval
 ) -> Statement | None:
     """Return the statement for a citation, preferring the same quote; None for an invalid quote."""
@@ -50,6 +54,6 @@ def _cited_statement(
     return max(citing, key=lambda candidate: candidate[0])[1] if citing else None
 
 
-def _earliest(statement: Statement) -> tuple[float, str]:
+def _earliest_citation_key(statement: Statement) -> tuple[float, str]:
     """Return the sort key for the earliest cited message."""
     return min((citation.ts.timestamp(), citation.message_id) for citation in statement.citations)

@@ -27,11 +27,11 @@ _TOKEN: Final = re.compile(
     re.IGNORECASE,
 )
 _SIGNS: Final = {"×": "*", "÷": "/", "−": "-", "–": "-"}
-_MINUTES: Final = {"m": 1, "分": 1, "h": 60, "小": 60, "d": 1_440, "天": 1_440, "日": 1_440, "w": 10_080}
-_MINUTES_MORE: Final = {"周": 10_080, "星": 10_080}
+_UNIT_MINUTES: Final = {"m": 1, "分": 1, "h": 60, "小": 60, "d": 1_440, "天": 1_440, "日": 1_440, "w": 10_080}
+_CHINESE_WEEK_MINUTES: Final = {"周": 10_080, "星": 10_080}
 
 
-class Kind(Enum):
+class QuantityKind(Enum):
     """The kinds of quantities."""
 
     NUMBER = "number"
@@ -39,7 +39,7 @@ class Kind(Enum):
     """Days since the start of the calendar."""
     TIME = "time"
     """Minutes since midnight."""
-    SPAN = "span"
+    DURATION = "span"
     """Duration in minutes."""
 
 
@@ -47,7 +47,7 @@ class Kind(Enum):
 class Quantity:
     """A value and its kind. Months and years have no fixed length; such durations are counted in `months`."""
 
-    kind: Kind
+    kind: QuantityKind
     value: Decimal
     months: int = 0
 
@@ -68,125 +68,129 @@ class Computation:
     results: tuple[Operand, ...]
 
 
-class _UnreadableError(RecallError, ValueError):
+class _UnsupportedEquationError(RecallError, ValueError):
     """The text is not a supported equation."""
 
 
-def verified_equation(equation: str) -> Computation | None:
+def verify_equation(equation: str) -> Computation | None:
     """Return the parsed equation if it is correct, otherwise None. Decimal results may be rounded."""
     sides = _EQUALS.split(equation.strip())
     if len(equation) > _MAX_CHARS or len(sides) != 2:  # noqa: PLR2004 - an equation has two sides
         return None
     try:
         with localcontext(prec=30):
-            left, right = _Parser(sides[0]), _Parser(sides[1])
-            holds = len(right.operands) == 1 and _equal(left.value, right.value, right.operands[0])
-    except (_UnreadableError, ArithmeticError, InvalidOperation, ValueError):
+            left, right = _ExpressionParser(sides[0]), _ExpressionParser(sides[1])
+            is_correct = len(right.operands) == 1 and _is_equal(left.value, right.value, right.operands[0])
+    except (_UnsupportedEquationError, ArithmeticError, InvalidOperation, ValueError):
         return None
-    return Computation(tuple(left.operands), tuple(right.operands)) if holds else None
+    return Computation(tuple(left.operands), tuple(right.operands)) if is_correct else None
 
 
-class _Parser:
+class _ExpressionParser:
     """Parse and compute one side of an equation.
 
     Raises:
-        _UnreadableError: the text is not a supported expression.
+        _UnsupportedEquationError: the text is not a supported expression.
     """
 
     def __init__(self, text: str) -> None:
-        self._tokens = _tokens(text)
-        self._at = 0
+        self._tokens = _tokenize(text)
+        self._position = 0
         self.operands: list[Operand] = []
-        self.value = self._sum(0)
-        if self._at != len(self._tokens):
-            raise _UnreadableError
+        self.value = self._parse_sum(0)
+        if self._position != len(self._tokens):
+            raise _UnsupportedEquationError
 
-    def _sum(self, depth: int) -> Quantity:
-        total = self._product(depth)
-        while (sign := self._operator()) in {"+", "-"}:
-            self._at += 1
-            total = _sum_of(total, self._product(depth), -1 if sign == "-" else 1)
+    def _parse_sum(self, depth: int) -> Quantity:
+        total = self._parse_product(depth)
+        while (sign := self._peek_operator()) in {"+", "-"}:
+            self._position += 1
+            total = _add_quantities(total, self._parse_product(depth), -1 if sign == "-" else 1)
         return total
 
-    def _product(self, depth: int) -> Quantity:
-        total = self._factor(depth)
-        while (sign := self._operator()) in {"*", "/"}:
-            self._at += 1
-            total = _product_of(total, self._factor(depth), divide=sign == "/")
+    def _parse_product(self, depth: int) -> Quantity:
+        total = self._parse_factor(depth)
+        while (sign := self._peek_operator()) in {"*", "/"}:
+            self._position += 1
+            total = _multiply_quantities(total, self._parse_factor(depth), divide=sign == "/")
         return total
 
-    def _factor(self, depth: int) -> Quantity:
-        if depth > _MAX_DEPTH or self._at >= len(self._tokens):
-            raise _UnreadableError
-        token = self._tokens[self._at]
-        self._at += 1
+    def _parse_factor(self, depth: int) -> Quantity:
+        if depth > _MAX_DEPTH or self._position >= len(self._tokens):
+            raise _UnsupportedEquationError
+        token = self._tokens[self._position]
+        self._position += 1
         if token == "(":  # noqa: S105 - a parenthesis
-            inner = self._sum(depth + 1)
-            if self._operator() != ")":
-                raise _UnreadableError
-            self._at += 1
+            inner = self._parse_sum(depth + 1)
+            if self._peek_operator() != ")":
+                raise _UnsupportedEquationError
+            self._position += 1
             return inner
         if isinstance(token, str):
-            raise _UnreadableError
+            raise _UnsupportedEquationError
         self.operands.append(token)
         return token.quantity
 
-    def _operator(self) -> str:
-        token = self._tokens[self._at] if self._at < len(self._tokens) else ""
+    def _peek_operator(self) -> str:
+        token = self._tokens[self._position] if self._position < len(self._tokens) else ""
         return token if isinstance(token, str) else ""
 
 
-def _tokens(text: str) -> list[str | Operand]:
+def _tokenize(text: str) -> list[str | Operand]:
     tokens: list[str | Operand] = []
-    at = 0
+    position = 0
     text = text.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise _UnreadableError
-        at = match.end()
-        tokens.append(_SIGNS.get(match["operator"], match["operator"]) if match["operator"] else _operand(match))
+            raise _UnsupportedEquationError
+        position = match.end()
+        tokens.append(_SIGNS.get(match["operator"], match["operator"]) if match["operator"] else _parse_operand(match))
     return tokens
 
 
-def _operand(match: re.Match[str]) -> Operand:
+def _parse_operand(match: re.Match[str]) -> Operand:
     if match["date"]:
-        return Operand(Quantity(Kind.DATE, Decimal(date.fromisoformat(_iso_date(match["date"])).toordinal())))
+        return Operand(
+            Quantity(QuantityKind.DATE, Decimal(date.fromisoformat(_to_iso_date(match["date"])).toordinal()))
+        )
     if match["time"]:
         hours, minutes = match["time"].split(":")
-        return Operand(Quantity(Kind.TIME, Decimal(int(hours) * 60 + int(minutes))))
+        return Operand(Quantity(QuantityKind.TIME, Decimal(int(hours) * 60 + int(minutes))))
     number = Decimal(match["number"].replace(",", ""))
     if match["percent"]:
-        return Operand(Quantity(Kind.NUMBER, number / 100), number)
-    return Operand(_quantity(number, (match["unit"] or "").lower()), number)
+        return Operand(Quantity(QuantityKind.NUMBER, number / 100), number)
+    return Operand(_to_quantity(number, (match["unit"] or "").lower()), number)
 
 
-def _iso_date(text: str) -> str:
+def _to_iso_date(text: str) -> str:
     year, month, day = text.split("-")
     return f"{year}-{int(month):02}-{int(day):02}"
 
 
-def _quantity(number: Decimal, unit: str) -> Quantity:
+def _to_quantity(number: Decimal, unit: str) -> Quantity:
     if not unit:
-        return Quantity(Kind.NUMBER, number)
+        return Quantity(QuantityKind.NUMBER, number)
     if unit.startswith(("month", "个月", "月", "year", "年")):
         months = number * (12 if unit.startswith(("year", "年")) else 1)
-        return Quantity(Kind.SPAN, Decimal(0), int(months))
-    return Quantity(Kind.SPAN, number * (_MINUTES | _MINUTES_MORE)[unit[0]])
+        return Quantity(QuantityKind.DURATION, Decimal(0), int(months))
+    return Quantity(QuantityKind.DURATION, number * (_UNIT_MINUTES | _CHINESE_WEEK_MINUTES)[unit[0]])
 
 
-def _sum_of(left: Quantity, right: Quantity, sign: int) -> Quantity:
+def _add_quantities(left: Quantity, right: Quantity, sign: int) -> Quantity:
     kinds = (left.kind, right.kind)
-    if kinds == (Kind.DATE, Kind.SPAN):
-        return Quantity(Kind.DATE, _add_months(left.value, sign * right.months) + sign * right.value / _MINUTES_OF_DAY)
-    if kinds == (Kind.TIME, Kind.SPAN) and not right.months:
-        return Quantity(Kind.TIME, (left.value + sign * right.value) % _MINUTES_OF_DAY)
-    if kinds in {(Kind.DATE, Kind.DATE), (Kind.TIME, Kind.TIME)} and sign < 0:
-        unit = _MINUTES_OF_DAY if left.kind is Kind.DATE else 1
-        return Quantity(Kind.SPAN, (left.value - right.value) * unit)
-    if kinds in {(Kind.NUMBER, Kind.NUMBER), (Kind.SPAN, Kind.SPAN)}:
+    if kinds == (QuantityKind.DATE, QuantityKind.DURATION):
+        return Quantity(
+            QuantityKind.DATE, _add_months(left.value, sign * right.months) + sign * right.value / _MINUTES_OF_DAY
+        )
+    if kinds == (QuantityKind.TIME, QuantityKind.DURATION) and not right.months:
+        return Quantity(QuantityKind.TIME, (left.value + sign * right.value) % _MINUTES_OF_DAY)
+    if kinds in {(QuantityKind.DATE, QuantityKind.DATE), (QuantityKind.TIME, QuantityKind.TIME)} and sign < 0:
+        unit = _MINUTES_OF_DAY if left.kind is QuantityKind.DATE else 1
+        return Quantity(QuantityKind.DURATION, (left.value - right.value) * unit)
+    if kinds in {(QuantityKind.NUMBER, QuantityKind.NUMBER), (QuantityKind.DURATION, QuantityKind.DURATION)}:
         return Quantity(left.kind, left.value + sign * right.value, left.months + sign * right.months)
-    raise _UnreadableError
+    raise _UnsupportedEquationError
 
 
 def _add_months(ordinal: Decimal, months: int) -> Decimal:
@@ -195,28 +199,32 @@ def _add_months(ordinal: Decimal, months: int) -> Decimal:
         return ordinal
     day = date.fromordinal(int(ordinal))
     years, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    last = (date(years + (month == 11), (month + 1) % 12 + 1, 1) - timedelta(days=1)).day  # noqa: PLR2004 - December
-    return Decimal(date(years, month + 1, min(day.day, last)).toordinal())
+    last_day = (date(years + (month == 11), (month + 1) % 12 + 1, 1) - timedelta(days=1)).day  # noqa: PLR2004 - December
+    return Decimal(date(years, month + 1, min(day.day, last_day)).toordinal())
 
 
-def _product_of(left: Quantity, right: Quantity, *, divide: bool) -> Quantity:
-    if right.kind is Kind.NUMBER and left.kind in {Kind.NUMBER, Kind.SPAN} and not left.months:
+def _multiply_quantities(left: Quantity, right: Quantity, *, divide: bool) -> Quantity:
+    if (
+        right.kind is QuantityKind.NUMBER
+        and left.kind in {QuantityKind.NUMBER, QuantityKind.DURATION}
+        and not left.months
+    ):
         return Quantity(left.kind, left.value / right.value if divide else left.value * right.value)
-    if left.kind is Kind.NUMBER and right.kind is Kind.SPAN and not divide and not right.months:
-        return Quantity(Kind.SPAN, left.value * right.value)
-    if left.kind is right.kind is Kind.SPAN and divide and not left.months and not right.months:
-        return Quantity(Kind.NUMBER, left.value / right.value)
-    raise _UnreadableError
+    if left.kind is QuantityKind.NUMBER and right.kind is QuantityKind.DURATION and not divide and not right.months:
+        return Quantity(QuantityKind.DURATION, left.value * right.value)
+    if left.kind is right.kind is QuantityKind.DURATION and divide and not left.months and not right.months:
+        return Quantity(QuantityKind.NUMBER, left.value / right.value)
+    raise _UnsupportedEquationError
 
 
-def _equal(computed: Quantity, stated: Quantity, literal: Operand) -> bool:
+def _is_equal(computed: Quantity, stated: Quantity, literal: Operand) -> bool:
     # 2025-06-12 - 2025-06-01 = 11
-    if computed.kind is Kind.SPAN and stated.kind is Kind.NUMBER and not computed.months:
+    if computed.kind is QuantityKind.DURATION and stated.kind is QuantityKind.NUMBER and not computed.months:
         return computed.value == stated.value * _MINUTES_OF_DAY
-    if computed.kind is Kind.SPAN and stated.kind is Kind.TIME:  # 17:30 - 09:00 = 8:30
+    if computed.kind is QuantityKind.DURATION and stated.kind is QuantityKind.TIME:  # 17:30 - 09:00 = 8:30
         return computed.value == stated.value and not computed.months
     if computed.kind is not stated.kind or computed.months != stated.months:
         return False
     exponent = literal.number.as_tuple().exponent if literal.number is not None else 0
-    step = Decimal(1).scaleb(int(exponent)) if stated.kind is Kind.NUMBER else Decimal(0)
+    step = Decimal(1).scaleb(int(exponent)) if stated.kind is QuantityKind.NUMBER else Decimal(0)
     return abs(computed.value - stated.value) <= step / 2

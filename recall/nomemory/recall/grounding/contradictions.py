@@ -48,10 +48,12 @@ _COUNTS: Final = re.compile(
     rf"\b(\d+|{'|'.join(_NUMBERS)})(?: of (?:his|her|my|their|the))? ([a-z]{{3,}}s)\b"
     r"|(\d+|[一二两三四五六七八九十])[个只条台辆套本]([\u4e00-\u9fff]{1,2})"
 )
-Pair = tuple[RetrievedMessage, RetrievedMessage]
+MessagePair = tuple[RetrievedMessage, RetrievedMessage]
 
 
-def contradictions(evidence: Sequence[Evidence], relations: Iterable[Relation], question: Question) -> Iterator[Pair]:
+def find_contradictions(
+    evidence: Sequence[Evidence], relations: Iterable[Relation], question: Question
+) -> Iterator[MessagePair]:
     """Return pairs of contradictory messages among the best evidence, older message first.
 
     Args:
@@ -59,21 +61,23 @@ def contradictions(evidence: Sequence[Evidence], relations: Iterable[Relation], 
         relations: pairs of similar messages by the same sender.
         question: contradictions are reported only for yes/no and counting questions.
     """
-    near = {
-        item.message.message_id: item.message for item in evidence[:MAX_COMPARED] if item.deviations >= _NEAR_QUESTION
+    message_by_id = {
+        item.message.message_id: item.message
+        for item in evidence[:MAX_COMPARED]
+        if item.semantic_z_score >= _NEAR_QUESTION
     }
     for relation in relations:
-        earlier, later = near.get(relation.earlier), near.get(relation.later)
-        if earlier and later and _contradict(earlier.content, later.content, question):
+        earlier, later = message_by_id.get(relation.earlier_id), message_by_id.get(relation.later_id)
+        if earlier and later and _is_contradiction(earlier.content, later.content, question):
             yield earlier, later
 
 
-def _contradict(first: str, second: str, question: Question) -> bool:
+def _is_contradiction(first: str, second: str, question: Question) -> bool:
     if is_quoted_text(first) or is_quoted_text(second):
         return False
     sentences = [sentence.strip() for sentence in question.analysis.question_sentences]
     if any(map(_COUNT_QUESTION.search, sentences)):
-        return _counts_differ(_counts(first), _counts(second))
+        return _have_different_counts(_extract_counts(first), _extract_counts(second))
     return any(map(_YES_NO_QUESTION.search, sentences)) and _is_denied(first, second)
 
 
@@ -83,16 +87,17 @@ def _is_denied(first: str, second: str) -> bool:
     return first_denies != second_denies and not _NEGATION.search(second if first_denies else first)
 
 
-def _counts_differ(first: Mapping[str, int], second: Mapping[str, int]) -> bool:
+def _have_different_counts(first: Mapping[str, int], second: Mapping[str, int]) -> bool:
     return any(second.get(thing, count) != count for thing, count in first.items())
 
 
-def _counts(text: str) -> dict[str, int]:
+def _extract_counts(text: str) -> dict[str, int]:
     """Return the counts in a text: `two kids` is {"kids": 2}."""
     return {
-        english or chinese: _value(number or char) for number, english, char, chinese in _COUNTS.findall(text.lower())
+        english or chinese: _parse_count(number or char)
+        for number, english, char, chinese in _COUNTS.findall(text.lower())
     }
 
 
-def _value(number: str) -> int:
+def _parse_count(number: str) -> int:
     return int(number) if number.isdigit() else _VALUES[number]

@@ -8,12 +8,12 @@ from nomemory.recall.model.memory_view import (
 )
 
 
-def sources(statement: Statement) -> frozenset[str]:
+def cited_message_ids(statement: Statement) -> frozenset[str]:
     """Return the ids of the cited messages."""
     return frozenset(citation.message_id for citation in statement.citations)
 
 
-def retracting_ids(statement: Statement, retrieval: Retrieval) -> list[str]:
+def retracting_message_ids(statement: Statement, retrieval: Retrieval) -> list[str]:
     """Return the id of the retracting message for each cited message; empty if not retracted."""
-    cited = (retrieval.get(message_id) for message_id in sorted(sources(statement)))
+    cited = (retrieval.get(message_id) for message_id in sorted(cited_message_ids(statement)))
     return [message.retracted_by for message in cited if message]

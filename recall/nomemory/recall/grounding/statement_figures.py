@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Final
 
-from nomemory.recall.grounding.computation import Computation, Kind, Operand, verified_equation
+from nomemory.recall.grounding.computation import Computation, Operand, QuantityKind, verify_equation
 from nomemory.recall.model.evidence import Retrieval
 from nomemory.recall.model.memory_view import Citation, DraftStatement
 from nomemory.recall.model.question import Question
@@ -30,7 +30,7 @@ _UNIT_FACTORS: Final = frozenset(map(Decimal, (1, 2, 7, 10, 12, 24, 30, 52, 60, 
 """Constants that an equation may contain: unit conversions and small offsets."""
 _HALF_DAY: Final = 12
 _MINUTES: Final = 60
-_PREFIX: Final = 3
+_PREFIX_CHARS: Final = 3
 """Number of characters in a name prefix. People shorten names at the end."""
 _LATIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _LIST_MARK: Final = re.compile(r"[,，、;；\n]|\band\b|和|\+|&")
@@ -38,7 +38,7 @@ _ENDING: Final = re.compile(r"['’]s?$")
 _GAP: Final = " … "
 
 
-class StatementFigures:
+class FigureChecker:
     """Checks the statements of one answer.
 
     Args:
@@ -50,131 +50,135 @@ class StatementFigures:
         self._question = question
         self._retrieval = retrieval
 
-    def checked(self, draft: DraftStatement, text: str, citations: Sequence[Citation]) -> str:
+    def text_or_quotes(self, draft: DraftStatement, text: str, citations: Sequence[Citation]) -> str:
         """Return the statement text if its quotes support all figures and names, otherwise the quotes."""
-        support = _Support.from_citations(citations, self._question)
-        if self._supported(text, support.with_computed(draft.computed)) and self._names_are_known(text, citations):
+        support = _SupportedValues.from_citations(citations, self._question)
+        if self._is_supported(text, support.with_equation_results(draft.equations)) and self._are_names_known(
+            text, citations
+        ):
             return text
         return _GAP.join(dict.fromkeys(citation.quote.strip() for citation in citations))
 
-    def _supported(self, text: str, support: _Support) -> bool:
-        rest = remove_digit_runs(text, support.runs)
-        return all(support.has(figure) for figure in find_figures(rest))
+    def _is_supported(self, text: str, support: _SupportedValues) -> bool:
+        text_without_runs = remove_digit_runs(text, support.digit_runs)
+        return all(support.supports_figure(figure) for figure in find_figures(text_without_runs))
 
-    def _names_are_known(self, text: str, citations: Sequence[Citation]) -> bool:
+    def _are_names_known(self, text: str, citations: Sequence[Citation]) -> bool:
         quotes = [citation.quote for citation in citations]
         senders = [message.name for citation in citations if (message := self._retrieval.get(citation.message_id))]
-        known_names = _folded_words(
+        known_names = _fold_words(
             [*quotes, *senders, self._question.text, *(turn.text for turn in self._question.turns)]
         )
-        if not _titles_are_quoted(text, quotes):
+        if not _are_titles_quoted(text, quotes):
             return False
-        if not _folded_words(quotes):
+        if not _fold_words(quotes):
             return True  # Names are spelled differently in another script.
-        return all(_is_known(name, known_names) for name in self._names(text))
+        return all(_is_known_name(name, known_names) for name in self._find_names(text))
 
-    def _names(self, text: str) -> Iterator[str]:
+    def _find_names(self, text: str) -> Iterator[str]:
         """Return capitalized words that are names. Words at the start of a sentence must be known names."""
         for sentence in split_sentence_texts(text):
-            for at, match in enumerate(_LATIN_WORD.finditer(sentence)):
+            for index, match in enumerate(_LATIN_WORD.finditer(sentence)):
                 word = _ENDING.sub("", match[0])
-                if not word[:1].isupper() or len(word) < _PREFIX or _fold(word) in STOP_WORDS | _NO_NAMES:
+                if not word[:1].isupper() or len(word) < _PREFIX_CHARS or _fold_word(word) in STOP_WORDS | _NO_NAMES:
                     continue
-                if at or _fold(word) in self._capitalized:
+                if index or _fold_word(word) in self._capitalized_words:
                     yield word
 
     @cached_property
-    def _capitalized(self) -> frozenset[str]:
+    def _capitalized_words(self) -> frozenset[str]:
         """Senders, and words that the retrieved messages always capitalize inside sentences."""
-        upper, lower = set[str](), set[str]()
+        capitalized, lower_case = set[str](), set[str]()
         for message in self._retrieval:
-            upper.update(map(_fold, _LATIN_WORD.findall(message.name)))
+            capitalized.update(map(_fold_word, _LATIN_WORD.findall(message.name)))
             for sentence in split_sentence_texts(message.content):
-                for at, word in enumerate(_LATIN_WORD.findall(sentence)):
+                for index, word in enumerate(_LATIN_WORD.findall(sentence)):
                     if not word[:1].isupper():
-                        lower.add(_fold(word))
-                    elif at:
-                        upper.add(_fold(_ENDING.sub("", word)))
-        return frozenset(upper - lower)
+                        lower_case.add(_fold_word(word))
+                    elif index:
+                        capitalized.add(_fold_word(_ENDING.sub("", word)))
+        return frozenset(capitalized - lower_case)
 
 
 @dataclass(frozen=True)
-class _Support:
+class _SupportedValues:
     """Values that the quotes of a statement support.
 
     Attributes:
         numbers: all possible readings of all numbers.
-        bare: numbers outside dates and times.
+        standalone_numbers: numbers outside dates and times.
         dates: send dates, and dates in the text.
         times: times of day.
         weekdays: weekdays in the text, and weekdays of the dates.
-        runs: long digit sequences.
-        quotes: number of quotes.
-        items: maximum number of list items in the quotes.
+        digit_runs: long digit sequences.
+        quote_count: number of quotes.
+        list_item_count: maximum number of list items in the quotes.
     """
 
     numbers: frozenset[Decimal]
-    bare: frozenset[Decimal]
+    standalone_numbers: frozenset[Decimal]
     dates: frozenset[PartialDate]
     times: frozenset[time]
     weekdays: frozenset[int]
-    runs: frozenset[str]
-    quotes: int
-    items: int
+    digit_runs: frozenset[str]
+    quote_count: int
+    list_item_count: int
 
     @classmethod
-    def from_citations(cls, citations: Sequence[Citation], question: Question) -> _Support:
+    def from_citations(cls, citations: Sequence[Citation], question: Question) -> _SupportedValues:
         """Collect the supported values from quotes."""
         zone = question.now.tzinfo
-        read = [(citation.quote, find_figures(citation.quote), _day_of(citation, zone)) for citation in citations]
-        sent = {PartialDate(day.year, day.month, day.day) for _, _, day in read}
+        quoted = [(citation.quote, find_figures(citation.quote), _local_date(citation, zone)) for citation in citations]
+        send_dates = {PartialDate(day.year, day.month, day.day) for _, _, day in quoted}
         today = question.now.date()
-        named = {
-            whole
-            for _, quoted_figures, day in read
+        named_dates = {
+            complete_date
+            for _, quoted_figures, day in quoted
             for figure in quoted_figures
             for partial in figure.dates
-            for whole in complete_dates(partial, day)
+            for complete_date in complete_dates(partial, day)
         }
-        relative = {item for quote, _, day in read for item in find_relative_dates(quote, day)}
-        dates = sent | named | relative | {PartialDate(today.year, today.month, today.day)}
-        every = [figure for _, quoted_figures, _ in read for figure in quoted_figures]
-        weekdays = {figure.weekday for figure in every if figure.weekday is not None}
-        sent_at = {
+        resolved_dates = {item for quote, _, day in quoted for item in find_relative_dates(quote, day)}
+        dates = send_dates | named_dates | resolved_dates | {PartialDate(today.year, today.month, today.day)}
+        all_figures = [figure for _, quoted_figures, _ in quoted for figure in quoted_figures]
+        weekdays = {figure.weekday for figure in all_figures if figure.weekday is not None}
+        send_times = {
             citation.ts.astimezone(zone).time().replace(second=0, microsecond=0, tzinfo=None) for citation in citations
         }
         quotes = {(citation.message_id, citation.quote) for citation in citations}
         return cls(
             numbers=frozenset().union(
-                *(find_numbers(quote) | numbers_of(quoted_figures) for quote, quoted_figures, _ in read)
+                *(find_numbers(quote) | collect_numbers(quoted_figures) for quote, quoted_figures, _ in quoted)
             ),
-            bare=frozenset(number for figure in every for number in figure.numbers),
+            standalone_numbers=frozenset(number for figure in all_figures for number in figure.numbers),
             dates=frozenset(dates),
-            times=frozenset(at for figure in every for at in figure.times) | sent_at,
+            times=frozenset(time_of_day for figure in all_figures for time_of_day in figure.times) | send_times,
             weekdays=frozenset(weekdays | {day.weekday() for item in dates if (day := item.calendar_day())}),
-            runs=frozenset().union(*(find_digit_runs(quote) for quote, _, _ in read)),
-            quotes=len(quotes),
-            items=len(quotes) + sum(len(_LIST_MARK.findall(quote)) for _, quote in quotes),
+            digit_runs=frozenset().union(*(find_digit_runs(quote) for quote, _, _ in quoted)),
+            quote_count=len(quotes),
+            list_item_count=len(quotes) + sum(len(_LIST_MARK.findall(quote)) for _, quote in quotes),
         )
 
-    def with_computed(self, equations: Iterable[str]) -> _Support:
+    def with_equation_results(self, equations: Iterable[str]) -> _SupportedValues:
         """Add the results of correct equations with supported operands."""
         support = self
         for equation in equations:
-            computation = verified_equation(equation)
-            if computation is not None and support._supports(computation):
+            computation = verify_equation(equation)
+            if computation is not None and support._supports_computation(computation):
                 support = support._with_results(computation.results)
         return support
 
-    def has(self, figure: Figure) -> bool:
+    def supports_figure(self, figure: Figure) -> bool:
         """Return whether the quotes support a figure."""
         if figure.weekday is not None:
             return figure.weekday in self.weekdays
-        by_number = bool(figure.numbers & self.numbers) or (self.quotes > 1 and Decimal(self.quotes) in figure.numbers)
+        by_number = bool(figure.numbers & self.numbers) or (
+            self.quote_count > 1 and Decimal(self.quote_count) in figure.numbers
+        )
         by_date = any(supported.covers(claimed) for claimed in figure.dates for supported in self.dates)
-        return by_number or by_date or self._has_part(figure) or self._has_time(figure.times)
+        return by_number or by_date or self._supports_date_part(figure) or self._supports_time(figure.times)
 
-    def _has_part(self, figure: Figure) -> bool:
+    def _supports_date_part(self, figure: Figure) -> bool:
         """Return whether a figure is a standalone day or year that occurs in the quotes as a number."""
         return any(
             day.month is None
@@ -183,43 +187,52 @@ class _Support:
             for day in figure.dates
         )
 
-    def _has_time(self, claimed: frozenset[time]) -> bool:
-        hours = {number for at in claimed if not at.minute for number in (at.hour, at.hour % _HALF_DAY or _HALF_DAY)}
-        return bool(claimed & self.times) or any(Decimal(hour) in self.bare for hour in hours)
+    def _supports_time(self, claimed: frozenset[time]) -> bool:
+        hours = {
+            number
+            for time_of_day in claimed
+            if not time_of_day.minute
+            for number in (time_of_day.hour, time_of_day.hour % _HALF_DAY or _HALF_DAY)
+        }
+        return bool(claimed & self.times) or any(Decimal(hour) in self.standalone_numbers for hour in hours)
 
-    def _supports(self, computation: Computation) -> bool:
+    def _supports_computation(self, computation: Computation) -> bool:
         """Return whether all operands are supported. A sum of ones may count the list items in the quotes."""
         ones = sum(operand.number == 1 for operand in computation.operands)
-        return ones <= max(self.items, 1) and all(map(self._has_operand, computation.operands))
+        return ones <= max(self.list_item_count, 1) and all(map(self._supports_operand, computation.operands))
 
-    def _has_operand(self, operand: Operand) -> bool:
+    def _supports_operand(self, operand: Operand) -> bool:
         quantity = operand.quantity
-        if quantity.kind is Kind.DATE:
+        if quantity.kind is QuantityKind.DATE:
             day = date.fromordinal(int(quantity.value))
             return any(supported.covers(PartialDate(day.year, day.month, day.day)) for supported in self.dates)
-        if quantity.kind is Kind.TIME:
-            return self._has_time(frozenset({_time_of_day(quantity.value)}))
+        if quantity.kind is QuantityKind.TIME:
+            return self._supports_time(frozenset({_time_of_day(quantity.value)}))
         number = operand.number or Decimal(0)
         years = {Decimal(item.year) for item in self.dates if item.year is not None}
         return number in self.numbers or number in _UNIT_FACTORS or number in years
 
-    def _with_results(self, results: Sequence[Operand]) -> _Support:
+    def _with_results(self, results: Sequence[Operand]) -> _SupportedValues:
         numbers = {result.number for result in results if result.number is not None}
-        days = {date.fromordinal(int(result.quantity.value)) for result in results if result.quantity.kind is Kind.DATE}
-        times = {_time_of_day(result.quantity.value) for result in results if result.quantity.kind is Kind.TIME}
-        return _Support(
+        days = {
+            date.fromordinal(int(result.quantity.value))
+            for result in results
+            if result.quantity.kind is QuantityKind.DATE
+        }
+        times = {_time_of_day(result.quantity.value) for result in results if result.quantity.kind is QuantityKind.TIME}
+        return _SupportedValues(
             self.numbers | numbers,
-            self.bare | numbers,
+            self.standalone_numbers | numbers,
             self.dates | {PartialDate(day.year, day.month, day.day) for day in days},
             self.times | times,
             self.weekdays | {day.weekday() for day in days},
-            self.runs,
-            self.quotes,
-            self.items,
+            self.digit_runs,
+            self.quote_count,
+            self.list_item_count,
         )
 
 
-def numbers_of(quoted_figures: Iterable[Figure]) -> frozenset[Decimal]:
+def collect_numbers(quoted_figures: Iterable[Figure]) -> frozenset[Decimal]:
     """Return all possible numbers in the figures."""
     return frozenset(number for figure in quoted_figures for number in figure.numbers)
 
@@ -228,39 +241,41 @@ def _time_of_day(minutes: Decimal) -> time:
     return time(int(minutes) // _MINUTES % (2 * _HALF_DAY), int(minutes) % _MINUTES)
 
 
-def _day_of(citation: Citation, zone: tzinfo | None) -> date:
+def _local_date(citation: Citation, zone: tzinfo | None) -> date:
     return citation.ts.astimezone(zone).date()
 
 
-def _fold(word: str) -> str:
+def _fold_word(word: str) -> str:
     decomposed = unicodedata.normalize("NFKD", word.casefold())
     return "".join(char for char in decomposed if not unicodedata.combining(char)).replace("’", "'")
 
 
-def _folded_words(texts: Iterable[str]) -> frozenset[str]:
-    words = (_ENDING.sub("", _fold(word)) for text in texts for word in _LATIN_WORD.findall(text))
+def _fold_words(texts: Iterable[str]) -> frozenset[str]:
+    words = (_ENDING.sub("", _fold_word(word)) for text in texts for word in _LATIN_WORD.findall(text))
     return frozenset(word for word in words if word.isascii())
 
 
-def _is_known(name: str, known_names: frozenset[str]) -> bool:
+def _is_known_name(name: str, known_names: frozenset[str]) -> bool:
     """Return whether a name matches a known name or shares a prefix with one."""
-    folded = _fold(name)
+    folded = _fold_word(name)
     if not folded.isascii() or folded in known_names:
         return True
-    return any(len(word) >= _PREFIX and (word.startswith(folded) or folded.startswith(word)) for word in known_names)
+    return any(
+        len(word) >= _PREFIX_CHARS and (word.startswith(folded) or folded.startswith(word)) for word in known_names
+    )
 
 
-def _titles_are_quoted(text: str, quotes: Sequence[str]) -> bool:
+def _are_titles_quoted(text: str, quotes: Sequence[str]) -> bool:
     """Return whether quoted titles in a statement occur in its quotes. Titles in another script are not checked."""
-    quoted_text = _letters_only(" ".join(quotes))
+    quoted_text = _keep_letters(" ".join(quotes))
     comparable = (
-        title for title in map(_letters_only, find_quotations(text)) if title.isascii() is quoted_text.isascii()
+        title for title in map(_keep_letters, find_quotations(text)) if title.isascii() is quoted_text.isascii()
     )
     return all(title in quoted_text for title in comparable)
 
 
-def _letters_only(text: str) -> str:
-    return re.sub(r"[\W_]+", "", _fold(text))
+def _keep_letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", _fold_word(text))
 
 
 _NO_NAMES: Final = frozenset({"user", "assistant"}) | frozenset(

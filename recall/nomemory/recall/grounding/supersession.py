@@ -15,16 +15,16 @@ MIN_SHARED_TERMS: Final = 0.25
 """Minimum IDF-weighted share of words in both messages. Lower values also mark statements that are still valid."""
 
 
-def superseding_messages(relations: Iterable[Relation], cited: Collection[str]) -> dict[str, str]:
+def find_superseding_messages(relations: Iterable[Relation], cited: Collection[str]) -> dict[str, str]:
     """Return the id of the latest superseding message, by the id of the superseded message.
 
     Args:
         relations: ordered by the later message.
         cited: ids of cited messages. Only these supersede other messages.
     """
-    alike = [
+    similar = [
         relation
         for relation in relations
-        if relation.nearness >= MIN_SIMILARITY and relation.shared >= MIN_SHARED_TERMS
+        if relation.semantic_z_score >= MIN_SIMILARITY and relation.shared_term_share >= MIN_SHARED_TERMS
     ]
-    return {item.earlier: item.later for item in alike if item.earlier in cited and item.later in cited}
+    return {item.earlier_id: item.later_id for item in similar if item.earlier_id in cited and item.later_id in cited}

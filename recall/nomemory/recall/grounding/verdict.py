@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nomemory.recall.model.memory_view import (
     Verdict,
 )
-from nomemory.recall.model.note import Note, NoteKind, note
+from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.sufficiency import SufficiencyThresholds
 
 
@@ -20,61 +20,65 @@ class VerdictDecision:
     sufficiency_threshold: float | None = None
 
 
-def model_verdict(verdict: Verdict | None, *, cited: bool, contradictory: bool) -> Verdict | None:
+def accept_model_verdict(
+    verdict: Verdict | None, *, has_valid_statement: bool, has_contradiction: bool
+) -> Verdict | None:
     """Return a model's verdict if it is consistent with the verified statements; None to use the rules.
 
     Args:
         verdict: the model's verdict, or None.
-        cited: whether one of the model's statements was verified.
-        contradictory: whether one of the model's conflicts was verified.
+        has_valid_statement: whether one of the model's statements was verified.
+        has_contradiction: whether one of the model's conflicts was verified.
     """
     if verdict is Verdict.INSUFFICIENT:
         return verdict
-    if contradictory:
+    if has_contradiction:
         return Verdict.CONFLICTING
-    return verdict if verdict is Verdict.SUPPORTED and cited else None
+    return verdict if verdict is Verdict.SUPPORTED and has_valid_statement else None
 
 
-def decide(
+def decide_verdict(
     estimate: float | None,
     thresholds: SufficiencyThresholds,
     *,
-    cited: bool,
-    contradictory: bool,
-    corrected: bool = False,
+    has_valid_statement: bool,
+    has_contradiction: bool,
+    is_corrected: bool = False,
 ) -> VerdictDecision:
     """Return the rule-based verdict.
 
     Args:
         estimate: the calibrated probability that the message log answers the question; None if unknown.
         thresholds: the host's thresholds.
-        cited: whether the view has a statement that was not retracted.
-        contradictory: whether statements contradict each other.
-        corrected: whether the view has a correction of an earlier answer to the question.
+        has_valid_statement: whether the view has a statement that was not retracted.
+        has_contradiction: whether statements contradict each other.
+        is_corrected: whether the view has a correction of an earlier answer to the question.
     """
-    if not cited:
-        return VerdictDecision(Verdict.INSUFFICIENT, note(NoteKind.NO_STATEMENT))
-    if contradictory:
-        return VerdictDecision(Verdict.CONFLICTING, note(NoteKind.CONFLICT))
+    if not has_valid_statement:
+        return VerdictDecision(Verdict.INSUFFICIENT, create_note(NoteKind.NO_STATEMENT))
+    if has_contradiction:
+        return VerdictDecision(Verdict.CONFLICTING, create_note(NoteKind.CONFLICT))
     if estimate is None:
-        return VerdictDecision(Verdict.POSSIBLE, note(NoteKind.SUFFICIENCY_UNKNOWN))
-    return _decide_by_estimate(estimate, thresholds, corrected=corrected)
+        return VerdictDecision(Verdict.POSSIBLE, create_note(NoteKind.SUFFICIENCY_UNKNOWN))
+    return _decide_by_estimate(estimate, thresholds, is_corrected=is_corrected)
 
 
-def _decide_by_estimate(estimate: float, thresholds: SufficiencyThresholds, *, corrected: bool) -> VerdictDecision:
+def _decide_by_estimate(estimate: float, thresholds: SufficiencyThresholds, *, is_corrected: bool) -> VerdictDecision:
     if estimate >= thresholds.supported:
-        return _estimated_decision(Verdict.SUPPORTED, "the quotes probably answer the question", estimate, thresholds)
+        return _build_decision(Verdict.SUPPORTED, "the quotes probably answer the question", estimate, thresholds)
     if estimate >= thresholds.possible:
-        return _estimated_decision(Verdict.POSSIBLE, "the quotes may answer the question", estimate, thresholds)
-    if corrected:
-        return VerdictDecision(Verdict.POSSIBLE, note(NoteKind.CORRECTED))
-    return _estimated_decision(
+        return _build_decision(Verdict.POSSIBLE, "the quotes may answer the question", estimate, thresholds)
+    if is_corrected:
+        return VerdictDecision(Verdict.POSSIBLE, create_note(NoteKind.CORRECTED))
+    return _build_decision(
         Verdict.INSUFFICIENT, "the messages probably do not answer the question", estimate, thresholds
     )
 
 
-def _estimated_decision(
+def _build_decision(
     verdict: Verdict, answers: str, estimate: float, thresholds: SufficiencyThresholds
 ) -> VerdictDecision:
-    reason = note(NoteKind.SUFFICIENCY_ESTIMATED, answers=answers, estimate=estimate, threshold=thresholds.supported)
+    reason = create_note(
+        NoteKind.SUFFICIENCY_ESTIMATED, answers=answers, estimate=estimate, threshold=thresholds.supported
+    )
     return VerdictDecision(verdict, reason, thresholds.supported)

@@ -9,17 +9,17 @@ from openai import AsyncOpenAI, omit
 from openai.types.chat import ChatCompletionMessageParam
 
 from nomemory.recall.llm.chat_model import ChatFailedError
-from nomemory.recall.llm.endpoint_dialect import Dialect
+from nomemory.recall.llm.endpoint_dialect import EndpointDialect
 from nomemory.recall.llm.model_span import ask_in_span
 from nomemory.recall.llm.prompt import Prompt
 
 _NO_KEY = "none"
 _RETRIES = 1
-_RETRY_SIMPLER = frozenset({400, 404, 415, 422})
+_SIMPLER_REQUEST_STATUSES = frozenset({400, 404, 415, 422})
 """Status codes after which a simpler request may succeed."""
 
 
-def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
+def create_client(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
     """Create a client without sending a request. It retries a transient error once, after the endpoint's delay."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=_RETRIES)
 
@@ -42,7 +42,7 @@ class ChatEndpoint:
         self._model = model
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
-        self.dialect = Dialect()
+        self.dialect = EndpointDialect()
         """The request format, the strictest until the endpoint rejects it."""
 
     async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
@@ -56,10 +56,10 @@ class ChatEndpoint:
             raise ChatFailedError("there is no time left for the chat endpoint")
         try:
             async with asyncio.timeout(timeout_s):
-                return _text_of(await self._send(prompt))
+                return _extract_text(await self._send(prompt))
         except (TimeoutError, openai.OpenAIError, ValueError) as error:
             # The package does not convert JSON decoding errors.
-            raise ChatFailedError(_reason(error)) from None
+            raise ChatFailedError(_describe_error(error)) from None
 
     async def _send(self, prompt: Prompt) -> object:
         """Send simpler requests until the endpoint accepts one."""
@@ -68,7 +68,7 @@ class ChatEndpoint:
             try:
                 reply = await ask_in_span(self._request(prompt, dialect), self._model, self._max_tokens, prompt)
             except openai.APIStatusError as error:
-                simpler = dialect.simpler(error.param) if error.status_code in _RETRY_SIMPLER else None
+                simpler = dialect.next_simpler(error.param) if error.status_code in _SIMPLER_REQUEST_STATUSES else None
                 if simpler is None:
                     raise
                 dialect = simpler
@@ -76,24 +76,24 @@ class ChatEndpoint:
                 self.dialect = dialect
                 return reply
 
-    async def _request(self, prompt: Prompt, dialect: Dialect) -> object:
+    async def _request(self, prompt: Prompt, dialect: EndpointDialect) -> object:
         return await self._client.chat.completions.create(
             model=self._model,
-            messages=[_message(role, text) for role, text in prompt.turns()],
+            messages=[_to_chat_message(role, text) for role, text in prompt.turns()],
             response_format=dialect.response_format(prompt.answer_name, prompt.answer_schema),
-            temperature=0.0 if dialect.temperature else omit,
-            max_tokens=omit if dialect.completion_tokens else self._max_tokens,
-            max_completion_tokens=self._max_tokens if dialect.completion_tokens else omit,
+            temperature=0.0 if dialect.sets_temperature else omit,
+            max_tokens=omit if dialect.uses_max_completion_tokens else self._max_tokens,
+            max_completion_tokens=self._max_tokens if dialect.uses_max_completion_tokens else omit,
         )
 
 
-def _message(role: str, text: str) -> ChatCompletionMessageParam:
+def _to_chat_message(role: str, text: str) -> ChatCompletionMessageParam:
     if role == "system":
         return {"role": "system", "content": text}
     return {"role": "user", "content": text} if role == "user" else {"role": "assistant", "content": text}
 
 
-def _text_of(reply: object) -> str:
+def _extract_text(reply: object) -> str:
     """Return the answer of an unvalidated response. A refusal is an empty answer."""
     choices = getattr(reply, "choices", None)
     if not isinstance(choices, list) or not choices:
@@ -102,7 +102,7 @@ def _text_of(reply: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _reason(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Return the reason as a fixed text, because the endpoint's message may quote the prompt."""
     if isinstance(error, TimeoutError | openai.APITimeoutError):
         return "the chat endpoint did not answer in time"

@@ -18,31 +18,31 @@ class AnswerFormat(Enum):
     PLAIN = "plain"
 
 
-_LOOSER = {AnswerFormat.SCHEMA: AnswerFormat.OBJECT, AnswerFormat.OBJECT: AnswerFormat.PLAIN}
+_NEXT_LOOSER_FORMAT = {AnswerFormat.SCHEMA: AnswerFormat.OBJECT, AnswerFormat.OBJECT: AnswerFormat.PLAIN}
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class EndpointDialect:
     """The supported request parameters other than the messages.
 
     Attributes:
         answer_format: the JSON output format.
-        temperature: whether to set the temperature to 0; some reasoning models reject this parameter.
-        completion_tokens: whether to use `max_completion_tokens` instead of `max_tokens`.
+        sets_temperature: whether to set the temperature to 0; some reasoning models reject this parameter.
+        uses_max_completion_tokens: whether to use `max_completion_tokens` instead of `max_tokens`.
     """
 
     answer_format: AnswerFormat = AnswerFormat.SCHEMA
-    temperature: bool = True
-    completion_tokens: bool = False
+    sets_temperature: bool = True
+    uses_max_completion_tokens: bool = False
 
-    def simpler(self, refused: str | None) -> Dialect | None:
+    def next_simpler(self, rejected_parameter: str | None) -> EndpointDialect | None:
         """Return the next simpler dialect after a rejected parameter or format; None if there is none."""
-        if refused == "temperature" and self.temperature:
-            return replace(self, temperature=False)
-        if refused == "max_tokens" and not self.completion_tokens:
-            return replace(self, completion_tokens=True)
-        looser = _LOOSER.get(self.answer_format)
-        return replace(self, answer_format=looser) if looser else None
+        if rejected_parameter == "temperature" and self.sets_temperature:
+            return replace(self, sets_temperature=False)
+        if rejected_parameter == "max_tokens" and not self.uses_max_completion_tokens:
+            return replace(self, uses_max_completion_tokens=True)
+        next_format = _NEXT_LOOSER_FORMAT.get(self.answer_format)
+        return replace(self, answer_format=next_format) if next_format else None
 
     def response_format(
         self, name: str, schema: Mapping[str, object]

@@ -25,7 +25,7 @@ FENCE_RULE: Final = (
 )
 
 
-def fence(items: Iterable[Mapping[str, JsonValue]]) -> str:
+def fence_items(items: Iterable[Mapping[str, JsonValue]]) -> str:
     """Put items between lines with a code that is derived from the items and does not occur in them."""
     lines = "\n".join(json.dumps(item, ensure_ascii=False, separators=_COMPACT).translate(_LINE_ENDS) for item in items)
     code = _digest(lines)

@@ -18,7 +18,7 @@ _MAX_CANDIDATES = 64
 _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
-class BadAnswerError(RecallError):
+class InvalidAnswerError(RecallError):
     """The model's answer is invalid. The error text states why, without quoting the answer or a stored message."""
 
 
@@ -26,35 +26,35 @@ def extract_object(text: str, keys: AbstractSet[str]) -> JsonObject:
     """Return the first JSON object with one of the keys, ignoring code fences, prose and reasoning around it.
 
     Raises:
-        BadAnswerError: none of the first 64 candidates is such an object, or the text exceeds 64,000 characters.
+        InvalidAnswerError: none of the first 64 candidates is such an object, or the text exceeds 64,000 characters.
     """
     if len(text) > _MAX_CHARS:
-        raise BadAnswerError("The answer is too long. Give one JSON object and nothing else.")
-    for candidate in _objects(_THINKING.sub("", text)):
+        raise InvalidAnswerError("The answer is too long. Give one JSON object and nothing else.")
+    for candidate in _find_objects(_THINKING.sub("", text)):
         if keys & candidate.keys():
             return candidate
     expected = ", ".join(f'"{key}"' for key in sorted(keys))
-    raise BadAnswerError(f"The answer holds no JSON object with {expected}. Give that object and nothing else.")
+    raise InvalidAnswerError(f"The answer holds no JSON object with {expected}. Give that object and nothing else.")
 
 
-def _objects(text: str) -> Iterator[JsonObject]:
-    at = text.find("{")
+def _find_objects(text: str) -> Iterator[JsonObject]:
+    position = text.find("{")
     for _ in range(_MAX_CANDIDATES):
-        if at < 0:
+        if position < 0:
             return
         try:
-            candidate, end = _decoded(text, at)
+            candidate, end = _decode_object(text, position)
         except (ValueError, RecursionError):
-            end = at + 1
+            end = position + 1
         else:
             yield candidate
-        at = text.find("{", end)
+        position = text.find("{", end)
 
 
-def _decoded(text: str, at: int) -> tuple[JsonObject, int]:
+def _decode_object(text: str, position: int) -> tuple[JsonObject, int]:
     """Parse the object at an offset. Values outside standard JSON or UTF-8 are rejected."""
     value: JsonObject
-    value, end = _DECODER.raw_decode(text, at)
+    value, end = _DECODER.raw_decode(text, position)
     json.dumps(value, ensure_ascii=False).encode()
     return value, end
 

@@ -11,7 +11,7 @@ from opentelemetry.trace import Span, SpanKind
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.spans.span import child_span, is_content_shown, set_content_attribute
 
-_COUNTED: Final = {
+_USAGE_FIELDS: Final = {
     "gen_ai.usage.input_tokens": "prompt_tokens",
     "gen_ai.usage.output_tokens": "completion_tokens",
 }
@@ -19,10 +19,10 @@ _COUNTED: Final = {
 
 async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
     """Send a request in a span, and record attributes of the unvalidated response."""
-    with child_span(f"chat {model}", SpanKind.CLIENT) as recorded:
-        if recorded is None:
+    with child_span(f"chat {model}", SpanKind.CLIENT) as chat_span:
+        if chat_span is None:
             return await request
-        recorded.set_attributes(
+        chat_span.set_attributes(
             {
                 "gen_ai.operation.name": "chat",
                 "gen_ai.provider.name": "openai",
@@ -32,25 +32,27 @@ async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, p
             }
         )
         if is_content_shown():
-            set_content_attribute(recorded, "gen_ai.input.messages", _messages(list(prompt.turns())))
+            set_content_attribute(chat_span, "gen_ai.input.messages", _format_messages(list(prompt.turns())))
         reply = await request
-        _record_response(recorded, reply)
+        _record_response(chat_span, reply)
         return reply
 
 
-def _record_response(recorded: Span, reply: object) -> None:
-    answered_by, usage = getattr(reply, "model", None), getattr(reply, "usage", None)
-    if isinstance(answered_by, str):
-        recorded.set_attribute("gen_ai.response.model", answered_by)
-    for name, field in _COUNTED.items():
+def _record_response(chat_span: Span, reply: object) -> None:
+    response_model, usage = getattr(reply, "model", None), getattr(reply, "usage", None)
+    if isinstance(response_model, str):
+        chat_span.set_attribute("gen_ai.response.model", response_model)
+    for name, field in _USAGE_FIELDS.items():
         if isinstance(count := getattr(usage, field, None), int):
-            recorded.set_attribute(name, count)
+            chat_span.set_attribute(name, count)
     choices = getattr(reply, "choices", None)
     if is_content_shown() and isinstance(choices, list) and choices:
         content = getattr(getattr(choices[0], "message", None), "content", None)
-        set_content_attribute(recorded, "gen_ai.output.messages", _messages([("assistant", str(content or ""))]))
+        set_content_attribute(
+            chat_span, "gen_ai.output.messages", _format_messages([("assistant", str(content or ""))])
+        )
 
 
-def _messages(turns: Sequence[tuple[str, str]]) -> str:
+def _format_messages(turns: Sequence[tuple[str, str]]) -> str:
     messages = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in turns]
     return json.dumps(messages, ensure_ascii=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.recall.llm.fence import fence
+from nomemory.recall.llm.fence import fence_items
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.step import JsonValue
 
@@ -21,20 +21,20 @@ class Prompt:
         user: the question.
         answer_name: name of the schema.
         answer_schema: the schema.
-        exchange: the later turns, alternately answers of the model and responses to them.
+        follow_up_turns: the later turns, alternately answers of the model and responses to them.
     """
 
     system: str
     user: str
     answer_name: str
     answer_schema: Mapping[str, object]
-    exchange: tuple[tuple[str, str], ...] = ()
+    follow_up_turns: tuple[tuple[str, str], ...] = ()
 
     def turns(self) -> Iterator[tuple[str, str]]:
         """Return pairs of role and text, in order: `system`, `user`, `assistant`, `user`, …."""
         yield "system", self.system
         yield "user", self.user
-        for answer, outcome in self.exchange:
+        for answer, outcome in self.follow_up_turns:
             yield "assistant", answer
             yield "user", outcome
 
@@ -49,7 +49,7 @@ _NO_QUESTION = (
 )
 
 
-def question_text(question: Question) -> str:
+def format_question(question: Question) -> str:
     """Return the question, the current conversation and the initial search scope as text."""
     first = f"Question: {json.dumps(question.text, ensure_ascii=False)}" if question.text.strip() else _NO_QUESTION
     lines = [first]
@@ -62,13 +62,13 @@ def question_text(question: Question) -> str:
     if question.conversation_id:
         lines.append("The host looks at one conversation only; no argument is needed for that.")
     if question.turns:
-        cut = sum(len(turn.text) for turn in question.turns) > _TURNS_CHARS
-        which = "The end of the conversation in progress" if cut else "The conversation in progress"
-        lines += [f"{which}, oldest turn first:", fence(_turns(question, _TURNS_CHARS))]
+        is_truncated = sum(len(turn.text) for turn in question.turns) > _TURNS_CHARS
+        heading = "The end of the conversation in progress" if is_truncated else "The conversation in progress"
+        lines += [f"{heading}, oldest turn first:", fence_items(_last_turns(question, _TURNS_CHARS))]
     return "\n".join(lines)
 
 
-def _turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
+def _last_turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
     """Return the last turns within the limit. The first of them may be cut at its beginning."""
     shown: list[dict[str, JsonValue]] = []
     for turn in reversed(question.turns):

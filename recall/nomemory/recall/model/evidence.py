@@ -24,7 +24,7 @@ class RetrievedMessage:
     retracted_by: str = ""
 
     @property
-    def speaker(self) -> str:
+    def sender(self) -> str:
         """The sender's name, or the role if the sender has no name."""
         return self.name or self.role.value
 
@@ -36,13 +36,13 @@ class Evidence:
     Attributes:
         message: the message.
         score: relevance, at most about 3; comparable only within one recall.
-        deviations: semantic similarity to the question, in standard deviations above the mean of the user's messages; 0
-            if unknown.
+        semantic_z_score: semantic similarity to the question, in standard deviations above the mean of the user's
+            messages; 0 if unknown.
     """
 
     message: RetrievedMessage
     score: float
-    deviations: float = 0.0
+    semantic_z_score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,16 @@ class Relation:
     """The ids of two related messages by the same sender.
 
     Attributes:
-        earlier: id of the older message.
-        later: id of the newer message.
-        nearness: semantic similarity, in standard deviations above the mean of the hits.
-        shared: IDF-weighted share of words that both messages contain, 0 to 1.
+        earlier_id: id of the older message.
+        later_id: id of the newer message.
+        semantic_z_score: semantic similarity, in standard deviations above the mean of the hits.
+        shared_term_share: IDF-weighted share of words that both messages contain, 0 to 1.
     """
 
-    earlier: str
-    later: str
-    nearness: float
-    shared: float
+    earlier_id: str
+    later_id: str
+    semantic_z_score: float
+    shared_term_share: float
 
 
 @dataclass(slots=True)
@@ -70,10 +70,10 @@ class Retrieval:
 
     def add(self, messages: Iterable[RetrievedMessage]) -> int:
         """Add messages and return the number of new ones."""
-        before = len(self._messages)
+        previous_count = len(self._messages)
         for message in messages:
             self._messages.setdefault(message.message_id, message)
-        return len(self._messages) - before
+        return len(self._messages) - previous_count
 
     def get(self, message_id: str) -> RetrievedMessage | None:
         """Return a retrieved message, or None."""

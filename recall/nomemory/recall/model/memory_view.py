@@ -81,13 +81,13 @@ class DraftCitation:
 class DraftStatement:
     """An unverified statement.
 
-    `computed` holds the equations that a chat model reports for computed figures in the text.
+    `equations` holds the equations that a chat model reports for computed figures in the text.
     """
 
     section: Section
     text: str
     citations: tuple[DraftCitation, ...]
-    computed: tuple[str, ...] = ()
+    equations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,22 +106,22 @@ class Draft:
         statements: best first.
         verdict: the model's verdict; None leaves the decision to the rules, unless the draft has conflicts.
         conflicts: conflicts reported by the model.
-        composed: whether a chat model worded the statements. If so, their figures are checked as well.
+        is_model_written: whether a chat model worded the statements. If so, their figures are checked as well.
     """
 
     statements: tuple[DraftStatement, ...] = ()
     verdict: Verdict | None = None
     conflicts: tuple[DraftConflict, ...] = ()
-    composed: bool = False
+    is_model_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two statements that cannot be true at the same time. `possible` marks an uncertain conflict."""
+    """Two statements that cannot be true at the same time. `is_possible` marks an uncertain conflict."""
 
     earlier: Statement
     later: Statement
-    possible: bool = False
+    is_possible: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,6 @@ class Note:
     count: int = 0
 
 
-def note(kind: NoteKind, *, count: int = 0, **words: object) -> Note:
+def create_note(kind: NoteKind, *, count: int = 0, **words: object) -> Note:
     """Create a note from a kind's text template."""
     return Note(kind, kind.value.format(count=count, **words), count)

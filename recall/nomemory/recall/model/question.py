@@ -64,7 +64,7 @@ class Question:
     @cached_property
     def query_text(self) -> str:
         """The search query: the text, or the user's last turn if the text is empty."""
-        return self.text if self.text.strip() else _last_user_text(self.turns)
+        return self.text if self.text.strip() else _find_last_user_text(self.turns)
 
     @cached_property
     def is_conversation(self) -> bool:
@@ -72,11 +72,11 @@ class Question:
         return not self.text.strip() or is_statement(self.text)
 
     @cached_property
-    def background(self) -> str:
+    def referenced_turn(self) -> str:
         """The user's last turn if the text refers to it, otherwise empty."""
         if not self.text.strip() or not (has_back_reference(self.text) or not self.analysis.content_words):
             return ""
-        return _last_user_text(self.turns)
+        return _find_last_user_text(self.turns)
 
     @cached_property
     def analysis(self) -> QuestionAnalysis:
@@ -84,15 +84,15 @@ class Question:
         return QuestionAnalysis(self.query_text, self.now)
 
 
-def _last_user_text(turns: Sequence[Turn]) -> str:
+def _find_last_user_text(turns: Sequence[Turn]) -> str:
     """Return the user's last turn or consecutive last turns; without user turns, the last turn of anyone.
 
     Long texts are reduced to their end because people usually state their point last.
     """
-    latest = _last_user_turns(turns) or turns[-1:]
+    latest = _find_last_user_turns(turns) or turns[-1:]
     return "\n".join(turn.text.strip() for turn in latest)[-_MAX_QUERY_CHARS:].strip()
 
 
-def _last_user_turns(turns: Iterable[Turn]) -> list[Turn]:
-    backwards = dropwhile(lambda turn: turn.role is not Role.USER, reversed(list(turns)))
-    return list(takewhile(lambda turn: turn.role is Role.USER, backwards))[::-1]
+def _find_last_user_turns(turns: Iterable[Turn]) -> list[Turn]:
+    reversed_turns = dropwhile(lambda turn: turn.role is not Role.USER, reversed(list(turns)))
+    return list(takewhile(lambda turn: turn.role is Role.USER, reversed_turns))[::-1]

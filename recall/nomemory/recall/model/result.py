@@ -44,7 +44,7 @@ class RecallResult:
             ValueError: `max_tokens` is too small.
         """
         statements = self.memory_view.statements()
-        quoted = frozenset(
+        quoted_ids = frozenset(
             citation.message_id
             for statement in statements
             if statement.attribution is Attribution.QUOTED
@@ -52,10 +52,10 @@ class RecallResult:
         )
         messages = [
             RecalledMessage(
-                message.message_id, message.ts, message.speaker, message.content, retracted_by=message.retracted_by
+                message.message_id, message.ts, message.sender, message.content, retracted_by=message.retracted_by
             )
             for message in (item.message for item in self.evidence)
         ]
-        annotations = annotate(statements, self.conflicts, quoted)
+        annotations = annotate(statements, self.conflicts, quoted_ids)
         text, zone = (question.text, question.now.tzinfo) if question else ("", None)
         return Block(messages, annotations, text, zone or UTC, self.limits.index_lagging).text(max_tokens)

@@ -21,7 +21,7 @@ class StopReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ModelReading:
     """The number of chat model requests, and the number of distinct messages that the model was shown."""
 
     calls: int = 0
@@ -52,5 +52,5 @@ class Limits:
     notes: tuple[Note, ...] = ()
     sufficiency: float | None = None
     sufficiency_threshold: float | None = None
-    reading: Reading = Reading()
+    reading: ModelReading = ModelReading()
     empty_time_ranges: tuple[TimeRange, ...] = ()

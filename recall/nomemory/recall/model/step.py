@@ -12,16 +12,16 @@ JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "Jso
 class Step:
     """A tool call, or a decision without a call if `tool` is empty. `arguments` never contain a user id.
 
-    `word_hits` is the number of hits that contain words of the query; None if unknown. `semantic_disabled` is true if
-    semantic search is disabled.
+    `word_hit_count` is the number of hits that contain words of the query; None if unknown. `semantic_disabled` is true
+    if semantic search is disabled.
     """
 
     iteration: int
     thought: str
     tool: str = ""
     arguments: Mapping[str, JsonValue] = field(default_factory=dict)
-    hits: int = 0
-    word_hits: int | None = None
+    hit_count: int = 0
+    word_hit_count: int | None = None
     message_ids: tuple[str, ...] = ()
     observation: str = ""
     elapsed_s: float = 0.0

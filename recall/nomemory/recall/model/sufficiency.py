@@ -13,12 +13,12 @@ class Sufficiency:
     Attributes:
         probability: the uncalibrated estimate from HybridSearch.
         speaker_matched: whether the search identified which of several people the question is about.
-        by_words: whether the estimate is based on lexical search only.
+        lexical_only: whether the estimate is based on lexical search only.
     """
 
     probability: float
     speaker_matched: bool
-    by_words: bool = False
+    lexical_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class PlanningState:
     """The state that a planner sees.
 
     `steps` are all calls with their results, including the host's own calls. `ranked` is the evidence so far, best
@@ -64,7 +64,7 @@ class Planner(Protocol):
     def name(self) -> str:
         """The planner's name, such as `rules` or `llm`."""
 
-    async def plan(self, situation: Situation) -> Plan:
+    async def plan(self, state: PlanningState) -> Plan:
         """Return the plan for the next round.
 
         Raises:

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from nomemory.recall.llm.json_answer import BadAnswerError, JsonObject, extract_object
+from nomemory.recall.llm.json_answer import InvalidAnswerError, JsonObject, extract_object
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftConflict, DraftStatement, Section, Verdict
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.planning.base import ToolCall
-from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments
+from nomemory.recall.tools.argument_parsing import InvalidToolCallError, parse_arguments
 from nomemory.recall.tools.argument_schema import Schema, object_schema
 from nomemory.recall.tools.arguments import (
     ArgumentObject,
@@ -34,7 +34,7 @@ from nomemory.recall.tools.arguments import (
     Window,
 )
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
-from nomemory.recall.tools.identity_guard import without_identity
+from nomemory.recall.tools.identity_guard import remove_user_ids
 
 MAX_LOOKUPS: Final = 3
 MAX_STATEMENTS: Final = 12
@@ -58,35 +58,35 @@ def lenient_list(model: type[_Entry], limit: int) -> Callable[[object], list[_En
 
     def read(values: object) -> list[_Entry]:
         listed = values if isinstance(values, list) else []
-        return [item for value in listed[:limit] for item in _valid(model, value)]
+        return [item for value in listed[:limit] for item in _parse_if_valid(model, value)]
 
     return read
 
 
-def _valid(model: type[_Entry], value: object) -> list[_Entry]:
+def _parse_if_valid(model: type[_Entry], value: object) -> list[_Entry]:
     try:
         return [model.model_validate(value)]
     except (ValidationError, RecursionError):
         return []
 
 
-def _list_schema(items: Schema, max_items: int, min_items: int = 0) -> Schema:
+def _build_list_schema(items: Schema, max_items: int, min_items: int = 0) -> Schema:
     return {"type": "array", "items": items, **({"minItems": min_items} if min_items else {}), "maxItems": max_items}
 
 
-def _first_citation(side: object) -> object:
+def _take_first_citation(side: object) -> object:
     """Return the first citation of a statement; other values unchanged."""
     cited = side.get("citations") if isinstance(side, dict) else None
     return cited[0] if isinstance(cited, list) and cited else side
 
 
-def _verdict(value: object) -> Verdict | None:
+def _parse_verdict(value: object) -> Verdict | None:
     """Return the verdict with this name; None leaves the decision to the rules."""
     name = value.strip().lower() if isinstance(value, str) else ""
     return Verdict(name) if name in VERDICTS else None
 
 
-def _equations(value: object) -> list[str]:
+def _parse_equations(value: object) -> list[str]:
     """Return the equations of a statement: the valid entries of a list, or a single equation."""
     listed = value if isinstance(value, list) else [value]
     return [item for item in listed[:MAX_EQUATIONS] if isinstance(item, str) and 0 < len(item) <= _MAX_EQUATION_CHARS]
@@ -125,12 +125,12 @@ class StatementPart(_Part):
     citations: Annotated[
         list[CitationPart],
         BeforeValidator(lenient_list(CitationPart, MAX_CITATIONS)),
-        WithJsonSchema(_list_schema(object_schema(CitationPart), MAX_CITATIONS, min_items=1)),
+        WithJsonSchema(_build_list_schema(object_schema(CitationPart), MAX_CITATIONS, min_items=1)),
     ] = []
     computed: Annotated[
         list[str],
-        BeforeValidator(_equations),
-        WithJsonSchema(_list_schema({"type": "string", "maxLength": _MAX_EQUATION_CHARS}, MAX_EQUATIONS)),
+        BeforeValidator(_parse_equations),
+        WithJsonSchema(_build_list_schema({"type": "string", "maxLength": _MAX_EQUATION_CHARS}, MAX_EQUATIONS)),
     ] = []
 
     _as_object = model_validator(mode="before")(_wrap_string("text"))
@@ -139,8 +139,8 @@ class StatementPart(_Part):
 class ConflictPart(_Part):
     """Two conflicting citations. The model may write the pair as a list, and each side as a statement."""
 
-    earlier: Annotated[CitationPart, BeforeValidator(_first_citation)]
-    later: Annotated[CitationPart, BeforeValidator(_first_citation)]
+    earlier: Annotated[CitationPart, BeforeValidator(_take_first_citation)]
+    later: Annotated[CitationPart, BeforeValidator(_take_first_citation)]
 
     @model_validator(mode="before")
     @classmethod
@@ -151,7 +151,7 @@ class ConflictPart(_Part):
 _Statements = Annotated[
     list[StatementPart],
     BeforeValidator(lenient_list(StatementPart, MAX_STATEMENTS)),
-    WithJsonSchema(_list_schema(object_schema(StatementPart), MAX_STATEMENTS)),
+    WithJsonSchema(_build_list_schema(object_schema(StatementPart), MAX_STATEMENTS)),
 ]
 
 
@@ -210,7 +210,7 @@ LOOKUP_TOOLS: Final[Mapping[str, type[ArgumentObject]]] = MappingProxyType(
 """The tools that a model may call, with all filter arguments required."""
 
 
-def _lookup_schema() -> Schema:
+def _build_lookup_schema() -> Schema:
     calls: list[JsonValue] = [
         {
             "type": "object",
@@ -220,7 +220,7 @@ def _lookup_schema() -> Schema:
         }
         for tool, arguments in LOOKUP_TOOLS.items()
     ]
-    return _list_schema({"anyOf": calls}, MAX_LOOKUPS)
+    return _build_list_schema({"anyOf": calls}, MAX_LOOKUPS)
 
 
 class AnswerPart(_Part):
@@ -236,9 +236,9 @@ class AnswerPart(_Part):
         "", max_length=_MAX_THOUGHT_CHARS, description="why, in one short sentence"
     )
     stop: bool = Field(default=True, strict=True, description="false: look up first")
-    look_up: Annotated[list[dict[str, Any]], WithJsonSchema(_lookup_schema())] = []
+    look_up: Annotated[list[dict[str, Any]], WithJsonSchema(_build_lookup_schema())] = []
     verdict: Annotated[
-        Verdict | None, BeforeValidator(_verdict), WithJsonSchema({"type": "string", "enum": list(VERDICTS)})
+        Verdict | None, BeforeValidator(_parse_verdict), WithJsonSchema({"type": "string", "enum": list(VERDICTS)})
     ] = None
     preferences: _Statements = []
     profile: _Statements = []
@@ -246,7 +246,7 @@ class AnswerPart(_Part):
     conflicts: Annotated[
         list[ConflictPart],
         BeforeValidator(lenient_list(ConflictPart, MAX_CONFLICTS)),
-        WithJsonSchema(_list_schema(object_schema(ConflictPart), MAX_CONFLICTS)),
+        WithJsonSchema(_build_list_schema(object_schema(ConflictPart), MAX_CONFLICTS)),
     ] = []
 
     @model_validator(mode="before")
@@ -267,7 +267,7 @@ class Answer:
     thought: str = ""
 
 
-_KEYS: Final = {"stop", "look_up", "verdict", *(section.value for section in Section)}
+_ANSWER_KEYS: Final = {"stop", "look_up", "verdict", *(section.value for section in Section)}
 
 
 @cache
@@ -285,35 +285,35 @@ def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | 
         zone: time zone of times without an offset.
 
     Raises:
-        BadAnswerError: the text has no valid object, or a call in it is invalid. The message quotes neither.
+        InvalidAnswerError: the text has no valid object, or a call in it is invalid. The message quotes neither.
     """
     try:
-        part = AnswerPart.model_validate(extract_object(text, _KEYS))
+        part = AnswerPart.model_validate(extract_object(text, _ANSWER_KEYS))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"][0]
-        raise BadAnswerError(f'"{first}" is not as the schema says.') from None
-    calls = () if part.stop else tuple(_call(call, message_id_of, zone) for call in part.look_up[:MAX_LOOKUPS])
+        raise InvalidAnswerError(f'"{first}" is not as the schema says.') from None
+    calls = () if part.stop else tuple(_parse_call(call, message_id_of, zone) for call in part.look_up[:MAX_LOOKUPS])
     return Answer(
-        _draft(part, message_id_of), tuple(replace(call, thought=part.thought) for call in calls), part.thought
+        _build_draft(part, message_id_of), tuple(replace(call, thought=part.thought) for call in calls), part.thought
     )
 
 
-def _draft(part: AnswerPart, message_id_of: Callable[[str], str]) -> Draft:
+def _build_draft(part: AnswerPart, message_id_of: Callable[[str], str]) -> Draft:
     def citation(citation_part: CitationPart) -> DraftCitation:
         return DraftCitation(message_id_of(citation_part.message_id), citation_part.quote)
 
     statements = tuple(
         DraftStatement(section, item.text, tuple(map(citation, item.citations)), tuple(item.computed))
         for section in Section
-        for item in _section(part, section)
+        for item in _get_section(part, section)
     )
     conflicts = tuple(
         DraftConflict(citation(conflict.earlier), citation(conflict.later)) for conflict in part.conflicts
     )
-    return Draft(statements, part.verdict, conflicts, composed=True)
+    return Draft(statements, part.verdict, conflicts, is_model_written=True)
 
 
-def _section(part: AnswerPart, section: Section) -> list[StatementPart]:
+def _get_section(part: AnswerPart, section: Section) -> list[StatementPart]:
     return {
         Section.PREFERENCES: part.preferences,
         Section.PROFILE: part.profile,
@@ -321,36 +321,36 @@ def _section(part: AnswerPart, section: Section) -> list[StatementPart]:
     }[section]
 
 
-def _call(call: JsonObject, message_id_of: Callable[[str], str], zone: tzinfo | None) -> ToolCall:
+def _parse_call(call: JsonObject, message_id_of: Callable[[str], str], zone: tzinfo | None) -> ToolCall:
     """Validate a call before it is made.
 
     Raises:
-        BadAnswerError: the tool is unknown or the arguments are invalid.
+        InvalidAnswerError: the tool is unknown or the arguments are invalid.
     """
     tool, arguments = call.get("tool"), call.get("args")
     if not isinstance(tool, str) or tool not in LOOKUP_TOOLS:
-        raise BadAnswerError(f'"tool" has to be one of {", ".join(LOOKUP_TOOLS)}.')
+        raise InvalidAnswerError(f'"tool" has to be one of {", ".join(LOOKUP_TOOLS)}.')
     if not isinstance(arguments, dict):
-        raise BadAnswerError(f'"args" of {tool} has to be an object with its arguments.')
-    if any(abs(number) > _MAX_INTEGER for number in _integers(arguments)):
-        raise BadAnswerError("An integer may have at most 15 digits.")
+        raise InvalidAnswerError(f'"args" of {tool} has to be an object with its arguments.')
+    if any(abs(number) > _MAX_INTEGER for number in _iterate_integers(arguments)):
+        raise InvalidAnswerError("An integer may have at most 15 digits.")
     if tool == NEIGHBORS and isinstance(label := arguments.get("message_id"), str):
         arguments = {**arguments, "message_id": message_id_of(label)}
     try:
-        read_arguments(LOOKUP_TOOLS[tool], without_identity(arguments)[0], zone)
-    except ToolRefusedError as refused:
-        raise BadAnswerError(f"{tool}: {refused}.") from None
+        parse_arguments(LOOKUP_TOOLS[tool], remove_user_ids(arguments)[0], zone)
+    except InvalidToolCallError as refused:
+        raise InvalidAnswerError(f"{tool}: {refused}.") from None
     return ToolCall(tool, arguments)
 
 
-def _integers(whole: JsonValue) -> Iterator[int]:
+def _iterate_integers(root: JsonValue) -> Iterator[int]:
     """Return the integers at every depth. The traversal is iterative because answers may be deeply nested."""
-    left = [whole]
-    while left:
-        value = left.pop()
+    pending = [root]
+    while pending:
+        value = pending.pop()
         if isinstance(value, int):
             yield value
         elif isinstance(value, dict):
-            left.extend(value.values())
+            pending.extend(value.values())
         elif isinstance(value, list):
-            left.extend(value)
+            pending.extend(value)

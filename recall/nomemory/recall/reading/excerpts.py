@@ -15,9 +15,9 @@ from nomemory.text.terms import extract_terms
 
 _GAP_TOKENS: Final = 3
 """Number of tokens that separate two excerpts in JSON."""
-_STRONG: Final = 0.5
+_MIN_NEIGHBOR_WEIGHT_SHARE: Final = 0.5
 """Minimum share of the best weight for a sentence's neighbors to precede other sentences."""
-_LONGEST: Final = 200
+_MAX_SENTENCE_TOKENS: Final = 200
 """Maximum number of tokens in a sentence. Longer sentences are split at a clause end or space."""
 _SPACE: Final = regex.compile(r"\s+")
 _MARK: Final = regex.compile(r"[\W\d_]*\p{L}?[\W\d_]*")
@@ -41,61 +41,68 @@ class Excerpts:
 
     def shorten(self, max_tokens: int) -> list[str]:
         """Return the whole content if it fits, otherwise excerpts of whole sentences; at least one."""
-        if self._tokens <= max_tokens:
+        if self._token_count <= max_tokens:
             return [self._content]
-        kept: set[int] = set()
-        room = max_tokens
-        for at in self._best_first:
-            cost = tokens(self._sentences[at]) + _GAP_TOKENS
-            if cost <= room or not kept:
-                kept.add(at)
-                room -= cost
-            if room <= _GAP_TOKENS:
+        kept_indexes: set[int] = set()
+        remaining_tokens = max_tokens
+        for index in self._indexes_by_relevance:
+            sentence_tokens = tokens(self._sentences[index]) + _GAP_TOKENS
+            if sentence_tokens <= remaining_tokens or not kept_indexes:
+                kept_indexes.add(index)
+                remaining_tokens -= sentence_tokens
+            if remaining_tokens <= _GAP_TOKENS:
                 break
-        return _joined(self._sentences, kept)
+        return _join_sentences(self._sentences, kept_indexes)
 
     @cached_property
-    def _tokens(self) -> int:
+    def _token_count(self) -> int:
         return tokens(self._content)
 
     @cached_property
     def _sentences(self) -> list[str]:
-        return list(whole_sentences(self._content))
+        return list(split_whole_sentences(self._content))
 
     @cached_property
-    def _best_first(self) -> list[int]:
-        question = extract_terms(self._question)
-        shared_terms = [question & extract_terms(sentence) for sentence in self._sentences]
-        spread = Counter(term for shared in shared_terms for term in shared)
-        weights = [sum(1 / spread[term] for term in shared) for shared in shared_terms]
-        best = max(weights, default=0.0)
-        matching = sorted((at for at, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at))
-        strong = [at for at in matching if weights[at] >= _STRONG * best]
-        around = [near for step in (1, -1) for near in (at + step for at in strong) if 0 <= near < len(weights)]
-        return list(dict.fromkeys([*strong, *around, *matching, *range(len(weights))]))
+    def _indexes_by_relevance(self) -> list[int]:
+        question_terms = extract_terms(self._question)
+        shared_terms = [question_terms & extract_terms(sentence) for sentence in self._sentences]
+        sentence_counts = Counter(term for shared in shared_terms for term in shared)
+        weights = [sum(1 / sentence_counts[term] for term in shared) for shared in shared_terms]
+        best_weight = max(weights, default=0.0)
+        matching_indexes = sorted(
+            (index for index, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at)
+        )
+        best_indexes = [at for at in matching_indexes if weights[at] >= _MIN_NEIGHBOR_WEIGHT_SHARE * best_weight]
+        neighbor_indexes = [
+            neighbor
+            for offset in (1, -1)
+            for neighbor in (at + offset for at in best_indexes)
+            if 0 <= neighbor < len(weights)
+        ]
+        return list(dict.fromkeys([*best_indexes, *neighbor_indexes, *matching_indexes, *range(len(weights))]))
 
 
-def whole_sentences(content: str) -> Iterator[str]:
+def split_whole_sentences(content: str) -> Iterator[str]:
     """Split a text into sentences without losing characters. List marks stay with their items."""
-    begun = ""
+    buffer = ""
     for sentence in _split_after(content, mask_quotations(content), SENTENCE_END):
-        begun += sentence
-        if not _MARK.fullmatch(begun):
-            yield from _split_long(begun)
-            begun = ""
-    if begun:
-        yield begun
+        buffer += sentence
+        if not _MARK.fullmatch(buffer):
+            yield from _split_long(buffer)
+            buffer = ""
+    if buffer:
+        yield buffer
 
 
 def _split_long(sentence: str) -> Iterator[str]:
     """Split an overlong text at clause ends, or else at spaces."""
     ends = iter((CLAUSE_END, _SPACE))
     pieces = [sentence]
-    while any(tokens(piece) > _LONGEST for piece in pieces) and (end := next(ends, None)) is not None:
+    while any(tokens(piece) > _MAX_SENTENCE_TOKENS for piece in pieces) and (end := next(ends, None)) is not None:
         parts = (
             part
             for piece in pieces
-            for part in (_split_after(piece, piece, end) if tokens(piece) > _LONGEST else [piece])
+            for part in (_split_after(piece, piece, end) if tokens(piece) > _MAX_SENTENCE_TOKENS else [piece])
         )
         pieces = list(_join_short(parts))
     yield from pieces
@@ -105,7 +112,7 @@ def _join_short(parts: Iterable[str]) -> Iterator[str]:
     """Join adjacent parts up to the maximum length."""
     piece = ""
     for part in parts:
-        if piece and tokens(piece + part) > _LONGEST:
+        if piece and tokens(piece + part) > _MAX_SENTENCE_TOKENS:
             yield piece
             piece = ""
         piece += part
@@ -123,14 +130,14 @@ def _split_after(text: str, mask: str, ends: regex.Pattern[str]) -> Iterator[str
         yield text[start:]
 
 
-def _joined(sentences: Sequence[str], kept: Iterable[int]) -> list[str]:
+def _join_sentences(sentences: Sequence[str], kept: Iterable[int]) -> list[str]:
     """Return the selected sentences in order. Adjacent sentences form one excerpt."""
     excerpts: list[str] = []
-    last = None
-    for at in sorted(kept):
-        if last is not None and at == last + 1:
-            excerpts[-1] += sentences[at]
+    last_index = None
+    for index in sorted(kept):
+        if last_index is not None and index == last_index + 1:
+            excerpts[-1] += sentences[index]
         else:
-            excerpts.append(sentences[at])
-        last = at
+            excerpts.append(sentences[index])
+        last_index = index
     return [shown for excerpt in excerpts if (shown := excerpt.strip())]

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nomemory.recall.llm.fence import FENCE_RULE, fence
-from nomemory.recall.llm.prompt import question_text
+from nomemory.recall.llm.fence import FENCE_RULE, fence_items
+from nomemory.recall.llm.prompt import format_question
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.step import Step
 from nomemory.recall.model.sufficiency import Sufficiency
-from nomemory.recall.reading.prompt_context import Line, moment
-from nomemory.recall.reading.skill_text import guidance
+from nomemory.recall.reading.prompt_context import Line, format_time
+from nomemory.recall.reading.skill_text import extract_guidance
 from nomemory.recall.skills.loader import Skill
 
-_ROLE: Final = """\
+_INSTRUCTIONS: Final = """\
 You answer a question about one person from messages of that person's own history. The host has searched the whole \
 history and shows what ranks best. The person is bound: never ask for, guess or give a user id.
 
@@ -86,28 +86,30 @@ AND, OR, NOT
 - neighbors {message_id, before?, after?}: around a shown message; with before 0 and after 0 more of its `parts`
 role: user, assistant, system, tool, any. Times: ISO 8601; until alone for the whole history. Budgets are the host's."""
 
-_GUIDANCE: Final = "# The skill chosen for this question. Where it asks for another form, the form above holds."
+_GUIDANCE_HEADING: Final = "# The skill chosen for this question. Where it asks for another form, the form above holds."
 _ANSWER_REQUEST: Final = "Answer with the JSON object."
-_LAST: Final = "This is the last answer: give the view; `look_up` has to be empty."
-_ROUNDS: Final = "You may look up {rounds}."
-_CUT: Final = "Of messages with `parts`, only those sentences are shown."
-_RETRACTED: Final = "What has `taken_back_by` was taken back by that message: it holds no more."
-_RANKED: Final = (
+_LAST_ANSWER_NOTE: Final = "This is the last answer: give the view; `look_up` has to be empty."
+_ROUNDS_LEFT_NOTE: Final = "You may look up {rounds}."
+_PARTS_NOTE: Final = "Of messages with `parts`, only those sentences are shown."
+_RETRACTED_NOTE: Final = "What has `taken_back_by` was taken back by that message: it holds no more."
+_RANKING_INTRODUCTION: Final = (
     "The {count} messages that rank best, in the order of time, under their days. The labels give the rough order of "
     "the ranking, m1 first. It is often wrong near the top; the last ones only stand beside others:"
 )
-_POOR: Final = "Nothing matches the question well: it may be that no message answers it."
-_POOR_BELOW: Final = 0.2
+_POOR_MATCH_NOTE: Final = "Nothing matches the question well: it may be that no message answers it."
+_POOR_MATCH_PROBABILITY: Final = 0.2
 """Probability below which the prompt says that no message matches well."""
 
 
-def system_text(skill: Skill) -> str:
+def build_system_prompt(skill: Skill) -> str:
     """Return the system prompt, which depends on the skill only."""
-    guided = guidance(skill)
-    return "\n\n".join((_ROLE, FENCE_RULE, *((_GUIDANCE, guided) if guided else ())))
+    guidance_text = extract_guidance(skill)
+    return "\n\n".join((_INSTRUCTIONS, FENCE_RULE, *((_GUIDANCE_HEADING, guidance_text) if guidance_text else ())))
 
 
-def first_text(question: Question, lines: Sequence[Line], lookups: int, sufficiency: Sufficiency | None = None) -> str:
+def build_first_prompt(
+    question: Question, lines: Sequence[Line], lookups: int, sufficiency: Sufficiency | None = None
+) -> str:
     """Return the prompt with the question and the best messages, oldest first.
 
     Args:
@@ -117,48 +119,60 @@ def first_text(question: Question, lines: Sequence[Line], lookups: int, sufficie
         sufficiency: likelihood that the message log contains the answer.
     """
     zone = f"{question.now:%Z}" or "the asker's zone"
-    is_poor = sufficiency is not None and sufficiency.probability < _POOR_BELOW
+    now = format_time(question.now, question.now.tzinfo)
+    is_poor = sufficiency is not None and sufficiency.probability < _POOR_MATCH_PROBABILITY
     return "\n\n".join(
         (
-            f"It is {moment(question.now, question.now.tzinfo)}. All times are in {zone}.\n{question_text(question)}",
-            f"{_RANKED.format(count=len(lines))}\n{fence(by_day(lines))}" if lines else "No message was found.",
-            *([_POOR] if is_poor and lines else []),
-            *_remarks(lines),
-            _closing(lookups),
+            f"It is {now}. All times are in {zone}.\n{format_question(question)}",
+            f"{_RANKING_INTRODUCTION.format(count=len(lines))}\n{fence_items(group_by_day(lines))}"
+            if lines
+            else "No message was found.",
+            *([_POOR_MATCH_NOTE] if is_poor and lines else []),
+            *_explain_marks(lines),
+            _closing_instruction(lookups),
         )
     )
 
 
-def outcome_text(steps: Sequence[Step], lines: Sequence[Line], lookups: int) -> str:
+def build_results_prompt(steps: Sequence[Step], lines: Sequence[Line], lookups: int) -> str:
     """Return a prompt with the results of follow-up searches: a line per call, and the new messages, oldest first."""
-    done = fence({"tool": step.tool, "found": step.hits, "observation": step.observation} for step in steps)
-    shown = f"New messages, oldest first:\n{fence(by_day(lines))}"
-    new = shown if lines else "They brought nothing that was not shown."
-    return "\n\n".join((f"What you looked up:\n{done}", new, *_remarks(lines), _closing(lookups)))
+    call_results = fence_items(
+        {"tool": step.tool, "found": step.hit_count, "observation": step.observation} for step in steps
+    )
+    message_list = f"New messages, oldest first:\n{fence_items(group_by_day(lines))}"
+    new_messages = message_list if lines else "They brought nothing that was not shown."
+    return "\n\n".join(
+        (f"What you looked up:\n{call_results}", new_messages, *_explain_marks(lines), _closing_instruction(lookups))
+    )
 
 
-def refusal_text(why: str, lookups: int) -> str:
+def build_rejection_prompt(reason: str, lookups: int) -> str:
     """Return a prompt with the reason why an answer was rejected."""
-    return f"That answer could not be used: {why} {_closing(lookups)}"
+    return f"That answer could not be used: {reason} {_closing_instruction(lookups)}"
 
 
-def by_day(lines: Sequence[Line]) -> Iterator[Line]:
+def group_by_day(lines: Sequence[Line]) -> Iterator[Line]:
     """Group messages under headings by day, and by conversation for several messages of the same conversation.
 
     Message lines then contain the time only.
     """
-    days = [(str(line["said"]).rpartition(" "), line) for line in lines]
-    talks = Counter((day, line.get("talk")) for (day, _, _), line in days)
-    first = {(day, line.get("talk")): at for at, ((day, _, _), line) in reversed(list(enumerate(days)))}
-    begins = {day: at for at, ((day, _, _), _) in reversed(list(enumerate(days)))}
+    dated_lines = [(str(line["said"]).rpartition(" "), line) for line in lines]
+    conversation_sizes = Counter((day, line.get("talk")) for (day, _, _), line in dated_lines)
+    first_index = {
+        (day, line.get("talk")): index for index, ((day, _, _), line) in reversed(list(enumerate(dated_lines)))
+    }
+    first_index_of_day = {day: at for at, ((day, _, _), _) in reversed(list(enumerate(dated_lines)))}
     heading: Line | None = None
     for (day, _, time), line in sorted(
-        days, key=lambda item: (begins[item[0][0]], first[item[0][0], item[1].get("talk")])
+        dated_lines, key=lambda item: (first_index_of_day[item[0][0]], first_index[item[0][0], item[1].get("talk")])
     ):
-        talk = line.get("talk")
-        above = {"day": day, **({"conversation": talk} if talk and talks[day, talk] > 1 else {})}
-        if above != heading:
-            heading = above
+        conversation = line.get("talk")
+        line_heading = {
+            "day": day,
+            **({"conversation": conversation} if conversation and conversation_sizes[day, conversation] > 1 else {}),
+        }
+        if line_heading != heading:
+            heading = line_heading
             yield heading
         yield {"id": line["id"], "at": time, **{name: line[name] for name in line if name not in _IN_HEADING}}
 
@@ -166,7 +180,7 @@ def by_day(lines: Sequence[Line]) -> Iterator[Line]:
 _IN_HEADING: Final = frozenset({"id", "said", "talk"})
 
 
-def truncated_answer(text: str) -> str:
+def truncate_answer(text: str) -> str:
     """Return a model's answer, truncated for the next prompt."""
     return text if len(text) <= _MAX_ANSWER_CHARS else json.dumps({"stop": False})
 
@@ -174,15 +188,15 @@ def truncated_answer(text: str) -> str:
 _MAX_ANSWER_CHARS: Final = 8_000
 
 
-def _closing(lookups: int) -> str:
+def _closing_instruction(lookups: int) -> str:
     if not lookups:
-        return _LAST
+        return _LAST_ANSWER_NOTE
     rounds = "once more; after that you have to answer" if lookups == 1 else f"in {lookups} more rounds"
-    return f"{_ROUNDS.format(rounds=rounds)} {_ANSWER_REQUEST}"
+    return f"{_ROUNDS_LEFT_NOTE.format(rounds=rounds)} {_ANSWER_REQUEST}"
 
 
-def _remarks(lines: Sequence[Line]) -> Iterator[str]:
+def _explain_marks(lines: Sequence[Line]) -> Iterator[str]:
     if any("parts" in line for line in lines):
-        yield _CUT
+        yield _PARTS_NOTE
     if any("taken_back_by" in line for line in lines):
-        yield _RETRACTED
+        yield _RETRACTED_NOTE

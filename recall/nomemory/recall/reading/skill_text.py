@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.skills.steering.outline import Section, SectionKind, sections
+from nomemory.recall.skills.steering.outline import SectionKind, SkillSection, parse_sections
 from nomemory.recall.tools.arguments import SearchFilter, Window
 from nomemory.recall.tools.definitions import TOOLS
 
@@ -22,41 +22,43 @@ _ANSWER_FIELDS: Final = frozenset({"citations"})
 """Field names that occur only in answers."""
 
 
-def guidance(skill: Skill) -> str:
+def extract_guidance(skill: Skill) -> str:
     """Return the sections of a skill that mention no tool, argument or answer field.
 
     Sections for the rules (defaults, query templates, playbook) are also omitted.
     """
     texts = [skill.body, *(text for path, text in skill.references.items() if not path.startswith("scripts/"))]
-    kept = "\n\n".join(part for text in texts for part in _guidance_sections(text))
+    guidance_text = "\n\n".join(part for text in texts for part in _select_guidance_sections(text))
     return (
-        kept
-        if len(kept) <= MAX_GUIDANCE_CHARS
-        else f"{kept[:MAX_GUIDANCE_CHARS]}\n(The skill goes on; it was cut here.)"
+        guidance_text
+        if len(guidance_text) <= MAX_GUIDANCE_CHARS
+        else f"{guidance_text[:MAX_GUIDANCE_CHARS]}\n(The skill goes on; it was cut here.)"
     )
 
 
-def _guidance_sections(text: str) -> Iterator[str]:
+def _select_guidance_sections(text: str) -> Iterator[str]:
     lines = text.splitlines()
-    for section in sections(text):
-        written = "\n".join(lines[section.lines.start - 1 : section.lines.stop - 1]).strip()
-        is_heading = written.startswith("#") and "\n" not in written
-        if written and not is_heading and not _is_search_or_answer_format(section, written):
-            yield written
+    for section in parse_sections(text):
+        section_text = "\n".join(lines[section.lines.start - 1 : section.lines.stop - 1]).strip()
+        is_heading = section_text.startswith("#") and "\n" not in section_text
+        if section_text and not is_heading and not _is_search_or_answer_format(section, section_text):
+            yield section_text
 
 
-def _is_search_or_answer_format(section: Section, written: str) -> bool:
-    return section.kind in _SEARCH_SECTIONS or _name_pattern().search(written) is not None
+def _is_search_or_answer_format(section: SkillSection, section_text: str) -> bool:
+    return section.kind in _SEARCH_SECTIONS or _build_name_pattern().search(section_text) is not None
 
 
 @cache
-def _name_pattern() -> re.Pattern[str]:
+def _build_name_pattern() -> re.Pattern[str]:
     """Return a pattern for names of tools, arguments and answer fields."""
-    fields = [*(tool.arguments for tool in TOOLS.values()), SearchFilter, Window]
-    arguments = {name for model in fields for name in model.model_fields} - _MESSAGE_FIELDS
-    plain = [*_ANSWER_FIELDS, *(name for name in (*TOOLS, *arguments) if "_" in name)]
-    return re.compile(rf"`(?:\w+\.)?(?:{_alternatives(arguments | set(TOOLS))})\b|\b(?:{_alternatives(plain)})\b")
+    models = [*(tool.arguments for tool in TOOLS.values()), SearchFilter, Window]
+    arguments = {name for model in models for name in model.model_fields} - _MESSAGE_FIELDS
+    unquoted_names = [*_ANSWER_FIELDS, *(name for name in (*TOOLS, *arguments) if "_" in name)]
+    return re.compile(
+        rf"`(?:\w+\.)?(?:{_join_alternatives(arguments | set(TOOLS))})\b|\b(?:{_join_alternatives(unquoted_names)})\b"
+    )
 
 
-def _alternatives(names: Iterable[str]) -> str:
+def _join_alternatives(names: Iterable[str]) -> str:
     return "|".join(sorted(names))

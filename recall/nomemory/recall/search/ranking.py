@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from nomemory.recall.grounding.assertions import asserts, have_sender_names
+from nomemory.recall.grounding.assertions import can_answer_question, have_sender_names
 from nomemory.recall.model.evidence import Evidence, RetrievedMessage
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
@@ -17,13 +17,13 @@ from nomemory.recall.tools.result import Hit, ToolResult
 
 MAX_REORDERED: Final = 20
 """Number of top messages in which assertions are moved ahead of other messages."""
-_SCORE: Final = 3.0
-_NEARNESS: Final = 0.1
+_BEST_SCORE: Final = 3.0
+_SIMILARITY_WEIGHT: Final = 0.1
 """Weight of one standard deviation of similarity, relative to the best score; measured in docs/quality.md."""
 _RECENCY_BOOST: Final = 0.3
 _RECENCY_MESSAGES: Final = 6
 """Score boost of the newest top message over the oldest, for questions about the current state."""
-_WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
+_TOOL_WEIGHTS: Final = {SEMANTIC_SEARCH: 0.6, LEXICAL_SEARCH: 0.4, MESSAGES_LIST: 0.2}
 _SKILL_WEIGHT: Final = 1.5
 """Weight of calls from a skill, relative to a ranking of the whole question."""
 _PREFERENCE_BOOST: Final = 0.15
@@ -31,7 +31,7 @@ _PREFERENCE_BOOST: Final = 0.15
 _SCORE_GAP: Final = 1.0
 """Score gap below the ranking of the whole question. No similarity boost can close the gap."""
 _RANK_SMOOTHING: Final = 10
-_TALK_SMOOTHING: Final = 3
+_CONVERSATION_SMOOTHING: Final = 3
 """Constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009). A small value favors the top ranks."""
 _DECIMALS: Final = 9
 _NO_DEFAULTS: Final = Defaults()
@@ -49,14 +49,14 @@ class _MergedRanking:
     """The merged ranking of the whole question. Scores of the first scope take precedence."""
 
     scores: dict[str, float] = field(default_factory=dict)
-    deviations: dict[str, float] = field(default_factory=dict)
+    semantic_z_scores: dict[str, float] = field(default_factory=dict)
 
     def add(self, hits: Iterable[Hit]) -> None:
         """Add the ranking of another scope. New messages score at most the minimum of the earlier scopes."""
-        least = min(self.scores.values(), default=math.inf)
+        lowest_score = min(self.scores.values(), default=math.inf)
         for hit in hits:
-            self.scores.setdefault(hit.message.message_id, min(hit.score, least))
-            self.deviations.setdefault(hit.message.message_id, hit.deviations)
+            self.scores.setdefault(hit.message.message_id, min(hit.score, lowest_score))
+            self.semantic_z_scores.setdefault(hit.message.message_id, hit.semantic_z_score)
 
 
 class EvidenceRanking:
@@ -70,11 +70,11 @@ class EvidenceRanking:
     def __init__(self, question: Question, defaults: Defaults = _NO_DEFAULTS) -> None:
         self._question = question
         self._role = question.role or defaults.role or Role.ANY
-        self._window = SearchScope(question.time_range) if question.time_range is not None else None
-        self._whole = _MergedRanking()
+        self._preferred_scope = SearchScope(question.time_range) if question.time_range is not None else None
+        self._question_ranking = _MergedRanking()
         self._tool_scores: dict[_WeightedTool, dict[str, float]] = {}
         self._messages: dict[str, RetrievedMessage] = {}
-        self._asserting: dict[str, bool] = {}
+        self._answers_question: dict[str, bool] = {}
         self._ranked: tuple[bool, tuple[Evidence, ...]] | None = None
 
     def add_result(self, tool: str, result: ToolResult, weight: float = 1.0) -> None:
@@ -85,11 +85,13 @@ class EvidenceRanking:
         if tool == NEIGHBORS:
             return  # These results have no scores.
         if tool == HYBRID_SEARCH:
-            self._whole.add(result.items)
+            self._question_ranking.add(result.items)
         else:
-            _keep_best(self._tool_scores.setdefault(_WeightedTool(tool, weight), {}), _normalize(tool, result.items))
+            _keep_best_scores(
+                self._tool_scores.setdefault(_WeightedTool(tool, weight), {}), _normalize_scores(tool, result.items)
+            )
 
-    def ranked(self) -> tuple[Evidence, ...]:
+    def ranked_evidence(self) -> tuple[Evidence, ...]:
         """Return the evidence, best first. Ties are ordered by time, then by id, both descending.
 
         In conversations with an assistant, semantically similar messages and assertions are boosted, and newer messages
@@ -98,108 +100,128 @@ class EvidenceRanking:
         """
         keeps_order = self._question.is_conversation or have_sender_names(self._messages.values())
         if self._ranked is None or self._ranked[0] is not keeps_order:
-            ordered = sorted(self._evidence(0.0 if keeps_order else _NEARNESS), key=_order, reverse=True)
-            evidence = ordered if keeps_order else self._latest_first(self._assertions_first(ordered))
-            self._ranked = keeps_order, tuple(self._corrections_first(evidence))
+            ordered = sorted(
+                self._build_evidence(0.0 if keeps_order else _SIMILARITY_WEIGHT), key=_sort_key, reverse=True
+            )
+            evidence = ordered if keeps_order else self._boost_latest(self._move_assertions_first(ordered))
+            self._ranked = keeps_order, tuple(self._move_corrections_first(evidence))
         return self._ranked[1]
 
-    def _corrections_first(self, evidence: list[Evidence]) -> list[Evidence]:
+    def _move_corrections_first(self, evidence: list[Evidence]) -> list[Evidence]:
         """Put a correction before the corrected message, with at least the same score."""
         by_id = {item.message.message_id: item for item in evidence}
-        placed: dict[str, Evidence] = {}
+        ordered: dict[str, Evidence] = {}
         for item in evidence:
-            last, chain = item, {item.message.message_id: item}
-            while message := self._messages.get(last.message.retracted_by):
-                if message.message_id in chain or message.message_id in placed:
+            corrected, chain = item, {item.message.message_id: item}
+            while message := self._messages.get(corrected.message.retracted_by):
+                if message.message_id in chain or message.message_id in ordered:
                     break
                 correction = by_id.get(message.message_id, Evidence(message, 0.0))
-                last = chain[message.message_id] = replace(correction, score=max(correction.score, last.score))
+                corrected = chain[message.message_id] = replace(
+                    correction, score=max(correction.score, corrected.score)
+                )
             for message_id in reversed(chain):
-                placed.setdefault(message_id, chain[message_id])
-        return list(placed.values())
+                ordered.setdefault(message_id, chain[message_id])
+        return list(ordered.values())
 
-    def _evidence(self, nearness: float) -> list[Evidence]:
-        scores, deviations = self._scores(), self._whole.deviations
-        best = max(scores.values(), default=0.0)
-        unit = _SCORE / best if best > 0 else 1.0
+    def _build_evidence(self, similarity_weight: float) -> list[Evidence]:
+        scores, z_scores = self._combine_scores(), self._question_ranking.semantic_z_scores
+        best_score = max(scores.values(), default=0.0)
+        score_factor = _BEST_SCORE / best_score if best_score > 0 else 1.0
         return [
             Evidence(
-                self._messages[item], unit * score + nearness * deviations.get(item, 0.0), deviations.get(item, 0.0)
+                self._messages[message_id],
+                score_factor * score + similarity_weight * z_scores.get(message_id, 0.0),
+                z_scores.get(message_id, 0.0),
             )
-            for item, score in scores.items()
+            for message_id, score in scores.items()
         ]
 
-    def _assertions_first(self, evidence: list[Evidence]) -> list[Evidence]:
-        is_assertion = [self._asserts(item.message) for item in evidence[:MAX_REORDERED]]
-        first = [item for item, is_kept in zip(evidence, is_assertion, strict=False) if is_kept]
-        return first + [
+    def _move_assertions_first(self, evidence: list[Evidence]) -> list[Evidence]:
+        is_assertion = [self._can_answer_question(item.message) for item in evidence[:MAX_REORDERED]]
+        assertions = [item for item, is_kept in zip(evidence, is_assertion, strict=False) if is_kept]
+        return assertions + [
             item for index, item in enumerate(evidence) if index >= MAX_REORDERED or not is_assertion[index]
         ]
 
-    def _asserts(self, message: RetrievedMessage) -> bool:
-        cached = self._asserting.get(message.message_id)
+    def _can_answer_question(self, message: RetrievedMessage) -> bool:
+        cached = self._answers_question.get(message.message_id)
         if cached is None:
-            cached = self._asserting[message.message_id] = asserts(message, self._question, named=False)
+            cached = self._answers_question[message.message_id] = can_answer_question(
+                message, self._question, has_sender_names=False
+            )
         return cached
 
-    def _latest_first(self, evidence: list[Evidence]) -> list[Evidence]:
+    def _boost_latest(self, evidence: list[Evidence]) -> list[Evidence]:
         """Boost newer top messages if the question asks for the current state."""
         best = evidence[:_RECENCY_MESSAGES]
         if not self._question.analysis.asks_for_latest or len(best) <= 1:
             return evidence
-        in_time = sorted(best, key=lambda candidate: (candidate.message.ts, candidate.message.message_id))
-        gains = {
-            item.message.message_id: _RECENCY_BOOST * index / (len(best) - 1) for index, item in enumerate(in_time)
+        by_time = sorted(best, key=lambda candidate: (candidate.message.ts, candidate.message.message_id))
+        boosts = {
+            item.message.message_id: _RECENCY_BOOST * index / (len(best) - 1) for index, item in enumerate(by_time)
         }
-        later = [replace(candidate, score=candidate.score + gains[candidate.message.message_id]) for candidate in best]
-        return sorted(later, key=_order, reverse=True) + evidence[_RECENCY_MESSAGES:]
-
-    def _scores(self) -> dict[str, float]:
-        """Return the score of each message. If the whole question was ranked, only calls from a skill add to it."""
-        whole = self._whole.scores
-        if self._question.is_conversation and whole:
-            return self._with_preference(
-                _sum((1.0, _reciprocal_ranks(of)) for of in (whole, *self._tool_scores.values()))
-            )
-        steered = [
-            (_WEIGHTS[query.tool] * query.weight, of) for query, of in self._tool_scores.items() if query.weight < 1
+        boosted = [
+            replace(candidate, score=candidate.score + boosts[candidate.message.message_id]) for candidate in best
         ]
-        others = [(_WEIGHTS[query.tool], of) for query, of in self._tool_scores.items() if query.weight >= 1]
-        if not whole:
-            return self._with_preference(_sum([*steered, *others]))
-        scores = self._with_preference(_sum([(1.0, whole), *((_SKILL_WEIGHT * weight, of) for weight, of in steered)]))
-        return _shift_below(min(scores.values()), _sum(others)) | scores
+        return sorted(boosted, key=_sort_key, reverse=True) + evidence[_RECENCY_MESSAGES:]
 
-    def _with_preference(self, scores: Mapping[str, float]) -> dict[str, float]:
-        return {item: score + self._preference(self._messages[item]) for item, score in scores.items()}
+    def _combine_scores(self) -> dict[str, float]:
+        """Return the score of each message. If the whole question was ranked, only calls from a skill add to it."""
+        question_scores = self._question_ranking.scores
+        if self._question.is_conversation and question_scores:
+            return self._add_preference_boosts(
+                _sum_scores(
+                    (1.0, _reciprocal_ranks(tool_scores))
+                    for tool_scores in (question_scores, *self._tool_scores.values())
+                )
+            )
+        skill_scores = [
+            (_TOOL_WEIGHTS[query.tool] * query.weight, of)
+            for query, of in self._tool_scores.items()
+            if query.weight < 1
+        ]
+        other_scores = [(_TOOL_WEIGHTS[query.tool], of) for query, of in self._tool_scores.items() if query.weight >= 1]
+        if not question_scores:
+            return self._add_preference_boosts(_sum_scores([*skill_scores, *other_scores]))
+        scores = self._add_preference_boosts(
+            _sum_scores([(1.0, question_scores), *((_SKILL_WEIGHT * weight, of) for weight, of in skill_scores)])
+        )
+        return _shift_below(min(scores.values()), _sum_scores(other_scores)) | scores
 
-    def _preference(self, message: RetrievedMessage) -> float:
-        of_role = self._role is not Role.ANY and message.role is self._role
-        in_window = self._window is not None and self._window.contains(message)
-        return _PREFERENCE_BOOST * (of_role + in_window)
+    def _add_preference_boosts(self, scores: Mapping[str, float]) -> dict[str, float]:
+        return {
+            message_id: score + self._preference_boost(self._messages[message_id])
+            for message_id, score in scores.items()
+        }
+
+    def _preference_boost(self, message: RetrievedMessage) -> float:
+        has_role = self._role is not Role.ANY and message.role is self._role
+        in_time_range = self._preferred_scope is not None and self._preferred_scope.contains(message)
+        return _PREFERENCE_BOOST * (has_role + in_time_range)
 
 
-def _normalize(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
+def _normalize_scores(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
     """Return scores scaled to 0 to 1; reciprocal ranks for tools without scores."""
     if tool == MESSAGES_LIST:
         items = tuple(Hit(hit.message, 1 / (_RANK_SMOOTHING + rank)) for rank, hit in enumerate(items))
     lowest, highest = min((hit.score for hit in items), default=0.0), max((hit.score for hit in items), default=0.0)
-    span = highest - lowest
-    return {hit.message.message_id: (hit.score - lowest) / span if span else 1.0 for hit in items}
+    score_range = highest - lowest
+    return {hit.message.message_id: (hit.score - lowest) / score_range if score_range else 1.0 for hit in items}
 
 
 def _reciprocal_ranks(scores: Mapping[str, float]) -> dict[str, float]:
     """Return reciprocal ranks, which make rankings comparable."""
-    order = sorted(scores, key=scores.__getitem__, reverse=True)
-    return {message_id: 1 / (_TALK_SMOOTHING + rank) for rank, message_id in enumerate(order)}
+    ordered_ids = sorted(scores, key=scores.__getitem__, reverse=True)
+    return {message_id: 1 / (_CONVERSATION_SMOOTHING + rank) for rank, message_id in enumerate(ordered_ids)}
 
 
-def _keep_best(scores: dict[str, float], new_scores: Mapping[str, float]) -> None:
+def _keep_best_scores(scores: dict[str, float], new_scores: Mapping[str, float]) -> None:
     for message_id, score in new_scores.items():
         scores[message_id] = max(scores.get(message_id, 0.0), score)
 
 
-def _sum(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+def _sum_scores(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
     scores: dict[str, float] = {}
     for weight, part in parts:
         for message_id, score in part.items():
@@ -207,12 +229,12 @@ def _sum(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, float]
     return scores
 
 
-def _shift_below(least: float, scores: Mapping[str, float]) -> dict[str, float]:
+def _shift_below(minimum: float, scores: Mapping[str, float]) -> dict[str, float]:
     """Return scores shifted below a minimum, in the same order."""
-    best = max(scores.values(), default=0.0) or 1.0
-    return {message_id: least + score / best - 1 - _SCORE_GAP for message_id, score in scores.items()}
+    best_score = max(scores.values(), default=0.0) or 1.0
+    return {message_id: minimum + score / best_score - 1 - _SCORE_GAP for message_id, score in scores.items()}
 
 
-def _order(evidence: Evidence) -> tuple[float, float, bytes]:
+def _sort_key(evidence: Evidence) -> tuple[float, float, bytes]:
     message = evidence.message
     return (round(evidence.score, _DECIMALS), message.ts.timestamp(), message.message_id.encode())

@@ -12,13 +12,13 @@ from typing import Final
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, RetrievedMessage
-from nomemory.recall.model.note import Note, NoteKind, note
+from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.question import Question, Role
-from nomemory.recall.model.search_limits import Limits, Reading, StopReason
-from nomemory.recall.model.search_scope import Coverage, SearchScope
+from nomemory.recall.model.search_limits import Limits, ModelReading, StopReason
+from nomemory.recall.model.search_scope import SearchCoverage, SearchScope
 from nomemory.recall.model.step import JsonValue, Step
 from nomemory.recall.model.sufficiency import Sufficiency
-from nomemory.recall.planning.base import Plan, Situation, ToolCall
+from nomemory.recall.planning.base import Plan, PlanningState, ToolCall
 from nomemory.recall.search.ranking import EvidenceRanking
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import SEMANTIC_DISABLED, BoundTools
@@ -68,12 +68,12 @@ class SearchSession:
         self._on_step = on_step
         self._ranking = EvidenceRanking(question, skill.steering.defaults)
         self._relations: dict[tuple[str, str], Relation] = {}
-        self._coverage = Coverage(question)
+        self._coverage = SearchCoverage(question)
         self._steps: list[Step] = []
         self._seen_calls: set[str] = set()
-        began = time.monotonic()
-        self._search_by = began + budget.deadline_s
-        self.answer_by = began + budget.answer_s
+        started_at = time.monotonic()
+        self._search_deadline = started_at + budget.deadline_s
+        self.answer_deadline = started_at + budget.answer_s
         """Deadline of the whole recall, on the monotonic clock."""
         self._calls = 0
         self._host_calls = 0
@@ -81,10 +81,10 @@ class SearchSession:
         self._new_in_round = 0
         self.round_results: list[ToolResult] = []
         """Results of the last round, in order."""
-        self._dropped = 0
-        self._cut = False
+        self._dropped_arguments = 0
+        self._has_dropped_messages = False
         self._is_lagging = False
-        self._knows_lag = False
+        self._is_lag_known = False
         self._semantic_failed = False
         self._empty_time_ranges: dict[TimeRange, None] = {}
         self._lexical_answered = False
@@ -93,7 +93,7 @@ class SearchSession:
     @property
     def remaining_s(self) -> float:
         """The remaining time for searching, in seconds."""
-        return self._search_by - time.monotonic()
+        return self._search_deadline - time.monotonic()
 
     @property
     def remaining_calls(self) -> int:
@@ -106,7 +106,7 @@ class SearchSession:
         return self._iterations
 
     @property
-    def gained(self) -> bool:
+    def has_new_messages(self) -> bool:
         """Whether the last round returned a new message."""
         return self._new_in_round > 0
 
@@ -115,25 +115,25 @@ class SearchSession:
         """All steps so far."""
         return tuple(self._steps)
 
-    def ranked(self) -> tuple[Evidence, ...]:
+    def ranked_evidence(self) -> tuple[Evidence, ...]:
         """Return the evidence so far, best first."""
-        return self._ranking.ranked()
+        return self._ranking.ranked_evidence()
 
-    def findings(self) -> Findings:
+    def collect_findings(self) -> Findings:
         """Return the results of the search phase."""
-        relations = sorted(self._relations.values(), key=lambda relation: self._time_key(relation.later))
-        return Findings(self.ranked(), self.retrieval, tuple(relations), self._sufficiency)
+        relations = sorted(self._relations.values(), key=lambda relation: self._time_key(relation.later_id))
+        return Findings(self.ranked_evidence(), self.retrieval, tuple(relations), self._sufficiency)
 
-    def situation(self, iteration: int) -> Situation:
+    def planning_state(self, iteration: int) -> PlanningState:
         """Return the current state for a planner."""
-        return Situation(
+        return PlanningState(
             question=self._question,
             skill=self._skill,
             budget=self._budget,
             iteration=iteration,
             remaining_calls=self.remaining_calls,
             steps=self.steps,
-            ranked=self.ranked(),
+            ranked=self.ranked_evidence(),
         )
 
     async def execute(self, plan: Plan, iteration: int) -> StopReason | None:
@@ -148,7 +148,7 @@ class SearchSession:
                 return StopReason.DEADLINE
             if not self.remaining_calls:
                 return StopReason.TOOL_CALLS
-            await self._call(call, iteration)
+            await self._make_call(call, iteration)
         return None
 
     async def record_decision(self, plan: Plan, iteration: int) -> None:
@@ -157,7 +157,7 @@ class SearchSession:
 
     async def read_neighbors(self) -> None:
         """Read the neighbors of the best anchors unless they were read already."""
-        anchors = [evidence.message.message_id for evidence in self.ranked()[: self._budget.anchors]]
+        anchors = [evidence.message.message_id for evidence in self.ranked_evidence()[: self._budget.anchors]]
         read_anchors = {str(step.arguments.get("message_id")) for step in self._steps if step.tool == NEIGHBORS}
         for anchor in anchors:
             if anchor in read_anchors or self._calls >= self._budget.tool_calls or self.remaining_s <= 0:
@@ -167,20 +167,20 @@ class SearchSession:
                 "before": self._budget.neighbors_before,
                 "after": self._budget.neighbors_after,
             }
-            await self._call(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
+            await self._make_call(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
 
-    async def rank(self) -> None:
+    async def rank_question(self) -> None:
         """Rank the question for a planner that does not start with a ranking."""
         question = self._question
-        scope = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).until(question.now)
+        scope = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).limited_to(question.now)
         arguments: dict[str, JsonValue] = {
             "query_text": question.query_text,
-            "filter": scope.as_filter(question.now),
+            "filter": scope.to_filter_arguments(question.now),
             "top_k": max(_MIN_RANKED, self._budget.ranked_messages),
         }
         await self.execute(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)
 
-    async def exchanges(
+    async def read_replies(
         self, messages: Sequence[RetrievedMessage]
     ) -> tuple[dict[str, RetrievedMessage], dict[str, RetrievedMessage]]:
         """Return the preceding messages and the replies of some messages, by the ids of these messages.
@@ -188,27 +188,29 @@ class SearchSession:
         These calls do not count toward the planner's limit.
         """
         anchors = messages[:_MAX_EXCHANGES]
-        results = await asyncio.gather(*(self._read_around(item.message_id, before=1, after=1) for item in anchors))
+        results = await asyncio.gather(
+            *(self._read_neighbors_of(item.message_id, before=1, after=1) for item in anchors)
+        )
         self._host_calls += len(anchors)
-        before, after = dict[str, RetrievedMessage](), dict[str, RetrievedMessage]()
+        preceding, replies = dict[str, RetrievedMessage](), dict[str, RetrievedMessage]()
         for message, result in zip(anchors, results, strict=True):
-            for near in (hit.message for hit in result.items):
-                if near.ts <= message.ts and _is_reply(message, near):
-                    before[message.message_id] = near
-                elif near.ts >= message.ts and _is_reply(near, message):
-                    after[message.message_id] = near
+            for neighbor in (hit.message for hit in result.items):
+                if neighbor.ts <= message.ts and _is_reply(message, neighbor):
+                    preceding[message.message_id] = neighbor
+                elif neighbor.ts >= message.ts and _is_reply(neighbor, message):
+                    replies[message.message_id] = neighbor
         if anchors:
-            ids = tuple(item.message_id for item in (*before.values(), *after.values()))
+            ids = tuple(item.message_id for item in (*preceding.values(), *replies.values()))
             thought, observation = (
                 "what short messages reply to, and what replies to questions",
                 f"{len(anchors)} calls",
             )
             await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
-        return before, after
+        return preceding, replies
 
-    async def newest_on_topic(self) -> list[RetrievedMessage]:
+    async def read_newest_on_topic(self) -> list[RetrievedMessage]:
         """Return the best messages sent after the best message. The call does not count toward the planner's limit."""
-        best = self.ranked()[:1]
+        best = self.ranked_evidence()[:1]
         if not best or self.remaining_s <= 0:
             return []
         question = self._question
@@ -219,7 +221,7 @@ class SearchSession:
         scope = SearchScope(TimeRange(since, until), question.role or Role.ANY)
         arguments: dict[str, JsonValue] = {
             "query_text": question.query_text,
-            "filter": scope.as_filter(question.now),
+            "filter": scope.to_filter_arguments(question.now),
             "top_k": _MAX_NEWEST,
         }
         result = await self._tools.call(HYBRID_SEARCH, arguments, max(self.remaining_s, _SHORTEST_CALL_S))
@@ -234,7 +236,7 @@ class SearchSession:
         """Read the chains of corrections of the best evidence. The calls do not count toward the planner's limit."""
         requested = {""}
         for _ in range(_MAX_CORRECTION_CHAIN):
-            best = (message.message for message in self.ranked()[: self._budget.evidence_messages])
+            best = (message.message for message in self.ranked_evidence()[: self._budget.evidence_messages])
             retracting_ids = dict.fromkeys(candidate.retracted_by for candidate in best)
             missing = [item for item in retracting_ids if self.retrieval.get(item) is None and item not in requested][
                 :_MAX_CORRECTIONS
@@ -245,7 +247,7 @@ class SearchSession:
             await self._read_corrections(missing)
 
     async def _read_corrections(self, message_ids: Sequence[str]) -> None:
-        results = await asyncio.gather(*(self._read_around(item, before=0) for item in message_ids))
+        results = await asyncio.gather(*(self._read_neighbors_of(item, before=0) for item in message_ids))
         self._host_calls += len(results)
         for result in results:
             self._ranking.add_result(NEIGHBORS, result)
@@ -253,58 +255,58 @@ class SearchSession:
         ids = tuple(hit.message.message_id for result in results for hit in result.items)
         await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
-    async def _read_around(self, message_id: str, before: int, after: int = 0) -> ToolResult:
+    async def _read_neighbors_of(self, message_id: str, before: int, after: int = 0) -> ToolResult:
         """Read a message and its neighbors."""
-        around: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": after}
-        result = await self._tools.call(NEIGHBORS, around, max(self.remaining_s, _SHORTEST_CALL_S))
+        arguments: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": after}
+        result = await self._tools.call(NEIGHBORS, arguments, max(self.remaining_s, _SHORTEST_CALL_S))
         self.retrieval.add(hit.message for hit in result.items)
         return result
 
     def extend_deadline(self, seconds: float) -> None:
         """Exclude a model's response time from the time for searching."""
-        self._search_by += seconds
+        self._search_deadline += seconds
 
-    async def index_lagging(self) -> bool:
+    async def is_index_lagging(self) -> bool:
         """Return whether some of the user's stored messages are not searchable yet.
 
         The information comes from a ranking if there was one, otherwise from a request to the indexes.
         """
-        if not (self._is_lagging or self._knows_lag):
+        if not (self._is_lagging or self._is_lag_known):
             self._is_lagging = await self._tools.is_lagging(max(self.remaining_s, _LAG_CHECK_S))
-            self._knows_lag = True
+            self._is_lag_known = True
         return self._is_lagging
 
-    def limits(
-        self, planner: str, stop: StopReason, notes: tuple[Note, ...], reading: Reading, *, truncated: bool
+    def build_limits(
+        self, planner: str, stop_reason: StopReason, notes: tuple[Note, ...], reading: ModelReading, *, truncated: bool
     ) -> Limits:
         """Return the limits within which the recall searched."""
-        widest = self._coverage.widest
+        widest = self._coverage.widest_scope
         return Limits(
-            time_range=widest.window,
+            time_range=widest.time_range,
             role=widest.role,
             messages_considered=len(self.retrieval),
             tool_calls=self._calls + self._host_calls,
             iterations=self._iterations,
             planner=planner,
-            stop_reason=stop,
-            truncated=truncated or self._cut,
+            stop_reason=stop_reason,
+            truncated=truncated or self._has_dropped_messages,
             index_lagging=self._is_lagging,
-            widened=self._coverage.widened,
+            widened=self._coverage.is_widened,
             skill=self._skill.name,
-            dropped_arguments=self._dropped,
-            notes=self._notes() + notes,
+            dropped_arguments=self._dropped_arguments,
+            notes=self._build_notes() + notes,
             sufficiency=self._sufficiency.probability if self._sufficiency else None,
             reading=reading,
             empty_time_ranges=tuple(self._empty_time_ranges),
         )
 
-    def _notes(self) -> tuple[Note, ...]:
-        notes = [note(NoteKind.SINGLE_CONVERSATION)] if self._question.conversation_id else []
+    def _build_notes(self) -> tuple[Note, ...]:
+        notes = [create_note(NoteKind.SINGLE_CONVERSATION)] if self._question.conversation_id else []
         if self._semantic_failed:
             then = ": only lexical search was used" if self._lexical_answered else ""
-            notes.append(note(NoteKind.SEMANTIC_INCOMPLETE, then=then))
+            notes.append(create_note(NoteKind.SEMANTIC_INCOMPLETE, then=then))
         if self._empty_time_ranges:
-            notes.append(note(NoteKind.TIME_RANGE_EMPTY, count=len(self._empty_time_ranges)))
+            notes.append(create_note(NoteKind.TIME_RANGE_EMPTY, count=len(self._empty_time_ranges)))
         return tuple(notes)
 
     def _time_key(self, message_id: str) -> tuple[float, str]:
@@ -315,17 +317,17 @@ class SearchSession:
     def _reserved_neighbor_calls(self) -> int:
         return 0 if self._budget.read_messages else min(self._budget.anchors, self._budget.tool_calls // 3)
 
-    async def _call(self, call: ToolCall, iteration: int) -> None:
-        key = json.dumps([call.tool, dict(call.arguments)], sort_keys=True, default=str)
-        if key in self._seen_calls:
+    async def _make_call(self, call: ToolCall, iteration: int) -> None:
+        call_key = json.dumps([call.tool, dict(call.arguments)], sort_keys=True, default=str)
+        if call_key in self._seen_calls:
             await self.record(Step(iteration, call.thought, call.tool, observation="not repeated: made before"))
             return
-        self._seen_calls.add(key)
+        self._seen_calls.add(call_key)
         if call.tool == SEMANTIC_SEARCH and not self._tools.has_semantic_search:
             not_called = f"not called: {SEMANTIC_DISABLED}"
             await self.record(Step(iteration, call.thought, call.tool, observation=not_called, semantic_disabled=True))
             return
-        began = time.monotonic()
+        started_at = time.monotonic()
         if call.tool != HYBRID_SEARCH:  # Rankings wait for both indexes on the server.
             await self._tools.wait_for_write(max(self.remaining_s, _SHORTEST_CALL_S))
         result = await self._tools.call(call.tool, call.arguments, self._timeout_s(call.tool))
@@ -333,7 +335,7 @@ class SearchSession:
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_semantic_search
         self._record_result(call, result)
         self.round_results.append(result)
-        await self.record(_step(call, result, iteration, time.monotonic() - began))
+        await self.record(_build_step(call, result, iteration, time.monotonic() - started_at))
 
     def _timeout_s(self, tool: str) -> float:
         share = _SEMANTIC_TIME_SHARE if tool == SEMANTIC_SEARCH else 1.0
@@ -342,16 +344,16 @@ class SearchSession:
     def _record_result(self, call: ToolCall, result: ToolResult) -> None:
         self._new_in_round += self.retrieval.add(hit.message for hit in result.items)
         self._ranking.add_result(call.tool, result, call.weight)
-        self._relations |= {(relation.earlier, relation.later): relation for relation in result.relations}
+        self._relations |= {(relation.earlier_id, relation.later_id): relation for relation in result.relations}
         if result.scope is not None:
             self._coverage.add(result.scope)
-        self._dropped += result.dropped
-        self._cut |= result.cut
+        self._dropped_arguments += result.dropped_arguments
+        self._has_dropped_messages |= result.truncated
         self._is_lagging |= result.index_lagging
         self._empty_time_ranges |= dict.fromkeys(result.empty_time_ranges)
-        self._semantic_failed |= result.semantic_unavailable or (call.tool == SEMANTIC_SEARCH and not result.answered)
-        self._knows_lag |= call.tool == HYBRID_SEARCH and result.answered
-        self._lexical_answered |= call.tool in {LEXICAL_SEARCH, HYBRID_SEARCH} and result.answered
+        self._semantic_failed |= result.semantic_unavailable or (call.tool == SEMANTIC_SEARCH and not result.succeeded)
+        self._is_lag_known |= call.tool == HYBRID_SEARCH and result.succeeded
+        self._lexical_answered |= call.tool in {LEXICAL_SEARCH, HYBRID_SEARCH} and result.succeeded
         if self._sufficiency is None:
             self._sufficiency = result.sufficiency
 
@@ -362,20 +364,20 @@ class SearchSession:
             await self._on_step(step)
 
 
-def _is_reply(reply: RetrievedMessage, before: RetrievedMessage) -> bool:
+def _is_reply(reply: RetrievedMessage, preceding: RetrievedMessage) -> bool:
     """Return whether a message replies to the previous one: another sender, same conversation, shortly after."""
-    is_near = reply.ts - before.ts <= _REPLY_WITHIN and before.conversation_id == reply.conversation_id
-    return is_near and (before.role, before.name) != (reply.role, reply.name)
+    is_recent = reply.ts - preceding.ts <= _REPLY_WITHIN and preceding.conversation_id == reply.conversation_id
+    return is_recent and (preceding.role, preceding.name) != (reply.role, reply.name)
 
 
-def _step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) -> Step:
+def _build_step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) -> Step:
     return Step(
         iteration=iteration,
         thought=call.thought,
         tool=call.tool,
         arguments=result.arguments,
-        hits=len(result.items),
-        word_hits=result.word_hits,
+        hit_count=len(result.items),
+        word_hit_count=result.word_hit_count,
         message_ids=tuple(hit.message.message_id for hit in result.items[:_SHOWN_IDS]),
         observation=result.observation,
         elapsed_s=elapsed_s,

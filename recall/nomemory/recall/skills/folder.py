@@ -35,19 +35,19 @@ class SkillInvalidError(RecallError):
 
     Attributes:
         code: the invalid part.
-        why: the reason without the skill's name.
+        reason: the reason without the skill's name.
         file: path of the invalid file within the skill.
     """
 
-    def __init__(self, why: str, code: SkillFault, file: str = SKILL_FILE, skill: str = "") -> None:
-        super().__init__(f"the skill `{skill}` cannot be loaded: {why}" if skill else why)
-        self.why = why
+    def __init__(self, reason: str, code: SkillFault, file: str = SKILL_FILE, skill: str = "") -> None:
+        super().__init__(f"the skill `{skill}` cannot be loaded: {reason}" if skill else reason)
+        self.reason = reason
         self.code = code
         self.file = file
 
     def with_skill(self, skill: str) -> SkillInvalidError:
         """Return this error with the skill's name in the message."""
-        return SkillInvalidError(self.why, self.code, self.file, skill)
+        return SkillInvalidError(self.reason, self.code, self.file, skill)
 
 
 class SkillFolder:
@@ -63,43 +63,43 @@ class SkillFolder:
 
     def __init__(self, path: Path, library: Path) -> None:
         self._path = path
-        self._root = _resolved(path)
-        if not self._root.is_relative_to(_resolved(library)):
+        self._root = _resolve(path)
+        if not self._root.is_relative_to(_resolve(library)):
             raise SkillInvalidError(
                 "the skill's folder is a link to a location outside the skills folder", SkillFault.FOLDER
             )
 
-    def fingerprint(self) -> Fingerprint:
+    def compute_fingerprint(self) -> Fingerprint:
         """Return a value that changes with the files, without reading them."""
         marks = []
-        for name in (SKILL_FILE, *self._names()):
-            status = self._file(name).stat()
+        for name in (SKILL_FILE, *self._list_names()):
+            status = self._find_regular_file(name).stat()
             marks.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(marks)
 
-    def body(self) -> str:
+    def read_body(self) -> str:
         """Return the text of SKILL.md."""
-        return self._text(SKILL_FILE)
+        return self._read_text(SKILL_FILE)
 
-    def references(self) -> dict[str, str]:
+    def read_references(self) -> dict[str, str]:
         """Return the texts in `references/` and the prose files in `scripts/`, by relative path."""
-        return {name: self._text(name) for name in self._names()}
+        return {name: self._read_text(name) for name in self._list_names()}
 
-    def _names(self) -> list[str]:
-        names = sorted(self._listed())
+    def _list_names(self) -> list[str]:
+        names = sorted(self._iterate_names())
         if len(names) > _MAX_REFERENCES:
             raise SkillInvalidError(f"more than {_MAX_REFERENCES} reference files", SkillFault.FOLDER)
         return names
 
-    def _listed(self) -> Iterator[str]:
+    def _iterate_names(self) -> Iterator[str]:
         for folder, suffixes in _TEXTS.items():
             listed = self._resolve_inside(folder)
             for file in listed.iterdir() if listed.is_dir() else ():
                 if file.suffix in suffixes and not file.name.startswith("."):
                     yield f"{folder}/{file.name}"
 
-    def _text(self, name: str) -> str:
-        with self._file(name).open("rb") as file:
+    def _read_text(self, name: str) -> str:
+        with self._find_regular_file(name).open("rb") as file:
             content = file.read(_MAX_FILE_BYTES + 1)
         if len(content) > _MAX_FILE_BYTES:
             raise SkillInvalidError(f"`{name}` is larger than {_MAX_FILE_BYTES // 1024} KB", SkillFault.TEXT, name)
@@ -108,7 +108,7 @@ class SkillFolder:
         except UnicodeDecodeError:
             raise SkillInvalidError(f"`{name}` is not UTF-8 text", SkillFault.TEXT, name) from None
 
-    def _file(self, name: str) -> Path:
+    def _find_regular_file(self, name: str) -> Path:
         file = self._resolve_inside(name)
         if not file.is_file():
             fault = SkillFault.FOLDER if name == SKILL_FILE else SkillFault.TEXT
@@ -119,7 +119,7 @@ class SkillFolder:
         direct = self._root / name
         if not any(item.is_symlink() for item in (direct, *direct.parents[: name.count("/")])):
             return direct
-        path = _resolved(self._path / name)
+        path = _resolve(self._path / name)
         if not path.is_relative_to(self._root):
             raise SkillInvalidError(
                 f"`{name}` is a link to a location outside the skill folder", SkillFault.FOLDER, name
@@ -127,7 +127,7 @@ class SkillFolder:
         return path
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     try:
         return path.resolve()
     except RuntimeError:  # Python up to 3.12 raises this error for a circular link.

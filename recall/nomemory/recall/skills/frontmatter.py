@@ -40,7 +40,7 @@ class Frontmatter:
     values: Mapping[str, str | None]
     body: str
 
-    def string(self, key: str) -> str:
+    def get_string(self, key: str) -> str:
         """Return the string of a key; empty if the key is missing.
 
         Raises:
@@ -62,13 +62,13 @@ def read_frontmatter(text: str) -> Frontmatter:
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
         raise FrontmatterError("the first line is not `---`")
-    end = frontmatter_lines(text)
+    end = count_frontmatter_lines(text)
     if not end:
         raise FrontmatterError("the frontmatter is not closed by a line `---`")
-    return Frontmatter(_values("\n".join(lines[1 : end - 1])), "\n".join(lines[end:]).strip())
+    return Frontmatter(_parse_values("\n".join(lines[1 : end - 1])), "\n".join(lines[end:]).strip())
 
 
-def frontmatter_lines(text: str) -> int:
+def count_frontmatter_lines(text: str) -> int:
     """Return the number of frontmatter lines, including both `---` lines; 0 without frontmatter."""
     lines = text.split("\n")
     if lines[0].rstrip() != _FENCE:
@@ -76,23 +76,23 @@ def frontmatter_lines(text: str) -> int:
     return next((number for number, line in enumerate(lines[1:], 2) if line.rstrip() == _FENCE), 0)
 
 
-def _values(head: str) -> dict[str, str | None]:
+def _parse_values(head: str) -> dict[str, str | None]:
     values: dict[str, str | None] = {}
     try:
-        nodes = iter(list(_top_level(yaml.parse(_ENTRY.sub(_quoted, head), Loader=yaml.SafeLoader))))
+        nodes = iter(list(_iterate_top_level_nodes(yaml.parse(_ENTRY.sub(_quote_value, head), Loader=yaml.SafeLoader))))
     except yaml.YAMLError:
-        raise _invalid_line() from None
+        raise _create_line_error() from None
     for key, value in zip(nodes, nodes, strict=False):
-        name = _string(key)
+        name = _to_string(key)
         if name is None or not _KEY.fullmatch(name):
-            raise _invalid_line()
+            raise _create_line_error()
         if name in values:
             raise FrontmatterError(f"duplicate key `{name}` in the frontmatter")
-        values[name] = _string(value)
+        values[name] = _to_string(value)
     return values
 
 
-def _quoted(entry: re.Match[str]) -> str:
+def _quote_value(entry: re.Match[str]) -> str:
     """Put quotes around a plain value with a colon. YAML rejects such values, but they are common in descriptions."""
     value = " ".join(filter(None, (_COMMENT.sub("", line).strip() for line in entry[2].split("\n"))))
     if not _COLON.search(value) or value.startswith((*_NOT_PLAIN, "- ")):
@@ -100,7 +100,7 @@ def _quoted(entry: re.Match[str]) -> str:
     return f"{entry[1]} {json.dumps(value, ensure_ascii=False)}"
 
 
-def _top_level(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
+def _iterate_top_level_nodes(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
     """Return the nodes of the top-level mapping, alternating between keys and values."""
     depth = 0
     for event in events:
@@ -108,7 +108,7 @@ def _top_level(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
             depth -= 1
         elif isinstance(event, yaml.NodeEvent):
             if depth == 0 and not isinstance(event, yaml.MappingStartEvent):
-                raise _invalid_line()
+                raise _create_line_error()
             if depth == 1:
                 yield event
             depth += isinstance(event, yaml.CollectionStartEvent)
@@ -116,11 +116,11 @@ def _top_level(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
                 raise FrontmatterError(f"the frontmatter is nested deeper than {_MAX_DEPTH} levels")
 
 
-def _string(node: yaml.NodeEvent) -> str | None:
+def _to_string(node: yaml.NodeEvent) -> str | None:
     if isinstance(node, yaml.ScalarEvent) and node.anchor is None and node.tag is None:
         return node.value.strip()
     return None
 
 
-def _invalid_line() -> FrontmatterError:
+def _create_line_error() -> FrontmatterError:
     return FrontmatterError("the frontmatter has a line that is not `key: value`, or an unclosed quote")

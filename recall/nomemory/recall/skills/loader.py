@@ -18,10 +18,10 @@ from nomemory.recall.skills.folder import (
 from nomemory.recall.skills.frontmatter import FrontmatterError, read_frontmatter
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 
-CREATOR = "retrieval-skill-creator"
+CREATOR_SKILL = "retrieval-skill-creator"
 """The bundled skill for writing skills, meant for assistants."""
 
-KEYS = ("name", "description")
+FRONTMATTER_KEYS = ("name", "description")
 """The supported frontmatter keys."""
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
 _DESCRIPTION_CHARS = 1_024
@@ -65,28 +65,30 @@ class SkillLibrary:
         """
         name = name or self._default
         try:
-            return self._current(name)
+            return self._load_current(name)
         except SkillInvalidError as error:
             raise error.with_skill(name) from None
         except OSError:
             raise SkillInvalidError("a file cannot be read", SkillFault.TEXT, skill=name) from None
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """Return the names of the recall skills, default first. Skills are not validated."""
         folders = {file.parent.name for folder in self._folders for file in folder.glob(f"*/{SKILL_FILE}")}
-        return sorted(filter(_NAME.fullmatch, folders - {CREATOR}), key=lambda name: (name != self._default, name))
+        return sorted(
+            filter(_NAME.fullmatch, folders - {CREATOR_SKILL}), key=lambda name: (name != self._default, name)
+        )
 
-    def _current(self, name: str) -> Skill:
-        folder = self._find(name)
-        fingerprint = folder.fingerprint()
+    def _load_current(self, name: str) -> Skill:
+        folder = self._find_folder(name)
+        fingerprint = folder.compute_fingerprint()
         loaded = self._loaded.get(name)
         if loaded and loaded[0] == fingerprint:
             return loaded[1]
-        skill = _read(name, folder)
+        skill = _read_skill(name, folder)
         self._loaded[name] = (fingerprint, skill)
         return skill
 
-    def _find(self, name: str) -> SkillFolder:
+    def _find_folder(self, name: str) -> SkillFolder:
         if not _NAME.fullmatch(name):
             raise SkillNotFoundError("invalid skill name: use 1 to 64 characters of a-z, 0-9 and `-`")
         for library in self._folders:
@@ -95,11 +97,11 @@ class SkillLibrary:
         raise SkillNotFoundError(f"there is no skill `{name}`")
 
 
-def _read(name: str, folder: SkillFolder) -> Skill:
-    text = folder.body()
+def _read_skill(name: str, folder: SkillFolder) -> Skill:
+    text = folder.read_body()
     try:
         head = read_frontmatter(text)
-        declared_name, description = (head.string(key) for key in KEYS)
+        declared_name, description = (head.get_string(key) for key in FRONTMATTER_KEYS)
     except FrontmatterError as error:
         raise SkillInvalidError(f"`{SKILL_FILE}`: {error}", SkillFault.FRONTMATTER) from None
     if declared_name != name:
@@ -108,9 +110,11 @@ def _read(name: str, folder: SkillFolder) -> Skill:
         raise SkillInvalidError(f"`description` must have 1 to {_DESCRIPTION_CHARS} characters", SkillFault.DESCRIPTION)
     if not head.body:
         raise SkillInvalidError("there is no text after the frontmatter", SkillFault.FRONTMATTER)
-    references = folder.references()
+    references = folder.read_references()
     steering = read_steering({**references, SKILL_FILE: text})
     ignored = (
-        f"the skill's `{key}` is ignored: the server sets limits and tools" for key in head.values if key not in KEYS
+        f"the skill's `{key}` is ignored: the server sets limits and tools"
+        for key in head.values
+        if key not in FRONTMATTER_KEYS
     )
     return Skill(name, description, head.body, references, (*ignored, *steering.notes), steering)

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from nomemory.recall.grounding.assertions import asserts, have_sender_names, states
+from nomemory.recall.grounding.assertions import can_answer_question, have_sender_names, is_quotable
 from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement
 from nomemory.recall.model.question import Question
 from nomemory.recall.skills.loader import Skill
-from nomemory.recall.synthesis.quotation import quote
-from nomemory.recall.synthesis.sections import section_of
+from nomemory.recall.synthesis.quotation import select_passage
+from nomemory.recall.synthesis.sections import determine_section
 
 MIN_QUOTED: Final = 1
 """Minimum number of quoted messages."""
@@ -30,7 +30,7 @@ _SIMILARITY_WEIGHT: Final = 0.65
 message, and its similarity."""
 
 
-_DEFAULT_SIMILARITY: Final = 1.5
+_DEFAULT_Z_SCORE: Final = 1.5
 """Assumed similarity of a top message if semantic search is unavailable."""
 
 
@@ -48,49 +48,55 @@ class ExtractiveSynthesizer:
 
     async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Quote the most likely answers and their retractions, most relevant first."""
-        best = select_quoted(quotable(findings.evidence, question), self._quoted)
+        best = select_quoted(select_quotable(findings.evidence, question), self._quoted)
         retracting_ids = {candidate.message.retracted_by for candidate in best}
         best += [item for item in findings.evidence if item.message.message_id in retracting_ids and item not in best]
-        quotes = ((candidate, quote(candidate.message.content, question.analysis)) for candidate in best)
+        quotes = ((candidate, select_passage(candidate.message.content, question.analysis)) for candidate in best)
         return Draft(
             tuple(
-                DraftStatement(section_of(item.message), text, (DraftCitation(item.message.message_id, text),))
+                DraftStatement(determine_section(item.message), text, (DraftCitation(item.message.message_id, text),))
                 for item, text in quotes
             )
         )
 
 
-def quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]:
+def select_quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]:
     """Remove messages without statements. If a sender can know the answer, keep only messages of such senders.
 
     Corrections are kept regardless of their length.
     """
-    stating = [item for item in evidence if item.message.retracts or states(item.message, question)]
+    quotable_items = [item for item in evidence if item.message.retracts or is_quotable(item.message, question)]
     if question.is_conversation or have_sender_names(item.message for item in evidence):
-        return stating
-    assertions = [item for item in stating if item.message.retracts or asserts(item.message, question, named=False)]
-    return assertions or stating
+        return quotable_items
+    assertions = [
+        item
+        for item in quotable_items
+        if item.message.retracts or can_answer_question(item.message, question, has_sender_names=False)
+    ]
+    return assertions or quotable_items
 
 
-def select_quoted(evidence: Sequence[Evidence], quoted: float) -> list[Evidence]:
+def select_quoted(evidence: Sequence[Evidence], min_probability: float) -> list[Evidence]:
     """Return the first message, then messages until one is unlikely to be evidence."""
-    is_near = any(item.deviations for item in evidence)
+    has_similarity = any(item.semantic_z_score for item in evidence)
     return [
         item
         for rank, item in enumerate(evidence[:MAX_QUOTED])
         if rank < MIN_QUOTED
-        or probability(rank, item.score - evidence[0].score, item.deviations if is_near else _DEFAULT_SIMILARITY)
-        >= quoted
+        or estimate_probability(
+            rank, item.score - evidence[0].score, item.semantic_z_score if has_similarity else _DEFAULT_Z_SCORE
+        )
+        >= min_probability
     ]
 
 
-def probability(rank: int, gap: float, nearness: float) -> float:
+def estimate_probability(rank: int, gap: float, semantic_z_score: float) -> float:
     """Return the probability that a message is evidence.
 
     Args:
         rank: rank of the message, starting at 0.
         gap: difference to the best score, at most 0.
-        nearness: similarity to the question, in standard deviations above the mean.
+        semantic_z_score: similarity to the question, in standard deviations above the mean.
     """
-    odds = _OFFSET + _RANK_WEIGHT * math.log(rank + 1) + _GAP_WEIGHT * gap + _SIMILARITY_WEIGHT * nearness
+    odds = _OFFSET + _RANK_WEIGHT * math.log(rank + 1) + _GAP_WEIGHT * gap + _SIMILARITY_WEIGHT * semantic_z_score
     return 1 / (1 + math.exp(-odds))

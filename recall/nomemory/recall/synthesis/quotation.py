@@ -8,31 +8,31 @@ from nomemory.text.question_analysis import QuestionAnalysis
 from nomemory.text.sentences import split_sentences
 from nomemory.text.terms import extract_terms
 
-WHOLE: Final = 600
+MAX_PASSAGE_CHARS: Final = 600
 """Maximum size of a message that is quoted in full. Excerpts of shorter messages often omit the decisive words."""
 
 
-def quote(content: str, reading: QuestionAnalysis) -> str:
+def select_passage(content: str, analysis: QuestionAnalysis) -> str:
     """Return a verbatim passage of whole sentences around the sentence with the most words of the question."""
-    if len(content) <= WHOLE:
+    if len(content) <= MAX_PASSAGE_CHARS:
         return content.strip()
     starts = [sentence.start for sentence in split_sentences(content)] or [0]
     ends = [*starts[1:], len(content)]
-    question_terms = extract_terms(reading.question_text)
+    question_terms = extract_terms(analysis.question_text)
     best = max(
         range(len(starts)), key=lambda at: (len(question_terms & extract_terms(content[starts[at] : ends[at]])), -at)
     )
-    first, last = _widen(starts, ends, best)
-    return content[starts[first] : ends[last]].strip()[:WHOLE]
+    first, last = _widen_passage(starts, ends, best)
+    return content[starts[first] : ends[last]].strip()[:MAX_PASSAGE_CHARS]
 
 
-def _widen(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
+def _widen_passage(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
     """Return the first and last sentence of the longest passage within the limit around a sentence."""
     first = last = best
     while True:
-        if last + 1 < len(starts) and ends[last + 1] - starts[first] <= WHOLE:
+        if last + 1 < len(starts) and ends[last + 1] - starts[first] <= MAX_PASSAGE_CHARS:
             last += 1
-        elif first > 0 and ends[last] - starts[first - 1] <= WHOLE:
+        elif first > 0 and ends[last] - starts[first - 1] <= MAX_PASSAGE_CHARS:
             first -= 1
         else:
             return first, last

@@ -29,7 +29,7 @@ _OBLIGATION: Final = re.compile(
 """Imperatives, and first-person obligations."""
 
 
-def section_of(message: RetrievedMessage) -> Section:
+def determine_section(message: RetrievedMessage) -> Section:
     """Return the section of a message; the profile section unless it expresses a preference or obligation."""
     if is_quoted_text(message.content):
         return Section.PROFILE

@@ -18,29 +18,29 @@ from nomemory.recall.tools.arguments import ArgumentObject
 _Arguments = TypeVar("_Arguments", bound=ArgumentObject)
 
 
-class ToolRefusedError(RecallError):
+class InvalidToolCallError(RecallError):
     """The call is invalid. The message is meant for the planner and quotes no argument values."""
 
 
-def read_arguments(model: type[_Arguments], arguments: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
+def parse_arguments(model: type[_Arguments], arguments: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
     """Parse tool arguments. Times without an offset are in `zone`; unknown arguments are ignored.
 
     Raises:
-        ToolRefusedError: an argument is missing or invalid. The message contains the argument name.
+        InvalidToolCallError: an argument is missing or invalid. The message contains the argument name.
     """
     try:
         return model.model_validate(arguments, context={"zone": zone})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         names = [part for part in first["loc"] if isinstance(part, str)]
-        raise ToolRefusedError(": ".join((*names, first["msg"]))) from None
+        raise InvalidToolCallError(": ".join((*names, first["msg"]))) from None
 
 
-def unknown_arguments(model: type[BaseModel], arguments: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:
+def find_unknown_arguments(model: type[BaseModel], arguments: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:
     """Return the names of unknown arguments, at every level."""
     for name, value in arguments.items():
         field = model.model_fields.get(name)
         if field is None:
             yield f"{path}{name}"
         elif isinstance(value, dict) and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from unknown_arguments(field.annotation, value, f"{path}{name}.")
+            yield from find_unknown_arguments(field.annotation, value, f"{path}{name}.")

@@ -22,22 +22,22 @@ _DEFINITIONS = "#/$defs/"
 @cache
 def object_schema(model: type[BaseModel]) -> Schema:
     """Return the JSON schema of an object. The result is cached and must not be modified."""
-    schema = model.model_json_schema(schema_generator=_Plain)
+    schema = model.model_json_schema(schema_generator=_CompactSchemaGenerator)
     definitions = schema.pop("$defs", {})
-    inlined: Schema = _inlined(schema, definitions)
+    inlined: Schema = _inline_references(schema, definitions)
     return inlined
 
 
-def _inlined(value: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - any part of a schema
+def _inline_references(value: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - any part of a schema
     """Replace references by their definitions because simple models cannot follow references."""
     if not isinstance(value, dict):
         return value
     reference = value.get("$ref", "")
-    whole = {**definitions.get(reference.removeprefix(_DEFINITIONS), {}), **value}
-    return {key: _inlined(inner, definitions) for key, inner in whole.items() if key != "$ref"}
+    resolved = {**definitions.get(reference.removeprefix(_DEFINITIONS), {}), **value}
+    return {key: _inline_references(inner, definitions) for key, inner in resolved.items() if key != "$ref"}
 
 
-class _Plain(GenerateJsonSchema):
+class _CompactSchemaGenerator(GenerateJsonSchema):
     """Generates compact schemas without titles and defaults."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:

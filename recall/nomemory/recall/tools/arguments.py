@@ -24,7 +24,7 @@ _MAX_SINGLE: Final = 3.4028234663852886e38
 """The largest single-precision float, the number type of vectors."""
 
 
-def _instant(value: object, info: ValidationInfo) -> datetime:
+def _parse_time(value: object, info: ValidationInfo) -> datetime:
     """Parse an ISO 8601 time. A date means midnight; times without an offset are in the zone of the context."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
@@ -37,7 +37,7 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-Instant = Annotated[datetime, BeforeValidator(_instant)]
+Instant = Annotated[datetime, BeforeValidator(_parse_time)]
 OneRole = Annotated[
     Role, BeforeValidator(_lower), WithJsonSchema({"type": "string", "enum": [role.value for role in Role]})
 ]

@@ -17,7 +17,7 @@ from nomemory.recall.model.question import Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.model.sufficiency import Sufficiency
-from nomemory.recall.tools.argument_parsing import ToolRefusedError, read_arguments, unknown_arguments
+from nomemory.recall.tools.argument_parsing import InvalidToolCallError, find_unknown_arguments, parse_arguments
 from nomemory.recall.tools.arguments import (
     Arguments,
     HybridArguments,
@@ -27,8 +27,8 @@ from nomemory.recall.tools.arguments import (
     SearchFilter,
     SemanticArguments,
 )
-from nomemory.recall.tools.definitions import CALLABLE, TOOLS
-from nomemory.recall.tools.identity_guard import without_identity
+from nomemory.recall.tools.definitions import CALLABLE_TOOLS, TOOLS
+from nomemory.recall.tools.identity_guard import remove_user_ids
 from nomemory.recall.tools.query_stub import (
     Binding,
     EmbeddingRefusedError,
@@ -38,8 +38,15 @@ from nomemory.recall.tools.query_stub import (
     WriteTokenRefusedError,
 )
 from nomemory.recall.tools.requests import RequestBuilder
-from nomemory.recall.tools.result import Hit, ToolResult, message_from_contract, ranked_hit, relation, within_budget
-from nomemory.recall.tools.service_error import ServiceError, service_error
+from nomemory.recall.tools.result import (
+    Hit,
+    ToolResult,
+    hit_from_contract,
+    limit_to_budget,
+    message_from_contract,
+    relation_from_contract,
+)
+from nomemory.recall.tools.service_error import ServiceError, decode_service_error
 from nomemory.spans.span import child_span, is_content_shown, set_content_attribute
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import error_reason_pb2, message_pb2
@@ -63,7 +70,7 @@ SEMANTIC_DISABLED: Final = "meaning cannot be searched"
 """Observation text when `semantic_disabled` is set."""
 
 
-class _SemanticDisabledError(ToolRefusedError):
+class _SemanticDisabledError(InvalidToolCallError):
     """Semantic search was requested, but it is disabled on the server."""
 
 
@@ -90,14 +97,14 @@ class BoundTools:
     ) -> None:
         self._requests = RequestBuilder(binding, budget, before, embedded)
         self._binding = binding
-        self._waits = bool(binding.at_least)
+        self._must_wait = bool(binding.at_least)
         self._stub = stub
         self._budget = budget
         self._before = before
         self._metadata = tuple(metadata)
         self._has_semantic_search = True
-        self._answers = 0
-        self._failed: set[type[Arguments]] = set()
+        self._response_count = 0
+        self._failed_call_types: set[type[Arguments]] = set()
 
     @property
     def has_semantic_search(self) -> bool:
@@ -105,17 +112,17 @@ class BoundTools:
         return self._has_semantic_search
 
     @property
-    def unreachable(self) -> bool:
+    def is_unreachable(self) -> bool:
         """Whether no call succeeded, and a call other than a semantic search failed."""
-        return not self._answers and bool(self._failed - {SemanticArguments})
+        return not self._response_count and bool(self._failed_call_types - {SemanticArguments})
 
-    def check_answered(self) -> None:
+    def check_reachable(self) -> None:
         """Raise if calls were made and none succeeded.
 
         Raises:
             QueryServiceUnavailableError: all calls failed.
         """
-        if self._failed and not self._answers:
+        if self._failed_call_types and not self._response_count:
             raise QueryServiceUnavailableError("all calls to the QueryService failed")
 
     async def wait_for_write(self, timeout_s: float) -> None:
@@ -125,20 +132,22 @@ class BoundTools:
             WriteTokenRefusedError: the token belongs to another message log.
             IndexLaggingError: the indexes did not reach the token in time.
         """
-        if self._waits:
-            await self._probe(timeout_s)
-            self._waits = False
+        if self._must_wait:
+            await self._probe_indexes(timeout_s)
+            self._must_wait = False
 
     async def is_lagging(self, timeout_s: float) -> bool:
         """Return whether an index lags behind the user's stored messages; False if unknown."""
-        reply = await self._probe(timeout_s)
+        reply = await self._probe_indexes(timeout_s)
         return reply is not None and reply.index_lagging
 
-    async def _probe(self, timeout_s: float) -> pb.HybridSearchResponse | None:
+    async def _probe_indexes(self, timeout_s: float) -> pb.HybridSearchResponse | None:
         try:
-            return await self._stub.HybridSearch(self._requests.probe(), timeout=timeout_s, metadata=self._metadata)
+            return await self._stub.HybridSearch(
+                self._requests.build_probe_request(), timeout=timeout_s, metadata=self._metadata
+            )
         except grpc.RpcError as error:
-            _check_token(service_error(error))
+            _raise_for_write_token(decode_service_error(error))
             return None
 
     async def call(self, tool: str, arguments: Mapping[str, JsonValue], timeout_s: float) -> ToolResult:
@@ -150,36 +159,38 @@ class BoundTools:
             WriteTokenRefusedError: the service rejected the caller's write token.
             IndexLaggingError: the indexes did not reach the write token in time.
         """
-        cleaned, dropped = without_identity(arguments)
-        definition = CALLABLE.get(tool)
+        cleaned, dropped = remove_user_ids(arguments)
+        definition = CALLABLE_TOOLS.get(tool)
         name = definition.name if definition else "unknown"  # A chat model may have invented any other name.
         if dropped:
             _log.warning("recall_arguments_dropped", tool=name, count=dropped)
-        with child_span(f"execute_tool {name}") as recorded:
+        with child_span(f"execute_tool {name}") as tool_span:
             if definition is None:
-                result = ToolResult(observation=f"there is no such tool: use one of {', '.join(TOOLS)}", answered=False)
+                result = ToolResult(
+                    observation=f"there is no such tool: use one of {', '.join(TOOLS)}", succeeded=False
+                )
             else:
                 result = await self._parse_and_call(definition.arguments, cleaned, timeout_s)
-            if recorded is not None:
-                _record_result(recorded, name, result)
+            if tool_span is not None:
+                _record_result(tool_span, name, result)
         notes = [result.observation]
         if dropped:
             notes.append(f"{dropped} argument(s) that name a user were dropped: the user is bound")
-        if definition and (ignored := sum(1 for _ in unknown_arguments(definition.arguments, cleaned))):
+        if definition and (ignored := sum(1 for _ in find_unknown_arguments(definition.arguments, cleaned))):
             notes.append(f"{ignored} unknown argument(s) were ignored")
-        return replace(result, dropped=dropped, observation="; ".join(notes))
+        return replace(result, dropped_arguments=dropped, observation="; ".join(notes))
 
     async def _parse_and_call(
         self, type_: type[Arguments], arguments: Mapping[str, JsonValue], timeout_s: float
     ) -> ToolResult:
         """Parse the arguments and make the call. Invalid arguments return an observation."""
         try:
-            parsed = read_arguments(type_, arguments, self._before.tzinfo)
+            parsed = parse_arguments(type_, arguments, self._before.tzinfo)
             result = await self._call(parsed, timeout_s)
-        except ToolRefusedError as error:
+        except InvalidToolCallError as error:
             return ToolResult(
                 observation=f"not called: {error}",
-                answered=False,
+                succeeded=False,
                 semantic_disabled=isinstance(error, _SemanticDisabledError),
             )
         return replace(result, arguments=self._displayed_arguments(parsed))
@@ -198,103 +209,105 @@ class BoundTools:
         try:
             result = await self._dispatch(arguments, timeout_s)
         except grpc.RpcError as error:
-            return self._failure_result(error, arguments)
-        self._answers += 1
+            return self._handle_error(error, arguments)
+        self._response_count += 1
         return result
 
     async def _dispatch(self, arguments: Arguments, timeout_s: float) -> ToolResult:
         if isinstance(arguments, ListArguments):
-            return await self._list(arguments, timeout_s)
+            return await self._list_messages(arguments, timeout_s)
         if isinstance(arguments, LexicalArguments):
-            return await self._lexical(arguments, timeout_s)
+            return await self._search_lexically(arguments, timeout_s)
         if isinstance(arguments, SemanticArguments):
-            return await self._semantic(arguments, timeout_s)
+            return await self._search_semantically(arguments, timeout_s)
         if isinstance(arguments, HybridArguments):
-            return await self._hybrid(arguments, timeout_s)
-        return await self._around(arguments, timeout_s)
+            return await self._search_hybrid(arguments, timeout_s)
+        return await self._read_neighbors(arguments, timeout_s)
 
-    async def _list(self, arguments: ListArguments, timeout_s: float) -> ToolResult:
-        request = self._requests.listing(arguments)
+    async def _list_messages(self, arguments: ListArguments, timeout_s: float) -> ToolResult:
+        request = self._requests.build_list_request(arguments)
         reply = await self._stub.ListMessages(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._readable(Hit(message_from_contract(item), 0.0) for item in reply.items)
-        return self._result(hits, arguments.filter, next_cursor=reply.next_cursor)
+        hits = self._drop_inaccessible(Hit(message_from_contract(item), 0.0) for item in reply.items)
+        return self._build_result(hits, arguments.filter, next_cursor=reply.next_cursor)
 
-    async def _lexical(self, arguments: LexicalArguments, timeout_s: float) -> ToolResult:
-        request = self._requests.lexical(arguments)
+    async def _search_lexically(self, arguments: LexicalArguments, timeout_s: float) -> ToolResult:
+        request = self._requests.build_lexical_request(arguments)
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
         scored = zip(reply.items, reply.scores, strict=True)
-        hits = self._readable(Hit(message_from_contract(item), score.score) for item, score in scored)
-        return self._result(hits, arguments.filter, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
+        hits = self._drop_inaccessible(Hit(message_from_contract(item), score.score) for item, score in scored)
+        return self._build_result(
+            hits, arguments.filter, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging
+        )
 
-    async def _semantic(self, arguments: SemanticArguments, timeout_s: float) -> ToolResult:
+    async def _search_semantically(self, arguments: SemanticArguments, timeout_s: float) -> ToolResult:
         if bool(arguments.query_text.strip()) == bool(arguments.query_embedding):
-            raise ToolRefusedError("give exactly one of query_text and query_embedding")
+            raise InvalidToolCallError("give exactly one of query_text and query_embedding")
         if (
             arguments.query_text
             and not self._has_semantic_search
-            and not self._requests.has_vector_of(arguments.query_text)
+            and not self._requests.has_vector_for(arguments.query_text)
         ):
             raise _SemanticDisabledError(SEMANTIC_DISABLED)
-        request = self._requests.semantic(arguments)
+        request = self._requests.build_semantic_request(arguments)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._readable(Hit(message_from_contract(item.message), item.score) for item in reply.items)
-        return self._result(hits, arguments.filter, index_lagging=reply.index_lagging, cut=reply.truncated)
+        hits = self._drop_inaccessible(Hit(message_from_contract(item.message), item.score) for item in reply.items)
+        return self._build_result(hits, arguments.filter, index_lagging=reply.index_lagging, truncated=reply.truncated)
 
-    async def _hybrid(self, arguments: HybridArguments, timeout_s: float) -> ToolResult:
-        request = self._requests.hybrid(arguments)
+    async def _search_hybrid(self, arguments: HybridArguments, timeout_s: float) -> ToolResult:
+        request = self._requests.build_hybrid_request(arguments)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._readable(map(ranked_hit, reply.items))
-        result = self._result(
-            hits, arguments.filter, index_lagging=reply.index_lagging, cut=reply.truncated, is_ranking=True
+        hits = self._drop_inaccessible(map(hit_from_contract, reply.items))
+        result = self._build_result(
+            hits, arguments.filter, index_lagging=reply.index_lagging, truncated=reply.truncated, is_ranking=True
         )
-        covered = [item.explanation.coverage for item in reply.items]
+        coverages = [item.explanation.coverage for item in reply.items]
         self._has_semantic_search &= not reply.semantic_unavailable
-        self._waits = False
+        self._must_wait = False
         semantic_unavailable = f"; {SEMANTIC_DISABLED}: the words decided" if reply.semantic_unavailable else ""
         return replace(
             result,
             observation=result.observation + semantic_unavailable,
-            word_hits=sum(1 for share in covered if share > 0),
-            coverage=max(covered[:_COVERAGE_ITEMS], default=0.0),
+            word_hit_count=sum(1 for share in coverages if share > 0),
+            query_coverage=max(coverages[:_COVERAGE_ITEMS], default=0.0),
             semantic_unavailable=reply.semantic_unavailable,
             semantic_disabled=reply.semantic_unavailable,
             sufficiency=Sufficiency(reply.sufficiency, reply.speaker_matched, reply.sufficiency_lexical_only)
             if hits
             else None,
-            relations=tuple(map(relation, reply.relations)),
-            empty_time_ranges=tuple(map(_time_range, reply.empty_time_ranges)),
+            relations=tuple(map(relation_from_contract, reply.relations)),
+            empty_time_ranges=tuple(map(_to_time_range, reply.empty_time_ranges)),
         )
 
-    async def _around(self, arguments: NeighborArguments, timeout_s: float) -> ToolResult:
-        request = self._requests.neighbors(arguments)
+    async def _read_neighbors(self, arguments: NeighborArguments, timeout_s: float) -> ToolResult:
+        request = self._requests.build_neighbors_request(arguments)
         reply = await self._stub.GetNeighbors(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._readable(Hit(message_from_contract(item), 0.0) for item in reply.items)
+        hits = self._drop_inaccessible(Hit(message_from_contract(item), 0.0) for item in reply.items)
         # If the result exceeds the budget, the messages nearest to the anchor are kept.
         nearest = sorted(hits, key=_distance_to(reply.anchor_index, [item.message_id for item in reply.items]))
-        result = self._result(nearest, None, cut=reply.truncated_before or reply.truncated_after)
+        result = self._build_result(nearest, None, truncated=reply.truncated_before or reply.truncated_after)
         kept = sorted(result.items, key=lambda hit: (hit.message.ts, hit.message.message_id.encode()))
         return replace(result, items=tuple(kept))
 
-    def _readable(self, hits: Iterable[Hit]) -> list[Hit]:
+    def _drop_inaccessible(self, hits: Iterable[Hit]) -> list[Hit]:
         """Remove messages at or after the question time and messages of other conversations."""
-        admits = self._binding.admits
+        admits = self._binding.allows_conversation
         return [hit for hit in hits if hit.message.ts < self._before and admits(hit.message.conversation_id)]
 
-    def _result(
+    def _build_result(
         self,
         hits: Sequence[Hit],
         filter_: SearchFilter | None,
         *,
         next_cursor: str = "",
         index_lagging: bool = False,
-        cut: bool = False,
+        truncated: bool = False,
         is_ranking: bool = False,
     ) -> ToolResult:
         """Return the result of a call. Rankings are for the host, and the planner's budget does not apply to them."""
-        kept = list(hits) if is_ranking else within_budget(hits, self._budget)
+        kept = list(hits) if is_ranking else limit_to_budget(hits, self._budget)
         notes = [f"{len(kept)} messages"]
-        if left_out := len(hits) - len(kept):
-            notes.append(f"{left_out} more were cut to fit the budget")
+        if omitted_count := len(hits) - len(kept):
+            notes.append(f"{omitted_count} more were cut to fit the budget")
         if index_lagging:
             notes.append("the index is behind: some stored messages were not searchable yet")
         if next_cursor:
@@ -303,63 +316,63 @@ class BoundTools:
             items=tuple(kept),
             next_cursor=next_cursor,
             index_lagging=index_lagging,
-            cut=cut or left_out > 0,
+            truncated=truncated or omitted_count > 0,
             observation="; ".join(notes),
-            scope=_scope(filter_).until(self._before) if filter_ else None,
+            scope=_to_scope(filter_).limited_to(self._before) if filter_ else None,
         )
 
-    def _failure_result(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
+    def _handle_error(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
         """Convert an error into an observation if another call may still succeed."""
-        error, for_meaning = service_error(raised), isinstance(arguments, SemanticArguments)
-        _check_token(error)
+        error, is_semantic = decode_service_error(raised), isinstance(arguments, SemanticArguments)
+        _raise_for_write_token(error)
         if self._has_caller_vector(arguments) and _VECTOR in error.violations:
             raise EmbeddingRefusedError(error.violations[_VECTOR]) from raised
         if error.code in _INVALID_CALL:
-            self._answers += 1
-            return ToolResult(observation=f"refused: {error.details}", answered=False)
-        if error.code is grpc.StatusCode.FAILED_PRECONDITION and for_meaning:
-            self._answers += 1
+            self._response_count += 1
+            return ToolResult(observation=f"refused: {error.details}", succeeded=False)
+        if error.code is grpc.StatusCode.FAILED_PRECONDITION and is_semantic:
+            self._response_count += 1
             self._has_semantic_search = False
             observation = f"{SEMANTIC_DISABLED}: the server has no embedder"
-            return ToolResult(observation=observation, answered=False, semantic_disabled=True)
-        if error.code in _TRANSIENT or (error.code in _EMBEDDER_FAILURE and for_meaning):
-            return self._unanswered_result(error, arguments)
+            return ToolResult(observation=observation, succeeded=False, semantic_disabled=True)
+        if error.code in _TRANSIENT or (error.code in _EMBEDDER_FAILURE and is_semantic):
+            return self._handle_no_response(error, arguments)
         raise QueryServiceUnavailableError(f"the QueryService returned {error.code.name}") from raised
 
     def _has_caller_vector(self, arguments: Arguments) -> bool:
         """Return whether a request contains the caller's vector rather than a planner's."""
         if not isinstance(arguments, HybridArguments | SemanticArguments):
             return False
-        return self._requests.has_vector_of(arguments.query_text)
+        return self._requests.has_vector_for(arguments.query_text)
 
-    def _unanswered_result(self, error: ServiceError, arguments: Arguments) -> ToolResult:
-        self._failed.add(type(arguments))
+    def _handle_no_response(self, error: ServiceError, arguments: Arguments) -> ToolResult:
+        self._failed_call_types.add(type(arguments))
         observation = f"did not answer ({error.code.name.lower()})"
-        late = error.code is grpc.StatusCode.DEADLINE_EXCEEDED and isinstance(arguments, SemanticArguments)
-        if late:
+        timed_out = error.code is grpc.StatusCode.DEADLINE_EXCEEDED and isinstance(arguments, SemanticArguments)
+        if timed_out:
             self._has_semantic_search = False
             observation = f"{observation}: {SEMANTIC_DISABLED}"
-        return ToolResult(observation=observation, answered=False, semantic_disabled=late)
+        return ToolResult(observation=observation, succeeded=False, semantic_disabled=timed_out)
 
 
-def _record_result(recorded: Span, name: str, result: ToolResult) -> None:
+def _record_result(tool_span: Span, name: str, result: ToolResult) -> None:
     """Set span attributes by the OpenTelemetry conventions for generative AI."""
-    recorded.set_attributes(
+    tool_span.set_attributes(
         {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,
             "gen_ai.tool.type": "datastore",
             "gen_ai.memory.record.count": len(result.items),
-            "nomemory.tool.answered": result.answered,
+            "nomemory.tool.answered": result.succeeded,
         }
     )
     if is_content_shown():
         set_content_attribute(
-            recorded, "gen_ai.tool.call.arguments", json.dumps(dict(result.arguments), ensure_ascii=False)
+            tool_span, "gen_ai.tool.call.arguments", json.dumps(dict(result.arguments), ensure_ascii=False)
         )
 
 
-def _check_token(error: ServiceError) -> None:
+def _raise_for_write_token(error: ServiceError) -> None:
     """Raise if the error concerns the caller's write token."""
     if _AT_LEAST in error.violations:
         raise WriteTokenRefusedError(error.violations[_AT_LEAST])
@@ -372,11 +385,11 @@ def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:
     return lambda hit: distances[hit.message.message_id]
 
 
-def _scope(filter_: SearchFilter) -> SearchScope:
+def _to_scope(filter_: SearchFilter) -> SearchScope:
     return SearchScope(TimeRange(filter_.time_range.since, filter_.time_range.until), filter_.role or Role.ANY)
 
 
-def _time_range(encoded: message_pb2.TimeRange) -> TimeRange:
+def _to_time_range(encoded: message_pb2.TimeRange) -> TimeRange:
     return TimeRange(
         encoded.since.ToDatetime(UTC) if encoded.HasField("since") else None,
         encoded.until.ToDatetime(UTC) if encoded.HasField("until") else None,

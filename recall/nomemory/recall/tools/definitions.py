@@ -26,7 +26,7 @@ class ToolDefinition:
     description: str
     arguments: type[Arguments]
 
-    def schema(self) -> Schema:
+    def build_schema(self) -> Schema:
         """Return the JSON schema of its arguments."""
         return object_schema(self.arguments)
 
@@ -49,7 +49,7 @@ TOOLS: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
     }
 )
 
-CALLABLE: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
+CALLABLE_TOOLS: Final[Mapping[str, ToolDefinition]] = MappingProxyType(
     {
         **TOOLS,
         HYBRID_SEARCH: ToolDefinition(HYBRID_SEARCH, "Find what answers a question, best first.", HybridArguments),

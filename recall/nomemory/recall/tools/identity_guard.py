@@ -11,38 +11,38 @@ from nomemory.recall.model.step import JsonValue
 _USER_KEYS = """
 user users username uid uids owner ownerid account accountid actas onbehalfof impersonate principal subject sub identity
 """
-_NAMES = frozenset(_USER_KEYS.split())
-_MARKS = ("userid", "tenant")
+_USER_KEY_NAMES = frozenset(_USER_KEYS.split())
+_USER_KEY_PARTS = ("userid", "tenant")
 """Substrings of keys that contain a user id: `x-user-id`, `user_ids`, `tenantId`."""
 
 _MAX_DEPTH = 16
 """Maximum nesting depth. Deeper values are dropped; no tool has such arguments."""
 
 
-def without_identity(arguments: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:
+def remove_user_ids(arguments: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:
     """Remove all keys that name a user, including keys in JSON strings; return the number of removed keys."""
     return _clean_object(arguments, 0)
 
 
-def names_a_user(key: str) -> bool:
+def is_user_key(key: str) -> bool:
     """Return whether a key names a user, in any spelling: `user_id`, `userId`, `X-User-Id`, `tenant`."""
     plain = "".join(char for char in unicodedata.normalize("NFKC", key).casefold() if char.isalnum())
-    return plain in _NAMES or any(mark in plain for mark in _MARKS)
+    return plain in _USER_KEY_NAMES or any(mark in plain for mark in _USER_KEY_PARTS)
 
 
 def _clean_object(fields: Mapping[str, JsonValue], depth: int) -> tuple[dict[str, JsonValue], int]:
     cleaned: dict[str, JsonValue] = {}
     dropped = 0
     for key, value in fields.items():
-        if names_a_user(key):
+        if is_user_key(key):
             dropped += 1
         else:
-            cleaned[key], more = _clean(value, depth + 1)
-            dropped += more
+            cleaned[key], dropped_inside = _clean_value(value, depth + 1)
+            dropped += dropped_inside
     return cleaned, dropped
 
 
-def _clean(value: JsonValue, depth: int) -> tuple[JsonValue, int]:
+def _clean_value(value: JsonValue, depth: int) -> tuple[JsonValue, int]:
     if isinstance(value, str):
         return _clean_text(value, depth)
     if not isinstance(value, dict | list):
@@ -51,7 +51,7 @@ def _clean(value: JsonValue, depth: int) -> tuple[JsonValue, int]:
         return None, 1
     if isinstance(value, dict):
         return _clean_object(value, depth)
-    cleaned = [_clean(item, depth + 1) for item in value]
+    cleaned = [_clean_value(item, depth + 1) for item in value]
     return [item for item, _ in cleaned], sum(count for _, count in cleaned)
 
 
@@ -65,5 +65,5 @@ def _clean_text(text: str, depth: int) -> tuple[str, int]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text, 0
-    cleaned, dropped = _clean(value, depth + 1)
+    cleaned, dropped = _clean_value(value, depth + 1)
     return (json.dumps(cleaned, ensure_ascii=False), dropped) if dropped else (text, 0)

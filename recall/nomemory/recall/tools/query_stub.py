@@ -43,7 +43,7 @@ class Binding:
     at_least: str = ""
     exclude_conversation_ids: tuple[str, ...] = ()
 
-    def admits(self, conversation_id: str) -> bool:
+    def allows_conversation(self, conversation_id: str) -> bool:
         """Return whether messages of a conversation may be read. An empty id means messages without a conversation."""
         return self.conversation_id in {"", conversation_id} and conversation_id not in self.exclude_conversation_ids
 

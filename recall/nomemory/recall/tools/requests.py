@@ -9,7 +9,7 @@ from typing import Any, Final
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.contract_roles import ROLE_IN_CONTRACT
 from nomemory.recall.model.question import Role
-from nomemory.recall.tools.argument_parsing import ToolRefusedError
+from nomemory.recall.tools.argument_parsing import InvalidToolCallError
 from nomemory.recall.tools.arguments import (
     EXCLUDED_CONVERSATIONS_MAX,
     HybridArguments,
@@ -44,11 +44,11 @@ class RequestBuilder:
         self._before = before.astimezone(UTC)
         self._embedded = embedded
 
-    def listing(self, arguments: ListArguments) -> pb.ListMessagesRequest:
+    def build_list_request(self, arguments: ListArguments) -> pb.ListMessagesRequest:
         """Build a request for messages by time.
 
         Raises:
-            ToolRefusedError: the time range is empty, or the conversation is not the one of the binding. All search
+            InvalidToolCallError: the time range is empty, or the conversation is not the one of the binding. All search
                 requests raise this error.
         """
         return pb.ListMessagesRequest(
@@ -57,7 +57,7 @@ class RequestBuilder:
             cursor=arguments.cursor,
         )
 
-    def lexical(self, arguments: LexicalArguments) -> pb.LexicalSearchRequest:
+    def build_lexical_request(self, arguments: LexicalArguments) -> pb.LexicalSearchRequest:
         """Build a lexical search request."""
         return pb.LexicalSearchRequest(
             **self._common_fields(arguments.filter),
@@ -66,14 +66,14 @@ class RequestBuilder:
             cursor=arguments.cursor,
         )
 
-    def semantic(self, arguments: SemanticArguments) -> pb.SemanticSearchRequest:
+    def build_semantic_request(self, arguments: SemanticArguments) -> pb.SemanticSearchRequest:
         """Build a request for a search by text or vector. The caller's vector is used if it belongs to the text."""
         request = pb.SemanticSearchRequest(
             **self._common_fields(arguments.filter),
             top_k=min(arguments.top_k, self._budget.result_items),
             min_score=arguments.min_score,
         )
-        if self.has_vector_of(arguments.query_text):
+        if self.has_vector_for(arguments.query_text):
             request.query_embedding.values.extend(self._embedded[1])
         elif arguments.query_text:
             request.query_text = arguments.query_text
@@ -81,7 +81,7 @@ class RequestBuilder:
             request.query_embedding.values.extend(arguments.query_embedding)
         return request
 
-    def hybrid(self, arguments: HybridArguments) -> pb.HybridSearchRequest:
+    def build_hybrid_request(self, arguments: HybridArguments) -> pb.HybridSearchRequest:
         """Build a hybrid search request. The caller's vector is used if it belongs to the text."""
         request = pb.HybridSearchRequest(
             **self._common_fields(arguments.filter),
@@ -90,20 +90,20 @@ class RequestBuilder:
             explain=True,
             include_relations=True,
         )
-        if self.has_vector_of(arguments.query_text):
+        if self.has_vector_for(arguments.query_text):
             request.query_embedding.values.extend(self._embedded[1])
         return request
 
-    def probe(self) -> pb.HybridSearchRequest:
+    def build_probe_request(self) -> pb.HybridSearchRequest:
         """Build a minimal hybrid search request that reports the lag of both indexes."""
-        return self.hybrid(HybridArguments(query_text=self._embedded[0].strip() or _PROBE_QUERY, top_k=1))
+        return self.build_hybrid_request(HybridArguments(query_text=self._embedded[0].strip() or _PROBE_QUERY, top_k=1))
 
-    def has_vector_of(self, text: str) -> bool:
+    def has_vector_for(self, text: str) -> bool:
         """Return whether the caller's vector belongs to this text."""
         embedded_text, vector = self._embedded
         return bool(vector) and embedded_text == text
 
-    def neighbors(self, arguments: NeighborArguments) -> pb.GetNeighborsRequest:
+    def build_neighbors_request(self, arguments: NeighborArguments) -> pb.GetNeighborsRequest:
         """Build a request for the messages around a message."""
         return pb.GetNeighborsRequest(
             user_id=self._binding.user_id,
@@ -116,29 +116,29 @@ class RequestBuilder:
         """Return the fields common to all searches: user, filter and write token."""
         return {
             "user_id": self._binding.user_id,
-            "filter": self._filter(filter_),
+            "filter": self._build_filter(filter_),
             "at_least": self._binding.at_least,
         }
 
-    def _filter(self, filter_: SearchFilter) -> message_pb2.Filter:
+    def _build_filter(self, filter_: SearchFilter) -> message_pb2.Filter:
         since, until = filter_.time_range.since, filter_.time_range.until
         until = self._before if until is None else min(until, self._before)
         if since is not None and since >= until:
-            raise ToolRefusedError("the time range is empty: nothing is looked at from the time of the question on")
+            raise InvalidToolCallError("the time range is empty: nothing is looked at from the time of the question on")
         bound_conversation = self._binding.conversation_id
         if bound_conversation and filter_.conversation_id not in {"", bound_conversation}:
-            raise ToolRefusedError("this recall is confined to another conversation")
+            raise InvalidToolCallError("this recall is confined to another conversation")
         encoded = message_pb2.Filter(
             role=ROLE_IN_CONTRACT[filter_.role or Role.ANY],
             conversation_id=bound_conversation or filter_.conversation_id,
-            exclude_conversation_ids=self._excluded(filter_),
+            exclude_conversation_ids=self._merge_excluded_conversations(filter_),
         )
         encoded.time_range.until.FromDatetime(until)
         if since is not None:
             encoded.time_range.since.FromDatetime(since)
         return encoded
 
-    def _excluded(self, filter_: SearchFilter) -> list[str]:
+    def _merge_excluded_conversations(self, filter_: SearchFilter) -> list[str]:
         """Return the excluded conversations of the binding, then those of the planner up to the filter's limit."""
-        both = dict.fromkeys((*self._binding.exclude_conversation_ids, *filter_.exclude_conversation_ids))
-        return list(both)[:EXCLUDED_CONVERSATIONS_MAX]
+        conversation_ids = dict.fromkeys((*self._binding.exclude_conversation_ids, *filter_.exclude_conversation_ids))
+        return list(conversation_ids)[:EXCLUDED_CONVERSATIONS_MAX]

@@ -26,13 +26,13 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 class Hit:
     """A message with its score; 0 for calls without scores.
 
-    `deviations` is the semantic similarity to the question, in standard deviations above the mean of the user's
+    `semantic_z_score` is the semantic similarity to the question, in standard deviations above the mean of the user's
     messages; 0 if unknown.
     """
 
     message: RetrievedMessage
     score: float
-    deviations: float = 0.0
+    semantic_z_score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class ToolResult:
         items: the hits, best first, or in the order of the tool.
         next_cursor: cursor of the next page; empty on the last page.
         index_lagging: whether some stored messages were not searchable yet.
-        cut: whether messages were dropped to fit the budget.
-        dropped: number of removed arguments that named a user.
+        truncated: whether messages were dropped to fit the budget.
+        dropped_arguments: number of removed arguments that named a user.
         observation: information for the planner, as text.
         arguments: arguments of the call.
         scope: the searched scope; None for other calls.
-        answered: whether the call succeeded; false if it was rejected or failed.
-        word_hits: number of items that contain words of the query; None if unknown.
-        coverage: the largest share of the query's words in one of the first items, 0 to 1.
+        succeeded: whether the call succeeded; false if it was rejected or failed.
+        word_hit_count: number of items that contain words of the query; None if unknown.
+        query_coverage: the largest share of the query's words in one of the first items, 0 to 1.
         semantic_unavailable: whether the search ran without semantic search.
         semantic_disabled: whether semantic search is disabled on the server.
         sufficiency: likelihood that the message log contains the answer; None if unknown.
@@ -61,14 +61,14 @@ class ToolResult:
     items: tuple[Hit, ...] = ()
     next_cursor: str = ""
     index_lagging: bool = False
-    cut: bool = False
-    dropped: int = 0
+    truncated: bool = False
+    dropped_arguments: int = 0
     observation: str = ""
     arguments: Mapping[str, JsonValue] = field(default_factory=dict)
     scope: SearchScope | None = None
-    answered: bool = True
-    word_hits: int | None = None
-    coverage: float = 0.0
+    succeeded: bool = True
+    word_hit_count: int | None = None
+    query_coverage: float = 0.0
     semantic_unavailable: bool = False
     semantic_disabled: bool = False
     sufficiency: Sufficiency | None = None
@@ -91,24 +91,24 @@ def message_from_contract(message: message_pb2.ChatMessage) -> RetrievedMessage:
     )
 
 
-def within_budget(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
+def limit_to_budget(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
     """Return the hits that fit the budget of one call, at least one."""
     kept: list[Hit] = []
-    room = budget.result_chars
+    remaining_chars = budget.result_chars
     for hit in hits:
         size = min(len(hit.message.content), budget.evidence_chars, _COUNTED_CHARS)
-        if len(kept) < budget.result_items and (size <= room or not kept):
+        if len(kept) < budget.result_items and (size <= remaining_chars or not kept):
             kept.append(hit)
-            room -= size
+            remaining_chars -= size
     return kept
 
 
-def ranked_hit(item: pb.HybridItem) -> Hit:
+def hit_from_contract(item: pb.HybridItem) -> Hit:
     """Convert a hybrid search item to a hit."""
     return Hit(message_from_contract(item.message), item.score, item.explanation.semantic_z_score)
 
 
-def relation(encoded: pb.MessageRelation) -> Relation:
+def relation_from_contract(encoded: pb.MessageRelation) -> Relation:
     """Convert a message relation of the API."""
     return Relation(
         encoded.earlier_message_id, encoded.later_message_id, encoded.semantic_z_score, encoded.shared_terms

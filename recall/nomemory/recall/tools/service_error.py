@@ -31,17 +31,22 @@ class ServiceError:
     reason: str = ""
 
 
-def service_error(error: grpc.RpcError) -> ServiceError:
+def decode_service_error(error: grpc.RpcError) -> ServiceError:
     """Decode an error. Errors without a status have the code UNKNOWN."""
     if not isinstance(error, _FailedCall):
         return ServiceError(grpc.StatusCode.UNKNOWN)
-    status = _status(error)
-    bad = _detail(status, error_details_pb2.BadRequest()).field_violations
-    reason = _detail(status, error_details_pb2.ErrorInfo()).reason
-    return ServiceError(error.code(), error.details() or "", {item.field: item.description for item in bad}, reason)
+    status = _extract_status(error)
+    bad_request = _find_detail(status, error_details_pb2.BadRequest()).field_violations
+    reason = _find_detail(status, error_details_pb2.ErrorInfo()).reason
+    return ServiceError(
+        error.code(),
+        error.details() or "",
+        {violation.field: violation.description for violation in bad_request},
+        reason,
+    )
 
 
-def _detail(status: status_pb2.Status, target: _Detail) -> _Detail:
+def _find_detail(status: status_pb2.Status, target: _Detail) -> _Detail:
     """Fill a detail message from the first matching detail of a status; otherwise leave it empty."""
     for detail in status.details:
         if detail.Unpack(target):
@@ -49,7 +54,7 @@ def _detail(status: status_pb2.Status, target: _Detail) -> _Detail:
     return target
 
 
-def _status(call: _FailedCall) -> status_pb2.Status:
+def _extract_status(call: _FailedCall) -> status_pb2.Status:
     """Return the google.rpc status of an error; an empty status if absent or malformed."""
     try:
         return rpc_status.from_call(call) or status_pb2.Status()

@@ -9,27 +9,28 @@ from pathlib import Path
 import click
 
 from nomemory.cli.terminal import encode_json_line, pluralize, to_single_line
-from nomemory.recall.authoring.check import Report, skills_at
-from nomemory.recall.authoring.check import check as check_skill
+from nomemory.recall.authoring.check import SkillReport, check_skill, find_skill_folders
 from nomemory.recall.authoring.rules import Finding
 
 
-def render_text(report: Report) -> str:
+def render_text(report: SkillReport) -> str:
     """Return a heading for the skill and a line for each finding."""
     counts = (
-        pluralize(number, noun) for number, noun in ((report.errors, "error"), (report.warnings, "warning")) if number
+        pluralize(number, noun)
+        for number, noun in ((report.error_count, "error"), (report.warning_count, "warning"))
+        if number
     )
     heading = f"{to_single_line(click.format_filename(report.path))}: {', '.join(counts) or 'ok'}"
     return "\n".join((heading, *(f"  {_finding_line(finding)}" for finding in report.findings)))
 
 
-def render_record(report: Report) -> str:
+def render_record(report: SkillReport) -> str:
     """Return the report as a JSON line."""
     record = {
         "skill": report.name,
         "path": click.format_filename(report.path),
-        "errors": report.errors,
-        "warnings": report.warnings,
+        "errors": report.error_count,
+        "warnings": report.warning_count,
         "findings": [_finding_record(finding) for finding in report.findings],
     }
     return encode_json_line(record)
@@ -37,7 +38,7 @@ def render_record(report: Report) -> str:
 
 def _finding_line(finding: Finding) -> str:
     location = f"{finding.file}:{finding.line}" if finding.line else finding.file
-    return to_single_line(f"{location}: {finding.rule.severity.value} [{finding.rule.id}] {finding.sentence}")
+    return to_single_line(f"{location}: {finding.rule.severity.value} [{finding.rule.id}] {finding.problem}")
 
 
 def _finding_record(finding: Finding) -> dict[str, object]:
@@ -46,7 +47,7 @@ def _finding_record(finding: Finding) -> dict[str, object]:
         "line": finding.line,
         "rule": finding.rule.id,
         "severity": finding.rule.severity.value,
-        "sentence": finding.sentence,
+        "sentence": finding.problem,
     }
 
 
@@ -59,8 +60,8 @@ def check(*, paths: Sequence[Path], as_json: bool) -> None:
     A PATH is the folder of a skill, its SKILL.md, or a folder of skills. docs/skills.md lists the rules. The exit
     status is 1 if there is an error, and 0 if there are only warnings.
     """
-    reports = [check_skill(folder) for folder in dict.fromkeys(chain.from_iterable(map(skills_at, paths)))]
+    reports = [check_skill(folder) for folder in dict.fromkeys(chain.from_iterable(map(find_skill_folders, paths)))]
     for report in reports:
         click.echo(render_record(report) if as_json else render_text(report))
-    if any(report.errors for report in reports):
+    if any(report.error_count for report in reports):
         raise click.exceptions.Exit(1)

@@ -13,9 +13,9 @@ from nomemory.cli.skill.check import render_text
 from nomemory.cli.terminal import to_single_line
 from nomemory.recall.authoring import scaffold
 from nomemory.recall.llm.chat_model import ChatFailedError
-from nomemory.recall.llm.json_answer import BadAnswerError
+from nomemory.recall.llm.json_answer import InvalidAnswerError
 from nomemory.recall.skills.folder import SKILL_FILE, SkillInvalidError, SkillNotFoundError
-from nomemory.recall.skills.loader import CREATOR, SkillLibrary
+from nomemory.recall.skills.loader import CREATOR_SKILL, SkillLibrary
 from nomemory.recall.skills.steering.steering import LEXICON_FILE
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import ExtraMissingError
@@ -45,16 +45,16 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
     If NOMEMORY_RECALL_MODEL is set, the chat model drafts a lexicon from the sentence. The created skill passes
     `nomemory skill check`.
     """
-    sentence = scaffold.single_line(scenario)
+    sentence = scaffold.to_single_line(scenario)
     if not any(map(str.isalnum, sentence)):
         raise click.UsageError("--scenario: must contain a letter or a digit.")
-    name = name or scaffold.skill_name(sentence)
+    name = name or scaffold.derive_skill_name(sentence)
     settings = load_settings()
     template = _fill_template(settings, Language(language) if language else language_of(sentence))
-    files = {SKILL_FILE: scaffold.render(template, name, sentence), **_draft_files(sentence, settings)}
+    files = {SKILL_FILE: scaffold.render_skill(template, name, sentence), **_draft_files(sentence, settings)}
     try:
-        report = scaffold.create(files, name, out)
-    except scaffold.NotCreatedError as refused:
+        report = scaffold.create_skill(files, name, out)
+    except scaffold.SkillNotCreatedError as refused:
         raise click.ClickException(f"{to_single_line(str(refused))}.") from None
     click.echo(f"Wrote {render_text(report)}")
     click.echo(
@@ -68,11 +68,11 @@ def _fill_template(settings: Settings, language: Language) -> str:
     """Return the template of a language from the creator skill, which an operator may have replaced."""
     file = scaffold.TEMPLATE_FILES[language]
     try:
-        creator = SkillLibrary(skill_folders(settings), CREATOR).load()
+        creator = SkillLibrary(skill_folders(settings), CREATOR_SKILL).load()
     except (SkillInvalidError, SkillNotFoundError) as refused:
         raise click.ClickException(f"{refused}.") from None
     if file not in creator.references:
-        raise click.ClickException(f"the skill {CREATOR} does not contain {file}.")
+        raise click.ClickException(f"the skill {CREATOR_SKILL} does not contain {file}.")
     return creator.references[file]
 
 
@@ -84,7 +84,7 @@ def _draft_files(scenario: str, settings: Settings) -> dict[str, str]:
         return {LEXICON_FILE: asyncio.run(_draft_lexicon(scenario, settings))}
     except (ChatFailedError, ExtraMissingError) as failure:
         reason = str(failure)
-    except BadAnswerError:
+    except InvalidAnswerError:
         reason = "its answer is invalid"
     click.echo(f"Without the model: {reason}.", err=True)
     return {}

@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 from pydantic import TypeAdapter
 
 from nomemory.recall.model.question import Role
-from nomemory.recall.skills.steering.outline import Entry, InvalidEntry, first_word, normalized_key
+from nomemory.recall.skills.steering.outline import InvalidEntry, SkillEntry, extract_first_word, normalize_key
 
-ANY_LENGTH: Final = timedelta.max
+UNLIMITED_LOOKBACK: Final = timedelta.max
 """The explicitly unlimited time window."""
 TOP_K_MAX: Final = 200
 """The API's maximum page size. The host's limit may be lower."""
@@ -47,55 +47,55 @@ _Value = TypeVar("_Value")
 class Defaults:
     """A skill's default search parameters. None means unset.
 
-    `window` is the time range before the question. `top_k` is the number of messages per search.
+    `lookback` is the time range before the question. `top_k` is the number of messages per search.
     """
 
-    window: timedelta | None = None
+    lookback: timedelta | None = None
     role: Role | None = None
     top_k: int | None = None
 
 
-def read_defaults(entries: Iterable[Entry]) -> tuple[Defaults, list[InvalidEntry]]:
+def read_defaults(entries: Iterable[SkillEntry]) -> tuple[Defaults, list[InvalidEntry]]:
     """Parse the entries of the defaults sections. The first of two duplicate keys wins."""
-    by_key: dict[str, Entry] = {}
+    by_key: dict[str, SkillEntry] = {}
     invalid = []
     for entry in entries:
-        key = _KEYS.get(normalized_key(entry.key))
+        key = _KEYS.get(normalize_key(entry.key))
         if key in by_key:
-            invalid.append(entry.invalid(f"duplicate `{key}`: the first value is used"))
+            invalid.append(entry.to_invalid(f"duplicate `{key}`: the first value is used"))
         elif key:
             by_key[key] = entry
         elif entry.is_setting:
-            invalid.append(entry.invalid(f"unknown default; supported: `{_WINDOW}`, `{_ROLE}` and `{_TOP_K}`"))
+            invalid.append(entry.to_invalid(f"unknown default; supported: `{_WINDOW}`, `{_ROLE}` and `{_TOP_K}`"))
 
-    def value(key: str, read: Callable[[str], _Value | None], form: str) -> _Value | None:
+    def parse_value(key: str, read: Callable[[str], _Value | None], form: str) -> _Value | None:
         entry = by_key.get(key)
-        parsed = read(first_word(entry.value)) if entry else None
+        parsed = read(extract_first_word(entry.value)) if entry else None
         if entry and parsed is None:
-            invalid.append(entry.invalid(f"`{key}` must be {form}"))
+            invalid.append(entry.to_invalid(f"`{key}` must be {form}"))
         return parsed
 
     defaults = Defaults(
-        value(_WINDOW, _window, "an ISO 8601 duration such as `P30D`, or `all`"),
-        value(_ROLE, _ROLES.get, "one of `user`, `assistant`, `system`, `tool` and `any`"),
-        value(_TOP_K, _top_k, f"an integer from 1 to {TOP_K_MAX}"),
+        parse_value(_WINDOW, _parse_lookback, "an ISO 8601 duration such as `P30D`, or `all`"),
+        parse_value(_ROLE, _ROLES.get, "one of `user`, `assistant`, `system`, `tool` and `any`"),
+        parse_value(_TOP_K, _parse_top_k, f"an integer from 1 to {TOP_K_MAX}"),
     )
     return defaults, invalid
 
 
-def duration(text: str) -> timedelta | None:
+def parse_duration(text: str) -> timedelta | None:
     """Parse a duration such as `P30D`, `P6M` or `PT12H`; None if invalid or zero.
 
     A month is 30 days, a year 365. Fractions are not supported.
     """
-    form = text.upper() if text.isascii() else ""
-    return (_LENGTH.validate_python(form) or None) if _FORM.fullmatch(form) else None
+    iso_duration = text.upper() if text.isascii() else ""
+    return (_LENGTH.validate_python(iso_duration) or None) if _FORM.fullmatch(iso_duration) else None
 
 
-def _window(value: str) -> timedelta | None:
-    return ANY_LENGTH if value in _ANY else duration(value)
+def _parse_lookback(value: str) -> timedelta | None:
+    return UNLIMITED_LOOKBACK if value in _ANY else parse_duration(value)
 
 
-def _top_k(value: str) -> int | None:
+def _parse_top_k(value: str) -> int | None:
     count = int(value) if _WHOLE.fullmatch(value) else 0
     return count if 1 <= count <= TOP_K_MAX else None

@@ -11,7 +11,7 @@ from typing import Final
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.recall.skills.steering.outline import Entry, InvalidEntry, split_items
+from nomemory.recall.skills.steering.outline import InvalidEntry, SkillEntry, split_items
 from nomemory.text.normalization import fold_text
 from nomemory.text.stems import stem_word
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
@@ -29,7 +29,7 @@ _WORD: Final = regex.compile(r"([\p{Latin}\p{Greek}\p{Cyrillic}\p{M}\p{N}]+)(?:'
 _IN_WORD: Final = regex.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{M}\p{N}]")
 
 
-def search_text(text: str) -> str:
+def remove_operators(text: str) -> str:
     """Replace query operators (quotes, parentheses, negation, also full-width) with spaces."""
     folded = unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode("utf-8"))
     return " ".join(_NEGATION.sub(" ", _GRAMMAR.sub(" ", folded)).split())
@@ -45,7 +45,7 @@ class Lexicon:
 
     def __post_init__(self) -> None:
         for canonical, others in self.aliases.items():
-            for form in dict.fromkeys(map(_comparison_form, (canonical, *others))):
+            for form in dict.fromkeys(map(_to_comparison_form, (canonical, *others))):
                 if form and form not in CONVERSATIONAL_STOP_WORDS:  # "It" and "can" occur in almost every question.
                     self._entries.setdefault(form, []).append(canonical)
 
@@ -55,30 +55,30 @@ class Lexicon:
         Chinese terms match anywhere; other terms match whole words in any case and number. Longer terms take precedence
         over terms inside them. Canonical terms come first, and the result is limited to `MAX_EXPANSIONS`.
         """
-        matches = list(self._matches(_comparison_form(text[:_MAX_TEXT_CHARS]))) if self._entries else []
+        matches = list(self._find_terms(_to_comparison_form(text[:_MAX_TEXT_CHARS]))) if self._entries else []
         canonical = dict.fromkeys(chain.from_iterable(self._entries[form] for form in matches))
         ranks = zip_longest(*((item, *self.aliases[item]) for item in canonical))
         terms = dict.fromkeys(term for term in chain.from_iterable(ranks) if term is not None)
-        return tuple(islice((term for term in terms if _comparison_form(term) not in matches), MAX_EXPANSIONS))
+        return tuple(islice((term for term in terms if _to_comparison_form(term) not in matches), MAX_EXPANSIONS))
 
-    def _matches(self, text: str) -> Iterator[str]:
+    def _find_terms(self, text: str) -> Iterator[str]:
         """Return the terms in a normalized text, the longest at each position."""
         lengths = sorted({len(form) for form in self._entries}, reverse=True)
         start = 0
         while start < len(text):
-            forms = (text[start : start + length] for length in lengths if _is_whole(text, start, start + length))
+            forms = (text[start : start + length] for length in lengths if _is_whole_word(text, start, start + length))
             form = next((form for form in forms if form in self._entries), "")
             if form:
                 yield form
             start += len(form) or 1
 
 
-def _comparison_form(text: str) -> str:
+def _to_comparison_form(text: str) -> str:
     """Return the normalized form of a text: plain, stemmed, single spaces."""
     return " ".join(_WORD.sub(lambda match: stem_word(match[1]), fold_text(text)).split())
 
 
-def _is_whole(text: str, start: int, end: int) -> bool:
+def _is_whole_word(text: str, start: int, end: int) -> bool:
     """Return whether both ends of a match are word boundaries."""
     return not (_joins_word(text, start) or _joins_word(text, end))
 
@@ -87,28 +87,28 @@ def _joins_word(text: str, offset: int) -> bool:
     return 0 < offset < len(text) and bool(_IN_WORD.match(text[offset - 1]) and _IN_WORD.match(text[offset]))
 
 
-def read_lexicon(entries: Iterable[Entry]) -> tuple[Lexicon, list[InvalidEntry]]:
+def read_lexicon(entries: Iterable[SkillEntry]) -> tuple[Lexicon, list[InvalidEntry]]:
     """Parse the entries of a lexicon. Repeated canonical terms merge their aliases."""
     aliases: dict[str, tuple[str, ...]] = {}
     invalid: list[InvalidEntry] = []
     for entry in entries:
-        canonical, others = search_text(entry.key), list(map(search_text, split_items(entry.value)))
-        terms = [item for item in others if _is_term(item) and item != canonical]
+        canonical, entry_aliases = remove_operators(entry.key), list(map(remove_operators, split_items(entry.value)))
+        terms = [item for item in entry_aliases if _is_term(item) and item != canonical]
         merged = dict.fromkeys((*aliases.get(canonical, ()), *terms))
         if not entry.value:
-            why = "a lexicon entry needs a term, a colon and at least one alias"
-        elif not all(map(_is_term, (canonical, *others))):
-            why = f"a lexicon term must have a letter or a digit, and at most {MAX_TERM_CHARS} characters"
+            problem = "a lexicon entry needs a term, a colon and at least one alias"
+        elif not all(map(_is_term, (canonical, *entry_aliases))):
+            problem = f"a lexicon term must have a letter or a digit, and at most {MAX_TERM_CHARS} characters"
         elif len(merged) > MAX_ALIASES:
-            why = f"a term has at most {MAX_ALIASES} aliases: further aliases are ignored"
+            problem = f"a term has at most {MAX_ALIASES} aliases: further aliases are ignored"
         else:
-            why = ""
+            problem = ""
         if canonical not in aliases and len(aliases) == MAX_ENTRIES:
-            why = f"a lexicon has at most {MAX_ENTRIES} entries: further entries are ignored"
+            problem = f"a lexicon has at most {MAX_ENTRIES} entries: further entries are ignored"
         elif merged and _is_term(canonical):
             aliases[canonical] = tuple(merged)[:MAX_ALIASES]
-        if why:
-            invalid.append(entry.invalid(why))
+        if problem:
+            invalid.append(entry.to_invalid(problem))
     return Lexicon(aliases), invalid
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from nomemory.recall.skills.frontmatter import frontmatter_lines
+from nomemory.recall.skills.frontmatter import count_frontmatter_lines
 
 _PARSER: Final = MarkdownIt("commonmark").enable("table").disable(["code", "hr", "lheading", "reference"])
 """Parser without indented code, rules, underlined headings and link definitions."""
@@ -28,14 +28,14 @@ _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _SECTION_LEVEL: Final = 2
 
 
-def block_tokens(text: str) -> list[Token]:
+def parse_block_tokens(text: str) -> list[Token]:
     """Return the block tokens of a text without frontmatter. Line numbers in `map` start at 0."""
     lines = text.replace("\r\n", "\n").split("\n")
-    head = frontmatter_lines(text)
+    head = count_frontmatter_lines(text)
     return _PARSER.parse("\n".join([*[""] * head, *lines[head:]]))
 
 
-def first_line(token: Token) -> int:
+def first_line_number(token: Token) -> int:
     """Return the first line of a token's block, starting at 1."""
     return token.map[0] + 1 if token.map else 1
 
@@ -44,20 +44,20 @@ def first_line(token: Token) -> int:
 class InvalidEntry:
     """An entry that is invalid or only partly effective.
 
-    `file` is the path within the skill, `line` starts at 1, and `why` is a sentence without a period. The sentence
+    `file` is the path within the skill, `line` starts at 1, and `problem` is a sentence without a period. The sentence
     quotes only names from the skill format.
     """
 
     file: str
     line: int
-    why: str
+    problem: str
 
     def __str__(self) -> str:
-        return f"`{self.file}` line {self.line}: {self.why}"
+        return f"`{self.file}` line {self.line}: {self.problem}"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SkillEntry:
     """A list item split at its first colon, or the first two cells of a row, without formatting."""
 
     file: str
@@ -70,9 +70,9 @@ class Entry:
         """Whether the entry looks like a setting rather than prose."""
         return bool(self.value and _KEY.fullmatch(self.key))
 
-    def invalid(self, why: str) -> InvalidEntry:
+    def to_invalid(self, problem: str) -> InvalidEntry:
         """Return this entry as an invalid entry, with the reason."""
-        return InvalidEntry(self.file, self.line, why)
+        return InvalidEntry(self.file, self.line, problem)
 
 
 def strip_markup(text: str) -> str:
@@ -85,12 +85,12 @@ def split_items(value: str) -> list[str]:
     return [item for item in map(strip_markup, _SEPARATORS.split(value)) if item]
 
 
-def first_word(value: str) -> str:
+def extract_first_word(value: str) -> str:
     """Return the first word of a value, normalized. The rest is treated as a comment."""
     return strip_markup(_ASIDE.split(strip_markup(unicodedata.normalize("NFKC", value)), maxsplit=1)[0]).casefold()
 
 
-def normalized_key(text: str) -> str:
+def normalize_key(text: str) -> str:
     """Normalize a key, so that `First tool` and `first_tool` are equal."""
     return "_".join(unicodedata.normalize("NFKC", text).casefold().replace("-", " ").replace("_", " ").split())
 
@@ -119,18 +119,18 @@ _KINDS: Final = {kind.value.casefold(): kind for kind in SectionKind} | {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SectionPart:
     """The text under a heading. `prose` includes paragraphs, items and cells. Level 0 means no heading."""
 
     level: int
     title: str
     line: int
-    entries: tuple[Entry, ...]
+    entries: tuple[SkillEntry, ...]
     prose: str
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class SkillSection:
     """A first- or second-level heading with its text. `kind` is None for headings outside the skill format.
 
     Text before the first heading is a section without a title. Code blocks, HTML, block quotes and frontmatter are
@@ -139,7 +139,7 @@ class Section:
 
     kind: SectionKind | None
     lines: range
-    parts: tuple[Part, ...]
+    parts: tuple[SectionPart, ...]
 
     @property
     def line(self) -> int:
@@ -147,7 +147,7 @@ class Section:
         return self.lines.start
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[SkillEntry, ...]:
         """Return the entries of all parts."""
         return tuple(entry for part in self.parts for entry in part.entries)
 
@@ -157,50 +157,62 @@ class Section:
         return "\n".join(part.prose for part in self.parts)
 
 
-def sections(text: str, file: str = "") -> list[Section]:
+def parse_sections(text: str, file: str = "") -> list[SkillSection]:
     """Split a text into sections. All texts are valid."""
-    parts = list(_parts(block_tokens(text), file))
+    parts = list(_split_parts(parse_block_tokens(text), file))
     starts = [index for index, part in enumerate(parts) if part.level <= _SECTION_LEVEL]
-    split = []
+    parsed_sections = []
     for start, end in pairwise([*starts, len(parts)]):
-        first = parts[start].line
-        after = parts[end].line if end < len(parts) else text.count("\n") + 2
-        split.append(Section(_kind(parts[start].title), range(first, max(first + 1, after)), tuple(parts[start:end])))
-    return split
+        first_line_of_section = parts[start].line
+        next_line = parts[end].line if end < len(parts) else text.count("\n") + 2
+        parsed_sections.append(
+            SkillSection(
+                _find_section_kind(parts[start].title),
+                range(first_line_of_section, max(first_line_of_section + 1, next_line)),
+                tuple(parts[start:end]),
+            )
+        )
+    return parsed_sections
 
 
-def _kind(title: str) -> SectionKind | None:
+def _find_section_kind(title: str) -> SectionKind | None:
     """Return the section kind of a heading. A heading such as `默认值 · Defaults` has two names."""
     names = (_NUMBER.sub("", name.strip(" \t*`#_"), count=1) for name in _BETWEEN_NAMES.split(title))
     return next((kind for name in names if (kind := _KINDS.get(" ".join(name.casefold().split())))), None)
 
 
-def _parts(tokens: Sequence[Token], file: str) -> Iterator[Part]:
+def _split_parts(tokens: Sequence[Token], file: str) -> Iterator[SectionPart]:
     headings = [index for index, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
     ends = [*headings, len(tokens)]
-    before = tokens[: ends[0]]
-    yield Part(0, "", 1, tuple(_entries(before, file)), _prose(before))
+    leading_tokens = tokens[: ends[0]]
+    yield SectionPart(0, "", 1, tuple(_parse_entries(leading_tokens, file)), _join_prose(leading_tokens))
     for start, end in pairwise(ends):
-        heading, title, under = tokens[start], tokens[start + 1].content, tokens[start + 2 : end]
-        yield Part(int(heading.tag[1]), title, first_line(heading), tuple(_entries(under, file)), _prose(under))
+        heading, title, body_tokens = tokens[start], tokens[start + 1].content, tokens[start + 2 : end]
+        yield SectionPart(
+            int(heading.tag[1]),
+            title,
+            first_line_number(heading),
+            tuple(_parse_entries(body_tokens, file)),
+            _join_prose(body_tokens),
+        )
 
 
-def _prose(tokens: Sequence[Token]) -> str:
+def _join_prose(tokens: Sequence[Token]) -> str:
     return "\n".join(token.content for token in tokens if token.type == "inline")
 
 
-def _entries(tokens: Sequence[Token], file: str) -> Iterator[Entry]:
+def _parse_entries(tokens: Sequence[Token], file: str) -> Iterator[SkillEntry]:
     """Return the list items and table rows of Markdown blocks. Other content, such as table headers, is prose."""
-    quoted = 0
+    quote_depth = 0
     for index, token in enumerate(tokens):
         if token.type in {"blockquote_open", "blockquote_close"}:
-            quoted += token.nesting
-        elif token.type == "td_open" and not quoted and tokens[index - 1].type == "tr_open":
+            quote_depth += token.nesting
+        elif token.type == "td_open" and not quote_depth and tokens[index - 1].type == "tr_open":
             cells = [strip_markup(item.content) for item in tokens[index : index + 5] if item.type == "inline"]
-            yield Entry(file, first_line(tokens[index - 1]), *cells)
-        elif token.type == "inline" and not quoted and _begins_item(tokens, index):
-            halves = _COLON.split(token.content.split("\n", 1)[0], maxsplit=1)
-            yield Entry(file, first_line(token), *map(strip_markup, halves))
+            yield SkillEntry(file, first_line_number(tokens[index - 1]), *cells)
+        elif token.type == "inline" and not quote_depth and _begins_item(tokens, index):
+            key_and_value = _COLON.split(token.content.split("\n", 1)[0], maxsplit=1)
+            yield SkillEntry(file, first_line_number(token), *map(strip_markup, key_and_value))
 
 
 def _begins_item(tokens: Sequence[Token], index: int) -> bool:

@@ -10,10 +10,10 @@ from typing import Final
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.skills.folder import SKILL_FILE
-from nomemory.recall.skills.steering.defaults import ANY_LENGTH, Defaults, read_defaults
+from nomemory.recall.skills.steering.defaults import UNLIMITED_LOOKBACK, Defaults, read_defaults
 from nomemory.recall.skills.steering.lexicon import Lexicon, read_lexicon
-from nomemory.recall.skills.steering.outline import InvalidEntry, Section, SectionKind, sections
-from nomemory.recall.skills.steering.template import Template, read_templates
+from nomemory.recall.skills.steering.outline import InvalidEntry, SectionKind, SkillSection, parse_sections
+from nomemory.recall.skills.steering.template import QueryTemplate, read_templates
 from nomemory.text.analysis import analyze_text
 from nomemory.text.question_analysis import QuestionAnalysis
 from nomemory.text.question_words import remove_question_words
@@ -34,7 +34,7 @@ class Steering:
 
     defaults: Defaults = field(default_factory=Defaults)
     lexicon: Lexicon = field(default_factory=Lexicon)
-    templates: tuple[Template, ...] = ()
+    templates: tuple[QueryTemplate, ...] = ()
     invalid_entries: tuple[InvalidEntry, ...] = ()
     invalid_count: int = 0
 
@@ -42,38 +42,38 @@ class Steering:
     def notes(self) -> tuple[str, ...]:
         """Return notes about invalid entries, up to the limit of a response."""
         shown = tuple(map(str, self.invalid_entries[:_MAX_NOTES]))
-        more = self.invalid_count - len(shown)
-        return (*shown, f"{more} more entries of the skill are invalid") if more else shown
+        omitted_count = self.invalid_count - len(shown)
+        return (*shown, f"{omitted_count} more entries of the skill are invalid") if omitted_count else shown
 
-    def expansions(self, sentence: str) -> tuple[str, ...]:
+    def expand_terms(self, sentence: str) -> tuple[str, ...]:
         """Return the synonyms for a sentence, without query operators."""
         return self.lexicon.expand(sentence)
 
-    def template(self, reading: QuestionAnalysis) -> Template | None:
+    def select_template(self, analysis: QuestionAnalysis) -> QueryTemplate | None:
         """Return the template with the most words of the question or their synonyms; None without a match."""
-        words = (remove_question_words(reading.question_text), *self.expansions(reading.question_text))
+        words = (remove_question_words(analysis.question_text), *self.expand_terms(analysis.question_text))
         question_terms = frozenset(analyze_text(" ".join(words)).terms)
-        best = max(self.templates, key=lambda template: len(template.terms & question_terms), default=None)
-        return best if best and best.terms & question_terms else None
+        best = max(self.templates, key=lambda template: len(template.selecting_terms & question_terms), default=None)
+        return best if best and best.selecting_terms & question_terms else None
 
-    def first_scope(self, question: Question) -> SearchScope:
+    def initial_scope(self, question: Question) -> SearchScope:
         """Return the initial scope from the caller, else the question, else the defaults."""
-        window = question.time_range
+        time_range = question.time_range
         signal = question.analysis.time_signal
-        if window is None:
-            window = signal.window if signal else self.window(question.now)
-        return SearchScope(window or ANY_TIME, self.role(question))
+        if time_range is None:
+            time_range = signal.time_range if signal else self.default_time_range(question.now)
+        return SearchScope(time_range or ANY_TIME, self.effective_role(question))
 
-    def window(self, now: datetime) -> TimeRange | None:
+    def default_time_range(self, now: datetime) -> TimeRange | None:
         """Return the default time range before `now`, or None."""
-        length = self.defaults.window
-        if length is None or length == ANY_LENGTH:
-            return ANY_TIME if length else None
-        longer = range_of_last_days(length.days + 1, now)
-        since = longer.since and now - min(length, now - longer.since)
+        lookback = self.defaults.lookback
+        if lookback is None or lookback == UNLIMITED_LOOKBACK:
+            return ANY_TIME if lookback else None
+        longer_range = range_of_last_days(lookback.days + 1, now)
+        since = longer_range.since and now - min(lookback, now - longer_range.since)
         return TimeRange(since, now)
 
-    def role(self, question: Question) -> Role:
+    def effective_role(self, question: Question) -> Role:
         """Return the role from the caller, else the skill.
 
         Questions about the assistant's messages ignore the skill's default.
@@ -81,9 +81,9 @@ class Steering:
         default = None if question.analysis.asks_about_assistant else self.defaults.role
         return question.role or default or Role.ANY
 
-    def page_size(self, usual: int) -> int:
-        """Return the page size of the skill, or `usual`. The host's budget limits it."""
-        return self.defaults.top_k or usual
+    def page_size(self, default_size: int) -> int:
+        """Return the page size of the skill, or `default_size`. The host's budget limits it."""
+        return self.defaults.top_k or default_size
 
 
 def read_steering(texts: Mapping[str, str]) -> Steering:
@@ -95,21 +95,21 @@ def read_steering(texts: Mapping[str, str]) -> Steering:
         texts: complete files by path within the skill, including frontmatter. `SKILL.md` may have all sections;
             `references/lexicon.md` is a lexicon regardless of its headings. Other files are ignored.
     """
-    skill_sections = sections(texts.get(SKILL_FILE, ""), SKILL_FILE)
+    skill_sections = parse_sections(texts.get(SKILL_FILE, ""), SKILL_FILE)
 
-    def of_kind(kind: SectionKind) -> list[Section]:
+    def sections_of_kind(kind: SectionKind) -> list[SkillSection]:
         return [section for section in skill_sections if section.kind is kind]
 
-    lexicons = [*of_kind(SectionKind.LEXICON), *sections(texts.get(LEXICON_FILE, ""), LEXICON_FILE)]
-    defaults, wrong_defaults = read_defaults(
-        entry for section in of_kind(SectionKind.DEFAULTS) for entry in section.entries
+    lexicons = [*sections_of_kind(SectionKind.LEXICON), *parse_sections(texts.get(LEXICON_FILE, ""), LEXICON_FILE)]
+    defaults, invalid_defaults = read_defaults(
+        entry for section in sections_of_kind(SectionKind.DEFAULTS) for entry in section.entries
     )
-    lexicon, wrong_lexicon = read_lexicon(entry for section in lexicons for entry in section.entries)
-    templates, wrong_templates = read_templates(
-        part for section in of_kind(SectionKind.QUERY_TEMPLATES) for part in section.parts
+    lexicon, invalid_lexicon = read_lexicon(entry for section in lexicons for entry in section.entries)
+    templates, invalid_templates = read_templates(
+        part for section in sections_of_kind(SectionKind.QUERY_TEMPLATES) for part in section.parts
     )
-    unreadable = sorted(
-        (*wrong_defaults, *wrong_templates, *wrong_lexicon),
+    invalid_entries = sorted(
+        (*invalid_defaults, *invalid_templates, *invalid_lexicon),
         key=lambda default: (default.file != SKILL_FILE, default.line),
     )
-    return Steering(defaults, lexicon, tuple(templates), tuple(unreadable[:_MAX_INVALID]), len(unreadable))
+    return Steering(defaults, lexicon, tuple(templates), tuple(invalid_entries[:_MAX_INVALID]), len(invalid_entries))

@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nomemory.recall.skills.steering.outline import Entry, InvalidEntry, Part, first_word, normalized_key
+from nomemory.recall.skills.steering.outline import (
+    InvalidEntry,
+    SectionPart,
+    SkillEntry,
+    extract_first_word,
+    normalize_key,
+)
 from nomemory.recall.tools.definitions import NEIGHBORS, TOOLS
 from nomemory.text.analysis import analyze_text
 
@@ -31,73 +37,75 @@ _YES_OR_NO: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class QueryTemplate:
     """Search parameters for one kind of question.
 
-    `first` is the first tool, None for the default. `rewrites` are additional queries with the placeholders
-    `{question}` (the sentence that asks) and `{words}` (its content words). `neighbors` enables reading the neighbors
-    of the best hits during the search.
+    `first_tool` is the first tool, None for the default. `rewrites` are additional queries with the placeholders
+    `{question}` (the sentence that asks) and `{words}` (its content words). `reads_neighbors` enables reading the
+    neighbors of the best hits during the search.
     """
 
     title: str
-    first: str | None = None
+    first_tool: str | None = None
     rewrites: tuple[str, ...] = ()
-    neighbors: bool = False
+    reads_neighbors: bool = False
 
     @property
-    def terms(self) -> frozenset[str]:
+    def selecting_terms(self) -> frozenset[str]:
         """The words that select the template, from its heading and its rewrites."""
         return frozenset(analyze_text(_PLACEHOLDER.sub(" ", " ".join((self.title, *self.rewrites)))).terms)
 
-    def queries(self, question: str, words: str) -> list[str]:
+    def build_queries(self, question: str, words: str) -> list[str]:
         """Return the rewrites with filled placeholders."""
         values = {"question": question, "words": words}
         filled = (_PLACEHOLDER.sub(lambda match: values[match[1]], rewrite) for rewrite in self.rewrites)
         return [" ".join(query.split())[:_MAX_QUERY_CHARS] for query in filled]
 
 
-def read_templates(parts: Iterable[Part]) -> tuple[list[Template], list[InvalidEntry]]:
+def read_templates(parts: Iterable[SectionPart]) -> tuple[list[QueryTemplate], list[InvalidEntry]]:
     """Parse the query template sections. Each heading with at least one valid key is a template."""
-    templates: list[Template] = []
+    templates: list[QueryTemplate] = []
     invalid: list[InvalidEntry] = []
     for part in parts:
-        template = Template(part.title)
-        keyed = [(entry, _KEYS.get(normalized_key(entry.key))) for entry in part.entries]
+        template = QueryTemplate(part.title)
+        keyed = [(entry, _KEYS.get(normalize_key(entry.key))) for entry in part.entries]
         for entry, key in keyed:
             if key is None:
-                why = "unknown key; a template supports `first`, `rewrite` and `neighbors`" if entry.is_setting else ""
+                problem = (
+                    "unknown key; a template supports `first`, `rewrite` and `neighbors`" if entry.is_setting else ""
+                )
             else:
-                template, why = _apply(template, key, entry)
-            if why:
-                invalid.append(entry.invalid(why))
+                template, problem = _apply_entry(template, key, entry)
+            if problem:
+                invalid.append(entry.to_invalid(problem))
         if any(key for _, key in keyed):
             templates.append(template)
     return templates, invalid
 
 
-def _apply(template: Template, key: str, entry: Entry) -> tuple[Template, str]:
+def _apply_entry(template: QueryTemplate, key: str, entry: SkillEntry) -> tuple[QueryTemplate, str]:
     """Return the template with an entry applied, and an error message."""
     if key == _FIRST:
-        return _apply_first(template, normalized_key(first_word(entry.value)))
+        return _apply_first(template, normalize_key(extract_first_word(entry.value)))
     if key == _REWRITE:
         return _apply_rewrite(template, entry.value)
-    enabled = _YES_OR_NO.get(first_word(entry.value))
+    enabled = _YES_OR_NO.get(extract_first_word(entry.value))
     return replace(
-        template, neighbors=bool(enabled)
+        template, reads_neighbors=bool(enabled)
     ), "" if enabled is not None else "`neighbors` must be `true` or `false`"
 
 
-def _apply_first(template: Template, tool: str) -> tuple[Template, str]:
+def _apply_first(template: QueryTemplate, tool: str) -> tuple[QueryTemplate, str]:
     if tool not in TOOLS:
         return template, f"`first` must be one of {', '.join(f'`{name}`' for name in TOOLS)}"
     if tool == NEIGHBORS:
         return template, f"`first` cannot be `{NEIGHBORS}`, which needs a message of an earlier search"
-    if template.first:
+    if template.first_tool:
         return template, "duplicate `first`: the first value is used"
-    return replace(template, first=tool), ""
+    return replace(template, first_tool=tool), ""
 
 
-def _apply_rewrite(template: Template, text: str) -> tuple[Template, str]:
+def _apply_rewrite(template: QueryTemplate, text: str) -> tuple[QueryTemplate, str]:
     if not 0 < len(text) <= _MAX_REWRITE_CHARS:
         return template, f"a `rewrite` must have 1 to {_MAX_REWRITE_CHARS} characters"
     if not _PLACEHOLDERS.issuperset(_PLACEHOLDER.findall(text)):

@@ -39,7 +39,7 @@ def step_reply(step: Step) -> pb.RecallStep:
         iteration=step.iteration,
         thought=step.thought,
         tool=step.tool,
-        hits=step.hits,
+        hits=step.hit_count,
         message_ids=step.message_ids[:_SHOWN_IDS],
         observation=step.observation,
         elapsed=Duration(seconds=int(step.elapsed_s), nanos=int(step.elapsed_s % 1 * 1e9)),
@@ -76,7 +76,9 @@ def _encode_statement(statement: Statement) -> pb.Statement:
 
 def _encode_conflict(conflict: Conflict) -> pb.Conflict:
     return pb.Conflict(
-        earlier=_encode_statement(conflict.earlier), later=_encode_statement(conflict.later), possible=conflict.possible
+        earlier=_encode_statement(conflict.earlier),
+        later=_encode_statement(conflict.later),
+        possible=conflict.is_possible,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from grpc.aio import AioRpcError
 
 from nomemory.recall.tools.query_stub import QueryStub, Rpc
-from nomemory.recall.tools.service_error import service_error
+from nomemory.recall.tools.service_error import decode_service_error
 from nomemory.server.api.services.recall_stubs import Reply, Request
 from nomemory.server.faults import Fault, Reason
 from nomemory.spans.span import outgoing_trace_metadata
@@ -35,7 +35,7 @@ def _with_overload_faults(rpc: Rpc[Request, Reply]) -> Rpc[Request, Reply]:
         try:
             return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_trace_metadata()))
         except AioRpcError as error:
-            if service_error(error).reason != _OVERLOADED:
+            if decode_service_error(error).reason != _OVERLOADED:
                 raise
             message = "the QueryService is overloaded"
             raise Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=_RETRY_AFTER_S) from error

@@ -62,9 +62,9 @@ def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
     if not settings.recall.model:
         raise RecallSettingsError(_NO_MODEL)
     require_extra("openai", ("openai",), "NOMEMORY_RECALL_MODEL")
-    from nomemory.recall.llm.client import ChatEndpoint, connect  # noqa: PLC0415 - the import takes 0.5 s
+    from nomemory.recall.llm.client import ChatEndpoint, create_client  # noqa: PLC0415 - the import takes 0.5 s
 
     key, timeout_s = settings.openai.api_key, settings.recall.model_timeout_s
-    client = connect(settings.openai.base_url, key.get_secret_value() if key else None, timeout_s)
+    client = create_client(settings.openai.base_url, key.get_secret_value() if key else None, timeout_s)
     stack.push_async_callback(client.close)
     return ChatEndpoint(client, settings.recall.model, timeout_s=timeout_s)

@@ -51,7 +51,7 @@ def server_service(
         ),
         reads,
         spaces,
-        skill_library(settings).names if _RECALL in services else tuple,
+        skill_library(settings).list_names if _RECALL in services else tuple,
     )
 
 

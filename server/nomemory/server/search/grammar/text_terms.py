@@ -10,7 +10,7 @@ from itertools import groupby
 from nomemory.server.search.grammar.tree import Leaf, Node, Stream
 from nomemory.text.analysis import Token, TokenKind, extract_ranking_terms, tokenize
 from nomemory.text.stems import stem_words
-from nomemory.text.stop_words import CLITICS, CONTRACTED, STOP_WORDS
+from nomemory.text.stop_words import CLITICS, CONTRACTION_WORDS, STOP_WORDS
 
 _WORD_PUNCTUATION = frozenset("#@%&*/\\_")
 """Punctuation that is part of an adjacent word. Other punctuation is removed at the ends of a word."""
@@ -110,7 +110,7 @@ def _is_punctuation(token: Token) -> bool:
 
 def _is_contraction(core: Sequence[Token]) -> bool:
     head, *tail = (token.text for token in core)
-    return head in CONTRACTED and set(tail[::2]) == {"'"} and CLITICS.issuperset(tail[1::2])
+    return head in CONTRACTION_WORDS and set(tail[::2]) == {"'"} and CLITICS.issuperset(tail[1::2])
 
 
 def _is_possessive(core: Sequence[Token]) -> bool:
