@@ -79,10 +79,8 @@ def apply(*, file: Path, data: Path | None) -> None:
 
 def describe_applied(applied: AppliedErasures) -> str:
     """Describe the effect of a register in a sentence."""
-    return (
-        f"{_count(applied.entries)}; deleted {pluralize(applied.messages, 'message')}, "
-        f"including all data of {pluralize(applied.users, 'user')}."
-    )
+    users = f", including all data of {pluralize(applied.users, 'user')}" if applied.users else ""
+    return f"{_count(applied.entries)}; deleted {pluralize(applied.messages, 'message')}{users}."
 
 
 def display_time(us: int) -> str:
