@@ -8,6 +8,7 @@ from typing import Final
 from google.protobuf.descriptor import FieldDescriptor
 
 from nomemory.server import __version__
+from nomemory.server.api.http.examples import RECALL_USER, example_parameter, example_request
 from nomemory.server.api.http.http_rules import HttpRule
 from nomemory.server.api.http.json_schema import Json, Schemas, description_schema
 from nomemory.server.api.http.proto_fields import is_json_object, is_map, message_type
@@ -28,6 +29,7 @@ _HEADERS: Final[Mapping[str, Json]] = {
     "x-user-id": {
         "description": "The user of the recall. Required for services with the scope `act-as`, not for user tokens.",
         "schema": {"type": "string"},
+        "example": RECALL_USER,
     },
 }
 _ERROR_FIELDS: Final[Json] = {
@@ -106,6 +108,7 @@ def _build_operation(rule: HttpRule, required: RequiredScopes, schemas: Schemas)
     if rule.has_body:
         bodies = (_LINES, _JSON) if method.client_streaming else (_JSON,)
         content = _json_content(schemas.of_message(method.input_type), *bodies)
+        content[_JSON]["example"] = example_request(method)
         operation["requestBody"] = {"required": True, "content": content}
     else:
         operation["parameters"] += _query_parameters(rule, schemas)
@@ -129,14 +132,16 @@ def _header_parameters(required: RequiredScopes) -> Iterator[Json]:
 def _path_parameters(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
     for name in rule.path_fields:
         field = rule.method.input_type.fields_by_name[name]
-        yield {"name": name, "in": "path", "required": True, **_build_parameter(field, schemas)}
+        example = example_parameter(rule.method, field.json_name)
+        yield {"name": name, "in": "path", "required": True, **_build_parameter(field, schemas), **example}
 
 
 def _query_parameters(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
     in_path = set(rule.path_fields)
     for name, field in _leaf_fields(field for field in rule.method.input_type.fields if field.name not in in_path):
         shape = {"style": "deepObject", "explode": True} if is_map(field) else {}
-        yield {"name": name, "in": "query", **shape, **_build_parameter(field, schemas)}
+        example = example_parameter(rule.method, name)
+        yield {"name": name, "in": "query", **shape, **_build_parameter(field, schemas), **example}
 
 
 def _leaf_fields(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:

@@ -1,4 +1,5 @@
-// Creates a form for each operation in openapi.json and shows the responses. All data of the server is shown as text.
+// Creates a form with the example request of each operation in openapi.json, and shows the responses. All data of the
+// server is shown as text.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -11,20 +12,6 @@ function element(name, attributes = {}, ...children) {
 
 function resolve(api, node) {
   return node && node.$ref ? node.$ref.slice(2).split("/").reduce((value, part) => value[part], api) : node;
-}
-
-// Return an example request body, a starting point for manual edits. Nested objects are cut off.
-function example(api, schema, depth = 0) {
-  const type = resolve(api, schema);
-  if (type.enum) return type.enum[1] || type.enum[0];
-  if (type.type === "array") return depth > 2 ? [] : [example(api, type.items, depth + 1)];
-  if (type.type === "object") {
-    const properties = Object.entries(type.properties || {}).filter(() => depth < 3);
-    return Object.fromEntries(properties.map(([name, property]) => [name, example(api, property, depth + 1)]));
-  }
-  if (type.type === "integer" || type.type === "number") return 0;
-  if (type.type === "boolean") return false;
-  return type.format === "date-time" ? "2026-03-01T08:00:00Z" : "";
 }
 
 function requestHeaders(body, isStream) {
@@ -47,6 +34,8 @@ function requestUrl(path, fields) {
     } else if (input.value && parameter.style === "deepObject") {
       const [key, ...value] = input.value.split("=");
       query.append(`${parameter.name}[${key}]`, value.join("="));
+    } else if (input.value && parameter.schema.type === "array") {
+      for (const value of input.value.split(",")) query.append(parameter.name, value.trim());
     } else if (input.value) {
       query.append(parameter.name, input.value);
     }
@@ -68,7 +57,8 @@ async function show(output, response) {
 }
 
 function field(parameter) {
-  const input = element("input", { placeholder: parameter.style === "deepObject" ? "key=value" : "" });
+  const placeholder = parameter.style === "deepObject" ? "key=value" : parameter.schema.type === "array" ? "a, b" : "";
+  const input = element("input", { placeholder, value: [parameter.example ?? ""].flat().join(", ") });
   const about = element("small", { textContent: parameter.description || "" });
   return [input, element("label", {}, element("span", { textContent: parameter.name }), input, about)];
 }
@@ -93,8 +83,9 @@ function formOf(api, path, verb, operation) {
   }
   let body;
   if (operation.requestBody) {
-    const schema = operation.requestBody.content["application/json"].schema;
-    body = element("textarea", { value: JSON.stringify(example(api, schema), null, 2), spellcheck: false, ariaLabel: "Request body" });
+    const text = JSON.stringify(operation.requestBody.content["application/json"].example, null, 2);
+    const rows = text.split("\n").length + 1;
+    body = element("textarea", { value: text, rows, spellcheck: false, ariaLabel: "Request body" });
     form.append(body);
   }
   const output = element("pre", { hidden: true, tabIndex: 0, ariaLabel: "Response", role: "region" });
@@ -119,6 +110,7 @@ function formOf(api, path, verb, operation) {
 
 async function load() {
   const api = await (await fetch("openapi.json")).json();
+  byId("user").value = api.components.parameters["x-user-id"].example;
   const sections = new Map(api.tags.map((tag) => [tag.name, element("section")]));
   for (const tag of api.tags) sections.get(tag.name).append(element("h2", { textContent: tag.name }));
   for (const [path, verbs] of Object.entries(api.paths)) {

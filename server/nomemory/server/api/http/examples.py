@@ -1,0 +1,40 @@
+"""Example requests of the OpenAPI document. The examples of reads match the sample messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from google.protobuf.descriptor import MethodDescriptor
+
+Json = dict[str, Any]
+RECALL_USER: Final = "sam"
+"""The user of the example recalls."""
+_EXAMPLES: Final = Path(__file__).with_name("examples.json")
+
+
+@cache
+def _load_examples() -> Mapping[str, Json]:
+    examples: dict[str, Json] = orjson.loads(_EXAMPLES.read_bytes())
+    return examples
+
+
+def example_request(method: MethodDescriptor) -> Json:
+    """Return the example request of a method in the JSON mapping; empty if there is none."""
+    return _load_examples().get(method.name, {})
+
+
+def example_parameter(method: MethodDescriptor, json_path: str) -> Json:
+    """Return the value of a parameter in the example request as `example`; an empty object if it has no value.
+
+    Args:
+        method: the method.
+        json_path: the JSON names of the nested fields, such as `filter.timeRange.since`.
+    """
+    value: Any = example_request(method)
+    for name in json_path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return {} if value is None else {"example": value}
