@@ -78,9 +78,13 @@ def find_question_sentences(text: str) -> list[str]:
     If the text announces its question explicitly, sentences before the announcement are ignored.
     """
     sentences = [(sentence, _text_after_announcement(sentence)) for sentence in split_sentence_texts(text)]
-    questions = [(item, announced) for item, announced in sentences if announced or contains_question(item)]
-    last_announced = max((index for index, (_, rest) in enumerate(questions) if rest), default=-1)
-    selected = [rest or item for index, (item, rest) in enumerate(questions) if rest or index > last_announced]
+    questions = [(sentence, announced) for sentence, announced in sentences if announced or contains_question(sentence)]
+    last_announced = max((index for index, (_, announced) in enumerate(questions) if announced), default=-1)
+    selected = [
+        announced or sentence
+        for index, (sentence, announced) in enumerate(questions)
+        if announced or index > last_announced
+    ]
     return selected[-_MAX_SENTENCES:] or [text.strip()]
 
 

@@ -76,7 +76,7 @@ def _year_reader(years: int) -> _DateReader:
 def _week_reader(weeks: int) -> _DateReader:
     def read(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
         monday = sent - timedelta(days=sent.weekday()) + timedelta(days=_WEEK * weeks)
-        return (_partial_date(monday + timedelta(days=at)) for at in range(_WEEK))
+        return (_partial_date(monday + timedelta(days=weekday)) for weekday in range(_WEEK))
 
     return read
 

@@ -154,7 +154,7 @@ async def test_the_planner_looks_around_the_best_hits_in_the_next_round() -> Non
     around = [step.iteration for step in result.trace if step.tool == "neighbors"]
     assert around[:2] == [2, 2]
     first = [step for step in result.trace if step.tool == "neighbors"][:2]
-    assert all(step.thought == "what stands around a good hit" for step in first)
+    assert all(step.thought == "read the neighbors of a top hit" for step in first)
     assert len({step.arguments["message_id"] for step in result.trace if step.tool == "neighbors"}) == 3
 
 

@@ -77,8 +77,8 @@ class RulesPlanner:
         if any(step.semantic_disabled for step in state.steps):
             calls = list(self._replace_semantic_searches(calls, question))
         if not calls:
-            return Plan(stop=True, thought=f"{len(state.ranked)} candidates: more searching would bring noise")
-        return Plan(tuple(calls), thought="what was found leads further")
+            return Plan(stop=True, thought=f"{len(state.ranked)} candidates are enough")
+        return Plan(tuple(calls), thought="follow up on the results")
 
     def _apply_skill(self, steering: Steering, question: Question) -> None:
         self._steering = steering
@@ -94,7 +94,7 @@ class RulesPlanner:
     def _plan_first_calls(self, question: Question) -> Iterator[ToolCall]:
         if question.is_conversation:
             self._scope = SearchScope(question.time_range or ANY_TIME, self._scope.role)
-            yield from self._search_question(question, "what this brings to mind")
+            yield from self._search_question(question, "find messages related to the conversation")
             return
         if self._first_tool == MESSAGES_LIST:
             recent_range = None if question.analysis.time_signal else self._steering.default_time_range(question.now)
@@ -104,7 +104,7 @@ class RulesPlanner:
                 **SearchScope(window).to_time_arguments(question.now),
                 "page_size": self._page_size,
             }
-            yield ToolCall(MESSAGES_LIST, arguments, "what was said lately")
+            yield ToolCall(MESSAGES_LIST, arguments, "list recent messages")
         yield from self._search_question(question, _describe_search(question))
 
     def _search_question(self, question: Question, thought: str) -> Iterator[ToolCall]:
@@ -116,7 +116,7 @@ class RulesPlanner:
         ranking_call = self._create_ranking_call(question, thought)
         if question.is_conversation:
             yield self._create_search_call(
-                SEMANTIC_SEARCH, question.query_text, question, f"{thought}: what is nearest to it"
+                SEMANTIC_SEARCH, question.query_text, question, f"{thought}: search for similar messages"
             )
             yield ranking_call
             return
@@ -143,13 +143,15 @@ class RulesPlanner:
             "filter": scope.to_filter_arguments(question.now),
             "top_k": self._ranking_size,
         }
-        return ToolCall(HYBRID_SEARCH, arguments, f"{thought}: what answers best")
+        return ToolCall(HYBRID_SEARCH, arguments, f"{thought}: rank the messages")
 
     def _search_phrases(self, question: Question) -> Iterator[ToolCall]:
         """Search for exact phrases."""
         words = build_words_query([], question.analysis.exact_phrases)
         if words:
-            yield self._create_search_call(LEXICAL_SEARCH, words, question, "in just these words", _PHRASE_WEIGHT)
+            yield self._create_search_call(
+                LEXICAL_SEARCH, words, question, "search for the exact phrases", _PHRASE_WEIGHT
+            )
 
     def _search_synonyms(self, question: Question, thought: str) -> Iterator[ToolCall]:
         """Search for the lexicon's synonyms in a separate call to keep all hits of the question."""
@@ -158,7 +160,7 @@ class RulesPlanner:
             words = [*question.analysis.content_words, *filter(_WORD.fullmatch, synonyms)]
             query = build_words_query(words, [other for other in synonyms if not _WORD.fullmatch(other)])
             yield self._create_search_call(
-                LEXICAL_SEARCH, query, question, f"{thought}: in the lexicon's terms", _LEXICON_WEIGHT
+                LEXICAL_SEARCH, query, question, f"{thought}: search for synonyms from the lexicon", _LEXICON_WEIGHT
             )
 
     def _search_rewrites(self, question: Question) -> Iterator[ToolCall]:
@@ -172,17 +174,17 @@ class RulesPlanner:
         for query in self._template.build_queries(question_text, words) if self._template else ():
             if not self._is_lexical:
                 yield self._create_search_call(
-                    SEMANTIC_SEARCH, query, question, "rewritten, in other words", _REWRITE_WEIGHT
+                    SEMANTIC_SEARCH, query, question, "search for a rewrite by meaning", _REWRITE_WEIGHT
                 )
             elif lexical_query := build_words_query(remove_operators(query).split()):
                 yield self._create_search_call(
-                    LEXICAL_SEARCH, lexical_query, question, "rewritten, in these words", _REWRITE_WEIGHT
+                    LEXICAL_SEARCH, lexical_query, question, "search for a rewrite by its words", _REWRITE_WEIGHT
                 )
 
     def _search_preceding_turn(self, question: Question) -> Iterator[ToolCall]:
         """Search for the preceding turn if the question refers to it with "it" or "那"."""
         if question.referenced_turn:
-            thought = "what the question may refer to"
+            thought = "search for the turn that the question may refer to"
             yield self._create_search_call(SEMANTIC_SEARCH, question.referenced_turn, question, thought, _TURN_WEIGHT)
 
     def _replace_semantic_searches(self, calls: Iterable[ToolCall], question: Question) -> Iterator[ToolCall]:
@@ -197,14 +199,16 @@ class RulesPlanner:
         if self._template and self._template.reads_neighbors and not self._has_read_neighbors:
             self._has_read_neighbors = True
             for evidence in state.ranked[: min(_NEIGHBOR_ANCHORS, state.budget.anchors)]:
-                yield ToolCall(NEIGHBORS, {"message_id": evidence.message.message_id}, "what stands around a good hit")
+                yield ToolCall(
+                    NEIGHBORS, {"message_id": evidence.message.message_id}, "read the neighbors of a top hit"
+                )
 
     def _search_wider(self, state: PlanningState) -> Iterator[ToolCall]:
         """Repeat the search in a wider scope if there were too few results."""
         scope = _widen_scope(self._scope, state.question)
         if scope != self._scope and _has_too_few_results(self._scope, state, self._page_size):
             self._scope = scope
-            yield from self._search_question(state.question, "too few: a wider window")
+            yield from self._search_question(state.question, "too few results: widen the search")
 
     def _create_search_call(
         self, tool: str, text: str, question: Question, thought: str, weight: float = 1.0
@@ -249,4 +253,4 @@ def _widen_scope(scope: SearchScope, question: Question) -> SearchScope:
 
 def _describe_search(question: Question) -> str:
     signal = question.analysis.time_signal
-    return f"looking for what answers; “{signal.expression}”" if signal else "looking for what answers"
+    return f"search for an answer from “{signal.expression}”" if signal else "search for an answer"

@@ -70,13 +70,15 @@ class Excerpts:
         weights = [sum(1 / sentence_counts[term] for term in shared) for shared in shared_terms]
         best_weight = max(weights, default=0.0)
         matching_indexes = sorted(
-            (index for index, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at)
+            (index for index, weight in enumerate(weights) if weight), key=lambda index: (-weights[index], index)
         )
-        best_indexes = [at for at in matching_indexes if weights[at] >= _MIN_NEIGHBOR_WEIGHT_SHARE * best_weight]
+        best_indexes = [
+            index for index in matching_indexes if weights[index] >= _MIN_NEIGHBOR_WEIGHT_SHARE * best_weight
+        ]
         neighbor_indexes = [
             neighbor
             for offset in (1, -1)
-            for neighbor in (at + offset for at in best_indexes)
+            for neighbor in (index + offset for index in best_indexes)
             if 0 <= neighbor < len(weights)
         ]
         return list(dict.fromkeys([*best_indexes, *neighbor_indexes, *matching_indexes, *range(len(weights))]))
@@ -130,11 +132,11 @@ def _split_after(text: str, mask: str, ends: regex.Pattern[str]) -> Iterator[str
         yield text[start:]
 
 
-def _join_sentences(sentences: Sequence[str], kept: Iterable[int]) -> list[str]:
+def _join_sentences(sentences: Sequence[str], kept_indexes: Iterable[int]) -> list[str]:
     """Return the selected sentences in order. Adjacent sentences form one excerpt."""
     excerpts: list[str] = []
     last_index = None
-    for index in sorted(kept):
+    for index in sorted(kept_indexes):
         if last_index is not None and index == last_index + 1:
             excerpts[-1] += sentences[index]
         else:

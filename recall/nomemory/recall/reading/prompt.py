@@ -161,7 +161,7 @@ def group_by_day(lines: Sequence[Line]) -> Iterator[Line]:
     first_index = {
         (day, line.get("talk")): index for index, ((day, _, _), line) in reversed(list(enumerate(dated_lines)))
     }
-    first_index_of_day = {day: at for at, ((day, _, _), _) in reversed(list(enumerate(dated_lines)))}
+    first_index_of_day = {day: index for index, ((day, _, _), _) in reversed(list(enumerate(dated_lines)))}
     heading: Line | None = None
     for (day, _, time), line in sorted(
         dated_lines, key=lambda item: (first_index_of_day[item[0][0]], first_index[item[0][0], item[1].get("talk")])

@@ -177,15 +177,24 @@ class EvidenceRanking:
                 )
             )
         skill_scores = [
-            (_TOOL_WEIGHTS[query.tool] * query.weight, of)
-            for query, of in self._tool_scores.items()
+            (_TOOL_WEIGHTS[query.tool] * query.weight, tool_scores)
+            for query, tool_scores in self._tool_scores.items()
             if query.weight < 1
         ]
-        other_scores = [(_TOOL_WEIGHTS[query.tool], of) for query, of in self._tool_scores.items() if query.weight >= 1]
+        other_scores = [
+            (_TOOL_WEIGHTS[query.tool], tool_scores)
+            for query, tool_scores in self._tool_scores.items()
+            if query.weight >= 1
+        ]
         if not question_scores:
             return self._add_preference_boosts(_sum_scores([*skill_scores, *other_scores]))
         scores = self._add_preference_boosts(
-            _sum_scores([(1.0, question_scores), *((_SKILL_WEIGHT * weight, of) for weight, of in skill_scores)])
+            _sum_scores(
+                [
+                    (1.0, question_scores),
+                    *((_SKILL_WEIGHT * weight, tool_scores) for weight, tool_scores in skill_scores),
+                ]
+            )
         )
         return _shift_below(min(scores.values()), _sum_scores(other_scores)) | scores
 

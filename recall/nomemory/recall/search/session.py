@@ -167,7 +167,7 @@ class SearchSession:
                 "before": self._budget.neighbors_before,
                 "after": self._budget.neighbors_after,
             }
-            await self._make_call(ToolCall(NEIGHBORS, arguments, "what was said before an anchor"), self._iterations)
+            await self._make_call(ToolCall(NEIGHBORS, arguments, "read the neighbors of a top hit"), self._iterations)
 
     async def rank_question(self) -> None:
         """Rank the question for a planner that does not start with a ranking."""
@@ -178,7 +178,7 @@ class SearchSession:
             "filter": scope.to_filter_arguments(question.now),
             "top_k": max(_MIN_RANKED, self._budget.ranked_messages),
         }
-        await self.execute(Plan((ToolCall(HYBRID_SEARCH, arguments, "what answers best"),)), 1)
+        await self.execute(Plan((ToolCall(HYBRID_SEARCH, arguments, "rank the messages"),)), 1)
 
     async def read_replies(
         self, messages: Sequence[RetrievedMessage]
@@ -202,7 +202,7 @@ class SearchSession:
         if anchors:
             ids = tuple(item.message_id for item in (*preceding.values(), *replies.values()))
             thought, observation = (
-                "what short messages reply to, and what replies to questions",
+                "read the messages before short messages and the replies to questions",
                 f"{len(anchors)} calls",
             )
             await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
@@ -229,7 +229,9 @@ class SearchSession:
         self.retrieval.add(hit.message for hit in result.items)
         self._ranking.add_result(HYBRID_SEARCH, result)
         ids = tuple(hit.message.message_id for hit in result.items)
-        await self.record(Step(self._iterations, "what was said on it since", HYBRID_SEARCH, {}, len(ids), None, ids))
+        await self.record(
+            Step(self._iterations, "search for newer messages on the topic", HYBRID_SEARCH, {}, len(ids), None, ids)
+        )
         return [hit.message for hit in result.items]
 
     async def read_corrections(self) -> None:
@@ -251,7 +253,7 @@ class SearchSession:
         self._host_calls += len(results)
         for result in results:
             self._ranking.add_result(NEIGHBORS, result)
-        thought, observation = "what took back what was found", f"{len(results)} calls"
+        thought, observation = "read the messages that retracted results", f"{len(results)} calls"
         ids = tuple(hit.message.message_id for result in results for hit in result.items)
         await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
