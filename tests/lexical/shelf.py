@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from lexical.engine import Engine
 
-from nomemory.server.message import Message, Role
+from nomemory.server import wire
+from nomemory.server.message import LoggedMessage, Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.grammar.grammar import Limits, parse
 from nomemory.server.search.grammar.tree import Query
@@ -146,3 +147,21 @@ def shelved(engine: Engine, directory: Path, texts: Iterable[str] = (), user: st
     with closing(Shelf(engine, directory)) as shelf:
         shelf.put_texts(user, *texts)
         yield shelf
+
+
+class ShelfLog:
+    """The log that a shelf is the index of. What is in `deleted` is gone here, but still in the index."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self.deleted: set[int] = set()
+
+    async def by_sequences(self, _user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+        present = [number for number in sequences if number in self._shelf.messages and number not in self.deleted]
+        return {number: self._logged(number, self._shelf.messages[number]) for number in present}
+
+    async def user_sequence(self, _user_id: str) -> int:
+        return 0
+
+    def _logged(self, number: int, each: Message) -> LoggedMessage:
+        return LoggedMessage(each.user_id, f"m{number}", each.ts_us, number, wire.encode(each))

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical.engine import Engine
-from lexical.shelf import Shelf, message, query
+from lexical.shelf import Shelf, ShelfLog, message, query
 
-from nomemory.server import wire
-from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.token_cipher import TokenCipher
 from nomemory.server.search.cursor import Cursors, Listing
@@ -27,24 +25,6 @@ CONTENTS = ["火锅", "火锅 辣椒", "辣椒 cat？", "cat 火锅", "面条"]
 TEXTS = ["火锅 辣椒 cat", "火锅", "火锅 OR cat", "辣椒 NOT cat", "cat AND (火锅 OR 辣椒)"]
 
 contents = st.lists(st.tuples(st.sampled_from(CONTENTS), st.integers(0, 9)), max_size=25)
-
-
-class ShelfLog:
-    """The log that a shelf is the index of. What is in `deleted` is gone here, but still in the index."""
-
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-        self.deleted: set[int] = set()
-
-    async def by_sequences(self, _user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        present = [number for number in sequences if number in self._shelf.messages and number not in self.deleted]
-        return {number: self._logged(number, self._shelf.messages[number]) for number in present}
-
-    async def user_sequence(self, _user_id: str) -> int:
-        return 0
-
-    def _logged(self, number: int, each: Message) -> LoggedMessage:
-        return LoggedMessage(each.user_id, f"m{number}", each.ts_us, number, wire.encode(each))
 
 
 class Reading:

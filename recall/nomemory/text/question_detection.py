@@ -31,7 +31,8 @@ _REQUESTS: Final = re.compile(
     re.IGNORECASE,
 )
 _ANNOUNCEMENT: Final = re.compile(
-    r"(?:[想要][^，,：:。！？?]{0,4}?(?:问|说|知道|了解|清楚)|问题是)(?:的?(?:问题)?是)?(?:这个)?[，,：:\s]*"
+    r"(?<![主重只需])[想要][^，,：:。！？?]{0,4}?(?:问|说|知道|了解|清楚)(?:的?(?:问题)?是)?(?:这个)?[，,：:\s]*"
+    r"|问题是(?:这个)?[，,：:\s]+"
     r"|\b(?:my question|(?:want|meant?) to (?:ask|know))(?: is)?[,:\s]+",
     re.IGNORECASE,
 )
@@ -75,17 +76,23 @@ def announces_question(text: str) -> bool:
 def find_question_sentences(text: str) -> list[str]:
     """Return the last four question sentences; the whole text if there are none.
 
+    A question that refers back to the statement before it, such as "Where is this place?", includes that statement.
     If the text announces its question explicitly, sentences before the announcement are ignored.
     """
-    sentences = [(sentence, _text_after_announcement(sentence)) for sentence in split_sentence_texts(text)]
-    questions = [(sentence, announced) for sentence, announced in sentences if announced or contains_question(sentence)]
-    last_announced = max((index for index, (_, announced) in enumerate(questions) if announced), default=-1)
-    selected = [
-        announced or sentence
-        for index, (sentence, announced) in enumerate(questions)
-        if announced or index > last_announced
-    ]
-    return selected[-_MAX_SENTENCES:] or [text.strip()]
+    announced: list[str] = []
+    others: list[str] = []
+    statement = ""
+    for sentence in split_sentence_texts(text):
+        if text_after := _text_after_announcement(sentence):
+            announced.append(text_after)
+            others.clear()
+            statement = ""
+        elif contains_question(sentence):
+            others.append(f"{statement} {sentence}".strip() if has_back_reference(sentence) else sentence)
+            statement = ""
+        else:
+            statement = sentence
+    return [*announced, *others][-_MAX_SENTENCES:] or [text.strip()]
 
 
 def _text_after_announcement(sentence: str) -> str:

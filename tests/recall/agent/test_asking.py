@@ -43,6 +43,21 @@ def test_chatter_is_left_out_and_every_asking_sentence_kept() -> None:
     assert find_question_sentences("just words") == ["just words"]
 
 
+def test_a_question_that_refers_back_includes_the_statement_before_it() -> None:
+    assert find_question_sentences("7月我推荐过一个户外圣地。这个地方在哪里？") == [
+        "7月我推荐过一个户外圣地。 这个地方在哪里？"
+    ]
+    assert find_question_sentences("We rented a boat in May. It rained. What did it cost? Where was I?") == [
+        "It rained. What did it cost?",
+        "Where was I?",
+    ]
+
+
+@pytest.mark.parametrize("text", ["我在论坛上遇到的问题是什么？", "三月我主要了解了哪些概念？"])
+def test_words_like_an_announcement_within_a_question_announce_nothing(text: str) -> None:
+    assert find_question_sentences(text) == [text]
+
+
 def test_a_time_in_chatter_is_not_the_questions() -> None:
     assert QuestionAnalysis("昨天真累。我真正想问的是，我对什么过敏？", NOW).time_signal is None
 

@@ -13,6 +13,7 @@ import numpy as np
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
+from nomemory.server.search.hybrid.author_labels import AuthorLabels
 from nomemory.server.search.hybrid.candidate_messages import Timeline, build_timeline
 from nomemory.server.search.hybrid.message_features import FeatureCache
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion
@@ -96,11 +97,13 @@ class CandidatePools:
     candidates_max: int
     timeline_max: int
     cache_bytes: int
+    author_labels: AuthorLabels = field(init=False)
     _timelines: TimelineCache = field(init=False)
     _features: FeatureCache = field(init=False)
 
     def __post_init__(self) -> None:
         """Create the caches, each with half of the memory."""
+        self.author_labels = AuthorLabels(self.lexical, self.log)
         self._timelines = TimelineCache(self.cache_bytes // 2)
         self._features = FeatureCache(self.cache_bytes // 2)
 
@@ -116,12 +119,31 @@ class CandidatePools:
             return replace(message_filter, until_us=None)
         return message_filter
 
-    async def speakers(self, user_id: str, until_us: int | None, counts: LogCounts) -> tuple[str, ...]:
-        """Return the names of the authors before a time; for a long log, a sample of them."""
-        pool = await self._complete_pool(user_id, until_us, counts)
+    async def count(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
+        """Return the number of messages before a time. For a short log, it includes the later messages."""
+        if until_us is None or counts.messages <= self.timeline_max:
+            return counts.messages
+        return await self.lexical.total(user_id, Filter(until_us=until_us))
+
+    async def speakers(self, user_id: str, until_us: int | None, counts: LogCounts, total: int) -> tuple[str, ...]:
+        """Return the names of the authors before a time; for a long log, a sample of them.
+
+        Args:
+            user_id: the user.
+            until_us: the time.
+            counts: the number of messages of the user at the start of the search.
+            total: the result of `count`.
+        """
+        pool = await self._complete_pool(user_id, until_us, counts, total)
         if pool is not None:
             return pool.timeline.main_speakers
         return await self.speaker_names.read(user_id, until_us)
+
+    async def frequent_names(self, user_id: str, question: str, until_us: int | None, total: int) -> tuple[str, ...]:
+        """Return the names in a question that label a large part of a long log; none for a short log."""
+        if total <= self.timeline_max:
+            return ()
+        return await self.author_labels.frequent_names(user_id, question, until_us, total)
 
     async def read(
         self,
@@ -130,6 +152,7 @@ class CandidatePools:
         question: ParsedQuestion,
         nearest: Sequence[SemanticHits],
         counts: LogCounts,
+        total: int,
         in_periods: Sequence[LoggedMessage] = (),
     ) -> CandidatePool:
         """Read the messages to rank.
@@ -140,13 +163,12 @@ class CandidatePools:
             question: the question.
             nearest: the semantic hits of each sentence; empty without semantic search.
             counts: the number of messages of the user at the start of the search.
+            total: the result of `count`.
             in_periods: the messages of the periods that the question names.
         """
-        pool = await self._complete_pool(user_id, message_filter.until_us, counts)
+        pool = await self._complete_pool(user_id, message_filter.until_us, counts, total)
         if pool is not None:
             return pool
-        until = Filter(until_us=message_filter.until_us)
-        total = counts.messages if until.until_us is None else await self.lexical.total(user_id, until)
         overall = [hits.overall for hits in nearest]
         candidates = await self._candidate_sequences(user_id, message_filter, question, overall, total)
         in_period = [hit.sequence for hits in nearest for hit in hits.in_periods]
@@ -179,11 +201,11 @@ class CandidatePools:
         postings = await self.lexical.postings(user_id, terms, pool.lexical_filter, max_sequences)
         return dict(zip(terms, postings, strict=True))
 
-    async def _complete_pool(self, user_id: str, until_us: int | None, counts: LogCounts) -> CandidatePool | None:
+    async def _complete_pool(
+        self, user_id: str, until_us: int | None, counts: LogCounts, total: int
+    ) -> CandidatePool | None:
         """Return a pool with all of a user's messages before a time; None if there are too many."""
-        if counts.messages > self.timeline_max and (
-            until_us is None or await self.lexical.total(user_id, Filter(until_us=until_us)) > self.timeline_max
-        ):
+        if total > self.timeline_max:
             return None
         key_until_us = until_us if counts.messages > self.timeline_max else None
         key = TimelineKey(user_id, counts.sequence, counts.messages, key_until_us)

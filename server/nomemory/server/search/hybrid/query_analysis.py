@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Final
 
 from nomemory.text.analysis import analyze_text
@@ -67,11 +67,13 @@ class ParsedQuestion:
         return self.reading.exact_time_ranges
 
 
-def parse_question(reading: QuestionAnalysis, speakers: Sequence[str]) -> ParsedQuestion:
-    """Analyze a question for a log with the given authors."""
+def parse_question(
+    reading: QuestionAnalysis, speakers: Sequence[str], frequent_names: Sequence[str] = ()
+) -> ParsedQuestion:
+    """Analyze a question for a log with the given authors. `frequent_names` are not embedded."""
     return ParsedQuestion(
         reading=reading,
-        sentences=tuple(_parse_sentence(sentence, speakers) for sentence in _search_texts(reading)),
+        sentences=tuple(_parse_sentence(sentence, speakers, frequent_names) for sentence in _search_texts(reading)),
         persons=frozenset(_mentioned_speakers(reading.text, speakers)),
     )
 
@@ -83,10 +85,15 @@ def _search_texts(reading: QuestionAnalysis) -> Sequence[str]:
     return [part for sentence in reading.question_sentences for part in select_parts(sentence)][:_MAX_PARTS]
 
 
-def _parse_sentence(sentence: str, speakers: Sequence[str]) -> ParsedSentence:
+def _parse_sentence(sentence: str, speakers: Sequence[str], frequent_names: Sequence[str]) -> ParsedSentence:
     terms = _extract_terms(sentence)[:_MAX_TERMS]
     topic = frozenset(_extract_terms(_first_clause(sentence)))
-    return ParsedSentence(remove_speaker_names(sentence, speakers) or sentence, terms, topic)
+    unnamed = remove_speaker_names(reduce(_remove, frequent_names, sentence), speakers)
+    return ParsedSentence(unnamed or sentence, terms, topic)
+
+
+def _remove(text: str, name: str) -> str:
+    return text.replace(name, "")
 
 
 def _extract_terms(text: str) -> tuple[str, ...]:

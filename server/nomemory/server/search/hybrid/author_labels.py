@@ -1,0 +1,85 @@
+"""Names that label so many messages of a log that they say nothing about the topic of a question.
+
+Chats that were copied into a log have the author's name in the content, as in "Ann: see you at 8". The user's own name
+is then in many messages, and the embedding of a question that contains it is similar to all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from nomemory.server.message_filter import Filter
+from nomemory.server.search.grammar.tree import Leaf, Query, Stream
+from nomemory.server.search.hybrid.message_features import content_of
+from nomemory.server.search.lexical.protocol import LexicalIndex, LexicalSearch
+from nomemory.server.store.protocol import LogReader
+from nomemory.text.analysis import extract_ranking_terms, tokenize
+from nomemory.text.question_words import remove_question_words
+
+_MIN_SHARE: Final = 0.04
+"""Minimum share of the messages that contain a term of the name."""
+_MAX_DOCUMENT_FREQUENCY: Final = 4096
+"""The limit that the search for candidates uses, so that both use the same cached postings."""
+_MAX_TERMS: Final = 64
+"""Number of terms at the start of a question that are checked."""
+_SAMPLED: Final = 8
+"""Number of messages in which a colon follows the term; the newest are read."""
+_MIN_LABELED: Final = 3
+"""Minimum number of these messages that begin with the name."""
+_COLON: Final = ":"
+_LABEL: Final = re.compile(r"([^\W\d_][^\s:：，。,.]{1,31})\s?[：:]")
+"""A label at the start of a message: a name without spaces, and a colon."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorLabels:
+    """Finds the frequent names in a question.
+
+    Attributes:
+        lexical: the lexical index.
+        log: reads messages.
+    """
+
+    lexical: LexicalIndex
+    log: LogReader
+
+    async def frequent_names(self, user_id: str, question: str, until_us: int | None, total: int) -> tuple[str, ...]:
+        """Return the names in a question that label messages before a time, and that at least 4 % of them contain.
+
+        Args:
+            user_id: the user.
+            question: the text of the question.
+            until_us: the end of the time range, exclusive; None: no end.
+            total: the number of messages of the user before `until_us`.
+
+        Raises:
+            Fault: INDEX_UNAVAILABLE.
+        """
+        before, leaves = Filter(until_us=until_us), _term_leaves(question)
+        postings = await self.lexical.postings(user_id, list(leaves), before, _MAX_DOCUMENT_FREQUENCY)
+        frequent = [
+            leaf for leaf, posting in zip(leaves.values(), postings, strict=True) if posting.count >= _MIN_SHARE * total
+        ]
+        names = [name for leaf in frequent for name in await self._find_labels(user_id, leaf, before)]
+        return tuple(dict.fromkeys(name for name in names if name in question))
+
+    async def _find_labels(self, user_id: str, leaf: Leaf, before: Filter) -> list[str]:
+        """Return the names that label several of the newest messages in which a colon follows a term."""
+        query = Query(Leaf(Stream.CHARS, (*leaf.tokens, _COLON)))
+        ranking = await self.lexical.freeze(user_id, query, before)
+        hits = await self.lexical.search(LexicalSearch(user_id, query, ranking, before, None, _SAMPLED))
+        messages = await self.log.by_sequences(user_id, [hit.sequence for hit in hits[:_SAMPLED]])
+        labels = Counter(label[1] for message in messages.values() if (label := _LABEL.match(content_of(message))))
+        return [name for name, count in labels.items() if count >= _MIN_LABELED]
+
+
+def _term_leaves(question: str) -> dict[str, Leaf]:
+    """Return the terms at the start of a question, each with a leaf of its tokens."""
+    tokens = tokenize(remove_question_words(question))
+    return {
+        term.text: Leaf(Stream.CHARS, tuple(token.text for token in tokens if term.start <= token.start < term.end))
+        for term in list(extract_ranking_terms(tokens))[:_MAX_TERMS]
+    }
