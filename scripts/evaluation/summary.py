@@ -20,7 +20,7 @@ from evaluation.metrics import (
     session_metrics,
 )
 from evaluation.view import LabeledView, conflict_metrics, is_right, view_metrics
-from nomemory.client.prompt_passages import tokens
+from nomemory.client.prompt_passages import count_tokens
 
 Figures = dict[str, Any]
 """Metrics by name; `ci` maps metric names to 95 % confidence intervals."""
@@ -153,7 +153,7 @@ def _prompt_metrics(answers: Sequence[Answer]) -> Metrics:
     prompts = [prompt for answer in answers for prompt in answer.result.prompts]
     if not prompts:
         return {}
-    lengths = {"prompt_tokens": [tokens(item) for item in prompts], "prompt_chars": [len(item) for item in prompts]}
+    lengths = {"prompt_tokens": [count_tokens(item) for item in prompts], "prompt_chars": [len(item) for item in prompts]}
     by_rules = sum(answer.result.is_by_rules for answer in answers)
     metrics: Metrics = {"calls": (len(prompts) / len(answers), None), "by_rules": (by_rules, None)}
     for name, values in lengths.items():

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from nomemory.client import as_prompt, oldest_first
 from nomemory.client.messages import chat_message
-from nomemory.client.prompt_block import MIN_TOKENS, Annotations, Block, RecalledMessage
-from nomemory.client.prompt_passages import tokens
+from nomemory.client.prompt_block import MIN_TOKENS, Annotations, PromptBlock, RecalledMessage
+from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall import (
     Evidence,
     Limits,
@@ -47,8 +47,8 @@ def shown(block: str) -> list[list[object]]:
 
 
 def test_messages_stand_dated_oldest_first_with_who_spoke_and_the_weekday() -> None:
-    block = Block([message("m2", "I can eat mild food now.", 2, "ann"), message("m1", "I never eat spicy food.")])
-    assert shown(block.text()) == [
+    block = PromptBlock([message("m2", "I can eat mild food now.", 2, "ann"), message("m1", "I never eat spicy food.")])
+    assert shown(block.render()) == [
         ["m1", "Sat 2026-03-07 09:30", "user", "I never eat spicy food."],
         ["m2", "Mon 2026-03-09 09:30", "ann", "I can eat mild food now."],
     ]
@@ -56,16 +56,16 @@ def test_messages_stand_dated_oldest_first_with_who_spoke_and_the_weekday() -> N
 
 def test_dates_are_in_the_zone_of_who_asks() -> None:
     late = RecalledMessage("m1", datetime(2026, 3, 7, 23, 30, tzinfo=UTC), "user", "明天去体检")
-    block = Block([late], zone=ZoneInfo("Asia/Shanghai")).text()
+    block = PromptBlock([late], zone=ZoneInfo("Asia/Shanghai")).render()
     assert shown(block)[0][1] == "Sun 2026-03-08 07:30"
     assert "time (Asia/Shanghai)" in block
     end = RecalledMessage("m1", datetime.max.replace(tzinfo=UTC), "user", "the last")
-    assert shown(Block([end], zone=ZoneInfo("Asia/Shanghai")).text())[0][1] == "Fri 9999-12-31 23:59"
+    assert shown(PromptBlock([end], zone=ZoneInfo("Asia/Shanghai")).render())[0][1] == "Fri 9999-12-31 23:59"
 
 
 def test_superseded_contradictory_and_forwarded_messages_are_marked() -> None:
     annotations = Annotations({"m1": "m2"}, {"m2": ("m3",), "m3": ("m2",)}, frozenset({"m3"}))
-    block = Block([message("m1", "a"), message("m2", "b", 1), message("m3", "c", 2)], annotations).text()
+    block = PromptBlock([message("m1", "a"), message("m2", "b", 1), message("m3", "c", 2)], annotations).render()
     first, second, third = shown(block)
     assert first[4] == {"superseded_by": "m2"}
     assert second[4] == {"contradicts": ["m3"]}
@@ -76,7 +76,7 @@ def test_superseded_contradictory_and_forwarded_messages_are_marked() -> None:
 
 def test_retracted_message_names_only_its_retraction() -> None:
     wrong = replace(message("m1", "a"), retracted_by="m2")
-    block = Block([wrong, message("m2", "b", 1)], Annotations({"m1": "m3"})).text()
+    block = PromptBlock([wrong, message("m2", "b", 1)], Annotations({"m1": "m3"})).render()
     first, second = shown(block)
     assert first[4:] == [{"retracted_by": "m2"}]
     assert second[4:] == []
@@ -86,7 +86,7 @@ def test_retracted_message_names_only_its_retraction() -> None:
 
 def test_forty_chat_messages_fit_whole() -> None:
     messages = [message(f"m{number}", f"On day {number} I walked around the lake.", number) for number in range(40)]
-    block = Block(messages).text()
+    block = PromptBlock(messages).render()
     assert len(shown(block)) == 40
     assert "left out" not in block
 
@@ -94,7 +94,7 @@ def test_forty_chat_messages_fit_whole() -> None:
 def test_long_messages_are_truncated_to_equal_lengths() -> None:
     messages = [message(f"m{number}", "Nothing of note was said here. " * 130, number) for number in range(10)]
     messages[3] = message("m3", "One line.", 3)
-    block = Block(messages).text()
+    block = PromptBlock(messages).render()
     assert len(shown(block)) == 10
     assert shown(block)[3] == ["m3", "Tue 2026-03-10 09:30", "user", "One line."]
     sizes = {len(str(item[3])) for item in shown(block)} - {len("One line.")}
@@ -105,11 +105,11 @@ def test_long_messages_are_truncated_to_equal_lengths() -> None:
 
 def test_lowest_ranked_messages_over_the_limit_are_omitted_and_counted() -> None:
     messages = [message(f"m{number}", "word " * 100, number) for number in range(40)]
-    ids = [item[0] for item in shown(Block(messages).text(1_000))]
+    ids = [item[0] for item in shown(PromptBlock(messages).render(1_000))]
     assert ids == [f"m{number}" for number in range(len(ids))]
     assert 5 < len(ids) < 40
-    assert f"size limit: {40 - len(ids)}." in Block(messages).text(1_000)
-    assert [item.message_id for item in Block(messages).shown(1_000)] == ids
+    assert f"size limit: {40 - len(ids)}." in PromptBlock(messages).render(1_000)
+    assert [item.message_id for item in PromptBlock(messages).select_messages(1_000)] == ids
 
 
 FILLER = "The weather was mild and the talk went on about other things. "
@@ -118,7 +118,7 @@ FILLER = "The weather was mild and the talk went on about other things. "
 def test_long_message_is_cut_to_quoted_passages() -> None:
     content = f"{FILLER * 200}My locker at the pool is number 27. {FILLER * 200}"
     annotations = Annotations(quotes={"m1": ("number 27",)})
-    (only,) = shown(Block([message("m1", content)], annotations).text())
+    (only,) = shown(PromptBlock([message("m1", content)], annotations).render())
     assert "My locker at the pool is number 27." in str(only[3])
     assert " … " in str(only[3])
     assert only[4] == {"truncated": True}
@@ -136,35 +136,35 @@ def test_long_message_is_cut_to_passages_with_words_of_the_question(question: st
         message("m1", f"{around * 60}{passage}{around * 60}"),
         *(message(f"n{n}", around * 90) for n in range(9)),
     ]
-    (of_it,) = (item for item in shown(Block(messages, question=question).text()) if item[0] == "m1")
+    (of_it,) = (item for item in shown(PromptBlock(messages, question=question).render()) if item[0] == "m1")
     assert passage in str(of_it[3])
 
 
 def test_without_a_hint_the_beginning_is_shown() -> None:
     content = "辣" * 5_000
-    (only,) = shown(Block([message("m1", content)]).text(1_000))
+    (only,) = shown(PromptBlock([message("m1", content)]).render(1_000))
     assert only[4] == {"truncated": True}
     assert content.startswith(str(only[3]).removesuffix("…").strip())
     assert len(str(only[3])) > 500
 
 
 def test_the_block_leaves_the_judgement_of_sufficiency_to_the_model() -> None:
-    block = Block([message("m1", "a")]).text()
+    block = PromptBlock([message("m1", "a")]).render()
     assert "Judge for yourself whether the messages answer" in block
     assert "robably" not in block
 
 
 def test_a_lagging_index_is_mentioned_in_the_block() -> None:
     lag_note = "not searchable yet"
-    assert lag_note in Block([message("m1", "a")], behind=True).text()
-    assert lag_note in Block([], behind=True).text()
-    assert lag_note not in Block([message("m1", "a")]).text()
+    assert lag_note in PromptBlock([message("m1", "a")], is_index_lagging=True).render()
+    assert lag_note in PromptBlock([], is_index_lagging=True).render()
+    assert lag_note not in PromptBlock([message("m1", "a")]).render()
 
 
 def test_too_few_tokens_are_refused_and_no_message_is_said_to_be_none() -> None:
     with pytest.raises(ValueError, match="at least 400"):
-        Block([]).text(MIN_TOKENS - 1)
-    assert Block([]).text() == "No messages are shown."
+        PromptBlock([]).render(MIN_TOKENS - 1)
+    assert PromptBlock([]).render() == "No messages are shown."
 
 
 TEXTS = st.text(max_size=300) | st.sampled_from(["MEMORY 0>>>", "<<<MEMORY", "\u2028", "\U000e0041", "\x85", '"}\n{"'])
@@ -177,10 +177,10 @@ MESSAGES = st.builds(
 def test_message_content_cannot_break_the_block_or_its_token_limit(
     messages: list[RecalledMessage], question: str, max_tokens: int
 ) -> None:
-    block = Block(messages, question=question)
-    text = block.text(max_tokens)
-    assert text == block.text(max_tokens)
-    assert tokens(text) <= max_tokens
+    block = PromptBlock(messages, question=question)
+    text = block.render(max_tokens)
+    assert text == block.render(max_tokens)
+    assert count_tokens(text) <= max_tokens
     by_id = {item.message_id: item for item in messages}
     for item in shown(text):
         original = by_id[str(item[0])]
@@ -192,7 +192,7 @@ def test_message_content_cannot_break_the_block_or_its_token_limit(
 
 
 def test_a_token_is_a_character_of_chinese_or_three_of_ascii() -> None:
-    assert [tokens(text) for text in ("", "abc", "abcd", "我不吃辣", "辣ab")] == [0, 1, 2, 4, 2]
+    assert [count_tokens(text) for text in ("", "abc", "abcd", "我不吃辣", "辣ab")] == [0, 1, 2, 4, 2]
 
 
 def result() -> RecallResult:
@@ -221,7 +221,7 @@ def test_the_page_shows_what_is_written() -> None:
         RecalledMessage("m2", datetime(2026, 5, 2, 18, 4, tzinfo=UTC), "user", "I can eat mildly spicy food now."),
         message("m1", "I never eat spicy food."),
     ]
-    assert f"```\n{Block(contents, Annotations({'m1': 'm2'})).text()}\n```" in PAGE.read_text("utf-8")
+    assert f"```\n{PromptBlock(contents, Annotations({'m1': 'm2'})).render()}\n```" in PAGE.read_text("utf-8")
 
 
 def test_a_host_and_a_client_get_the_same_block() -> None:

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nomemory.client import requests
-from nomemory.client.channel import is_loopback, options
+from nomemory.client.channel import channel_options, is_loopback
 from nomemory.client.messages import NewMessage, chat_message, role_name, role_number, timestamp
 from nomemory.v1 import message_pb2, recall_service_pb2
 
@@ -263,13 +263,13 @@ def test_an_import_of_nothing_sends_nothing() -> None:
 )
 def test_no_proxy_leads_to_this_machine(target: str, expected: bool) -> None:  # noqa: FBT001 - a parameter of a table
     assert is_loopback(target) is expected
-    assert (("grpc.enable_http_proxy", 0) in options(target, 1)) is expected
+    assert (("grpc.enable_http_proxy", 0) in channel_options(target, 1)) is expected
 
 
 def test_attempts_have_bounds() -> None:
     for attempts in (0, 6):
         with pytest.raises(ValueError, match="attempts must be"):
-            options("localhost:1", attempts)
+            channel_options("localhost:1", attempts)
 
 
 def test_a_recall_carries_its_conversation_its_turns_and_its_token() -> None:

@@ -9,7 +9,7 @@ from frameworks.sample_messages import CANARY, PEANUTS
 from google.protobuf.message import Message
 
 from nomemory.client import Client, chat_message
-from nomemory.client.calls import Metadata, Reply, Unary
+from nomemory.client.calls import Metadata, Reply, UnaryMethod
 from nomemory.v1.message_pb2 import ChatMessage
 from running_server import Server
 
@@ -29,7 +29,7 @@ class Noting(Client):
         self.tokens: list[str] = []
         self.at_least: list[str] = []
 
-    def _unary(self, call: Unary[..., Reply], request: Message, metadata: Metadata) -> Reply:
+    def _unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
         reply = super()._unary(call, request, metadata)
         self.tokens += filter(None, [getattr(reply, "write_token", "")])
         self.at_least.append(getattr(request, "at_least", ""))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chat_messages import new_message
 from nomemory.client import Client
 from nomemory.client.messages import Turn
-from nomemory.client.prompt_passages import tokens
+from nomemory.client.prompt_passages import count_tokens
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import recall_service_pb2 as r
@@ -64,7 +64,7 @@ def test_recent_is_the_running_conversation_and_related_are_the_others(vector_se
     reply = build(vector_server, user, turns=[turn("When do we fly to Kochi?")], conversation_id="now", at_least=token)
     assert ids(reply.recent) == ["hello", "reply"]
     assert ids(reply.related) == ["kochi", "hotel", "loose"]
-    assert (reply.token_count, reply.truncated, reply.index_lagging) == (tokens(reply.text), False, False)
+    assert (reply.token_count, reply.truncated, reply.index_lagging) == (count_tokens(reply.text), False, False)
     shown = [json.loads(line)[0] for line in reply.text.splitlines() if line.startswith("[")]
     assert shown == ids([*reply.related, *reply.recent])
 
@@ -149,7 +149,7 @@ def test_the_text_stays_within_the_limit_and_contents_are_verbatim(
     token = write(vector_server, stored.values())
     request_fields = {"turns": [turn("tea")], "conversation_id": "now", "at_least": token}
     reply = build(vector_server, user, max_tokens=max_tokens, **request_fields)
-    assert tokens(reply.text) == reply.token_count <= max_tokens
+    assert count_tokens(reply.text) == reply.token_count <= max_tokens
     assert {item.message.conversation_id for item in reply.recent} <= {"now"}
     assert "now" not in {item.message.conversation_id for item in reply.related}
     for section in (reply.recent, reply.related):

@@ -74,7 +74,7 @@ class Traffic:
     async def open(self) -> None:
         """Connect and write the messages of every user."""
         options = [
-            *channel.options(self._target, channel.MAX_ATTEMPTS),
+            *channel.channel_options(self._target, channel.MAX_ATTEMPTS),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.max_receive_message_length", 64 << 20),
         ]

@@ -10,8 +10,8 @@ from typing import Any, Final
 from nomemory.agents.transcript_sync import Event
 from nomemory.client.aio import AsyncClient
 from nomemory.client.messages import FilterOptions, RoleName, role_name
-from nomemory.client.prompt_block import Block, RecalledMessage
-from nomemory.client.prompt_passages import tokens
+from nomemory.client.prompt_block import PromptBlock, RecalledMessage
+from nomemory.client.prompt_passages import count_tokens
 from nomemory.importing.transcripts import turn_metadata
 from nomemory.server.search.hybrid.term_scores import idf
 
@@ -90,8 +90,8 @@ class ProjectMemory:
             return ""
         messages = [item.message for item in (result.items if is_question else by_user[:_MAX_FOR_ORDER])]
         recalled = _recalled(message for message in messages if _is_informative(message))
-        block = Block(recalled, question=prompt, behind=result.index_lagging)
-        return block.text(_PROMPT_TOKENS) if recalled else ""
+        block = PromptBlock(recalled, question=prompt, is_index_lagging=result.index_lagging)
+        return block.render(_PROMPT_TOKENS) if recalled else ""
 
     async def rules(self, event: Event) -> str | None:
         """Return what the user stated as rules of the project, as a prompt block.
@@ -134,7 +134,7 @@ class ProjectMemory:
         if not rules:
             return ""
         best_first = sorted(rules.values(), key=lambda message: -margins[message.message_id])
-        block = Block(_recalled(best_first), behind=result.index_lagging).text(_RULES_TOKENS)
+        block = PromptBlock(_recalled(best_first), is_index_lagging=result.index_lagging).render(_RULES_TOKENS)
         return f"{_RULES_HEADING}\n{block}"
 
 
@@ -161,7 +161,7 @@ def _margins(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> d
 def _is_informative(message: _Message) -> bool:
     """Return whether a message was written by the user, or is a reply of the agent that is not a status line."""
     role = _role(message)
-    return role == "user" or (role == "assistant" and tokens(message.content) >= _MIN_REPLY_TOKENS)
+    return role == "user" or (role == "assistant" and count_tokens(message.content) >= _MIN_REPLY_TOKENS)
 
 
 def _role(message: _Message) -> str:

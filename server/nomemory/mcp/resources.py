@@ -98,7 +98,7 @@ async def _message(backend: Backend, caller: BoundCaller, message_id: str) -> st
 
 
 def _full_message(message: message_pb2.ChatMessage) -> dict[str, object]:
-    return {**tool_results.message(message), "content": message.content, "truncated": False}
+    return {**tool_results.message_result(message), "content": message.content, "truncated": False}
 
 
 def _json(value: object) -> str:

@@ -94,7 +94,7 @@ class MemoryServer:
 
     async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
         if unknown := list(find_unknown_arguments(tool.arguments, arguments)):
-            raise InvalidToolCallError(tool_results.unknown_arguments(unknown, tool.arguments.model_fields))
+            raise InvalidToolCallError(tool_results.describe_unknown_arguments(unknown, tool.arguments.model_fields))
         options = parse_arguments(tool.arguments, arguments, UTC).model_dump(exclude_none=True)
         answer = await self._run_tool(tool, caller, options)
         if answer.write_token:
@@ -171,7 +171,7 @@ def _error_text(error: InvalidToolCallError | NoMemoryError) -> str:
     """Return the error message for a model."""
     if isinstance(error, InvalidToolCallError):
         return f"not called: {error}"
-    return tool_results.error_text(error)
+    return tool_results.describe_error(error)
 
 
 def _error_details(error: InvalidToolCallError | NoMemoryError) -> dict[str, Any]:

@@ -89,26 +89,28 @@ async def _recall(backend: Backend, caller: BoundCaller, options: Options) -> To
     request = requests.recall(question, **options, evidence_messages=PROMPT_MESSAGES)
     reply = await backend.call(backend.recall.Recall, request, caller.recall_metadata)
     block = prompt_block(reply, question, options["time_zone"])
-    return ToolOutput(tool_results.recall_result(reply, block.shown()), tool_results.recall_text(reply, block.text()))
+    return ToolOutput(
+        tool_results.recall_result(reply, block.select_messages()), tool_results.recall_text(reply, block.render())
+    )
 
 
 async def _build_context(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.build_context(options.pop("turns"), **options)
     reply = await backend.call(backend.recall.BuildContext, request, caller.recall_metadata)
-    return ToolOutput(tool_results.context(reply), reply.text)
+    return ToolOutput(tool_results.context_result(reply), reply.text)
 
 
 async def _search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.hybrid_search(caller.user_id, options.pop("query"), **options)
     return ToolOutput(
-        tool_results.ranked_messages(await backend.call(backend.query.HybridSearch, request, caller.metadata))
+        tool_results.ranking_result(await backend.call(backend.query.HybridSearch, request, caller.metadata))
     )
 
 
 async def _lexical_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.lexical_search(caller.user_id, options.pop("query"), **options)
     return ToolOutput(
-        tool_results.lexical_page(await backend.call(backend.query.LexicalSearch, request, caller.metadata))
+        tool_results.lexical_page_result(await backend.call(backend.query.LexicalSearch, request, caller.metadata))
     )
 
 
@@ -116,18 +118,22 @@ async def _semantic_search(backend: Backend, caller: BoundCaller, options: Optio
     text, vector = options.pop("query"), options.pop("query_embedding")
     request = requests.semantic_search(caller.user_id, vector or text, **options)
     return ToolOutput(
-        tool_results.ranked_messages(await backend.call(backend.query.SemanticSearch, request, caller.metadata))
+        tool_results.ranking_result(await backend.call(backend.query.SemanticSearch, request, caller.metadata))
     )
 
 
 async def _messages_list(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.list_messages(caller.user_id, **options)
-    return ToolOutput(tool_results.page(await backend.call(backend.query.ListMessages, request, caller.metadata)))
+    return ToolOutput(
+        tool_results.page_result(await backend.call(backend.query.ListMessages, request, caller.metadata))
+    )
 
 
 async def _neighbors(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.neighbors(caller.user_id, **options)
-    return ToolOutput(tool_results.neighbors(await backend.call(backend.query.GetNeighbors, request, caller.metadata)))
+    return ToolOutput(
+        tool_results.neighbors_result(await backend.call(backend.query.GetNeighbors, request, caller.metadata))
+    )
 
 
 async def _remember(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.client.prompt_passages import tokens
+from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.reading.excerpts import Excerpts, split_whole_sentences
 
 
@@ -39,7 +39,7 @@ def test_excerpts_are_verbatim_and_consist_of_whole_sentences(content: str, room
     for excerpt in shown:
         assert excerpt in rest
         rest = rest[rest.index(excerpt) + len(excerpt) :]
-    if tokens(content) > room:
+    if count_tokens(content) > room:
         sentences = [sentence.strip() for sentence in split_whole_sentences(content)]
         assert all(any(excerpt.endswith(sentence) for sentence in sentences if sentence) for excerpt in shown)
     else:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from recall.retrieved_messages import new_question
 
-from nomemory.client.prompt_passages import tokens
+from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -140,7 +140,7 @@ def test_lowest_ranked_messages_over_the_limit_are_omitted() -> None:
     assert labels(window(messages=5).add_ranking(many, NONE)) == ["m1", "m2", "m3", "m4", "m5"]
     few = window(tokens_=100).add_ranking(many, NONE)
     assert 1 < len(few) < 6
-    assert sum(tokens(json.dumps(line)) for line in few) <= 100
+    assert sum(count_tokens(json.dumps(line)) for line in few) <= 100
 
 
 def test_many_long_messages_are_shortened_to_fit() -> None:
@@ -148,7 +148,7 @@ def test_many_long_messages_are_shortened_to_fit() -> None:
     lines = window().add_ranking(many, NONE)
     assert len(lines) == 30
     assert all("parts" in line for line in lines)
-    assert sum(tokens(json.dumps(line)) for line in lines) <= 4_000
+    assert sum(count_tokens(json.dumps(line)) for line in lines) <= 4_000
 
 
 def test_a_multi_line_assistant_message_is_not_marked_as_forwarded() -> None:
@@ -182,7 +182,7 @@ def test_long_message_is_cut_to_relevant_passages() -> None:
     assert "text" not in line
     assert any("The spare key hangs behind the boiler." in str(part) for part in parts)
     assert all(str(part) in long for part in parts)
-    assert sum(tokens(str(part)) for part in parts) <= 1_200
+    assert sum(count_tokens(str(part)) for part in parts) <= 1_200
 
 
 def test_a_message_that_was_shown_in_parts_is_shown_again_under_its_label_if_it_is_asked_for() -> None:

@@ -10,12 +10,21 @@ import grpc
 from google.protobuf.message import Message
 
 from nomemory.client import channel, errors, requests
-from nomemory.client.calls import Asynchronous, BaseClient, Item, Metadata, Paged, Reply, Streamed, Unary
+from nomemory.client.calls import (
+    AsynchronousClient,
+    BaseClient,
+    Item,
+    Metadata,
+    PagedMethod,
+    Reply,
+    StreamingMethod,
+    UnaryMethod,
+)
 from nomemory.client.messages import FilterOptions, Writable
 from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 
-class AsyncClient(BaseClient, Asynchronous):
+class AsyncClient(BaseClient, AsynchronousClient):
     """The asyncio client, with the options of `nomemory.client.Client`. Create it in the event loop that uses it."""
 
     async def __aenter__(self) -> Self:
@@ -48,9 +57,9 @@ class AsyncClient(BaseClient, Asynchronous):
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         self._channel = channel.open_async(target, credentials, attempts)
 
-    async def _unary(self, call: Unary[..., Reply], request: Message, metadata: Metadata) -> Reply:
+    async def _unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
         send: grpc.aio.UnaryUnaryMultiCallable[Message, Reply] = self._channel.unary_unary(
-            call.path, type(request).SerializeToString, call.reply.FromString
+            call.path, type(request).SerializeToString, call.reply_type.FromString
         )
         try:
             return await send(request, timeout=self._timeout, metadata=(*self._metadata, *metadata))
@@ -58,12 +67,12 @@ class AsyncClient(BaseClient, Asynchronous):
             raise errors.from_rpc_error(error) from None
 
     async def _stream(
-        self, call: Streamed[..., Reply], request: Message, metadata: Metadata
+        self, call: StreamingMethod[..., Reply], request: Message, metadata: Metadata
     ) -> AsyncGenerator[Reply, None]:
         send: grpc.aio.UnaryStreamMultiCallable[Message, Reply] = self._channel.unary_stream(
-            call.path, type(request).SerializeToString, call.reply.FromString
+            call.path, type(request).SerializeToString, call.reply_type.FromString
         )
-        timeout = self._import_timeout if call.is_long else self._timeout
+        timeout = self._import_timeout if call.has_import_timeout else self._timeout
         replies = send(request, timeout=timeout, metadata=(*self._metadata, *metadata))
         try:
             async for reply in replies:
@@ -73,10 +82,15 @@ class AsyncClient(BaseClient, Asynchronous):
         finally:
             replies.cancel()
 
-    async def _pages(self, listed: Paged[..., Any, Item], request: Any, metadata: Metadata) -> AsyncIterator[Item]:  # noqa: ANN401 - any listing's
+    async def _pages(
+        self,
+        paged: PagedMethod[..., Any, Item],
+        request: Any,  # noqa: ANN401 - any listing's
+        metadata: Metadata,
+    ) -> AsyncIterator[Item]:
         while True:
-            page = await self._unary(listed.listing, request, metadata)
-            for item in listed.items(page):
+            page = await self._unary(paged.page_method, request, metadata)
+            for item in paged.items_of(page):
                 yield item
             if not page.next_cursor:
                 return

@@ -35,123 +35,123 @@ Reply = TypeVar("Reply", bound=Message)
 Item = TypeVar("Item")
 
 
-class Blocking:
+class BlockingClient:
     """Marker for clients with blocking methods."""
 
 
-class Asynchronous:
+class AsynchronousClient:
     """Marker for clients with async methods."""
 
 
 @dataclass(eq=False)
-class Call(Generic[Options, Reply]):
+class Method(Generic[Options, Reply]):
     """An RPC method.
 
     Attributes:
         path: the gRPC path.
-        build: builds the request from the arguments.
-        reply: the response type.
-        is_long: whether the import timeout applies.
+        build_request: builds the request from the arguments.
+        reply_type: the response type.
+        has_import_timeout: whether the import timeout applies.
     """
 
     path: str
-    build: Callable[Options, Message]
-    reply: type[Reply]
-    is_long: bool = False
+    build_request: Callable[Options, Message]
+    reply_type: type[Reply]
+    has_import_timeout: bool = False
 
     def __post_init__(self) -> None:
-        self.__doc__ = self.build.__doc__
+        self.__doc__ = self.build_request.__doc__
 
     def bound_method(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
         """Return a method that builds a request and passes it to `send`, with the user id of a recall as metadata."""
 
-        @wraps(self.build)
+        @wraps(self.build_request)
         def method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
             user_id: Any = options.get("user_id") if self.path.startswith(_RECALL) else None
-            return send(self.build(*args, **options), requests.user_metadata(user_id))
+            return send(self.build_request(*args, **options), requests.user_metadata(user_id))
 
         return method
 
 
-class Unary(Call[Options, Reply]):
+class UnaryMethod(Method[Options, Reply]):
     """A method with a single response."""
 
     @overload
-    def __get__(self, client: Blocking, owner: object) -> Callable[Options, Reply]: ...
+    def __get__(self, client: BlockingClient, owner: object) -> Callable[Options, Reply]: ...
     @overload
-    def __get__(self, client: Asynchronous, owner: object) -> Callable[Options, Coroutine[Any, Any, Reply]]: ...
+    def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, Coroutine[Any, Any, Reply]]: ...
     def __get__(self, client: Any, owner: object) -> object:
         return self if client is None else self.bound_method(partial(client._unary, self))  # noqa: SLF001 - the client's implementation
 
 
-class Streamed(Call[Options, Reply]):
+class StreamingMethod(Method[Options, Reply]):
     """A method that returns a stream of responses. Closing the iterator cancels the call."""
 
     @overload
-    def __get__(self, client: Blocking, owner: object) -> Callable[Options, Generator[Reply, None, None]]: ...
+    def __get__(self, client: BlockingClient, owner: object) -> Callable[Options, Generator[Reply, None, None]]: ...
     @overload
-    def __get__(self, client: Asynchronous, owner: object) -> Callable[Options, AsyncGenerator[Reply, None]]: ...
+    def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, AsyncGenerator[Reply, None]]: ...
     def __get__(self, client: Any, owner: object) -> object:
         return self if client is None else self.bound_method(partial(client._stream, self))  # noqa: SLF001 - the client's implementation
 
 
 @dataclass(eq=False)
-class Paged(Generic[Options, Reply, Item]):
+class PagedMethod(Generic[Options, Reply, Item]):
     """A method that iterates over all pages of a listing.
 
     Attributes:
-        listing: the method that returns a page.
-        items: returns the items of a page.
+        page_method: the method that returns a page.
+        items_of: returns the items of a page.
     """
 
-    listing: Unary[Options, Reply]
-    items: Callable[[Reply], Iterable[Item]]
+    page_method: UnaryMethod[Options, Reply]
+    items_of: Callable[[Reply], Iterable[Item]]
 
     def __post_init__(self) -> None:
-        self.__doc__ = f"Iterate over the items of all pages.\n\n{self.listing.__doc__}"
+        self.__doc__ = f"Iterate over the items of all pages.\n\n{self.page_method.__doc__}"
 
     @overload
-    def __get__(self, client: Blocking, owner: object) -> Callable[Options, Iterator[Item]]: ...
+    def __get__(self, client: BlockingClient, owner: object) -> Callable[Options, Iterator[Item]]: ...
     @overload
-    def __get__(self, client: Asynchronous, owner: object) -> Callable[Options, AsyncIterator[Item]]: ...
+    def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, AsyncIterator[Item]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.listing.bound_method(partial(client._pages, self))  # noqa: SLF001 - as above
+        return self if client is None else self.page_method.bound_method(partial(client._pages, self))  # noqa: SLF001 - as above
 
 
 class BaseClient(ABC):
     """Base class of both clients. `nomemory.client.Client` documents the options."""
 
-    add = Unary(f"{_INGEST}/WriteMessages", requests.add, ingest.WriteMessagesResponse)
-    write = Unary(f"{_INGEST}/WriteMessages", requests.write, ingest.WriteMessagesResponse)
-    delete = Unary(f"{_INGEST}/DeleteMessages", requests.delete, ingest.DeleteMessagesResponse)
-    delete_matching = Unary(f"{_INGEST}/DeleteMessages", requests.delete_matching, ingest.DeleteMessagesResponse)
-    erase_user = Unary(f"{_INGEST}/EraseUser", requests.erase_user, ingest.EraseUserResponse)
-    status = Unary(f"{_INGEST}/GetIndexStatus", requests.status, ingest.GetIndexStatusResponse)
-    server_info = Unary(f"{_SERVER}/GetServerInfo", requests.server_info, server.GetServerInfoResponse)
+    add = UnaryMethod(f"{_INGEST}/WriteMessages", requests.add, ingest.WriteMessagesResponse)
+    write = UnaryMethod(f"{_INGEST}/WriteMessages", requests.write, ingest.WriteMessagesResponse)
+    delete = UnaryMethod(f"{_INGEST}/DeleteMessages", requests.delete, ingest.DeleteMessagesResponse)
+    delete_matching = UnaryMethod(f"{_INGEST}/DeleteMessages", requests.delete_matching, ingest.DeleteMessagesResponse)
+    erase_user = UnaryMethod(f"{_INGEST}/EraseUser", requests.erase_user, ingest.EraseUserResponse)
+    status = UnaryMethod(f"{_INGEST}/GetIndexStatus", requests.status, ingest.GetIndexStatusResponse)
+    server_info = UnaryMethod(f"{_SERVER}/GetServerInfo", requests.server_info, server.GetServerInfoResponse)
 
-    list_messages = Unary(f"{_QUERY}/ListMessages", requests.list_messages, query.ListMessagesResponse)
-    list_conversations = Unary(
+    list_messages = UnaryMethod(f"{_QUERY}/ListMessages", requests.list_messages, query.ListMessagesResponse)
+    list_conversations = UnaryMethod(
         f"{_QUERY}/ListConversations", requests.list_conversations, query.ListConversationsResponse
     )
-    list_users = Unary(f"{_QUERY}/ListUsers", requests.list_users, query.ListUsersResponse)
-    lexical_search = Unary(f"{_QUERY}/LexicalSearch", requests.lexical_search, query.LexicalSearchResponse)
-    semantic_search = Unary(f"{_QUERY}/SemanticSearch", requests.semantic_search, query.SemanticSearchResponse)
-    hybrid_search = Unary(f"{_QUERY}/HybridSearch", requests.hybrid_search, query.HybridSearchResponse)
-    neighbors = Unary(f"{_QUERY}/GetNeighbors", requests.neighbors, query.GetNeighborsResponse)
-    batch_get = Unary(f"{_QUERY}/BatchGetMessages", requests.batch_get, query.BatchGetMessagesResponse)
+    list_users = UnaryMethod(f"{_QUERY}/ListUsers", requests.list_users, query.ListUsersResponse)
+    lexical_search = UnaryMethod(f"{_QUERY}/LexicalSearch", requests.lexical_search, query.LexicalSearchResponse)
+    semantic_search = UnaryMethod(f"{_QUERY}/SemanticSearch", requests.semantic_search, query.SemanticSearchResponse)
+    hybrid_search = UnaryMethod(f"{_QUERY}/HybridSearch", requests.hybrid_search, query.HybridSearchResponse)
+    neighbors = UnaryMethod(f"{_QUERY}/GetNeighbors", requests.neighbors, query.GetNeighborsResponse)
+    batch_get = UnaryMethod(f"{_QUERY}/BatchGetMessages", requests.batch_get, query.BatchGetMessagesResponse)
 
-    iter_messages = Paged(list_messages, lambda page: page.items)
-    iter_conversations = Paged(list_conversations, lambda page: page.conversations)
-    iter_users = Paged(list_users, lambda page: page.users)
-    iter_lexical = Paged(lexical_search, lexical_hits)
-    _count = Unary(f"{_QUERY}/CountMessages", requests.count_messages, query.CountMessagesResponse)
-    export_messages = Streamed(
-        f"{_QUERY}/ExportMessages", requests.export_messages, query.ExportMessagesResponse, is_long=True
+    iter_messages = PagedMethod(list_messages, lambda page: page.items)
+    iter_conversations = PagedMethod(list_conversations, lambda page: page.conversations)
+    iter_users = PagedMethod(list_users, lambda page: page.users)
+    iter_lexical = PagedMethod(lexical_search, lexical_hits)
+    _count = UnaryMethod(f"{_QUERY}/CountMessages", requests.count_messages, query.CountMessagesResponse)
+    export_messages = StreamingMethod(
+        f"{_QUERY}/ExportMessages", requests.export_messages, query.ExportMessagesResponse, has_import_timeout=True
     )
 
-    recall = Unary(f"{_RECALL}/Recall", requests.recall, recalls.RecallResponse)
-    stream_recall = Streamed(f"{_RECALL}/StreamRecall", requests.stream_recall, recalls.StreamRecallResponse)
-    build_context = Unary(f"{_RECALL}/BuildContext", requests.build_context, recalls.BuildContextResponse)
+    recall = UnaryMethod(f"{_RECALL}/Recall", requests.recall, recalls.RecallResponse)
+    stream_recall = StreamingMethod(f"{_RECALL}/StreamRecall", requests.stream_recall, recalls.StreamRecallResponse)
+    build_context = UnaryMethod(f"{_RECALL}/BuildContext", requests.build_context, recalls.BuildContextResponse)
 
     def __init__(  # noqa: PLR0913 - a parameter for each option
         self,

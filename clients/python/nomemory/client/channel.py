@@ -24,7 +24,7 @@ _RETRY_BUFFER_BYTES: Final = (
 Options = list[tuple[str, str | int]]
 
 
-def options(target: str, attempts: int) -> Options:
+def channel_options(target: str, attempts: int) -> Options:
     """Return the channel options for a target.
 
     All methods are safe to retry. Deletions and writes with message ids are idempotent; batches without message ids get
@@ -39,7 +39,7 @@ def options(target: str, attempts: int) -> Options:
     """
     if not 1 <= attempts <= MAX_ATTEMPTS:
         raise ValueError(f"attempts must be 1 to {MAX_ATTEMPTS}: {attempts}")
-    chosen: Options = _retries(attempts) if attempts > 1 else []
+    chosen: Options = _retry_options(attempts) if attempts > 1 else []
     if is_loopback(target):
         chosen.append(("grpc.enable_http_proxy", 0))
     return chosen
@@ -54,18 +54,18 @@ def is_loopback(target: str) -> bool:
 def open_sync(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.Channel:
     """Open a blocking channel; without credentials it is not encrypted."""
     if credentials is None:
-        return grpc.insecure_channel(target, options=options(target, attempts))
-    return grpc.secure_channel(target, credentials, options=options(target, attempts))
+        return grpc.insecure_channel(target, options=channel_options(target, attempts))
+    return grpc.secure_channel(target, credentials, options=channel_options(target, attempts))
 
 
 def open_async(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.aio.Channel:
     """Open an asyncio channel; without credentials it is not encrypted."""
     if credentials is None:
-        return grpc.aio.insecure_channel(target, options=options(target, attempts))
-    return grpc.aio.secure_channel(target, credentials, options=options(target, attempts))
+        return grpc.aio.insecure_channel(target, options=channel_options(target, attempts))
+    return grpc.aio.secure_channel(target, credentials, options=channel_options(target, attempts))
 
 
-def _retries(attempts: int) -> Options:
+def _retry_options(attempts: int) -> Options:
     policy = {
         "maxAttempts": attempts,
         "initialBackoff": "0.1s",
@@ -111,8 +111,8 @@ def channel_credentials(identity: Identity) -> grpc.ChannelCredentials | None:
         OSError: a file cannot be read.
         ValueError: only one of client certificate and key is set.
     """
-    authorities = _content(identity.get("tls_ca"))
-    certificate, key = _content(identity.get("tls_cert")), _content(identity.get("tls_key"))
+    authorities = _read_file(identity.get("tls_ca"))
+    certificate, key = _read_file(identity.get("tls_cert")), _read_file(identity.get("tls_key"))
     if (certificate is None) != (key is None):
         raise ValueError("tls_cert and tls_key must be used together")
     if not identity.get("tls") and authorities is None and certificate is None:
@@ -120,5 +120,5 @@ def channel_credentials(identity: Identity) -> grpc.ChannelCredentials | None:
     return grpc.ssl_channel_credentials(authorities, key, certificate)
 
 
-def _content(path: str | os.PathLike[str] | None) -> bytes | None:
+def _read_file(path: str | os.PathLike[str] | None) -> bytes | None:
     return Path(path).read_bytes() if path else None

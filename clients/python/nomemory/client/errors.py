@@ -62,22 +62,22 @@ def from_rpc_error(error: grpc.RpcError) -> NoMemoryError:
     """Convert a gRPC error, with its status details."""
     if not isinstance(error, grpc.Call | grpc.aio.AioRpcError):
         return NoMemoryError(grpc.StatusCode.UNKNOWN, str(error))
-    status = _status(error)
-    info = _detail(status, error_details_pb2.ErrorInfo())
-    bad_request = _detail(status, error_details_pb2.BadRequest())
-    retry = _detail(status, error_details_pb2.RetryInfo())
+    status = _read_status(error)
+    info = _find_detail(status, error_details_pb2.ErrorInfo())
+    bad_request = _find_detail(status, error_details_pb2.BadRequest())
+    retry = _find_detail(status, error_details_pb2.RetryInfo())
     return NoMemoryError(
         error.code(),
         error.details() or "",
         reason=info.reason,
         violations=tuple(Violation(v.field, v.description) for v in bad_request.field_violations),
         metadata=dict(info.metadata),
-        request_id=_trailer(error, REQUEST_ID) or info.metadata.get("request_id", ""),
+        request_id=_read_trailer(error, REQUEST_ID) or info.metadata.get("request_id", ""),
         retry_after=retry.retry_delay.ToTimedelta().total_seconds() if retry.HasField("retry_delay") else None,
     )
 
 
-def _status(call: _FailedCall) -> status_pb2.Status:
+def _read_status(call: _FailedCall) -> status_pb2.Status:
     try:
         status: status_pb2.Status | None = rpc_status.from_call(call)
     except ValueError:  # a proxy rewrote the status, so its details are not reliable
@@ -85,13 +85,13 @@ def _status(call: _FailedCall) -> status_pb2.Status:
     return status or status_pb2.Status()
 
 
-def _detail(status: status_pb2.Status, detail: _Detail) -> _Detail:
+def _find_detail(status: status_pb2.Status, detail: _Detail) -> _Detail:
     for packed in status.details:
         if packed.Unpack(detail):
             break
     return detail
 
 
-def _trailer(call: _FailedCall, key: str) -> str:
+def _read_trailer(call: _FailedCall, key: str) -> str:
     value = dict(call.trailing_metadata() or ()).get(key, "")
     return value if isinstance(value, str) else value.decode(errors="replace")

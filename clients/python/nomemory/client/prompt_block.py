@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.client.messages import role_name
 from nomemory.client.prompt_lines import NO_CODE, escape_invisible, fence_code, format_time
-from nomemory.client.prompt_passages import Passages, tokens
+from nomemory.client.prompt_passages import Passages, count_tokens
 from nomemory.v1 import recall_service_pb2 as pb
 
 MAX_TOKENS: Final = 2_000
@@ -127,41 +127,41 @@ class _Line(NamedTuple):
 
     message: RecalledMessage
     text: str
-    marks: AbstractSet[str]
+    annotations: AbstractSet[str]
 
     @property
     def cost(self) -> int:
         """The number of tokens in the line, including its line break."""
-        return tokens(f"{self.text}\n")
+        return count_tokens(f"{self.text}\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PromptBlock:
     """The contents of a prompt block.
 
     Attributes:
         messages: the messages, best first.
-        marks: the annotations of the messages.
+        annotations: the annotations of the messages.
         question: the question, to select passages of long messages.
         zone: the time zone of displayed times.
-        behind: whether some messages of the user are not searchable yet.
+        is_index_lagging: whether some messages of the user are not searchable yet.
     """
 
     messages: Sequence[RecalledMessage]
-    marks: Annotations = field(default_factory=Annotations)
+    annotations: Annotations = field(default_factory=Annotations)
     question: str = ""
     zone: tzinfo = UTC
-    behind: bool = False
+    is_index_lagging: bool = False
 
-    def text(self, max_tokens: int = MAX_TOKENS) -> str:
+    def render(self, max_tokens: int = MAX_TOKENS) -> str:
         """Return the block: the best messages that fit, oldest first, with excerpts of long messages.
 
         Raises:
             ValueError: `max_tokens` is less than 400.
         """
-        return self._render(self._select_lines(max_tokens))
+        return self._render_lines(self._select_lines(max_tokens))
 
-    def shown(self, max_tokens: int = MAX_TOKENS) -> list[RecalledMessage]:
+    def select_messages(self, max_tokens: int = MAX_TOKENS) -> list[RecalledMessage]:
         """Return the messages in the block, with their displayed content, best first.
 
         Raises:
@@ -172,21 +172,21 @@ class Block:
     def _select_lines(self, max_tokens: int) -> list[_Line]:
         if max_tokens < MIN_TOKENS:
             raise ValueError(f"max_tokens must be at least {MIN_TOKENS}: {max_tokens}")
-        with_passages = [(message, self._passages(message)) for message in self.messages]
+        with_passages = [(message, self._split_passages(message)) for message in self.messages]
         lines: list[_Line] = []
         for limit in (max_tokens, *_MESSAGE_TOKEN_LIMITS):
-            lines = [self._line(message, passages.shorten(limit)) for message, passages in with_passages]
+            lines = [self._build_line(message, passages.shorten(limit)) for message, passages in with_passages]
             if self._fits(lines, max_tokens):
                 return lines
-        return self._lines_that_fit(lines, max_tokens) or self._short_excerpt(max_tokens)
+        return self._fitting_lines(lines, max_tokens) or self._shortest_line(max_tokens)
 
-    def _passages(self, message: RecalledMessage) -> Passages:
-        return Passages(message.content, self.marks.quotes.get(message.message_id, ()), self.question)
+    def _split_passages(self, message: RecalledMessage) -> Passages:
+        return Passages(message.content, self.annotations.quotes.get(message.message_id, ()), self.question)
 
-    def _lines_that_fit(self, lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
+    def _fitting_lines(self, lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
         """Return the lines that fit, in ranking order; an empty list if the first does not fit."""
         shown: list[_Line] = []
-        remaining = max_tokens - tokens(self._frame(lines, len(lines)))
+        remaining = max_tokens - count_tokens(self._render_frame(lines, len(lines)))
         for line in lines:
             if line.cost <= remaining:
                 shown.append(line)
@@ -195,22 +195,24 @@ class Block:
                 break
         return shown
 
-    def _short_excerpt(self, max_tokens: int) -> list[_Line]:
+    def _shortest_line(self, max_tokens: int) -> list[_Line]:
         """Return a short excerpt of the best message; an empty list if it does not fit."""
         for message in self.messages[:1]:
             for limit in _EXCERPT_TOKEN_LIMITS:
-                line = self._line(message, self._passages(message).shorten(limit))
+                line = self._build_line(message, self._split_passages(message).shorten(limit))
                 if self._fits([line], max_tokens):
                     return [line]
         return []
 
     def _fits(self, shown: Sequence[_Line], max_tokens: int) -> bool:
-        return tokens(self._frame(shown, len(self.messages))) + sum(line.cost for line in shown) <= max_tokens
+        return (
+            count_tokens(self._render_frame(shown, len(self.messages))) + sum(line.cost for line in shown) <= max_tokens
+        )
 
-    def _line(self, message: RecalledMessage, content: str) -> _Line:
+    def _build_line(self, message: RecalledMessage, content: str) -> _Line:
         """Render a message with the given content and its annotations."""
         shown = replace(message, content=content, cut=message.cut or content != message.content)
-        annotations = {name: value for name, value in self._annotations(shown).items() if value}
+        annotations = {name: value for name, value in self._annotate_message(shown).items() if value}
         item = [
             shown.message_id,
             format_time(shown.ts, self.zone),
@@ -222,28 +224,28 @@ class Block:
             shown, escape_invisible(json.dumps(item, ensure_ascii=False, separators=(",", ":"))), annotations.keys()
         )
 
-    def _annotations(self, message: RecalledMessage) -> dict[str, object]:
+    def _annotate_message(self, message: RecalledMessage) -> dict[str, object]:
         return {
             "retracted_by": message.retracted_by,
-            "superseded_by": not message.retracted_by and self.marks.superseded_by.get(message.message_id, ""),
-            "contradicts": list(self.marks.contradicts.get(message.message_id, ())),
-            "forwarded": message.message_id in self.marks.forwarded,
+            "superseded_by": not message.retracted_by and self.annotations.superseded_by.get(message.message_id, ""),
+            "contradicts": list(self.annotations.contradicts.get(message.message_id, ())),
+            "forwarded": message.message_id in self.annotations.forwarded,
             "truncated": message.cut,
         }
 
-    def _render(self, shown: Sequence[_Line]) -> str:
+    def _render_lines(self, shown: Sequence[_Line]) -> str:
         in_time = sorted(shown, key=lambda line: (line.message.ts, line.message.message_id))
         lines = "".join(f"{line.text}\n" for line in in_time)
-        return self._frame(shown, len(self.messages) - len(shown), lines, fence_code(lines))
+        return self._render_frame(shown, len(self.messages) - len(shown), lines, fence_code(lines))
 
-    def _frame(self, shown: Sequence[_Line], left_out: int, lines: str = "", code: str = NO_CODE) -> str:
+    def _render_frame(self, shown: Sequence[_Line], left_out: int, lines: str = "", code: str = NO_CODE) -> str:
         """Return the block for the given lines."""
-        annotations = {name for line in shown for name in line.marks}
+        annotations = {name for line in shown for name in line.annotations}
         return "\n".join(
             (
                 *([_INTRODUCTION.format(code=code, zone=self.zone)] if shown else []),
                 *(f"{name}: {meaning}" for name, meaning in _MARKS.items() if name in annotations),
-                *([_INDEX_LAGGING] if self.behind else []),
+                *([_INDEX_LAGGING] if self.is_index_lagging else []),
                 *([_OMITTED.format(count=left_out)] if left_out else []),
                 f"<<<MEMORY {code}\n{lines}MEMORY {code}>>>" if shown else _NO_MESSAGES,
             )
@@ -258,12 +260,12 @@ def annotate(
     superseding = {
         message_id: statement.superseded_by
         for statement in stated
-        for message_id in _cited(statement)
+        for message_id in _cited_ids(statement)
         if statement.superseded_by not in {"", message_id}
     }
     contradicting: dict[str, dict[str, None]] = {}
     for conflict in conflicts:
-        for message_id, other in product(_cited(conflict.earlier), _cited(conflict.later)):
+        for message_id, other in product(_cited_ids(conflict.earlier), _cited_ids(conflict.later)):
             if message_id != other:
                 contradicting.setdefault(message_id, {})[other] = None
                 contradicting.setdefault(other, {})[message_id] = None
@@ -275,7 +277,7 @@ def annotate(
     )
 
 
-def _cited(statement: SupportedStatement) -> list[str]:
+def _cited_ids(statement: SupportedStatement) -> list[str]:
     return [citation.message_id for citation in statement.citations]
 
 
@@ -296,16 +298,16 @@ def as_prompt(
     Raises:
         ValueError: `max_tokens` is too small.
     """
-    return prompt_block(reply, question, time_zone).text(max_tokens)
+    return prompt_block(reply, question, time_zone).render(max_tokens)
 
 
-def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = "") -> Block:
+def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = "") -> PromptBlock:
     """Return the contents of the block that `as_prompt` formats."""
     view = reply.memory_view
     statements = [*view.preferences, *view.profile, *view.constraints]
-    annotations = annotate(statements, reply.conflicts, frozenset(_forwarded(statements)))
-    messages = [_message(item) for item in reply.evidence]
-    return Block(messages, annotations, question, _zone(time_zone), reply.limits.index_lagging)
+    annotations = annotate(statements, reply.conflicts, frozenset(_forwarded_ids(statements)))
+    messages = [_recalled_message(item) for item in reply.evidence]
+    return PromptBlock(messages, annotations, question, _parse_zone(time_zone), reply.limits.index_lagging)
 
 
 def oldest_first(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:
@@ -313,7 +315,7 @@ def oldest_first(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:
     return sorted(reply.evidence, key=lambda item: (item.message.ts.ToNanoseconds(), item.message.message_id))
 
 
-def _message(item: pb.EvidenceMessage) -> RecalledMessage:
+def _recalled_message(item: pb.EvidenceMessage) -> RecalledMessage:
     message = item.message
     speaker = message.name or role_name(message.role)
     return RecalledMessage(
@@ -326,13 +328,13 @@ def _message(item: pb.EvidenceMessage) -> RecalledMessage:
     )
 
 
-def _forwarded(statements: Iterable[pb.Statement]) -> Iterable[str]:
+def _forwarded_ids(statements: Iterable[pb.Statement]) -> Iterable[str]:
     for statement in statements:
         if statement.attribution == pb.ATTRIBUTION_QUOTED:
             yield from (citation.message_id for citation in statement.citations)
 
 
-def _zone(name: str) -> tzinfo:
+def _parse_zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError):

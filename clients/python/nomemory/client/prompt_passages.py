@@ -28,7 +28,7 @@ _STRONG: Final = 0.5
 """Fraction of the best weight above which neighbors of a passage rank before weaker matches."""
 
 
-def tokens(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Estimate the number of tokens of a text: one per non-ASCII character and one per 3 ASCII characters.
 
     The estimate is rarely too low.
@@ -56,50 +56,50 @@ class Passages:
 
     def shorten(self, max_tokens: int) -> str:
         """Return the content if it fits, otherwise its best passages in text order, separated by `…`."""
-        shown = self.excerpts(max_tokens)
+        shown = self.select_excerpts(max_tokens)
         if shown == [self._content]:
             return self._content
         last = "" if self._content.endswith(shown[-1]) else _GAP
         first = "" if self._content.startswith(shown[0]) else _GAP
         return (first + _GAP.join(shown) + last).strip()
 
-    def excerpts(self, max_tokens: int) -> list[str]:
+    def select_excerpts(self, max_tokens: int) -> list[str]:
         """Return verbatim excerpts within the limit; the whole content if it fits."""
-        if self._tokens <= max_tokens:
+        if self._token_count <= max_tokens:
             return [self._content]
         kept: set[int] = set()
-        remaining = max_tokens - tokens(_GAP)
+        remaining = max_tokens - count_tokens(_GAP)
         for index, cost in self._best_first:
             if cost <= remaining:
                 kept.add(index)
                 remaining -= cost
             if remaining < _MIN_PASSAGE_TOKENS:
                 break
-        return _joined(self._passages, kept) if kept else [self._content[: max_tokens // 2]]
+        return _join_passages(self._passages, kept) if kept else [self._content[: max_tokens // 2]]
 
     @cached_property
-    def _tokens(self) -> int:
-        return tokens(self._content)
+    def _token_count(self) -> int:
+        return count_tokens(self._content)
 
     @cached_property
     def _passages(self) -> list[str]:
-        return list(_passages(self._content))
+        return list(_split_passages(self._content))
 
     @cached_property
     def _best_first(self) -> list[tuple[int, int]]:
         """The indexes of the passages in ranking order, with their token counts."""
-        weights = _weights(self._content, self._passages, self._quotes, self._question)
-        return [(index, tokens(self._passages[index] + _GAP)) for index in _best_first(weights)]
+        weights = _weigh_passages(self._content, self._passages, self._quotes, self._question)
+        return [(index, count_tokens(self._passages[index] + _GAP)) for index in _best_first(weights)]
 
 
-def _passages(content: str) -> Iterator[str]:
+def _split_passages(content: str) -> Iterator[str]:
     for sentence in _SENTENCE.findall(content):
         yield from (_PIECE if sentence.isascii() else _WIDE_PIECE).findall(sentence)
 
 
-def _weights(content: str, passages: Sequence[str], quotes: Sequence[str], question: str) -> list[float]:
-    question_terms = set(_terms(question))
-    matched_terms = [question_terms.intersection(_terms(passage)) for passage in passages]
+def _weigh_passages(content: str, passages: Sequence[str], quotes: Sequence[str], question: str) -> list[float]:
+    question_terms = set(_extract_terms(question))
+    matched_terms = [question_terms.intersection(_extract_terms(passage)) for passage in passages]
     passage_counts = Counter(term for terms in matched_terms for term in terms)
     quoted = [(at, at + len(quote)) for quote in quotes if (at := content.find(quote)) >= 0]
     weights, begin = [], 0
@@ -120,7 +120,7 @@ def _best_first(weights: Sequence[float]) -> Iterable[int]:
     return dict.fromkeys([*strong, *around, *matching, *range(len(weights))])
 
 
-def _joined(passages: Sequence[str], kept: Iterable[int]) -> list[str]:
+def _join_passages(passages: Sequence[str], kept: Iterable[int]) -> list[str]:
     """Return the selected passages in text order. Adjacent passages are joined."""
     excerpts: list[str] = []
     last = None
@@ -133,7 +133,7 @@ def _joined(passages: Sequence[str], kept: Iterable[int]) -> list[str]:
     return excerpts
 
 
-def _terms(text: str) -> Iterator[str]:
+def _extract_terms(text: str) -> Iterator[str]:
     for word in _WORD.findall(text.casefold()):
         if re.match(f"[{_WIDE}]", word):
             yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))

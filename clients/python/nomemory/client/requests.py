@@ -44,7 +44,7 @@ def list_messages(
         user_id=user_id,
         page_size=page_size,
         cursor=cursor,
-        **_read_fields(**options),
+        **_read_options_fields(**options),
         order=query_service_pb2.LIST_ORDER_OLDEST_FIRST if oldest_first else query_service_pb2.LIST_ORDER_UNSPECIFIED,
     )
 
@@ -67,7 +67,7 @@ def lexical_search(
         query_text=query,
         page_size=page_size,
         cursor=cursor,
-        **_read_fields(**options),
+        **_read_options_fields(**options),
         highlight=None if snippet_chars is None else query_service_pb2.HighlightOptions(snippet_chars=snippet_chars),
     )
 
@@ -88,7 +88,7 @@ def semantic_search(
         user_id=user_id,
         top_k=top_k,
         min_score=min_score,
-        **_read_fields(**options),
+        **_read_options_fields(**options),
     )
     if isinstance(query, str):
         request.query_text = query
@@ -117,11 +117,11 @@ def hybrid_search(
     return query_service_pb2.HybridSearchRequest(
         user_id=user_id,
         query_text=question,
-        query_embedding=_embedding(embedding),
+        query_embedding=_build_embedding(embedding),
         top_k=top_k,
         explain=explain,
         include_relations=include_relations,
-        **_read_fields(**options),
+        **_read_options_fields(**options),
     )
 
 
@@ -135,7 +135,7 @@ def neighbors(
 ) -> query_service_pb2.GetNeighborsRequest:
     """Return the messages around a message, oldest first. Default: 20 before and none after."""
     return query_service_pb2.GetNeighborsRequest(
-        user_id=user_id, message_id=message_id, before=before, after=after, return_fields=_mask(return_fields)
+        user_id=user_id, message_id=message_id, before=before, after=after, return_fields=_build_mask(return_fields)
     )
 
 
@@ -144,7 +144,7 @@ def batch_get(
 ) -> query_service_pb2.BatchGetMessagesRequest:
     """Return up to 500 messages by id, in the order of the ids."""
     return query_service_pb2.BatchGetMessagesRequest(
-        user_id=user_id, message_ids=message_ids, return_fields=_mask(return_fields)
+        user_id=user_id, message_ids=message_ids, return_fields=_build_mask(return_fields)
     )
 
 
@@ -152,7 +152,7 @@ def count_messages(
     user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]
 ) -> query_service_pb2.CountMessagesRequest:
     """Count a user's messages that match the filters. `at_least` is a write token."""
-    return query_service_pb2.CountMessagesRequest(user_id=user_id, filter=_filter(**filters), at_least=at_least)
+    return query_service_pb2.CountMessagesRequest(user_id=user_id, filter=_build_filter(**filters), at_least=at_least)
 
 
 def list_conversations(
@@ -176,7 +176,7 @@ def export_messages(
 
     Each batch has a cursor to resume from; the cursor of the last batch is empty. The import timeout applies.
     """
-    return query_service_pb2.ExportMessagesRequest(user_id=user_id, filter=_filter(**filters), cursor=cursor)
+    return query_service_pb2.ExportMessagesRequest(user_id=user_id, filter=_build_filter(**filters), cursor=cursor)
 
 
 def write(
@@ -188,7 +188,7 @@ def write(
     """
     batch = [as_message(message) for message in messages]
     return ingest_service_pb2.WriteMessagesRequest(
-        messages=batch, replace=replace, request_id=request_id or _request_id(batch)
+        messages=batch, replace=replace, request_id=request_id or _create_request_id(batch)
     )
 
 
@@ -215,8 +215,10 @@ def import_batches(
     messages: Iterable[Writable], *, replace: bool = False
 ) -> Iterator[ingest_service_pb2.ImportMessagesRequest]:
     """Split messages lazily into import requests within the server's limits."""
-    for batch in _batches(map(as_message, messages)):
-        yield ingest_service_pb2.ImportMessagesRequest(messages=batch, replace=replace, request_id=_request_id(batch))
+    for batch in _split_batches(map(as_message, messages)):
+        yield ingest_service_pb2.ImportMessagesRequest(
+            messages=batch, replace=replace, request_id=_create_request_id(batch)
+        )
 
 
 def delete(user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.DeleteMessagesRequest:
@@ -226,7 +228,7 @@ def delete(user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.Delet
 
 def delete_matching(user_id: str, **filters: Unpack[FilterOptions]) -> ingest_service_pb2.DeleteMessagesRequest:
     """Delete all messages of a user that match all filters. At least one filter is required."""
-    return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, filter=_filter(**filters))
+    return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, filter=_build_filter(**filters))
 
 
 def erase_user(user_id: str) -> ingest_service_pb2.EraseUserRequest:
@@ -273,13 +275,13 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     the maximum number of messages in the evidence, 1 to 50 (0: the server's default).
     """
     context = recall_service_pb2.RecallContext(
-        time_range=_time_range(since, until),
-        preferred_role=_role(role),
+        time_range=_build_time_range(since, until),
+        preferred_role=_parse_role(role),
         time_zone=time_zone,
         now=None if now is None else timestamp("now", now),
         conversation_id=conversation_id or "",
         exclude_conversation_ids=exclude_conversation_ids or (),
-        turns=_turns(turns),
+        turns=_build_turns(turns),
     )
     return recall_service_pb2.RecallRequest(
         question=question,
@@ -287,7 +289,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         skill=skill,
         budget=recall_service_pb2.RecallBudget(max_evidence_messages=evidence_messages) if evidence_messages else None,
         include_trace=include_trace,
-        question_embedding=_embedding(question_embedding),
+        question_embedding=_build_embedding(question_embedding),
         at_least=at_least,
     )
 
@@ -310,7 +312,7 @@ def build_context(
     `conversation_id` is required. `user_id` is for API keys; a user token determines its user.
     """
     return recall_service_pb2.BuildContextRequest(
-        turns=_turns(turns),
+        turns=_build_turns(turns),
         conversation_id=conversation_id,
         max_tokens=max_tokens,
         now=None if now is None else timestamp("now", now),
@@ -320,7 +322,7 @@ def build_context(
     )
 
 
-def _streamed(
+def _build_stream_requests(
     build: Callable[_Options, recall_service_pb2.RecallRequest],
 ) -> Callable[_Options, recall_service_pb2.StreamRecallRequest]:
     @wraps(build)
@@ -334,7 +336,7 @@ def _streamed(
     return build_stream_request
 
 
-stream_recall = _streamed(recall)
+stream_recall = _build_stream_requests(recall)
 """Run a recall; yield each step and then the result. Closing the iterator cancels the recall."""
 
 
@@ -350,7 +352,7 @@ def user_metadata(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
     return (("x-user-id-bin", user_id.encode()),)
 
 
-def _batches(messages: Iterable[message_pb2.ChatMessage]) -> Iterator[list[message_pb2.ChatMessage]]:
+def _split_batches(messages: Iterable[message_pb2.ChatMessage]) -> Iterator[list[message_pb2.ChatMessage]]:
     batch: list[message_pb2.ChatMessage] = []
     size = 0
     for message in messages:
@@ -364,17 +366,17 @@ def _batches(messages: Iterable[message_pb2.ChatMessage]) -> Iterator[list[messa
         yield batch
 
 
-def _request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
+def _create_request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
     return "" if all(message.message_id for message in batch) else uuid.uuid4().hex
 
 
-def _read_fields(
+def _read_options_fields(
     *, return_fields: Sequence[str] | None = None, at_least: str = "", **filters: Unpack[FilterOptions]
 ) -> Any:  # noqa: ANN401 - fields of a request
-    return {"filter": _filter(**filters), "return_fields": _mask(return_fields), "at_least": at_least}
+    return {"filter": _build_filter(**filters), "return_fields": _build_mask(return_fields), "at_least": at_least}
 
 
-def _filter(
+def _build_filter(
     since: TimeLike | None = None,
     until: TimeLike | None = None,
     role: RoleName | None = None,
@@ -383,15 +385,15 @@ def _filter(
     exclude_conversation_ids: Sequence[str] | None = None,
 ) -> message_pb2.Filter:
     return message_pb2.Filter(
-        time_range=_time_range(since, until),
-        role=_role(role),
+        time_range=_build_time_range(since, until),
+        role=_parse_role(role),
         conversation_id=conversation_id or "",
         metadata=metadata or {},
         exclude_conversation_ids=exclude_conversation_ids or (),
     )
 
 
-def _time_range(since: TimeLike | None, until: TimeLike | None) -> message_pb2.TimeRange | None:
+def _build_time_range(since: TimeLike | None, until: TimeLike | None) -> message_pb2.TimeRange | None:
     if since is None and until is None:
         return None
     return message_pb2.TimeRange(
@@ -400,17 +402,17 @@ def _time_range(since: TimeLike | None, until: TimeLike | None) -> message_pb2.T
     )
 
 
-def _turns(turns: Sequence[Turn]) -> list[recall_service_pb2.Turn]:
+def _build_turns(turns: Sequence[Turn]) -> list[recall_service_pb2.Turn]:
     return [recall_service_pb2.Turn(role=role_number(turn["role"]), text=turn["text"]) for turn in turns]
 
 
-def _role(name: RoleName | None) -> message_pb2.Role.ValueType:
+def _parse_role(name: RoleName | None) -> message_pb2.Role.ValueType:
     return message_pb2.ROLE_UNSPECIFIED if name is None else role_number(name)
 
 
-def _embedding(values: Sequence[float] | None) -> query_service_pb2.Embedding | None:
+def _build_embedding(values: Sequence[float] | None) -> query_service_pb2.Embedding | None:
     return None if values is None else query_service_pb2.Embedding(values=values)
 
 
-def _mask(fields: Sequence[str] | None) -> FieldMask | None:
+def _build_mask(fields: Sequence[str] | None) -> FieldMask | None:
     return None if fields is None else FieldMask(paths=fields)

@@ -10,12 +10,21 @@ import grpc
 from google.protobuf.message import Message
 
 from nomemory.client import channel, errors, requests
-from nomemory.client.calls import BaseClient, Blocking, Item, Metadata, Paged, Reply, Streamed, Unary
+from nomemory.client.calls import (
+    BaseClient,
+    BlockingClient,
+    Item,
+    Metadata,
+    PagedMethod,
+    Reply,
+    StreamingMethod,
+    UnaryMethod,
+)
 from nomemory.client.messages import FilterOptions, Writable
 from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 
-class Client(BaseClient, Blocking):
+class Client(BaseClient, BlockingClient):
     """A thread-safe client over one gRPC channel. Close it after use, or use it as a context manager.
 
     Methods return the protobuf messages of the API and raise `NoMemoryError` on failure. Calls that fail with
@@ -71,20 +80,22 @@ class Client(BaseClient, Blocking):
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         self._channel = channel.open_sync(target, credentials, attempts)
 
-    def _unary(self, call: Unary[..., Reply], request: Message, metadata: Metadata) -> Reply:
+    def _unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
         send: grpc.UnaryUnaryMultiCallable[Message, Reply] = self._channel.unary_unary(
-            call.path, type(request).SerializeToString, call.reply.FromString
+            call.path, type(request).SerializeToString, call.reply_type.FromString
         )
         try:
             return send(request, timeout=self._timeout, metadata=(*self._metadata, *metadata))
         except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from None
 
-    def _stream(self, call: Streamed[..., Reply], request: Message, metadata: Metadata) -> Generator[Reply, None, None]:
+    def _stream(
+        self, call: StreamingMethod[..., Reply], request: Message, metadata: Metadata
+    ) -> Generator[Reply, None, None]:
         send: grpc.UnaryStreamMultiCallable[Message, Reply] = self._channel.unary_stream(
-            call.path, type(request).SerializeToString, call.reply.FromString
+            call.path, type(request).SerializeToString, call.reply_type.FromString
         )
-        timeout = self._import_timeout if call.is_long else self._timeout
+        timeout = self._import_timeout if call.has_import_timeout else self._timeout
         replies = send(request, timeout=timeout, metadata=(*self._metadata, *metadata))
         try:
             yield from replies
@@ -93,10 +104,10 @@ class Client(BaseClient, Blocking):
         finally:
             replies.cancel()
 
-    def _pages(self, listed: Paged[..., Any, Item], request: Any, metadata: Metadata) -> Iterator[Item]:  # noqa: ANN401 - any listing's
+    def _pages(self, paged: PagedMethod[..., Any, Item], request: Any, metadata: Metadata) -> Iterator[Item]:  # noqa: ANN401 - any listing's
         while True:
-            page = self._unary(listed.listing, request, metadata)
-            yield from listed.items(page)
+            page = self._unary(paged.page_method, request, metadata)
+            yield from paged.items_of(page)
             if not page.next_cursor:
                 return
             request.cursor = page.next_cursor

@@ -28,26 +28,26 @@ MAX_CONTENT_CHARS: Final = 4_000
 """Maximum number of characters of a message in a tool result."""
 
 
-def page(reply: query.ListMessagesResponse) -> Json:
+def page_result(reply: query.ListMessagesResponse) -> Json:
     """Convert a page of messages."""
-    return _without_empty(messages=[message(item) for item in reply.items], next_cursor=reply.next_cursor)
+    return _drop_empty_values(messages=[message_result(item) for item in reply.items], next_cursor=reply.next_cursor)
 
 
-def lexical_page(reply: query.LexicalSearchResponse) -> Json:
+def lexical_page_result(reply: query.LexicalSearchResponse) -> Json:
     """Convert a page of lexical search hits."""
-    messages = [message(hit.message, hit.score) for hit in lexical_hits(reply)]
-    return _without_empty(messages=messages, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
+    messages = [message_result(hit.message, hit.score) for hit in lexical_hits(reply)]
+    return _drop_empty_values(messages=messages, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
 
 
-def ranked_messages(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Json:
+def ranking_result(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Json:
     """Convert the hits of a semantic or hybrid search."""
-    messages = [message(item.message, item.score) for item in reply.items]
-    return _without_empty(messages=messages, index_lagging=reply.index_lagging)
+    messages = [message_result(item.message, item.score) for item in reply.items]
+    return _drop_empty_values(messages=messages, index_lagging=reply.index_lagging)
 
 
-def neighbors(reply: query.GetNeighborsResponse) -> Json:
+def neighbors_result(reply: query.GetNeighborsResponse) -> Json:
     """Convert neighboring messages."""
-    return {"messages": [message(item) for item in reply.items]}
+    return {"messages": [message_result(item) for item in reply.items]}
 
 
 def recall_result(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Json:
@@ -57,13 +57,13 @@ def recall_result(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]
     evidence = [(item, parts[item.message.message_id]) for item in reply.evidence if item.message.message_id in parts]
     return {
         "verdict": _enum_label(recall.Verdict.Name(reply.verdict)),
-        "preferences": _statements(view.preferences),
-        "profile": _statements(view.profile),
-        "constraints": _statements(view.constraints),
+        "preferences": _statement_list_json(view.preferences),
+        "profile": _statement_list_json(view.profile),
+        "constraints": _statement_list_json(view.constraints),
         "conflicts": [
             {
-                "earlier": _statement(conflict.earlier),
-                "later": _statement(conflict.later),
+                "earlier": _statement_json(conflict.earlier),
+                "later": _statement_json(conflict.later),
                 "possible": conflict.possible,
             }
             for conflict in reply.conflicts
@@ -87,19 +87,19 @@ def recall_text(reply: recall.RecallResponse, block: str) -> str:
     return f"Verdict: {_enum_label(recall.Verdict.Name(reply.verdict))} ({_VERDICTS[reply.verdict]}).\n{block}"
 
 
-def context(reply: recall.BuildContextResponse) -> Json:
+def context_result(reply: recall.BuildContextResponse) -> Json:
     """Convert a context."""
-    return _without_empty(
-        recent=[_context_message(item) for item in reply.recent],
-        related=[_context_message(item) for item in reply.related],
+    return _drop_empty_values(
+        recent=[_context_message_json(item) for item in reply.recent],
+        related=[_context_message_json(item) for item in reply.related],
         token_count=reply.token_count,
         index_lagging=reply.index_lagging,
     )
 
 
-def _context_message(item: recall.ContextMessage) -> Json:
+def _context_message_json(item: recall.ContextMessage) -> Json:
     fields = _message_json(item.message, item.message.content, item.truncated, item.score or None)
-    return fields | _without_empty(superseded_by=item.superseded_by)
+    return fields | _drop_empty_values(superseded_by=item.superseded_by)
 
 
 def write_result(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
@@ -114,33 +114,33 @@ def deletion_result(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
     return {"deleted": reply.deleted, "missing_message_ids": list(reply.missing_message_ids)}
 
 
-def message(source: message_pb2.ChatMessage, score: float | None = None) -> Json:
+def message_result(source: message_pb2.ChatMessage, score: float | None = None) -> Json:
     """Convert a message. Content is cut after `MAX_CONTENT_CHARS` characters."""
     return _message_json(source, source.content[:MAX_CONTENT_CHARS], len(source.content) > MAX_CONTENT_CHARS, score)
 
 
-def instant(moment: Timestamp) -> str:
+def format_instant(moment: Timestamp) -> str:
     """Return a time in RFC 3339."""
     return moment.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
 
 
-def error_text(error: NoMemoryError) -> str:
+def describe_error(error: NoMemoryError) -> str:
     """Return the error message for a model."""
     violations = "".join(f"; {violation.field}: {violation.description}" for violation in error.violations)
     again = "" if error.retry_after is None else f"; retry after {error.retry_after:g} s"
     return f"{error.code.name}: {error.message}{violations}{again}"
 
 
-def unknown_arguments(unknown: Iterable[str], supported: Iterable[str]) -> str:
+def describe_unknown_arguments(unknown: Iterable[str], supported: Iterable[str]) -> str:
     """Return an error message for unknown arguments, with the supported ones."""
     shown = ", ".join(json.dumps(item[:_MAX_NAME_CHARS]) for item in islice(unknown, _MAX_NAMES))
     return f"unknown argument {shown}; supported: {', '.join(supported)}"
 
 
 def _message_json(source: message_pb2.ChatMessage, content: str, truncated: bool, score: float | None) -> Json:  # noqa: FBT001 - always passed by position
-    return _without_empty(
+    return _drop_empty_values(
         message_id=source.message_id,
-        said_at=instant(source.ts),
+        said_at=format_instant(source.ts),
         role=role_name(source.role),
         name=source.name,
         conversation_id=source.conversation_id,
@@ -152,19 +152,19 @@ def _message_json(source: message_pb2.ChatMessage, content: str, truncated: bool
     )
 
 
-def _without_empty(**fields: object) -> Json:
+def _drop_empty_values(**fields: object) -> Json:
     return {name: value for name, value in fields.items() if value is not None and value is not False and value != ""}
 
 
-def _statements(statements: Iterable[recall.Statement]) -> list[Json]:
-    return [_statement(statement) for statement in statements]
+def _statement_list_json(statements: Iterable[recall.Statement]) -> list[Json]:
+    return [_statement_json(statement) for statement in statements]
 
 
-def _statement(statement: recall.Statement) -> Json:
-    return _without_empty(
+def _statement_json(statement: recall.Statement) -> Json:
+    return _drop_empty_values(
         text=statement.text,
         citations=[
-            {"message_id": citation.message_id, "quote": citation.quote, "said_at": instant(citation.ts)}
+            {"message_id": citation.message_id, "quote": citation.quote, "said_at": format_instant(citation.ts)}
             for citation in statement.citations
         ],
         superseded_by=statement.superseded_by,

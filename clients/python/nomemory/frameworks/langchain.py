@@ -33,21 +33,21 @@ class MemoryRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - the framework's signature
     ) -> list[Document]:
         response = self.client.hybrid_search(self.user_id, query, **self.options)
-        return [_document(item) for item in response.items]
+        return [_to_document(item) for item in response.items]
 
 
-def _document(item: query_service_pb2.HybridItem) -> Document:
-    fields = tool_results.message(item.message, item.score)
+def _to_document(item: query_service_pb2.HybridItem) -> Document:
+    fields = tool_results.message_result(item.message, item.score)
     metadata = {name: value for name, value in fields.items() if name not in {"content", "truncated"}}
     return Document(id=item.message.message_id, page_content=item.message.content, metadata=metadata)
 
 
 def langchain_tools(tools: MemoryTools) -> list[BaseTool]:
     """Return the tools for an agent. Errors are returned to the model."""
-    return [_tool(tools, function["name"], function) for function in tools.functions]
+    return [_to_langchain_tool(tools, function["name"], function) for function in tools.functions]
 
 
-def _tool(tools: MemoryTools, name: str, function: dict[str, object]) -> BaseTool:
+def _to_langchain_tool(tools: MemoryTools, name: str, function: dict[str, object]) -> BaseTool:
     def run(**arguments: object) -> str:
         try:
             return tools.run(name, arguments)

@@ -19,7 +19,7 @@ class UnsupportedOperationError(ValueError):
 
 def item_value(message: message_pb2.ChatMessage) -> dict[str, Any]:
     """Return the item value of a message: `content`, `role`, `said_at`, and `name` if set."""
-    fields = tool_results.message(message)
+    fields = tool_results.message_result(message)
     return {name: item for name, item in fields.items() if name in FIELDS} | {"content": message.content}
 
 

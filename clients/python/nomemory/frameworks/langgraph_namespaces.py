@@ -42,7 +42,7 @@ class Namespaces:
         """
         return "" if prefix == self._root[: len(prefix)] else self.conversation_id(prefix)
 
-    def matching(self, conversation_ids: Iterable[str], op: ListNamespacesOp) -> list[Namespace]:
+    def list_matching(self, conversation_ids: Iterable[str], op: ListNamespacesOp) -> list[Namespace]:
         """Return the namespaces that match an operation, sorted."""
         all_namespaces = map(self.for_conversation, conversation_ids)
         namespaces = {

@@ -121,15 +121,15 @@ class MemoryStore(BaseStore):
             for conversation in self._client.iter_conversations(self._user_id)
         }
         no_conversation = [""] if self._client.count_messages(self._user_id) > sum(counts.values()) else []
-        return self._namespaces.matching([*no_conversation, *counts], op)
+        return self._namespaces.list_matching([*no_conversation, *counts], op)
 
-    def _item(self, message: message_pb2.ChatMessage | None) -> Item | None:
+    def _to_item(self, message: message_pb2.ChatMessage | None) -> Item | None:
         return None if message is None else Item(**self._fields(message))
 
-    def _search_item(self, message: message_pb2.ChatMessage, score: float | None) -> SearchItem:
+    def _to_search_item(self, message: message_pb2.ChatMessage, score: float | None) -> SearchItem:
         return SearchItem(**self._fields(message), score=score)
 
-    def _fields(self, message: message_pb2.ChatMessage) -> dict[str, Any]:
+    def _item_fields(self, message: message_pb2.ChatMessage) -> dict[str, Any]:
         said_at: datetime = message.ts.ToDatetime(tzinfo=UTC)
         namespace = self._namespaces.for_conversation(message.conversation_id)
         return {

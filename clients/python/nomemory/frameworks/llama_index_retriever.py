@@ -29,13 +29,13 @@ class MemoryRetriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         response = self._client.hybrid_search(self._user_id, query_bundle.query_str, **self._options)
-        return [NodeWithScore(node=_node(item), score=item.score) for item in response.items]
+        return [NodeWithScore(node=_to_node(item), score=item.score) for item in response.items]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
-def _node(item: query_service_pb2.HybridItem) -> TextNode:
-    fields = tool_results.message(item.message)
+def _to_node(item: query_service_pb2.HybridItem) -> TextNode:
+    fields = tool_results.message_result(item.message)
     metadata = {name: value for name, value in fields.items() if name not in {"content", "truncated"}}
     return TextNode(id_=item.message.message_id, text=item.message.content, metadata=metadata)

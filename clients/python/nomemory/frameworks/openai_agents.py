@@ -75,7 +75,7 @@ class MemorySession(SessionABC):
         Raises:
             NoMemoryError: an item is too large, or the call failed.
         """
-        kept = [item for item in items if self._keep_others or _text_of(item)]
+        kept = [item for item in items if self._keep_others or _item_text(item)]
         await asyncio.to_thread(self._store, kept)
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -86,27 +86,27 @@ class MemorySession(SessionABC):
         """Delete the conversation."""
         await asyncio.to_thread(self._client.delete_matching, self._user_id, conversation_id=self.session_id)
 
-    def _newest(self, page_size: int) -> Iterator[message_pb2.ChatMessage]:
+    def _iterate_newest(self, page_size: int) -> Iterator[message_pb2.ChatMessage]:
         return self._client.iter_messages(self._user_id, conversation_id=self.session_id, page_size=page_size)
 
-    def _latest(self, limit: int | None) -> list[TResponseInputItem]:
+    def _read_latest(self, limit: int | None) -> list[TResponseInputItem]:
         if limit is not None and limit <= 0:
             return []
         newest = islice(self._newest(min(limit or _PAGE, _PAGE)), limit)
-        return [_item(message) for message in newest][::-1]
+        return [_to_item(message) for message in newest][::-1]
 
-    def _store(self, items: list[TResponseInputItem]) -> None:
+    def _write_items(self, items: list[TResponseInputItem]) -> None:
         if items:
-            self._client.write([_message(item, self._user_id, self.session_id) for item in items])
+            self._client.write([_to_message(item, self._user_id, self.session_id) for item in items])
 
-    def _pop(self) -> TResponseInputItem | None:
+    def _delete_latest(self) -> TResponseInputItem | None:
         for latest in self._newest(1):
             if self._client.delete(self._user_id, [latest.message_id]).deleted:
-                return _item(latest)
+                return _to_item(latest)
         return None
 
 
-def _message(item: TResponseInputItem, user_id: str, conversation_id: str) -> NewMessage:
+def _to_message(item: TResponseInputItem, user_id: str, conversation_id: str) -> NewMessage:
     """Convert an item to a message. Items that are not text are stored as JSON."""
     message: NewMessage = {
         "user_id": user_id,
@@ -115,20 +115,20 @@ def _message(item: TResponseInputItem, user_id: str, conversation_id: str) -> Ne
         "content": "",
     }
     fields = cast("Mapping[str, Any]", item)
-    if text := _text_of(item):
+    if text := _item_text(item):
         return {**message, "role": _ROLES[fields["role"]], "content": text}
     content = json.dumps(item, ensure_ascii=False)
     return {**message, "content": content, "metadata": {_ITEM_TYPE: str(fields.get("type", "message"))}}
 
 
-def _item(message: message_pb2.ChatMessage) -> TResponseInputItem:
+def _to_item(message: message_pb2.ChatMessage) -> TResponseInputItem:
     """Convert a message to an item. Messages not written by a session become text items."""
-    if _ITEM_TYPE in message.metadata and (item := _parsed_item(message.content)):
+    if _ITEM_TYPE in message.metadata and (item := _parse_item(message.content)):
         return cast("TResponseInputItem", item)
     return cast("TResponseInputItem", {"role": _item_role(message.role), "content": message.content})
 
 
-def _text_of(item: TResponseInputItem) -> str:
+def _item_text(item: TResponseInputItem) -> str:
     """Return the text of an item; empty if it contains anything but text."""
     fields = cast("Mapping[str, Any]", item)
     content = fields.get("content")
@@ -141,7 +141,7 @@ def _text_of(item: TResponseInputItem) -> str:
     return content if isinstance(content, str) and content.strip() else ""
 
 
-def _parsed_item(text: str) -> Mapping[str, Any] | None:
+def _parse_item(text: str) -> Mapping[str, Any] | None:
     """Parse an item from JSON; None if the text is not a JSON object."""
     try:
         value = json.loads(text)
@@ -158,10 +158,10 @@ def _item_role(role: message_pb2.Role.ValueType) -> str:
 
 def agent_tools(tools: MemoryTools) -> list[Tool]:
     """Return the tools for an agent."""
-    return [_tool(tools, function["name"], function) for function in tools.functions]
+    return [_to_agent_tool(tools, function["name"], function) for function in tools.functions]
 
 
-def _tool(tools: MemoryTools, name: str, function: dict[str, Any]) -> Tool:
+def _to_agent_tool(tools: MemoryTools, name: str, function: dict[str, Any]) -> Tool:
     async def run(_context: ToolContext[Any], arguments: str) -> str:
         return await asyncio.to_thread(tools.call, name, arguments)
 

@@ -31,7 +31,7 @@ def read_arguments(schema: Json, arguments: str | Json) -> dict[str, Any]:
             arguments = json.loads(arguments or "{}")
         except (ValueError, RecursionError):
             raise ToolCallError("not called: the arguments are not JSON") from None
-    validated: dict[str, Any] = _validated(schema, arguments, "the arguments")
+    validated: dict[str, Any] = _validate(schema, arguments, "the arguments")
     return validated
 
 
@@ -44,14 +44,14 @@ _TYPES: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
 }
 
 
-def _validated(schema: Json, value: Any, name: str) -> Any:  # noqa: ANN401 - any JSON value
+def _validate(schema: Json, value: Any, name: str) -> Any:  # noqa: ANN401 - any JSON value
     if schema["type"] == "integer" and isinstance(value, float) and value.is_integer():
         value = int(value)
     _check_type(schema, value, name)
     if isinstance(value, Mapping):
         return _read_object(schema, value)
     if isinstance(value, list):
-        return [_validated(schema["items"], item, f"items of {name}") for item in value]
+        return [_validate(schema["items"], item, f"items of {name}") for item in value]
     if isinstance(value, str):
         return _read_text(schema, value, name)
     return value
@@ -66,16 +66,16 @@ def _check_type(schema: Json, value: object, name: str) -> None:
 def _read_object(schema: Json, value: Json) -> dict[str, Any]:
     arguments = {name: item for name, item in value.items() if item is not None}
     if unknown := sorted(arguments.keys() - schema["properties"].keys()):
-        raise ToolCallError(f"not called: {tool_results.unknown_arguments(unknown, schema['properties'])}")
+        raise ToolCallError(f"not called: {tool_results.describe_unknown_arguments(unknown, schema['properties'])}")
     for name in schema["required"]:
         if name not in arguments:
             raise ToolCallError(f"not called: {name} is required")
-    return {name: _validated(schema["properties"][name], item, name) for name, item in arguments.items()}
+    return {name: _validate(schema["properties"][name], item, name) for name, item in arguments.items()}
 
 
 def _read_text(schema: Json, value: str, name: str) -> str | datetime:
     if schema.get("format") == "date-time":
-        return _parsed_time(value, name)
+        return _parse_time(value, name)
     if "enum" not in schema:
         return value
     if value.lower() not in schema["enum"]:
@@ -83,7 +83,7 @@ def _read_text(schema: Json, value: str, name: str) -> str | datetime:
     return value.lower()
 
 
-def _parsed_time(value: str, name: str) -> datetime:
+def _parse_time(value: str, name: str) -> datetime:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:

@@ -93,14 +93,14 @@ class MemoryTools:
             raise ToolCallError(f"not called: unknown tool; available tools: {', '.join(self._definitions)}")
         options = read_arguments(self._definitions[name]["function"]["parameters"], arguments)
         try:
-            answer = self._run(name, options)
+            answer = self._execute(name, options)
         except NoMemoryError as error:
-            raise ToolCallError(tool_results.error_text(error)) from error
+            raise ToolCallError(tool_results.describe_error(error)) from error
         except ValueError as error:
             raise ToolCallError(f"not called: {error}") from error
         return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
-    def _run(self, name: str, options: Options) -> Json | str:
+    def _execute(self, name: str, options: Options) -> Json | str:
         if name == _REMEMBER:
             message = {"role": "user", "ts": options.pop("said_at", None), **options}
             written = self._client.add(self._user_id, [message])
@@ -114,45 +114,45 @@ class MemoryTools:
         return self._last_write.read_after_write(lambda token: read({**options, "at_least": token}))
 
 
-def _recall(client: Client, user_id: str, options: Options) -> str:
+def _call_recall(client: Client, user_id: str, options: Options) -> str:
     query = options.pop("query")
     response = client.recall(query, **options, user_id=user_id, evidence_messages=PROMPT_MESSAGES)
     block = as_prompt(response, question=query, time_zone=options.get("time_zone", ""))
     return tool_results.recall_text(response, block)
 
 
-def _build_context(client: Client, user_id: str, options: Options) -> str:
+def _call_build_context(client: Client, user_id: str, options: Options) -> str:
     return client.build_context(options.pop("turns", ()), **options, user_id=user_id).text
 
 
-def _search(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.ranked_messages(client.hybrid_search(user_id, options.pop("query"), **options))
+def _call_search(client: Client, user_id: str, options: Options) -> Json:
+    return tool_results.ranking_result(client.hybrid_search(user_id, options.pop("query"), **options))
 
 
-def _lexical_search(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.lexical_page(client.lexical_search(user_id, options.pop("query"), **options))
+def _call_lexical_search(client: Client, user_id: str, options: Options) -> Json:
+    return tool_results.lexical_page_result(client.lexical_search(user_id, options.pop("query"), **options))
 
 
-def _semantic_search(client: Client, user_id: str, options: Options) -> Json:
+def _call_semantic_search(client: Client, user_id: str, options: Options) -> Json:
     text, vector = options.pop("query", ""), options.pop("query_embedding", ())
-    return tool_results.ranked_messages(client.semantic_search(user_id, vector or text, **options))
+    return tool_results.ranking_result(client.semantic_search(user_id, vector or text, **options))
 
 
-def _messages_list(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.page(client.list_messages(user_id, **options))
+def _call_messages_list(client: Client, user_id: str, options: Options) -> Json:
+    return tool_results.page_result(client.list_messages(user_id, **options))
 
 
-def _neighbors(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.neighbors(client.neighbors(user_id, **options))
+def _call_neighbors(client: Client, user_id: str, options: Options) -> Json:
+    return tool_results.neighbors_result(client.neighbors(user_id, **options))
 
 
 _Read = Callable[[Client, str, Options], Json | str]
 _READS: Final[Mapping[str, _Read]] = {
-    "recall": _recall,
-    "build_context": _build_context,
-    "search": _search,
-    "lexical_search": _lexical_search,
-    "semantic_search": _semantic_search,
-    "messages_list": _messages_list,
-    _NEIGHBORS: _neighbors,
+    "recall": _call_recall,
+    "build_context": _call_build_context,
+    "search": _call_search,
+    "lexical_search": _call_lexical_search,
+    "semantic_search": _call_semantic_search,
+    "messages_list": _call_messages_list,
+    _NEIGHBORS: _call_neighbors,
 }

@@ -13,7 +13,7 @@ from datetime import timedelta
 from operator import attrgetter
 from typing import Final
 
-from nomemory.client.prompt_passages import tokens
+from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.context.prompt_text import render_context
 from nomemory.recall.context.query_text import build_query_text
 from nomemory.recall.context.request import ContextRequest
@@ -176,7 +176,7 @@ class _ContextBuilder:
             recent=recent,
             related=related,
             text=text,
-            token_count=tokens(text),
+            token_count=count_tokens(text),
             truncated=self._selection.truncated,
             semantic_unavailable=ranking.semantic_unavailable,
             index_lagging=ranking.index_lagging,

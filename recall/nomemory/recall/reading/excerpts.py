@@ -9,7 +9,7 @@ from typing import Final
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.client.prompt_passages import tokens
+from nomemory.client.prompt_passages import count_tokens
 from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, mask_quotations
 from nomemory.text.terms import extract_terms
 
@@ -46,7 +46,7 @@ class Excerpts:
         kept_indexes: set[int] = set()
         remaining_tokens = max_tokens
         for index in self._indexes_by_relevance:
-            sentence_tokens = tokens(self._sentences[index]) + _GAP_TOKENS
+            sentence_tokens = count_tokens(self._sentences[index]) + _GAP_TOKENS
             if sentence_tokens <= remaining_tokens or not kept_indexes:
                 kept_indexes.add(index)
                 remaining_tokens -= sentence_tokens
@@ -56,7 +56,7 @@ class Excerpts:
 
     @cached_property
     def _token_count(self) -> int:
-        return tokens(self._content)
+        return count_tokens(self._content)
 
     @cached_property
     def _sentences(self) -> list[str]:
@@ -100,11 +100,11 @@ def _split_long(sentence: str) -> Iterator[str]:
     """Split an overlong text at clause ends, or else at spaces."""
     ends = iter((CLAUSE_END, _SPACE))
     pieces = [sentence]
-    while any(tokens(piece) > _MAX_SENTENCE_TOKENS for piece in pieces) and (end := next(ends, None)) is not None:
+    while any(count_tokens(piece) > _MAX_SENTENCE_TOKENS for piece in pieces) and (end := next(ends, None)) is not None:
         parts = (
             part
             for piece in pieces
-            for part in (_split_after(piece, piece, end) if tokens(piece) > _MAX_SENTENCE_TOKENS else [piece])
+            for part in (_split_after(piece, piece, end) if count_tokens(piece) > _MAX_SENTENCE_TOKENS else [piece])
         )
         pieces = list(_join_short(parts))
     yield from pieces
@@ -114,7 +114,7 @@ def _join_short(parts: Iterable[str]) -> Iterator[str]:
     """Join adjacent parts up to the maximum length."""
     piece = ""
     for part in parts:
-        if piece and tokens(piece + part) > _MAX_SENTENCE_TOKENS:
+        if piece and count_tokens(piece + part) > _MAX_SENTENCE_TOKENS:
             yield piece
             piece = ""
         piece += part

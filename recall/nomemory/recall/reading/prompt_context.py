@@ -14,7 +14,7 @@ from datetime import datetime, tzinfo
 from itertools import zip_longest
 from typing import Final
 
-from nomemory.client.prompt_passages import tokens
+from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.step import JsonValue
@@ -75,12 +75,12 @@ class Replies:
 
 def needs_preceding_message(message: RetrievedMessage) -> bool:
     """Return whether a message is so short that the preceding message is needed."""
-    return tokens(message.content) <= _SHORT_TOKENS
+    return count_tokens(message.content) <= _SHORT_TOKENS
 
 
 def needs_reply(message: RetrievedMessage) -> bool:
     """Return whether a message is a short question, whose reply is needed."""
-    return tokens(message.content) <= _QUESTION_TOKENS and contains_only_questions(message.content)
+    return count_tokens(message.content) <= _QUESTION_TOKENS and contains_only_questions(message.content)
 
 
 def format_time(ts: datetime, zone: tzinfo | None) -> str:
@@ -251,7 +251,7 @@ class _SelectedLines:
         """Add a line if it fits; return whether the line is shown."""
         if message.message_id in self.lines:
             return True
-        line_tokens = tokens(json.dumps(line, ensure_ascii=False))
+        line_tokens = count_tokens(json.dumps(line, ensure_ascii=False))
         if line_tokens > self.remaining_tokens:
             return False
         self.remaining_tokens -= line_tokens
@@ -264,7 +264,7 @@ def _last_sentences(content: str) -> str:
     """Return the last sentences of a preceding message, up to its token limit."""
     kept: list[str] = []
     for sentence in reversed(list(split_whole_sentences(content))):
-        if kept and tokens("".join([sentence, *kept])) > _INLINE_PRECEDING_TOKENS:
+        if kept and count_tokens("".join([sentence, *kept])) > _INLINE_PRECEDING_TOKENS:
             break
         kept.insert(0, sentence)
     return "".join(kept).strip()

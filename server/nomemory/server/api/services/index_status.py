@@ -161,8 +161,8 @@ def _with_log_fault(fault: Fault, log_fault: ActiveFault) -> Fault:
     since = datetime.fromtimestamp(log_fault.since_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Fault(
         fault.reason,
-        f"{fault.message}. Active fault: {log_fault.part} {log_fault.kind} since {since} ({log_fault.detail})",
-        metadata={**fault.metadata, "component": log_fault.part, "fault": log_fault.kind, "since": since},
+        f"{fault.message}. Active fault: {log_fault.component} {log_fault.kind} since {since} ({log_fault.detail})",
+        metadata={**fault.metadata, "component": log_fault.component, "fault": log_fault.kind, "since": since},
         retry_after_s=fault.retry_after_s,
     )
 
