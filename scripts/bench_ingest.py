@@ -20,7 +20,7 @@ from itertools import count, cycle
 import child_process
 import grpc
 from bench_log_engines import cpu_s, postmaster
-from distant_postgres import distant
+from distant_postgres import delayed_postgres
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
@@ -95,7 +95,7 @@ async def measure(arguments: argparse.Namespace, servers: int) -> None:
     with ExitStack() as stack:
         url = arguments.url
         if arguments.round_trip_ms:
-            url = stack.enter_context(distant(url, arguments.round_trip_ms))
+            url = stack.enter_context(delayed_postgres(url, arguments.round_trip_ms))
         running = [stack.enter_context(serving(url)) for _ in range(servers)]
         processes, addresses = zip(*running, strict=True)
         await send(addresses, requests(200, 10, 1, numbers), arguments.concurrency)  # prepares the statements

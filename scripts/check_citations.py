@@ -32,7 +32,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 Record = dict[str, str]
 
 
-def records(path: Path) -> list[Record]:
+def read_records(path: Path) -> list[Record]:
     """Read a JSON Lines file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -97,12 +97,12 @@ async def check(data: Path, limit: int, embedder: str) -> int:
     """Check all sets of a folder; return the number of invalid citations."""
     invalid = 0
     for path in sorted(data.glob("*messages.jsonl")):  # noqa: ASYNC240 - nothing else runs yet
-        questions = records(path.with_name(path.name.replace("messages", "questions")))[: limit or None]
+        questions = read_records(path.with_name(path.name.replace("messages", "questions")))[: limit or None]
         print(path.name)
         with tempfile.TemporaryDirectory() as directory:
             settings = Settings.from_environment(data=directory, listen="127.0.0.1:0", embedder=embedder)
             async with running_server(settings) as address, AsyncClient(str(address)) as client:
-                _, invalid_in_set = await check_set(client, records(path), questions)
+                _, invalid_in_set = await check_set(client, read_records(path), questions)
                 invalid += invalid_in_set
     return invalid
 

@@ -14,22 +14,22 @@ ROOT: Final = Path(__file__).parent.parent
 PACKAGE: Final = "nomemory.v1"
 
 
-def contract() -> list[FileDescriptorProto]:
+def load_contract() -> list[FileDescriptorProto]:
     """Return the file descriptors of the API definition, including comments."""
     buf = Path(sys.executable).with_name("buf")
     image = subprocess.run([buf, "build", "--output", "-"], cwd=ROOT, capture_output=True, check=True)  # noqa: S603 - fixed arguments
     return [file for file in FileDescriptorSet.FromString(image.stdout).file if file.package == PACKAGE]
 
 
-def comments(files: Sequence[FileDescriptorProto]) -> Mapping[str, str]:
+def collect_comments(files: Sequence[FileDescriptorProto]) -> Mapping[str, str]:
     """Return the comments of files by full element name, such as `nomemory.v1.ChatMessage.content`."""
-    return {name: comment for file in files for name, comment in _comments_of(file)}
+    return {name: comment for file in files for name, comment in _file_comments(file)}
 
 
-def _comments_of(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
+def _file_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
     for location in file.source_code_info.location:
         if location.leading_comments and (name := _name_at(file, location.path)):
-            yield f"{file.package}.{name}", _trimmed(location.leading_comments)
+            yield f"{file.package}.{name}", _trim(location.leading_comments)
 
 
 def _name_at(file: FileDescriptorProto, path: Sequence[int]) -> str:
@@ -45,5 +45,5 @@ def _name_at(file: FileDescriptorProto, path: Sequence[int]) -> str:
     return ".".join(names)
 
 
-def _trimmed(comment: str) -> str:
+def _trim(comment: str) -> str:
     return "\n".join(line.removeprefix(" ").rstrip() for line in comment.splitlines()).strip()

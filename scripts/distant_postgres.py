@@ -23,7 +23,7 @@ _CHUNK = 1 << 16
 
 
 @contextmanager
-def distant(url: str, round_trip_ms: float) -> Iterator[str]:
+def delayed_postgres(url: str, round_trip_ms: float) -> Iterator[str]:
     """Yield a URL that reaches a database through the proxy; `url` must name the database's socket directory."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
@@ -40,12 +40,12 @@ def distant(url: str, round_trip_ms: float) -> Iterator[str]:
 async def serve(socket_directory: Path, delay_s: float) -> None:
     """Forward connections to the socket in a directory, delaying each direction by `delay_s` seconds."""
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream_reader, upstream_writer = await asyncio.open_unix_connection(socket_directory / _SOCKET)
         await asyncio.gather(_forward(reader, upstream_writer, delay_s), _forward(upstream_reader, writer, delay_s))
 
     with tempfile.TemporaryDirectory() as directory:
-        async with await asyncio.start_unix_server(connected, Path(directory) / _SOCKET) as server:
+        async with await asyncio.start_unix_server(handle_client, Path(directory) / _SOCKET) as server:
             print(directory, flush=True)
             await server.serve_forever()
 

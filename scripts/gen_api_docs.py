@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from contract_comments import PACKAGE, ROOT, comments, contract
+from contract_comments import PACKAGE, ROOT, collect_comments, load_contract
 from generated_page import write_or_check
 from google.api import annotations_pb2, http_pb2
 from google.protobuf.descriptor_pb2 import (
@@ -34,44 +34,50 @@ EXAMPLE: Final = re.compile(r'Example: \{"code": "(\w+)".*\}')
 Comments = Mapping[str, str]
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the page as Markdown."""
-    files = contract()
-    comments_by_name = comments(files)
-    services = [line for file in files for service in file.service for line in _service(service, comments_by_name)]
-    messages = [line for file in files for message in file.message_type for line in _message(message, comments_by_name)]
-    enums = [line for file in files for enum in file.enum_type for line in _enum(enum, comments_by_name)]
+    files = load_contract()
+    comments_by_name = collect_comments(files)
+    services = [
+        line for file in files for service in file.service for line in _render_service(service, comments_by_name)
+    ]
+    messages = [
+        line for file in files for message in file.message_type for line in _render_message(message, comments_by_name)
+    ]
+    enums = [line for file in files for enum in file.enum_type for line in _render_enum(enum, comments_by_name)]
     return "\n".join([HEAD, *services, "## Messages\n", *messages, "## Enums\n", *enums]).rstrip() + "\n"
 
 
-def _service(service: ServiceDescriptorProto, comments_by_name: Comments) -> Iterator[str]:
+def _render_service(service: ServiceDescriptorProto, comments_by_name: Comments) -> Iterator[str]:
     yield f"## {service.name}\n\n{_without_name(service.name, comments_by_name.get(f'{PACKAGE}.{service.name}', ''))}\n"
     for method in service.method:
-        yield from _method(service.name, method, comments_by_name.get(f"{PACKAGE}.{service.name}.{method.name}", ""))
+        yield from _render_method(
+            service.name, method, comments_by_name.get(f"{PACKAGE}.{service.name}.{method.name}", "")
+        )
 
 
-def _method(service: str, method: MethodDescriptorProto, comment: str) -> Iterator[str]:
-    request, response = _reference(method.input_type), _reference(method.output_type)
+def _render_method(service: str, method: MethodDescriptorProto, comment: str) -> Iterator[str]:
+    request, response = _format_reference(method.input_type), _format_reference(method.output_type)
     streams = ("stream of " * method.client_streaming, "stream of " * method.server_streaming)
     rule = method.options.Extensions[annotations_pb2.http]
-    path = f", {_http(rule)}" if rule.WhichOneof("pattern") else ""
+    path = f", {_format_http_rule(rule)}" if rule.WhichOneof("pattern") else ""
     yield f"### {service}.{method.name}\n\n{_without_name(method.name, comment)}\n"
     yield f"{streams[0]}{request} → {streams[1]}{response}{path}\n"
 
 
-def _http(rule: http_pb2.HttpRule) -> str:
+def _format_http_rule(rule: http_pb2.HttpRule) -> str:
     verb = rule.WhichOneof("pattern") or ""
     return f"`{verb.upper()} {getattr(rule, verb)}`"
 
 
-def _message(message: DescriptorProto, comments_by_name: Comments) -> Iterator[str]:
+def _render_message(message: DescriptorProto, comments_by_name: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{message.name}"
     comment = _without_name(message.name, comments_by_name.get(name, ""))
     is_shown = len(comment) > SHORT or not message.name.endswith(RPC_SUFFIXES)
     yield f"### {message.name}\n\n{comment}\n" if is_shown else f"### {message.name}\n"
     for field in message.field:
         comment = _without_name(field.name, _one_line(comments_by_name.get(f"{name}.{field.name}", "")))
-        yield f"- `{field.name}` ({_type(message, field)}): {comment}"
+        yield f"- `{field.name}` ({_format_type(message, field)}): {comment}"
     if message.field:
         yield ""
 
@@ -86,22 +92,22 @@ def _without_name(name: str, comment: str) -> str:
     return rest[:1].upper() + rest[1:]
 
 
-def _type(message: DescriptorProto, field: FieldDescriptorProto) -> str:
+def _format_type(message: DescriptorProto, field: FieldDescriptorProto) -> str:
     for nested in message.nested_type:
         if nested.options.map_entry and field.type_name.endswith(f".{nested.name}"):
             key, value = nested.field
-            return f"map of {_scalar(key)} to {_scalar(value)}"
+            return f"map of {_format_scalar(key)} to {_format_scalar(value)}"
     repeated = "list of " if field.label == FieldDescriptorProto.LABEL_REPEATED else ""
-    return repeated + _scalar(field)
+    return repeated + _format_scalar(field)
 
 
-def _scalar(field: FieldDescriptorProto) -> str:
+def _format_scalar(field: FieldDescriptorProto) -> str:
     if field.type_name:
-        return _reference(field.type_name)
+        return _format_reference(field.type_name)
     return FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
 
 
-def _enum(enum: EnumDescriptorProto, comments_by_name: Comments) -> Iterator[str]:
+def _render_enum(enum: EnumDescriptorProto, comments_by_name: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{enum.name}"
     yield f"### {enum.name}\n\n{_without_name(enum.name, comments_by_name.get(name, ''))}\n"
     for value in enum.value:
@@ -116,11 +122,11 @@ def _one_line(comment: str) -> str:
     return " ".join(comment.split())
 
 
-def _reference(type_name: str) -> str:
+def _format_reference(type_name: str) -> str:
     name = type_name.removeprefix(f".{PACKAGE}.")
     return f"`{name.removeprefix('.')}`" if name.startswith(".") else f"[{name}](#{name.lower()})"
 
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(PAGE, page()))
+    sys.exit(write_or_check(PAGE, render_page()))

@@ -49,13 +49,13 @@ commands in use.
 """
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the page as Markdown."""
     commands = list(_commands("", nomemory))
-    counts = Counter(row for _, command in commands for row in map(_row, _options(command)))
+    counts = Counter(row for _, command in commands for row in map(_render_row, _options(command)))
     shared = [row for row, count in counts.items() if count >= SHARED_BY]
     options = "\n".join(("## Shared options", "", *shared, ""))
-    return HEAD + "\n".join((options, *(_command(name, command, shared) for name, command in commands)))
+    return HEAD + "\n".join((options, *(_render_command(name, command, shared) for name, command in commands)))
 
 
 def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
@@ -70,32 +70,32 @@ def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Comm
             yield from _commands(f"{prefix}{name} ", command)
 
 
-def _command(name: str, command: click.Command, shared: Collection[str]) -> str:
+def _render_command(name: str, command: click.Command, shared: Collection[str]) -> str:
     context = click.Context(command, info_name=f"nomemory {name}")
     usage = " ".join(command.collect_usage_pieces(context))
-    rows = "\n".join(row for row in map(_row, _options(command)) if row not in shared)
-    others = ", ".join(f"`{option.opts[0]}`" for option in _options(command) if _row(option) in shared)
+    rows = "\n".join(row for row in map(_render_row, _options(command)) if row not in shared)
+    others = ", ".join(f"`{option.opts[0]}`" for option in _options(command) if _render_row(option) in shared)
     others = others.replace(CONNECTION, "[connection options](#shared-options)")
     also = f"Shared options: {others}." if others else ""
     heading = f"## nomemory {name}" + (f"\n\n`nomemory {name} {usage}`" if usage != "[OPTIONS]" else "")
-    return "\n\n".join(part for part in (heading, _text(command), rows, also) if part) + "\n"
+    return "\n\n".join(part for part in (heading, _help_text(command), rows, also) if part) + "\n"
 
 
 def _options(command: click.Command) -> list[click.Option]:
     return [parameter for parameter in command.params if isinstance(parameter, click.Option)]
 
 
-def _text(command: click.Command) -> str:
+def _help_text(command: click.Command) -> str:
     return inspect.cleandoc(command.help or "")
 
 
-def _row(option: click.Option) -> str:
+def _render_row(option: click.Option) -> str:
     names = ", ".join(f"`{name}`" for name in option.opts)
-    metavar = "" if option.is_flag else f" {_metavar(option)}"
+    metavar = "" if option.is_flag else f" {_format_metavar(option)}"
     return f"- {names}{metavar}: {' '.join(_facts(option))}"
 
 
-def _metavar(option: click.Option) -> str:
+def _format_metavar(option: click.Option) -> str:
     if isinstance(option.type, click.Choice):
         return "/".join(f"`{choice}`" for choice in option.type.choices)
     return (option.metavar or option.type.name).upper().split()[0]
@@ -113,4 +113,4 @@ def _facts(option: click.Option) -> Iterator[str]:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(PAGE, page()))
+    sys.exit(write_or_check(PAGE, render_page()))

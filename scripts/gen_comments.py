@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Final
 
-from contract_comments import ROOT, comments, contract
+from contract_comments import ROOT, collect_comments, load_contract
 from generated_page import write_or_check
 from usage import show_help
 
@@ -14,7 +14,7 @@ COMMENTS: Final = ROOT / "server" / "nomemory" / "server" / "api" / "http" / "co
 
 if __name__ == "__main__":
     show_help(__doc__)
-    comments_by_name = {name: " ".join(comment.split()) for name, comment in comments(contract()).items()}
+    comments_by_name = {name: " ".join(comment.split()) for name, comment in collect_comments(load_contract()).items()}
     sys.exit(
         write_or_check(COMMENTS, json.dumps(comments_by_name, indent=0, ensure_ascii=False, sort_keys=True) + "\n")
     )

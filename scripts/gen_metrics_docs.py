@@ -74,16 +74,16 @@ second line explains which values indicate a problem.
 """
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the page as Markdown."""
-    return HEAD + "".join(map(_row, CATALOG))
+    return HEAD + "".join(map(_render_row, CATALOG))
 
 
-def _row(family: Family) -> str:
+def _render_row(family: Family) -> str:
     kind = ", ".join((family.kind, *(f"`{label}`" for label in family.labels)))
     return f"- `{family.name}` ({kind}): {family.meaning}\\\n  {family.advice}\n"
 
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(PAGE, page()))
+    sys.exit(write_or_check(PAGE, render_page()))

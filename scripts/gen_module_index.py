@@ -18,7 +18,7 @@ PAGE = ROOT / "ARCHITECTURE.md"
 START, END = "<!-- module index: scripts/gen_module_index.py -->\n", "<!-- end of module index -->\n"
 
 
-def module_index() -> str:
+def render_module_index() -> str:
     """Return a table of modules for each folder of `server/` and `recall/`."""
     files = sorted(
         (path for part in ("recall", "server") for path in (ROOT / part / "nomemory").rglob("*.py")),
@@ -44,7 +44,7 @@ def main() -> int:
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(START)
     _, _, after = rest.partition(END)
-    expected = before + START + module_index() + END + after
+    expected = before + START + render_module_index() + END + after
     if "--check" in sys.argv[1:]:
         if page != expected:
             sys.stderr.write("ARCHITECTURE.md: the module index is out of date: run scripts/gen_module_index.py\n")

@@ -21,21 +21,21 @@ Each setting is an environment variable. Defaults are shown in parentheses.
 """
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the page as Markdown."""
-    return HEAD + "".join(_section(group) for group in groups().values())
+    return HEAD + "".join(_render_section(group) for group in groups().values())
 
 
-def _section(group: type[SettingsGroup]) -> str:
-    rows = "".join(_row(variable, group.model_fields[name]) for name, variable in group.variables().items())
+def _render_section(group: type[SettingsGroup]) -> str:
+    rows = "".join(_render_row(variable, group.model_fields[name]) for name, variable in group.variables().items())
     return f"\n## {group.heading}\n\n{rows}" if rows else ""
 
 
-def _row(variable: str, field: FieldInfo) -> str:
+def _render_row(variable: str, field: FieldInfo) -> str:
     default = "" if field.default in (None, "") else f" (`{field.default}`)"
     return f"- `{variable}`{default}: {field.description}\n"
 
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(PAGE, page()))
+    sys.exit(write_or_check(PAGE, render_page()))

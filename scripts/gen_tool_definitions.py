@@ -15,16 +15,16 @@ from nomemory.recall.tools.argument_schema import object_schema
 FILE = Path(__file__).parent.parent / "clients/python/nomemory/frameworks/tools.json"
 
 
-def text() -> str:
+def render_definitions() -> str:
     """Return the file content as JSON."""
-    return json.dumps([_definition(tool) for tool in TOOLS.values()], ensure_ascii=False, indent=1) + "\n"
+    return json.dumps([_definition_json(tool) for tool in TOOLS.values()], ensure_ascii=False, indent=1) + "\n"
 
 
-def _definition(tool: Tool) -> object:
+def _definition_json(tool: Tool) -> object:
     function = {"name": tool.name, "description": tool.description, "parameters": object_schema(tool.arguments)}
     return {"type": "function", "function": function}
 
 
 if __name__ == "__main__":
     show_help(__doc__)
-    sys.exit(write_or_check(FILE, text()))
+    sys.exit(write_or_check(FILE, render_definitions()))

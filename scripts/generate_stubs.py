@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parent.parent
 BUF: Final = str(ROOT / ".venv-gen" / "bin" / "buf")
 
 
-def plugins(language: str) -> list[dict[str, Any]]:
+def plugin_configuration(language: str) -> list[dict[str, Any]]:
     """Return the buf.gen.yaml plugins of one language."""
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
     return [plugin for plugin in template["plugins"] if Path(plugin["out"]).name == language]
@@ -35,7 +35,7 @@ def generate(language: str, out: Path, also: Sequence[str] = ()) -> None:
     """
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
     template["inputs"][0]["paths"] += also
-    template["plugins"] = [plugin | {"out": str(out)} for plugin in plugins(language)]
+    template["plugins"] = [plugin | {"out": str(out)} for plugin in plugin_configuration(language)]
     run(ROOT, BUF, "generate", "--template", json.dumps(template))
 
 
@@ -48,7 +48,7 @@ def run(folder: Path, *command: str) -> None:
     subprocess.run(command, cwd=folder, check=True)  # noqa: S603 - trusted commands
 
 
-def absent(programs: Sequence[str]) -> str:
+def missing_programs(programs: Sequence[str]) -> str:
     """Return a message that names the missing programs; empty if none is missing."""
     missing = [program for program in programs if shutil.which(program) is None]
     return f"not installed: {', '.join(missing)}" if missing else ""
@@ -74,7 +74,7 @@ class Stubs:
 
     def write(self) -> None:
         """Replace the committed stubs with newly generated ones."""
-        fresh = self._fresh()
+        fresh = self._generate_files()
         for old in self.root.glob(self.pattern):
             old.unlink()
         for name, content in fresh.items():
@@ -84,9 +84,9 @@ class Stubs:
 
     def are_up_to_date(self) -> bool:
         """Return whether the committed stubs equal newly generated ones."""
-        return self._fresh() == _files(self.root, self.pattern)
+        return self._generate_files() == _files(self.root, self.pattern)
 
-    def _fresh(self) -> Mapping[str, bytes]:
+    def _generate_files(self) -> Mapping[str, bytes]:
         with tempfile.TemporaryDirectory() as folder:
             generate(self.language, Path(folder), self.also)
             return _files(Path(folder), self.pattern)
@@ -113,7 +113,7 @@ def write_or_check(stubs: Sequence[Stubs], *, check: bool) -> int:
     """Write or check the stubs of each language whose programs are installed; return the exit status."""
     outdated = []
     for stub in stubs:
-        if missing := absent(stub.needs):
+        if missing := missing_programs(stub.needs):
             print(f"stubs of {stub.language}: skipped, {missing}")
         elif not check:
             stub.write()

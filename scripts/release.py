@@ -33,7 +33,7 @@ _IN_TEXT = (
 )
 
 
-def versions(root: Path = ROOT) -> Iterator[tuple[str, str]]:
+def read_versions(root: Path = ROOT) -> Iterator[tuple[str, str]]:
     """Yield each file that declares a version, with the version."""
     for path in ("pyproject.toml", "clients/python/pyproject.toml"):
         yield path, tomllib.loads(_text(root, path))["project"]["version"]
@@ -53,7 +53,7 @@ def server_manifest(root: Path = ROOT) -> dict[str, Any]:
     return manifest
 
 
-def section(version: str, root: Path = ROOT) -> str:
+def changelog_section(version: str, root: Path = ROOT) -> str:
     """Return the changelog section of a version without its heading; empty if there is none."""
     pattern = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)"
     match = re.search(pattern, _text(root, _CHANGELOG), re.MULTILINE | re.DOTALL)
@@ -62,7 +62,7 @@ def section(version: str, root: Path = ROOT) -> str:
 
 def release_errors(tag: str | None, root: Path = ROOT) -> Iterator[str]:
     """Yield a message for each problem that prevents a release."""
-    declared = list(versions(root))
+    declared = list(read_versions(root))
     version = declared[0][1]
     yield from (f"{path}: version {other}, expected {version}" for path, other in declared if other != version)
     name = server_manifest(root)["name"]
@@ -74,7 +74,7 @@ def release_errors(tag: str | None, root: Path = ROOT) -> Iterator[str]:
         return
     if tag != f"v{version}":
         yield f"tag {tag}: expected v{version}"
-    if not section(version, root):
+    if not changelog_section(version, root):
         yield f"{_CHANGELOG}: the section `## [{version}] - YYYY-MM-DD` is missing"
 
 
@@ -86,9 +86,9 @@ def _check(tag: str | None) -> int:
     errors = list(release_errors(tag))
     print("\n".join(errors), end="\n" if errors else "", file=sys.stderr)
     if not errors:
-        version = next(versions())[1]
-        changes = "" if section(version) else "; the changelog has no section for it yet"
-        print(f"{len(list(versions()))} declarations of version {version} agree{changes}")
+        version = next(read_versions())[1]
+        changes = "" if changelog_section(version) else "; the changelog has no section for it yet"
+        print(f"{len(list(read_versions()))} declarations of version {version} agree{changes}")
     return 1 if errors else 0
 
 
@@ -112,7 +112,7 @@ def main() -> int:
         return _check(arguments.tag)
     if arguments.command == "registry":
         return _registry(arguments.folder)
-    print(section(arguments.tag.removeprefix("v")))
+    print(changelog_section(arguments.tag.removeprefix("v")))
     return 0
 
 

@@ -41,12 +41,12 @@ def main(file: Path) -> None:
         raise SystemExit("the generated document does not match the CycloneDX 1.6 schema")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
-    print(f"{file}: {len(closure())} distributions")
+    print(f"{file}: {len(dependency_closure())} distributions")
 
 
 def document() -> str:
     """Return the document as JSON."""
-    needs = closure()
+    needs = dependency_closure()
     components = {name: component(distribution(name)) for name in needs}
     product = components[PRODUCT]
     product.type = ComponentType.APPLICATION
@@ -60,7 +60,7 @@ def document() -> str:
     return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
 
 
-def closure() -> dict[str, set[str]]:
+def dependency_closure() -> dict[str, set[str]]:
     """Return the product and its transitive dependencies, each mapped to its direct dependencies, by canonical name."""
     dependencies: dict[str, set[str]] = {}
     pending: list[RequiredDistribution] = [(PRODUCT, frozenset())]

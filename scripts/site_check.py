@@ -43,7 +43,7 @@ class Page(HTMLParser):
                 self.navigation.add(attributes["href"].removeprefix("./"))
 
 
-def read(site: Path) -> dict[Path, Page]:
+def read_pages(site: Path) -> dict[Path, Page]:
     """Parse every page of a site, except 404.html, whose links are relative to the root."""
     pages = {}
     for file in sorted(site.rglob("*.html")):
@@ -66,7 +66,7 @@ def is_broken(file: Path, link: str, pages: dict[Path, Page]) -> bool:
 
 def site_errors(site: Path) -> list[str]:
     """Return a message for each error in a site."""
-    pages = read(site)
+    pages = read_pages(site)
     errors = []
     for file, page in pages.items():
         name = file.relative_to(site)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import grpc
 import uvloop
 
-from nomemory.server.runtime.app import running
+from nomemory.server.runtime.app import running_server
 from nomemory.server.runtime.listen_address import Addresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
@@ -45,7 +45,7 @@ def started(settings: Settings) -> Iterator[Server]:
     async def main() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        async with running(settings) as addresses:
+        async with running_server(settings) as addresses:
             threading.Thread(target=lambda: (done.wait(), loop.call_soon_threadsafe(stop.set)), daemon=True).start()
             bound.set_result(addresses)
             await stop.wait()

@@ -16,7 +16,7 @@ from nomemory.cli.main import nomemory
 
 ROOT = Path(__file__).parent.parent
 WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))
-FILES = sorted({path for path, _ in release.versions() if "/" in path or "." in path} - {"Chart.yaml"})
+FILES = sorted({path for path, _ in release.read_versions() if "/" in path or "." in path} - {"Chart.yaml"})
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def version() -> str:
-    return next(release.versions())[1]
+    return next(release.read_versions())[1]
 
 
 def test_every_place_has_one_version() -> None:
@@ -55,7 +55,7 @@ def test_a_tag_is_the_version_and_has_a_section_of_the_changelog(tree: Path) -> 
         f"## [Unreleased]\n\n## [{version()}] - 2026-02-01\n\nNew.\n\n## [0.0.1] - 2026-01-01\n\nOld.\n", "utf-8"
     )
     assert not list(release.release_errors(tag, tree))
-    assert release.section(version(), tree) == "New."
+    assert release.changelog_section(version(), tree) == "New."
 
 
 def test_a_package_that_the_mcp_registry_would_not_know_is_noticed(tree: Path) -> None:

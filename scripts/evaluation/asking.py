@@ -12,7 +12,7 @@ import grpc
 from evaluation.labeled_file import Question
 from evaluation.metrics import DEPTH
 from evaluation.recorded_endpoint import RecordedEndpoint
-from evaluation.view import View, view_of
+from evaluation.view import View, read_view
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.v1 import recall_service_pb2 as pb
@@ -84,7 +84,7 @@ Cost = Callable[[], float | None]
 """Returns the total CPU time of the server in milliseconds; None if it cannot be measured."""
 
 
-def lexical(client: Client, question: Question) -> MethodResult:
+def ask_lexical(client: Client, question: Question) -> MethodResult:
     """Run a lexical search for the question; shorten a question that is too complex until the server accepts it."""
     text = question.text[:TEXT_MAX]
     while True:
@@ -100,14 +100,14 @@ def lexical(client: Client, question: Question) -> MethodResult:
             return MethodResult(tuple(item.message_id for item in reply.items), is_cut=len(text) < len(question.text))
 
 
-def semantic(client: Client, question: Question) -> MethodResult:
+def ask_semantic(client: Client, question: Question) -> MethodResult:
     """Run a semantic search for the question."""
     text = question.text[:TEXT_MAX]
     reply = client.semantic_search(question.user_id, text, until=question.now, top_k=DEPTH, return_fields=_IDS_ONLY)
     return MethodResult(tuple(item.message.message_id for item in reply.items), is_cut=text != question.text)
 
 
-def hybrid(client: Client, question: Question) -> MethodResult:
+def ask_hybrid(client: Client, question: Question) -> MethodResult:
     """Run a hybrid search for the question."""
     text = question.text[:TEXT_MAX]
     reply = client.hybrid_search(question.user_id, text, until=question.now, top_k=DEPTH, return_fields=_IDS_ONLY)
@@ -135,7 +135,7 @@ class Recall:
             sufficiency=limits.sufficiency if limits.HasField("sufficiency") else None,
             verdict=pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_"),
             is_cut=text != question.text,
-            view=view_of(reply),
+            view=read_view(reply),
             is_by_rules=limits.planner != pb.PLANNER_LLM,
         )
 
@@ -159,7 +159,7 @@ class RecordedRecall:
 
 def methods(names: Sequence[str]) -> dict[str, Method]:
     """Return the methods with the given names."""
-    available: tuple[Method, ...] = (lexical, semantic, hybrid, Recall())
+    available: tuple[Method, ...] = (ask_lexical, ask_semantic, ask_hybrid, Recall())
     return {name: method for name, method in zip(NAMES, available, strict=True) if name in names}
 
 

@@ -29,11 +29,11 @@ from evaluation.asking import (
     methods,
 )
 from evaluation.labeled_file import LabeledDataError, Question
-from evaluation.labeled_set import IndexesBehindError, LabeledSet, load, off_topic, wait_for_indexes
+from evaluation.labeled_set import IndexesBehindError, LabeledSet, load, make_off_topic_questions, wait_for_indexes
 from evaluation.options import Destination, Selection, comma_separated, destination_options, selection_options
 from evaluation.recorded_endpoint import RecordedEndpoint, serving
 from evaluation.summary import summarize
-from evaluation.table import left_out_table, tables
+from evaluation.table import build_tables, left_out_table
 from evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
 from evaluation.variants import RecallAnswers, ablation, ablation_tables, leave_one_out
 from nomemory.cli.console import stderr_console, stdout_console
@@ -116,7 +116,7 @@ def bench_recall(
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
         raise click.ClickException(f"a call failed: {error}") from None
-    _show([table for name, by_method in results.items() if by_method for table in tables(name, by_method)])
+    _show([table for name, by_method in results.items() if by_method for table in build_tables(name, by_method)])
     _show(list(ablation_tables(steps)))
     _show([left_out_table(left_out)] if left_out else [])
     destination.write(results, {"ablation": steps, "leave_one_out": left_out})
@@ -173,7 +173,7 @@ def _recall_labeled(sets: Sequence[LabeledSet], data: str, settings: Mapping[str
         questions = [question for item in labeled for question in item.questions]
         recall = Recall()
         answers = list(ask_all(client, recall, questions, server.cpu_ms))
-        return RecallAnswers(answers, list(ask_all(client, recall, off_topic(questions), server.cpu_ms)))
+        return RecallAnswers(answers, list(ask_all(client, recall, make_off_topic_questions(questions), server.cpu_ms)))
 
 
 def _settings(data: str) -> dict[str, str]:
@@ -202,7 +202,7 @@ def _ask_set(
         except MethodMissingError as error:
             console.print(f"skipped: {name} on {labeled_set.name}: {error}", style="yellow", soft_wrap=True)
             continue
-        others = off_topic(labeled_set.questions) if isinstance(method, Recall) else []
+        others = make_off_topic_questions(labeled_set.questions) if isinstance(method, Recall) else []
         yield name, summarize(answers, list(ask_all(client, method, others, server.cpu_ms)))
 
 

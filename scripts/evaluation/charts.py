@@ -72,7 +72,7 @@ class BarChart:
                 yield f"{name} {self.format_value(value)}"
 
 
-def svg(chart: BarChart) -> str:
+def render_svg(chart: BarChart) -> str:
     """Draw a chart with its own background, which makes it readable on light and dark pages."""
     step = _BAR * len(chart.series) + _GAP
     height = _TOP + step * len(chart.rows) + _MARGIN
@@ -80,7 +80,7 @@ def svg(chart: BarChart) -> str:
     bars = [
         element
         for number, row in enumerate(chart.rows)
-        for element in _row(chart, row, _TOP + step * number, (_WIDTH - _LABELS - _VALUES - _MARGIN) / longest)
+        for element in _render_row(chart, row, _TOP + step * number, (_WIDTH - _LABELS - _VALUES - _MARGIN) / longest)
     ]
     head = (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height}' width='{_WIDTH}' height='{height}' "
@@ -90,18 +90,18 @@ def svg(chart: BarChart) -> str:
         head,
         f"<title id='title'>{escape(chart.title)}</title>",
         f"<desc id='description'>{escape(chart.description())}</desc>",
-        f"<style>{_style()}</style>",
+        f"<style>{_render_style()}</style>",
         f"<rect class='ground' width='{_WIDTH}' height='{height}' rx='8'/>",
         f"<text class='text' x='{_MARGIN}' y='28' font-size='16' font-weight='600'>{escape(chart.title)}</text>",
         f"<text class='quiet' x='{_MARGIN}' y='47'>{escape(chart.note)}</text>",
-        *_legend(chart.series),
+        *_render_legend(chart.series),
         *bars,
         "</svg>",
     ]
     return "\n".join(elements) + "\n"
 
 
-def _style() -> str:
+def _render_style() -> str:
     light, dark = (_rules(colors) for colors in (_LIGHT, _DARK))
     return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
 
@@ -110,14 +110,14 @@ def _rules(colors: Sequence[str]) -> str:
     return " ".join(f".{name} {{ fill: {color} }}" for name, color in zip(_CLASSES, colors, strict=True))
 
 
-def _legend(series: Sequence[str]) -> Iterator[str]:
+def _render_legend(series: Sequence[str]) -> Iterator[str]:
     for number, name in enumerate(series):
         x = _MARGIN + _LEGEND_STEP * number
         yield f"<rect class='s{number}' x='{x}' y='60' width='12' height='12' rx='2'/>"
         yield f"<text class='text' x='{x + 18}' y='70'>{escape(name)}</text>"
 
 
-def _row(chart: BarChart, row: Row, top: int, scale: float) -> Iterator[str]:
+def _render_row(chart: BarChart, row: Row, top: int, scale: float) -> Iterator[str]:
     middle = top + _BAR * len(chart.series) / 2 + 4
     yield f"<text class='text' x='{_LABELS - 10}' y='{middle:.1f}' text-anchor='end'>{escape(row.label)}</text>"
     for number, value in enumerate(row.values):
@@ -131,24 +131,27 @@ def draw(sets: Sets, folder: Path) -> None:
     """Write the chart and its figures to a folder."""
     kept = published_figures(sets)
     (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    (folder / PICTURE).write_text(picture(kept), encoding="utf-8")
+    (folder / PICTURE).write_text(render_chart(kept), encoding="utf-8")
 
 
 def published_figures(sets: Sets) -> dict[str, Any]:
     """Return the figures that the documentation shows, in the structure of the benchmark output."""
     return {
         "sets": {
-            name: {method: _overall(item) for method, item in by_method.items()} for name, by_method in sets.items()
+            name: {method: _overall_figures(item) for method, item in by_method.items()}
+            for name, by_method in sets.items()
         }
     }
 
 
-def picture(figures: Mapping[str, Any]) -> str:
+def render_chart(figures: Mapping[str, Any]) -> str:
     """Draw the chart of a benchmark, with the first four sets."""
     sets = dict(list(figures["sets"].items())[:SERIES_MAX])
     methods = [method for method in NAMES if any(method in by_method for by_method in sets.values())]
-    rows = tuple(Row(method, tuple(_value(by_method, method) for by_method in sets.values())) for method in methods)
-    return svg(BarChart("Evidence recall by method", _NOTE, tuple(sets), rows, format_share))
+    rows = tuple(
+        Row(method, tuple(_method_value(by_method, method) for by_method in sets.values())) for method in methods
+    )
+    return render_svg(BarChart("Evidence recall by method", _NOTE, tuple(sets), rows, format_share))
 
 
 def format_share(value: float) -> str:
@@ -156,12 +159,12 @@ def format_share(value: float) -> str:
     return f"{value:.3f}".removeprefix("0")
 
 
-def _overall(result: Mapping[str, Any]) -> dict[str, Any]:
+def _overall_figures(result: Mapping[str, Any]) -> dict[str, Any]:
     figures = result["all"]
     return {"all": {name: figures[name] for name in _KEPT if name in figures}}
 
 
-def _value(by_method: Mapping[str, Any], method: str) -> float | None:
+def _method_value(by_method: Mapping[str, Any], method: str) -> float | None:
     if method not in by_method:
         return None
     value: float | None = by_method[method]["all"].get(_METRIC)

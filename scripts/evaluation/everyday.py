@@ -32,7 +32,7 @@ class EverydayResult:
     result: MethodResult
 
     @property
-    def is_right(self) -> bool:
+    def is_correct(self) -> bool:
         """Whether one of the first two statements cites evidence; without evidence, whether no answer is asserted."""
         if not self.question.evidence:
             return self.result.verdict not in _ASSERTED
@@ -40,11 +40,11 @@ class EverydayResult:
         return any(self.question.evidence & cited for cited in statements)
 
 
-def summary(results: Iterable[EverydayResult]) -> str:
+def summarize(results: Iterable[EverydayResult]) -> str:
     """Return a sentence with the number of correct results for answerable and for unanswerable questions."""
     evaluated = list(results)
-    answerable = [item.is_right for item in evaluated if item.question.evidence]
-    others = [item.is_right for item in evaluated if not item.question.evidence]
+    answerable = [item.is_correct for item in evaluated if item.question.evidence]
+    others = [item.is_correct for item in evaluated if not item.question.evidence]
     return (
         f"{sum(answerable)} of {len(answerable)} answered in the first two statements; "
         f"{len(others) - sum(others)} of {len(others)} unanswerable ones asserted"
@@ -67,11 +67,11 @@ def bench_everyday() -> None:
     table = Table("question", "", "verdict", "sufficiency", "quoted", box=None)
     for item in results:
         quoted = " ".join(",".join(sorted(cited)) for cited in _statements(item.result))
-        mark, estimate = "+" if item.is_right else "-", f"{item.result.sufficiency or 0:.2f}"
+        mark, estimate = "+" if item.is_correct else "-", f"{item.result.sufficiency or 0:.2f}"
         table.add_row(item.question.text, mark, item.result.verdict, estimate, quoted)
     console = stdout_console()
     console.print(table)
-    console.print(summary(results))
+    console.print(summarize(results))
 
 
 def _recall_all(questions: Iterable[Question]) -> list[EverydayResult]:

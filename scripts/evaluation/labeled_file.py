@@ -52,8 +52,8 @@ class Question:
     category: str
     evidence: frozenset[str]
     now: datetime | None
-    needed: tuple[frozenset[str], ...] = ()
-    old: frozenset[str] = frozenset()
+    needed_facts: tuple[frozenset[str], ...] = ()
+    outdated_evidence: frozenset[str] = frozenset()
     verdict: str = ""
     language: str = ""
     conversations: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -111,9 +111,9 @@ def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None =
     questions: dict[str, Question] = {}
     errors = []
     for record in read_values(Source(str(path))):
-        question = _question(record)
+        question = _parse_question(record)
         if isinstance(question, Question):
-            question = _checked(record, question, questions.keys(), message_keys)
+            question = _check_question(record, question, questions.keys(), message_keys)
         if isinstance(question, Rejected):
             errors.append(line_error(path, question))
         else:
@@ -131,7 +131,7 @@ def line_error(path: Path, rejected: Accepted | Rejected, reasons: tuple[str, ..
     return f"{path}:{rejected.location.number}: {'; '.join(reasons)}"
 
 
-def _question(record: Record | Rejected) -> Question | Rejected:
+def _parse_question(record: Record | Rejected) -> Question | Rejected:
     if isinstance(record, Rejected):
         return record
     if not isinstance(record.value, dict):
@@ -142,17 +142,17 @@ def _question(record: Record | Rejected) -> Question | Rejected:
         user_id=fields.text("user_id", required=True),
         text=fields.text("question", required=True),
         category=fields.text("category", required=True),
-        evidence=_ids("evidence", record.value.get("evidence"), fields.reasons),
+        evidence=_parse_ids("evidence", record.value.get("evidence"), fields.reasons),
         now=fields.time("now"),
-        needed=_needed(record.value.get("evidence_any"), fields.reasons),
-        old=_ids("old", record.value.get("old"), fields.reasons),
+        needed_facts=_parse_needed_facts(record.value.get("evidence_any"), fields.reasons),
+        outdated_evidence=_parse_ids("old", record.value.get("old"), fields.reasons),
         verdict=fields.text("verdict"),
         language=fields.text("language"),
     )
     return Rejected(record.location, record.original, tuple(fields.reasons)) if fields.reasons else question
 
 
-def _ids(name: str, value: object, reasons: list[str]) -> frozenset[str]:
+def _parse_ids(name: str, value: object, reasons: list[str]) -> frozenset[str]:
     if value is None:
         return frozenset()
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
@@ -161,16 +161,16 @@ def _ids(name: str, value: object, reasons: list[str]) -> frozenset[str]:
     return frozenset(value)
 
 
-def _needed(value: object, reasons: list[str]) -> tuple[frozenset[str], ...]:
+def _parse_needed_facts(value: object, reasons: list[str]) -> tuple[frozenset[str], ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
         reasons.append("evidence_any: must be a list of lists of message ids")
         return ()
-    return tuple(_ids(f"evidence_any[{index}]", item, reasons) for index, item in enumerate(value))
+    return tuple(_parse_ids(f"evidence_any[{index}]", item, reasons) for index, item in enumerate(value))
 
 
-def _checked(
+def _check_question(
     record: Record | Rejected,
     question: Question,
     seen_ids: Collection[str],
@@ -179,7 +179,7 @@ def _checked(
     reasons = []
     if question.question_id in seen_ids:
         reasons.append("question_id: duplicate in the file")
-    named = question.evidence.union(question.old, *question.needed)
+    named = question.evidence.union(question.outdated_evidence, *question.needed_facts)
     missing = [] if message_keys is None else [item for item in named if (question.user_id, item) not in message_keys]
     if missing:
         reasons.append(f"evidence: this user has no message {', '.join(sorted(missing))}")

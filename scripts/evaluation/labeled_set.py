@@ -45,13 +45,13 @@ class LabeledSet:
         """Ids of the users with messages."""
         return frozenset(message.message.user_id for message in self.messages)
 
-    def for_users(self, users: Collection[str]) -> LabeledSet:
+    def restrict_to_users(self, users: Collection[str]) -> LabeledSet:
         """Return the set with only the questions of `users`, or all if empty; messages are unchanged."""
         return replace(
             self, questions=tuple(question for question in self.questions if not users or question.user_id in users)
         )
 
-    def limited_to(self, maximum: int) -> LabeledSet:
+    def limit_questions(self, maximum: int) -> LabeledSet:
         """Return the set with at most `maximum` questions, evenly spaced; 0: all."""
         count = len(self.questions)
         if not 0 < maximum < count:
@@ -77,7 +77,7 @@ def read_sets(folder: Path, names: Collection[str] = ()) -> list[LabeledSet]:
     if missing or not paths:
         raise LabeledDataError([f"{folder}: {name}.{_MESSAGES} is missing" for name in missing or ["*"]])
     return _with_unique_users(
-        [read_set(name, path, questions_file(path)) for name, path in paths.items() if not names or name in names]
+        [read_set(name, path, questions_path(path)) for name, path in paths.items() if not names or name in names]
     )
 
 
@@ -93,7 +93,7 @@ def read_set(name: str, messages: Path, questions: Path) -> LabeledSet:
     return LabeledSet(name, messages, tuple(accepted), tuple(labeled))
 
 
-def questions_file(messages: Path) -> Path:
+def questions_path(messages: Path) -> Path:
     """Return the path of the questions file of a messages file.
 
     Raises:
@@ -175,7 +175,7 @@ def wait_for_indexes(client: Client, report_progress: Callable[[int], None] = la
         raise IndexesBehindError(f"the indexes did not catch up within {INDEXING_MAX_S:.0f} s")
 
 
-def off_topic(questions: Sequence[Question]) -> list[Question]:
+def make_off_topic_questions(questions: Sequence[Question]) -> list[Question]:
     """Return the labeled questions, each moved to the next user of the same language, where it is unanswerable.
 
     Questions without a verdict, and questions in a language with a single user, are omitted. `now` is that of the last
@@ -185,7 +185,9 @@ def off_topic(questions: Sequence[Question]) -> list[Question]:
     latest = {item.user_id: item.now for item in labeled}
     moved = [(item, _next_user(item, labeled)) for item in labeled]
     return [
-        replace(item, user_id=other, now=latest[other], evidence=frozenset(), needed=(), old=frozenset())
+        replace(
+            item, user_id=other, now=latest[other], evidence=frozenset(), needed_facts=(), outdated_evidence=frozenset()
+        )
         for item, other in moved
         if other is not None
     ]

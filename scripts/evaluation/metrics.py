@@ -79,16 +79,16 @@ def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[flo
     The area is the probability that an answerable question scores higher than an unanswerable one; ties count half
     (Mann and Whitney 1947). Both arguments are not empty.
     """
-    wins = _wins(np.asarray(answerable), np.asarray(unanswerable))
-    resampled = (weights(len(answerable)) @ wins) * weights(len(unanswerable), 1)
-    return float(wins.mean()), interval(resampled.sum(axis=1))
+    wins = _count_wins(np.asarray(answerable), np.asarray(unanswerable))
+    resampled = (bootstrap_weights(len(answerable)) @ wins) * bootstrap_weights(len(unanswerable), 1)
+    return float(wins.mean()), confidence_interval(resampled.sum(axis=1))
 
 
 def balanced_accuracy(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[float, Interval]:
     """Return the balanced accuracy of verdicts, and its 95 % confidence interval; values are 1 (right) or 0 (wrong)."""
     positive, negative = np.asarray(answerable, dtype=np.float64), np.asarray(unanswerable, dtype=np.float64)
-    resampled = (weights(len(positive)) @ positive + weights(len(negative), 1) @ negative) / 2
-    return float(positive.mean() + negative.mean()) / 2, interval(resampled)
+    resampled = (bootstrap_weights(len(positive)) @ positive + bootstrap_weights(len(negative), 1) @ negative) / 2
+    return float(positive.mean() + negative.mean()) / 2, confidence_interval(resampled)
 
 
 def refusal_curve(answerable: Sequence[float], unanswerable: Sequence[float]) -> list[tuple[float, float]]:
@@ -105,13 +105,13 @@ def refusal_curve(answerable: Sequence[float], unanswerable: Sequence[float]) ->
     ]
 
 
-def _wins(above: Numbers, below: Numbers) -> Numbers:
+def _count_wins(above: Numbers, below: Numbers) -> Numbers:
     differences = above[:, None] - below[None, :]
     return np.heaviside(differences, 0.5)
 
 
 @lru_cache(maxsize=8)
-def weights(count: int, stream: int = 0) -> Numbers:
+def bootstrap_weights(count: int, stream: int = 0) -> Numbers:
     """Return bootstrap weights of `count` questions, shape (SAMPLES, count); each row sums to 1.
 
     The samples are seeded, so that all methods are compared on the same ones; each `stream` is independent.
@@ -121,7 +121,7 @@ def weights(count: int, stream: int = 0) -> Numbers:
     return counts.astype(np.float64) / count
 
 
-def interval(samples: Numbers) -> Interval:
+def confidence_interval(samples: Numbers) -> Interval:
     """Return the 95 % confidence interval of bootstrap samples (percentile method, Efron 1979)."""
     low, high = np.percentile(samples, _PERCENTILES)
     return float(low), float(high)
@@ -129,4 +129,4 @@ def interval(samples: Numbers) -> Interval:
 
 def mean_interval(values: Sequence[float]) -> Interval:
     """Return the 95 % confidence interval of a mean; `values` is not empty."""
-    return interval(weights(len(values)) @ np.asarray(values, dtype=np.float64))
+    return confidence_interval(bootstrap_weights(len(values)) @ np.asarray(values, dtype=np.float64))

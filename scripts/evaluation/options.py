@@ -40,7 +40,9 @@ class Selection:
         Raises:
             LabeledDataError: a set is invalid, or no question is selected.
         """
-        selected = [item.for_users(self.users).limited_to(self.limit) for item in read_sets(self.data, self.sets)]
+        selected = [
+            item.restrict_to_users(self.users).limit_questions(self.limit) for item in read_sets(self.data, self.sets)
+        ]
         if self.users and not any(item.questions for item in selected):
             raise LabeledDataError([f"{self.data}: no questions of the users {', '.join(self.users)}"])
         return [item for item in selected if item.questions]

@@ -207,7 +207,9 @@ def as_json(answers: Answers) -> dict[str, Any]:
     """
     return {
         "skills": {skill: summarize(results) for skill, results in answers.items()},
-        "changes": {skill: [_record(item) for item in changed] for skill, changed in changes_by_skill(answers).items()},
+        "changes": {
+            skill: [_change_record(item) for item in changed] for skill, changed in changes_by_skill(answers).items()
+        },
     }
 
 
@@ -240,7 +242,7 @@ def _change_lines(first: str, skill: str, changed: Sequence[EvidenceChange], que
                 yield Text(f"    {sign} {to_single_line(' '.join(ids))}", style=style)
 
 
-def _record(change: EvidenceChange) -> dict[str, Any]:
+def _change_record(change: EvidenceChange) -> dict[str, Any]:
     question = change.question
     return {
         "question_id": question.question_id,

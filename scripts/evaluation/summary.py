@@ -19,7 +19,7 @@ from evaluation.metrics import (
     refusal_curve,
     session_metrics,
 )
-from evaluation.view import LabeledView, conflict_metrics, is_right, view_metrics
+from evaluation.view import LabeledView, conflict_metrics, is_verdict_correct, view_metrics
 from nomemory.client.prompt_passages import count_tokens
 
 Figures = dict[str, Any]
@@ -45,32 +45,34 @@ def summarize(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> di
     recorded = any(answer.result.prompts for answer in answers)
     all_answers, answers = answers, [answer for answer in answers if not answer.result.is_waiting]
     waiting = {"waiting": len(all_answers) - len(answers)} if recorded else {}
-    everything = waiting | _figures(answers, answers)
-    curve = _curve(answers)
-    languages = _groups(answers, lambda item: item.question.language)
+    everything = waiting | _compute_figures(answers, answers)
+    curve = _refusal_curve(answers)
+    languages = _group_figures(answers, lambda item: item.question.language)
     return {
-        "all": everything | _off_topic(off_topic) | ({"refusal_curve": curve} if curve else {}),
-        "categories": _groups(answers, lambda item: item.question.category),
+        "all": everything | _off_topic_figures(off_topic) | ({"refusal_curve": curve} if curve else {}),
+        "categories": _group_figures(answers, lambda item: item.question.category),
         **({"languages": languages} if languages else {}),
     }
 
 
-def _groups(answers: Sequence[Answer], name: Callable[[Answer], str]) -> dict[str, Figures]:
+def _group_figures(answers: Sequence[Answer], name: Callable[[Answer], str]) -> dict[str, Figures]:
     names = sorted({name(answer) for answer in answers} - {""})
-    return {group: _figures([answer for answer in answers if name(answer) == group], answers) for group in names}
+    return {
+        group: _compute_figures([answer for answer in answers if name(answer) == group], answers) for group in names
+    }
 
 
-def _off_topic(answers: Sequence[Answer]) -> Figures:
+def _off_topic_figures(answers: Sequence[Answer]) -> Figures:
     refused = [not answer.result.is_supported for answer in answers if answer.result.is_supported is not None]
     return {"off_topic_refused": round(fmean(refused), _DIGITS)} if refused else {}
 
 
-def _curve(answers: Sequence[Answer]) -> list[tuple[float, float]]:
+def _refusal_curve(answers: Sequence[Answer]) -> list[tuple[float, float]]:
     answerable, unanswerable = _partition(answers, lambda item: item.result.sufficiency)
     return refusal_curve(answerable, unanswerable) if answerable and unanswerable else []
 
 
-def _figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures:
+def _compute_figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures:
     answerable = [answer for answer in answers if answer.question.is_answerable]
     figures: Figures = {
         "questions": len(answers),
@@ -79,9 +81,9 @@ def _figures(answers: Sequence[Answer], everything: Sequence[Answer]) -> Figures
     }
     intervals: dict[str, Interval] = {}
     _add(figures, intervals, _evidence_metrics(answerable))
-    _add(figures, intervals, _verdicts(answers, everything))
-    _add(figures, intervals, _views(answers))
-    _add(figures, intervals, _costs(answers))
+    _add(figures, intervals, _verdict_metrics(answers, everything))
+    _add(figures, intervals, _view_metrics(answers))
+    _add(figures, intervals, _cost_metrics(answers))
     _add(figures, intervals, _prompt_metrics(answers))
     figures["ci"] = {name: [round(bound, _DIGITS) for bound in bounds] for name, bounds in intervals.items()}
     return figures
@@ -97,7 +99,7 @@ def _add(figures: Figures, intervals: dict[str, Interval], metrics: Metrics) -> 
 def _evidence_metrics(answers: Sequence[Answer]) -> Metrics:
     by_answer = [_answer_metrics(answer) for answer in answers]
     names = dict.fromkeys(name for metrics in by_answer for name in metrics)
-    return {name: _mean([metrics[name] for metrics in by_answer if name in metrics]) for name in names}
+    return {name: _mean_with_interval([metrics[name] for metrics in by_answer if name in metrics]) for name in names}
 
 
 def _answer_metrics(answer: Answer) -> dict[str, float]:
@@ -110,21 +112,21 @@ def _answer_metrics(answer: Answer) -> dict[str, float]:
     return metrics
 
 
-def _verdicts(answers: Sequence[Answer], everything: Sequence[Answer]) -> Metrics:
+def _verdict_metrics(answers: Sequence[Answer], everything: Sequence[Answer]) -> Metrics:
     metrics: Metrics = {}
     scores = _partition_with_fallback(answers, everything, lambda item: item.result.sufficiency)
     if all(scores):
         metrics["sufficiency_auc"] = auc(*scores)
-    right = _partition_with_fallback(answers, everything, _verdict_is_right)
+    right = _partition_with_fallback(answers, everything, _verdict_correctness)
     if all(right):
         metrics["balanced_accuracy"] = balanced_accuracy(*right)
-    for name, values in zip(("answered", "refused"), _partition(answers, _verdict_is_right), strict=True):
+    for name, values in zip(("answered", "refused"), _partition(answers, _verdict_correctness), strict=True):
         if values:
-            metrics[name] = _mean(values)
+            metrics[name] = _mean_with_interval(values)
     return metrics
 
 
-def _views(answers: Sequence[Answer]) -> Metrics:
+def _view_metrics(answers: Sequence[Answer]) -> Metrics:
     labeled = [(answer, answer.result.view) for answer in answers if answer.question.verdict]
     verdicts = [(LabeledView(item.question, view), item.result.verdict) for item, view in labeled if view]
     if not verdicts:
@@ -132,15 +134,15 @@ def _views(answers: Sequence[Answer]) -> Metrics:
     judged = [item for item, _ in verdicts]
     answerable = [verdict for verdict in verdicts if verdict[0].question.is_answerable]
     right = {
-        name: _mean([float(is_right(*item)) for item in group])
+        name: _mean_with_interval([float(is_verdict_correct(*item)) for item in group])
         for name, group in (("right", verdicts), ("right_answerable", answerable))
         if group
     }
-    metrics = view_metrics([item for item in judged if item.question.is_answerable and item.question.needed])
+    metrics = view_metrics([item for item in judged if item.question.is_answerable and item.question.needed_facts])
     return right | {name: (value, None) for name, value in (metrics | conflict_metrics(judged)).items()}
 
 
-def _costs(answers: Sequence[Answer]) -> Metrics:
+def _cost_metrics(answers: Sequence[Answer]) -> Metrics:
     if not answers:
         return {}
     costs = [answer.cpu_ms for answer in answers if answer.cpu_ms is not None]
@@ -153,7 +155,10 @@ def _prompt_metrics(answers: Sequence[Answer]) -> Metrics:
     prompts = [prompt for answer in answers for prompt in answer.result.prompts]
     if not prompts:
         return {}
-    lengths = {"prompt_tokens": [count_tokens(item) for item in prompts], "prompt_chars": [len(item) for item in prompts]}
+    lengths = {
+        "prompt_tokens": [count_tokens(item) for item in prompts],
+        "prompt_chars": [len(item) for item in prompts],
+    }
     by_rules = sum(answer.result.is_by_rules for answer in answers)
     metrics: Metrics = {"calls": (len(prompts) / len(answers), None), "by_rules": (by_rules, None)}
     for name, values in lengths.items():
@@ -161,12 +166,12 @@ def _prompt_metrics(answers: Sequence[Answer]) -> Metrics:
     return metrics
 
 
-def _verdict_is_right(answer: Answer) -> float | None:
+def _verdict_correctness(answer: Answer) -> float | None:
     verdict = answer.result.is_supported
     return None if verdict is None else float(verdict is answer.question.is_answerable)
 
 
-def _mean(values: Sequence[float]) -> tuple[float, Interval]:
+def _mean_with_interval(values: Sequence[float]) -> tuple[float, Interval]:
     return fmean(values), mean_interval(values)
 
 

@@ -58,7 +58,7 @@ _SHORT: Final = {
 }
 
 
-def tables(name: str, by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[Text | Table]:
+def build_tables(name: str, by_method: Mapping[str, Mapping[str, Any]]) -> Iterator[Text | Table]:
     """Yield the tables of one set with titles: rankings, verdicts, memory views, prompts, categories and languages."""
     total = {method: result["all"] for method, result in by_method.items()}
     rows = [((method,), figures) for method, figures in total.items()]
@@ -120,13 +120,13 @@ def _table(keys: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Figures]],
     above = ""
     for (first, *others), figures in rows:
         table.add_row(
-            *map(to_single_line, ("" if first == above else first, *others)), *(cell(figures, m) for m in shown)
+            *map(to_single_line, ("" if first == above else first, *others)), *(format_cell(figures, m) for m in shown)
         )
         above = first
     return table
 
 
-def cell(figures: Figures, metric: str) -> Text:
+def format_cell(figures: Figures, metric: str) -> Text:
     """Format a figure; omit the leading zero of shares and add the confidence interval to selected metrics."""
     if metric not in figures:
         return Text("")
@@ -136,13 +136,13 @@ def cell(figures: Figures, metric: str) -> Text:
         return Text(f"{figures[metric]:,.0f}")
     if metric == "calls":
         return Text(f"{figures[metric]:.2f}")
-    text = Text(share(figures[metric]))
+    text = Text(format_share(figures[metric]))
     if metric in _WITH_INTERVAL and metric in figures["ci"]:
         low, high = figures["ci"][metric]
-        text.append(f" {share(low)}–{share(high)}", style="dim")
+        text.append(f" {format_share(low)}–{format_share(high)}", style="dim")
     return text
 
 
-def share(value: float) -> str:
+def format_share(value: float) -> str:
     """Format a number from 0 to 1 with three digits and no leading zero: `.741`."""
     return f"{value:.3f}".removeprefix("0")

@@ -62,22 +62,22 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
     """
     with tempfile.TemporaryDirectory(prefix="nomemory-") as data:
         defaults = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "0"}
-        settings = {**_inherited(), **defaults, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
+        settings = {**_inherited_environment(), **defaults, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
         environment = {name: value for name, value in settings.items() if value is not None}
         with child_process.start(_NOMEMORY, "serve", environment=environment) as process:
             try:
-                target = ready_address(process)
-                http = ready_address(process) if settings.get("NOMEMORY_HTTP_LISTEN") else ""
+                target = read_ready_address(process)
+                http = read_ready_address(process) if settings.get("NOMEMORY_HTTP_LISTEN") else ""
                 yield TemporaryServer(target, process.pid, http)
             finally:
                 _stop(process)
 
 
-def _inherited() -> dict[str, str]:
+def _inherited_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
 
 
-def ready_address(process: subprocess.Popen[str]) -> str:
+def read_ready_address(process: subprocess.Popen[str]) -> str:
     """Read the address from the readiness line of `nomemory serve`.
 
     Raises:

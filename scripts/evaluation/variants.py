@@ -57,27 +57,27 @@ def leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:
         {answer.question.user_id for answer in by_cut[QUOTE_THRESHOLDS[0]].answers if answer.question.verdict}
     )
     cuts = {person: _best_cut(by_cut, person) for person in people}
-    judged = [item for person in people for item in _judged(by_cut[cuts[person]].answers, person.__eq__)]
+    judged = [item for person in people for item in _label_views(by_cut[cuts[person]].answers, person.__eq__)]
     figures = {name: round(value, _DIGITS) for name, value in view_metrics(judged).items()}
     return {"people": len(people), "cuts": cuts, **figures, **_verdicts(by_cut[QUOTE_THRESHOLDS[0]], people)}
 
 
 def _best_cut(by_cut: Mapping[float, RecallAnswers], person: str) -> float:
     def f1(cut: float) -> float:
-        metrics = view_metrics(_judged(by_cut[cut].answers, lambda user: user != person))
+        metrics = view_metrics(_label_views(by_cut[cut].answers, lambda user: user != person))
         recall, precision = metrics.get("view_recall", 0.0), metrics.get("view_precision", 0.0)
         return 2 * recall * precision / (recall + precision) if recall + precision else 0.0
 
     return max(by_cut, key=f1)
 
 
-def _judged(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[LabeledView]:
+def _label_views(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[LabeledView]:
     return [
         LabeledView(answer.question, answer.result.view)
         for answer in answers
         if answer.result.view
         and answer.question.is_answerable
-        and answer.question.needed
+        and answer.question.needed_facts
         and belongs(answer.question.user_id)
     ]
 
@@ -124,11 +124,11 @@ def ablation_tables(by_set: Mapping[str, Mapping[str, Mapping[str, float]]]) -> 
     for name, by_step in by_set.items():
         table = Table("disabled feature", *_ABLATED, box=None)
         for step, figures in by_step.items():
-            table.add_row(step if step != BASELINE else "none", *_cells(figures, by_step[BASELINE]))
+            table.add_row(step if step != BASELINE else "none", *_format_cells(figures, by_step[BASELINE]))
         yield Text(f"\n{name}: HybridSearch ablation", style="bold")
         yield table
 
 
-def _cells(figures: Mapping[str, float], baseline: Mapping[str, float]) -> Iterator[str]:
+def _format_cells(figures: Mapping[str, float], baseline: Mapping[str, float]) -> Iterator[str]:
     for metric in _ABLATED:
         yield f"{figures[metric]:.3f} ({figures[metric] - baseline[metric]:+.3f})"

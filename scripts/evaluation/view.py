@@ -36,13 +36,13 @@ class LabeledView:
     view: View
 
 
-def view_of(reply: pb.RecallResponse) -> View:
+def read_view(reply: pb.RecallResponse) -> View:
     """Return the citations of a reply, section by section."""
     sections = reply.memory_view
     statements = (*sections.preferences, *sections.profile, *sections.constraints)
     return View(
-        tuple(map(_cited, statements)),
-        tuple((_cited(conflict.earlier), _cited(conflict.later)) for conflict in reply.conflicts),
+        tuple(map(_cited_ids, statements)),
+        tuple((_cited_ids(conflict.earlier), _cited_ids(conflict.later)) for conflict in reply.conflicts),
     )
 
 
@@ -54,9 +54,9 @@ def view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     `current_first`: share of the questions about a changed value whose first citation of the new value precedes all
     citations of the old one. Undefined metrics are omitted.
     """
-    cited_facts = [[_is_cited(needed, item.view) for needed in item.question.needed] for item in judged]
+    cited_facts = [[_is_cited(needed, item.view) for needed in item.question.needed_facts] for item in judged]
     relevant = [_is_relevant(cited, item.question) for item in judged for cited in item.view.statements]
-    changed = [item for item in judged if _has_changed(item.question)]
+    changed = [item for item in judged if _has_outdated_evidence(item.question)]
     shares: dict[str, Sequence[bool]] = {
         "view_recall": [is_cited for facts in cited_facts for is_cited in facts],
         "view_full": [all(facts) for facts in cited_facts],
@@ -82,7 +82,7 @@ def conflict_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     return metrics
 
 
-def is_right(judged: LabeledView, verdict: str) -> bool:
+def is_verdict_correct(judged: LabeledView, verdict: str) -> bool:
     """Return whether a recall is correct.
 
     The verdict must equal the label; POSSIBLE counts as SUPPORTED, because it shows an answer. For a contradiction, a
@@ -95,11 +95,11 @@ def is_right(judged: LabeledView, verdict: str) -> bool:
         return verdict == question.verdict
     if question.is_contradictory:
         return _cites_both_sides(judged)
-    is_full = all(_is_cited(needed, judged.view) for needed in question.needed)
-    return is_full and (not _has_changed(question) or _is_current_first(judged))
+    is_full = all(_is_cited(needed, judged.view) for needed in question.needed_facts)
+    return is_full and (not _has_outdated_evidence(question) or _is_current_first(judged))
 
 
-def _cited(statement: pb.Statement) -> Cited:
+def _cited_ids(statement: pb.Statement) -> Cited:
     return frozenset(citation.message_id for citation in statement.citations)
 
 
@@ -108,26 +108,26 @@ def _is_cited(needed: frozenset[str], view: View) -> bool:
 
 
 def _is_relevant(cited: Cited, question: Question) -> bool:
-    return bool(cited & (question.evidence | question.old))
+    return bool(cited & (question.evidence | question.outdated_evidence))
 
 
-def _has_changed(question: Question) -> bool:
-    return question.category == CURRENT and bool(question.old)
+def _has_outdated_evidence(question: Question) -> bool:
+    return question.category == CURRENT and bool(question.outdated_evidence)
 
 
 def _is_current_first(judged: LabeledView) -> bool:
     question, statements = judged.question, judged.view.statements
-    new = _first(statements, frozenset[str]().union(*question.needed))
-    old = _first(statements, question.old)
+    new = _first_position(statements, frozenset[str]().union(*question.needed_facts))
+    old = _first_position(statements, question.outdated_evidence)
     return new is not None and (old is None or new < old)
 
 
-def _first(statements: Iterable[Cited], ids: frozenset[str]) -> int | None:
+def _first_position(statements: Iterable[Cited], ids: frozenset[str]) -> int | None:
     return next((index for index, cited in enumerate(statements) if cited & ids), None)
 
 
 def _cites_both_sides(judged: LabeledView) -> bool:
-    needed = judged.question.needed
+    needed = judged.question.needed_facts
     return any(
         all(item & (earlier | later) for item in needed) and earlier != later
         for earlier, later in judged.view.conflicts

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from load.cases import Case, cases
-from load.closed_loop import Load, Outcome, closed_loop
+from load.cases import Case, build_cases
+from load.closed_loop import Load, Outcome, run_closed_loop
 from load.corpus import Notes, Size, user_name
 from load.embedder import embedder_figures
 from load.engines import engine_calls
 from load.flood import CALLERS, flood, probe, wait_figures
-from load.http_loop import http_loop, list_request
+from load.http_loop import list_request, run_http_loop
 from load.ingest import PhaseOutcome, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
 from load.null_process import NullServers, null_servers
 from load.null_server import SERVICE
@@ -195,12 +195,12 @@ class Bench:
     def _read_latencies(self, notes: Notes) -> dict[str, float]:
         """Return the median latency of reads by typical users of the first 10 %, in milliseconds."""
         _log("growth …")
-        selected = [case for case in cases(notes) if case.name in {f"{read}_typical" for read in _GROWTH}]
+        selected = [case for case in build_cases(notes) if case.name in {f"{read}_typical" for read in _GROWTH}]
         return {case.name: self._measure(case, 1).figures()["p50_ms"] for case in selected}
 
     def _selected_cases(self, notes: Notes) -> list[Case]:
         prefixes = tuple(self._case_prefixes)
-        return [case for case in cases(notes) if not prefixes or case.name.startswith(prefixes)]
+        return [case for case in build_cases(notes) if not prefixes or case.name.startswith(prefixes)]
 
     def _read(self, notes: Notes) -> None:
         with null_servers() as nulls:
@@ -221,36 +221,36 @@ class Bench:
     def _measure(self, case: Case, concurrency: int) -> Outcome:
         pids = self._server.pids()
         load = Load(self._server.target, case.method, case.requests, concurrency, self._seconds, pids, case.metadata)
-        return self._load(closed_loop, load)
+        return self._load(run_closed_loop, load)
 
     def _over_http(self, case: Case, concurrency: int) -> None:
         """Measure a list over HTTP, directly after the same list over gRPC."""
         requests = [list_request(raw) for raw in case.requests]
         load = Load(self._server.http, "", requests, concurrency, self._seconds, self._server.pids())
-        self._put(f"http_{case.name}", concurrency, self._load(http_loop, load))
+        self._put(f"http_{case.name}", concurrency, self._load(run_http_loop, load))
 
     def _null(self, nulls: NullServers, name: str, concurrency: int, size: float) -> None:
         """Measure the null servers with replies as large as those of the real server, directly after it."""
         request = ListMessagesRequest(user_id=user_name(1), page_size=int(size)).SerializeToString()
         for prefix, target in (("null", nulls.intercepted), ("null_bare", nulls.bare)):
             load = Load(target, f"/{SERVICE}/ListMessages", [request], concurrency, self._seconds, nulls.pids)
-            self._put(f"{prefix}_{name}", concurrency, self._load(closed_loop, load))
+            self._put(f"{prefix}_{name}", concurrency, self._load(run_closed_loop, load))
 
     def _put(self, name: str, concurrency: int, outcome: Outcome) -> None:
         self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.figures()
 
     def _read_while_writing(self, notes: Notes) -> None:
         """Measure reads of one caller, idle and under steady writes; each phase takes 5 × `--seconds`."""
-        selected = [case for case in cases(notes) if case.name in _UNDER_WRITES]
+        selected = [case for case in build_cases(notes) if case.name in _UNDER_WRITES]
         seconds = 5 * self._seconds
         result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}
         for case in selected:
             load = Load(self._server.target, case.method, case.requests, 1, seconds, self._server.pids(), case.metadata)
-            idle = self._load(closed_loop, load).figures()
+            idle = self._load(run_closed_loop, load).figures()
             writing: Future[float] = self._background_process.submit(
                 steady_writes, self._server.target, _WRITES_PER_S, seconds * 1.3
             )
-            during_writes = self._load(closed_loop, load).figures()
+            during_writes = self._load(run_closed_loop, load).figures()
             ratio = round(during_writes["p99_ms"] / idle["p99_ms"], 2)
             result[case.name] = {
                 "idle": idle,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from load.closed_loop import Metadata
 from load.corpus import HEAVY, NotedMessage, Notes, unit_vector
-from load.words import chinese, english
+from load.words import chinese_vocabulary, english_vocabulary
 
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
@@ -50,7 +50,7 @@ class RequestParameters:
     vector: list[float]
 
 
-def cases(notes: Notes) -> Iterator[Case]:
+def build_cases(notes: Notes) -> Iterator[Case]:
     """Yield all cases, typical users first."""
     yield from _cases(TYPICAL, _typical_parameters(notes))
     yield from heavy_cases(HEAVY, notes.heavy)
@@ -86,7 +86,7 @@ def _user_parameters(user_id: str, messages: Sequence[NotedMessage], random: np.
 def _heavy_parameters(
     user_id: str, messages: Sequence[NotedMessage], turn: int, random: np.random.Generator
 ) -> RequestParameters:
-    language = (english(), chinese())[turn % 2]
+    language = (english_vocabulary(), chinese_vocabulary())[turn % 2]
     words = {name: language[rank + turn % 3] for name, rank in _RANKS.items()}
     return _parameters(user_id, messages, words, language[_RANKS["common"] + (turn + 1) % 3], random)
 

@@ -82,7 +82,7 @@ class Outcome:
         }
 
 
-def closed_loop(load: Load) -> Outcome:
+def run_closed_loop(load: Load) -> Outcome:
     """Run a load in this process."""
     return uvloop.run(_closed_loop(load))
 

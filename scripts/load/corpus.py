@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
-from load.words import Vocabulary, chinese, draw, english, text_of
+from load.words import Vocabulary, chinese_vocabulary, draw_words, english_vocabulary, join_words
 
 from nomemory.v1 import message_pb2
 from nomemory.v1.ingest_service_pb2 import WriteMessagesRequest
@@ -121,7 +121,7 @@ class Corpus:
         return owners
 
     def _chunk(self, start: int, owners: list[int]) -> Iterator[message_pb2.ChatMessage]:
-        texts = draw(self._random, len(owners))
+        texts = draw_words(self._random, len(owners))
         equal = self._random.random(len(owners)) < _EQUAL_TIMES
         carries = self._random.random(len(owners))
         for n, owner in enumerate(owners):
@@ -140,7 +140,7 @@ class Corpus:
             message_id=f"m{self._phase}-{owner}-{speaker.messages}",
             user_id=user_id,
             role=message_pb2.ROLE_ASSISTANT if speaker.messages % 2 else message_pb2.ROLE_USER,
-            content=text_of(*words),
+            content=join_words(*words),
             conversation_id=f"c{self._phase}-{owner}-{speaker.messages // _CONVERSATION}",
         )
         message.ts.FromMicroseconds(speaker.ts_us)
@@ -180,4 +180,4 @@ def unit_vector(random: np.random.Generator) -> Floats:
 
 def vocabularies() -> tuple[Vocabulary, Vocabulary]:
     """Return the English and the Chinese words, most frequent first."""
-    return english(), chinese()
+    return english_vocabulary(), chinese_vocabulary()

@@ -28,7 +28,7 @@ def list_request(raw: bytes) -> bytes:
     return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: application/json\r\n\r\n".encode()
 
 
-def http_loop(load: Load) -> Outcome:
+def run_http_loop(load: Load) -> Outcome:
     """Run a load of HTTP requests in this process."""
     return uvloop.run(_http_loop(load))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluation.charts import BarChart, Row, svg
+from evaluation.charts import BarChart, Row, render_svg
 
 Figures = Mapping[str, Any]
 
@@ -55,7 +55,7 @@ def published_figures(result: Figures) -> dict[str, Any]:
 
 def pictures(figures: Figures) -> dict[str, str]:
     """Return the SVG charts of a benchmark by file name."""
-    return {f"performance-{user}.svg": svg(_chart(figures["cases"], user)) for user in _USERS}
+    return {f"performance-{user}.svg": render_svg(_chart(figures["cases"], user)) for user in _USERS}
 
 
 def format_ms(value: float) -> str:

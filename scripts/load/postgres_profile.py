@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
-from load.cases import Case, cases
-from load.closed_loop import Load, closed_loop
+from load.cases import Case, build_cases
+from load.closed_loop import Load, run_closed_loop
 from load.corpus import HEAVY, Notes, Size
 from load.ingest import PhaseOutcome, import_phase, single_writes, write_phase
 from load.server_process import ServerProcess
 from load.usage import family_cpu_s
-from load.words import chinese, english
+from load.words import chinese_vocabulary, english_vocabulary
 
 from nomemory.v1 import query_service_pb2 as pb
 from proofs.private_postgres import PrivatePostgres, execute, private_postgres
@@ -145,7 +145,7 @@ class PostgresProfile:
     def _measure_growth_cases(self, notes: Notes) -> dict[str, dict[str, Figures]]:
         """Measure reads by typical users of the first 10 %."""
         _log("growth …")
-        selected = [case for case in cases(notes) if case.name in GROWTH]
+        selected = [case for case in build_cases(notes) if case.name in GROWTH]
         return {
             case.name: {
                 deployment.name: self._measure(deployment, case, 1, _LONGER) for deployment in self._single_servers
@@ -177,7 +177,7 @@ class PostgresProfile:
             }
 
     def _read(self, notes: Notes) -> None:
-        for case in (*cases(notes), *common_words()):
+        for case in (*build_cases(notes), *common_words()):
             if self._case_prefixes and not case.name.startswith(tuple(self._case_prefixes)):
                 continue
             _log(case.name)
@@ -187,7 +187,7 @@ class PostgresProfile:
                 self.result["cases"].setdefault(case.name, {})[str(callers)] = figures
 
     def _measure(self, deployment: Deployment, case: Case, callers: int, times: float = 1.0) -> Figures:
-        outcome = self._load(closed_loop, deployment.load(case, callers, times * self._seconds))
+        outcome = self._load(run_closed_loop, deployment.load(case, callers, times * self._seconds))
         if outcome.errors:
             _log(f"{case.name}, {deployment.name}: {dict(outcome.errors)}")
         return outcome.figures()
@@ -199,8 +199,17 @@ class PostgresProfile:
 def common_words() -> Iterator[Case]:
     """Yield the most expensive searches of a heavy user: a phrase of common words, and a question of ten words."""
     for name, query in (
-        ("lexical_common_phrase_heavy", [f'"{english()[0]} {english()[1]}"', f'"{chinese()[0]}{chinese()[1]}"']),
-        ("lexical_question_heavy", [" ".join(english()[:_IN_A_QUESTION]), "".join(chinese()[:_IN_A_QUESTION])]),
+        (
+            "lexical_common_phrase_heavy",
+            [
+                f'"{english_vocabulary()[0]} {english_vocabulary()[1]}"',
+                f'"{chinese_vocabulary()[0]}{chinese_vocabulary()[1]}"',
+            ],
+        ),
+        (
+            "lexical_question_heavy",
+            [" ".join(english_vocabulary()[:_IN_A_QUESTION]), "".join(chinese_vocabulary()[:_IN_A_QUESTION])],
+        ),
     ):
         requests = [pb.LexicalSearchRequest(user_id=HEAVY, query_text=text, page_size=50) for text in query]
         yield Case(name, _SEARCH, [request.SerializeToString() for request in requests], [()])

@@ -14,7 +14,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from load.corpus import DIMENSION, HEAVY
 
-from evaluation.temporary_server import process_tree, ready_address
+from evaluation.temporary_server import process_tree, read_ready_address
 from nomemory.v1 import ingest_service_pb2 as ingest_pb
 from nomemory.v1 import ingest_service_pb2_grpc, query_service_pb2_grpc
 from nomemory.v1 import query_service_pb2 as pb
@@ -60,8 +60,8 @@ class ServerProcess:
         self._process = child_process.start(
             child_process.NOMEMORY, *command, environment=environment, stderr=subprocess.DEVNULL
         )
-        self.target = ready_address(self._process)
-        self.http = ready_address(self._process).partition("//")[2]
+        self.target = read_ready_address(self._process)
+        self.http = read_ready_address(self._process).partition("//")[2]
         with grpc.insecure_channel(self.target) as channel:
             _first_read(channel)
         self.start_s = time.perf_counter() - began

@@ -29,11 +29,20 @@ class Target:
 
 def targets(result: Figures) -> Iterator[Target]:
     """Yield the targets whose figures were measured."""
-    for make in (_throughput, _cpu, _http, _growth, _writes, _reads_during_writes, _process, _embedder):
+    for make in (
+        _throughput_targets,
+        _cpu_targets,
+        _http_targets,
+        _growth_targets,
+        _write_targets,
+        _read_during_write_targets,
+        _process_targets,
+        _embedder_targets,
+    ):
         yield from make(result)
 
 
-def _throughput(result: Figures) -> Iterator[Target]:
+def _throughput_targets(result: Figures) -> Iterator[Target]:
     cases = result["cases"]
     for read in ("list", "neighbors"):
         for reference in ("null", "null_bare"):
@@ -43,7 +52,7 @@ def _throughput(result: Figures) -> Iterator[Target]:
                 yield Target(f"{read}, share of {reference}'s throughput, 16 callers", share, 50, "%", at_least=True)
 
 
-def _cpu(result: Figures) -> Iterator[Target]:
+def _cpu_targets(result: Figures) -> Iterator[Target]:
     limits = [("list_typical", 0.7), ("list_heavy", 0.7), ("neighbors_typical", 0.8), ("neighbors_heavy", 0.8)]
     limits += [(f"lexical_{words}_typical", 2.0) for words in _LEXICAL]
     limits += [("lexical_common_heavy", 5.0), ("semantic_typical", 2.0), ("semantic_heavy", 20.0)]
@@ -54,19 +63,19 @@ def _cpu(result: Figures) -> Iterator[Target]:
                 yield Target(f"CPU of {name}, {concurrency} caller(s)", figure, limit, "ms")
 
 
-def _http(result: Figures) -> Iterator[Target]:
+def _http_targets(result: Figures) -> Iterator[Target]:
     for name in ("list_typical", "list_heavy"):
         for callers, item in result["cases"].get(f"http_{name}", {}).items():
             ratio = item["cpu_ms"] / result["cases"][name][callers]["cpu_ms"]
             yield Target(f"CPU of {name} over HTTP relative to gRPC, {callers} caller(s)", ratio, 2, "×")
 
 
-def _growth(result: Figures) -> Iterator[Target]:
+def _growth_targets(result: Figures) -> Iterator[Target]:
     for name, growth in result.get("growth", {}).items():
         yield Target(f"growth of {name}, p50 at ten times the messages", growth["ratio"], 1.25, "×")
 
 
-def _writes(result: Figures) -> Iterator[Target]:
+def _write_targets(result: Figures) -> Iterator[Target]:
     ingest = result["ingest"]
     rows: list[tuple[str, str, float, str, bool, Callable[[float], float]]] = [
         ("durable_of_plain", "durable writes, share of plain SQLite", 60, "%", True, lambda share: 100 * share),
@@ -80,19 +89,19 @@ def _writes(result: Figures) -> Iterator[Target]:
             yield Target(name, scaled(ingest[key]), limit, unit, at_least)
 
 
-def _reads_during_writes(result: Figures) -> Iterator[Target]:
+def _read_during_write_targets(result: Figures) -> Iterator[Target]:
     for name, figures in result.get("reads_beside_writes", {}).items():
         if isinstance(figures, dict):
             yield Target(f"{name} during writes, p99 relative to idle", figures["p99_ratio"], 3, "×")
             yield Target(f"{name} during writes, longest stall", figures["beside_writes"]["max_ms"], 250, "ms")
 
 
-def _process(result: Figures) -> Iterator[Target]:
+def _process_targets(result: Figures) -> Iterator[Target]:
     yield Target("memory of the process tree", result["memory_mb"], 1200, "MB")
     yield Target("startup", result["start_s"], 3, "s")
 
 
-def _embedder(result: Figures) -> Iterator[Target]:
+def _embedder_targets(result: Figures) -> Iterator[Target]:
     if "embedder" in result:
         busy = 100 * result["embedder"]["busy"]
         yield Target("utilization of the embedder", busy, 90, "%", at_least=True)

@@ -68,16 +68,16 @@ async def _figures(root: Path, size: IndexSize, seconds: float) -> Figures:
     if not directory.exists():
         figures["fill"] = await _fill(directory, size)
     async with _open_index(directory) as index:
-        figures["start"] = await _start(index)
+        figures["start"] = await _measure_start(index)
         typical = [user_name(n) for n in range(1, size.typical_users + 1)]
-        figures["typical_first"] = await _search(index, typical, EVERYTHING, 1, seconds, is_first=True)
-        figures |= await _searches(index, "typical", typical[:_ACTIVE], size, seconds)
+        figures["typical_first"] = await _measure_search(index, typical, EVERYTHING, 1, seconds, is_first=True)
+        figures |= await _measure_searches(index, "typical", typical[:_ACTIVE], size, seconds)
         if size.heavy:
-            figures |= await _searches(index, "heavy", [HEAVY], size, seconds)
+            figures |= await _measure_searches(index, "heavy", [HEAVY], size, seconds)
         figures["memory_after_searches_mb"] = _memory(index)
-        figures["flush"] = await _flushes(index)
+        figures["flush"] = await _measure_flushes(index)
         if "fill" in figures:
-            figures["erase_deleted"] = await _erase_deleted(index, seconds)
+            figures["erase_deleted"] = await _measure_erasure(index, seconds)
         figures["disk_mb"] = _disk_mb(root)
     return figures
 
@@ -133,19 +133,19 @@ def _point(number: int, user_id: str, vector: Floats) -> VectorPoint:
 
 
 def _centers() -> Floats:
-    return _unit(np.random.default_rng(_SEED + 1).standard_normal((_CLUSTERS, DIMENSION), dtype=np.float32))
+    return _normalize(np.random.default_rng(_SEED + 1).standard_normal((_CLUSTERS, DIMENSION), dtype=np.float32))
 
 
 def _clustered(random: np.random.Generator, centers: Floats, count: int) -> Floats:
     noise = random.standard_normal((count, DIMENSION), dtype=np.float32) / np.sqrt(np.float32(DIMENSION))
-    return _unit(centers[random.integers(len(centers), size=count)] + _SPREAD * noise)
+    return _normalize(centers[random.integers(len(centers), size=count)] + _SPREAD * noise)
 
 
-def _unit(vectors: Floats) -> Floats:
+def _normalize(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype="<f4")
 
 
-async def _start(index: EdgeIndex) -> Figures:
+async def _measure_start(index: EdgeIndex) -> Figures:
     began_at = time.perf_counter()
     points = await index.count()
     return {
@@ -156,16 +156,16 @@ async def _start(index: EdgeIndex) -> Figures:
     }
 
 
-async def _searches(index: EdgeIndex, name: str, users: list[str], size: IndexSize, seconds: float) -> Figures:
+async def _measure_searches(index: EdgeIndex, name: str, users: list[str], size: IndexSize, seconds: float) -> Figures:
     last_quarter = Filter(since_us=_BEGIN_US + size.vectors * _STEP_US * 3 // 4)
     return {
-        name: await _search(index, users, EVERYTHING, 1, seconds),
-        f"{name}_{_CALLERS}_callers": await _search(index, users, EVERYTHING, _CALLERS, seconds),
-        f"{name}_last_quarter": await _search(index, users, last_quarter, 1, seconds),
+        name: await _measure_search(index, users, EVERYTHING, 1, seconds),
+        f"{name}_{_CALLERS}_callers": await _measure_search(index, users, EVERYTHING, _CALLERS, seconds),
+        f"{name}_last_quarter": await _measure_search(index, users, last_quarter, 1, seconds),
     }
 
 
-async def _search(
+async def _measure_search(
     index: EdgeIndex, users: list[str], message_filter: Filter, callers: int, seconds: float, *, is_first: bool = False
 ) -> Figures:
     """Search for `seconds`; with `is_first`, search once per user without warm-up."""
@@ -202,7 +202,7 @@ async def _search(
     }
 
 
-async def _flushes(index: EdgeIndex) -> Figures:
+async def _measure_flushes(index: EdgeIndex) -> Figures:
     """Measure flushes after a batch, as the server performs every few seconds."""
     size = IndexSize(_BATCH * _FLUSHES, 0)
     waits, before = [], cpu_s(_pids(index))
@@ -215,14 +215,14 @@ async def _flushes(index: EdgeIndex) -> Figures:
     return {"max_ms": round(max(waits), 1), "cpu_ms_with_256_stored": round(cpu_ms, 1)}
 
 
-async def _erase_deleted(index: EdgeIndex, seconds: float) -> Figures:
+async def _measure_erasure(index: EdgeIndex, seconds: float) -> Figures:
     """Measure the erasure of deleted points and the latency of concurrent searches."""
     user = user_name(1)
     for number in range(_REMOVED):
         await index.remove(user, f"m{number}")
     before, began_at = cpu_s(_pids(index)), time.perf_counter()
     erasing = asyncio.create_task(index.erase_deleted())
-    concurrent = await _search(index, [user], EVERYTHING, 1, seconds)
+    concurrent = await _measure_search(index, [user], EVERYTHING, 1, seconds)
     await erasing
     return {
         "vectors": await index.count(),

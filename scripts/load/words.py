@@ -18,7 +18,7 @@ _FIRST_CHARACTER, _CHARACTERS = 0x4E00, 3000
 
 
 @cache
-def english() -> Vocabulary:
+def english_vocabulary() -> Vocabulary:
     """Return the English vocabulary, most frequent word first."""
     onsets = [*"bcdfghjklmnprstvwz", "br", "cl", "dr", "fl", "gr", "pl", "pr", "sh", "sk", "st", "th", "tr"]
     syllables = [onset + nucleus for onset, nucleus in product(onsets, ("a", "e", "i", "o", "u", "ai", "ou"))]
@@ -32,7 +32,7 @@ def english() -> Vocabulary:
 
 
 @cache
-def chinese() -> Vocabulary:
+def chinese_vocabulary() -> Vocabulary:
     """Return the Chinese vocabulary, most frequent word first."""
     random = np.random.default_rng(_SEED)
     words: dict[str, None] = {}
@@ -44,12 +44,12 @@ def chinese() -> Vocabulary:
 _CUMULATED = np.cumsum(1 / np.arange(1, _SIZE + 1))
 
 
-def draw(random: np.random.Generator, messages: int) -> list[tuple[list[str], bool]]:
+def draw_words(random: np.random.Generator, messages: int) -> list[tuple[list[str], bool]]:
     """Return random words for messages, each with a flag for Chinese; mixed messages start in English."""
     lengths = random.integers(*_LENGTHS, messages)
     ranks = np.searchsorted(_CUMULATED, random.random(int(lengths.sum())) * _CUMULATED[-1]).tolist()
     languages = random.random(messages).tolist()
-    latin, han = english(), chinese()
+    latin, han = english_vocabulary(), chinese_vocabulary()
     texts, start = [], 0
     for length, language in zip(lengths.tolist(), languages, strict=True):
         word_ranks = ranks[start : start + length]
@@ -66,6 +66,6 @@ def draw(random: np.random.Generator, messages: int) -> list[tuple[list[str], bo
     return texts
 
 
-def text_of(words: list[str], is_chinese: bool) -> str:  # noqa: FBT001 - the pair that `draw` returns
+def join_words(words: list[str], is_chinese: bool) -> str:  # noqa: FBT001 - the pair that `draw_words` returns
     """Join words into a sentence."""
     return "".join(words) + "。" if is_chinese else " ".join(words) + "."

@@ -70,7 +70,7 @@ class PrivatePostgres:
         self.run("pg_ctl", "-D", str(self.root / "data"), "-m", mode, "-w", "stop")
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Suspend the server and its backends with SIGSTOP during the context."""
         children = subprocess.run(  # noqa: S603 - fixed program
             ["pgrep", "-P", str(self.process_id)],  # noqa: S607 - system program

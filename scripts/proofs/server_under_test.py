@@ -14,8 +14,8 @@ from pathlib import Path
 import child_process
 import grpc
 
-from evaluation.temporary_server import ServerStartError, ready_address
-from proofs.processes import by_role, running
+from evaluation.temporary_server import ServerStartError, read_ready_address
+from proofs.processes import pids_by_role, running_pids
 
 _READY_S = 120.0
 _EXIT_S = 30.0
@@ -72,9 +72,9 @@ class ServerUnderTest:
         timer = threading.Timer(_READY_S, process.kill)
         timer.start()
         try:
-            self.target = ready_address(process)
+            self.target = read_ready_address(process)
             if self.settings.get("NOMEMORY_HTTP_LISTEN"):
-                self.http = ready_address(process).removeprefix("http://")
+                self.http = read_ready_address(process).removeprefix("http://")
         except ServerStartError:
             process.kill()
             process.wait()
@@ -100,7 +100,7 @@ class ServerUnderTest:
 
     def processes(self) -> dict[str, list[int]]:
         """Return the process ids by role."""
-        return by_role(self.pid)
+        return pids_by_role(self.pid)
 
     def channel(self) -> grpc.Channel:
         """Open a new channel."""
@@ -120,7 +120,7 @@ class ServerUnderTest:
         _signal(self.pid, signal.SIGKILL)
         self._reap()
         deadline = time.monotonic() + _ALONE_S
-        while (remaining := running(others)) and time.monotonic() < deadline:
+        while (remaining := running_pids(others)) and time.monotonic() < deadline:
             time.sleep(0.05)
         for pid in remaining:
             _signal(pid, signal.SIGKILL)

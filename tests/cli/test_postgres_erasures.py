@@ -9,14 +9,14 @@ from pathlib import Path
 
 import orjson
 import pytest
-from chat_messages import new_message
 from cli.command_line import Run
 from cli.test_restored_erasures import KEPT, erase_some, fill, listed, write
 from postgres import PrivatePostgres, execute
-from running_server import Server
 
+from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
+from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from cli.command_line import Run
 from postgres import NOT_INSTALLED, fresh_schema, private_postgres, programs
-from running_server import Server
 from server.fleet import command, environment, until
 
 from nomemory.server.runtime.settings import Settings
+from running_server import Server
 
 
 def test_the_start_line_names_the_database_without_its_password(postgres_url: str, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from cli.command_line import Run
 from client.scripted_server import Scripted
-from running_server import Server
 
 from nomemory.server.faults import Fault, Reason
+from running_server import Server
 
 GOOD = '{"user_id": "u", "message_id": "m", "ts": "2024-05-01T08:00:00Z", "role": "user", "content": "x"}\n'
 BAD = '{"user_id": "u"}\n'

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import orjson
 import pytest
-from chat_messages import ids, new_message
 from cli.command_line import Run
-from running_server import Server
 from server.fleet import connected, fleet
 
+from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import ingest_service_pb2_grpc
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
+from running_server import Server
 
 Start = Callable[[Settings], AbstractContextManager[Server]]
 

@@ -21,7 +21,7 @@ from load.cases import _READS
 from evaluation import charts
 from evaluation.asking import NAMES
 from evaluation.bench import bench_recall
-from evaluation.charts import BarChart, Row, svg
+from evaluation.charts import BarChart, Row, render_svg
 
 CHARTS = ROOT / "docs" / "charts"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -113,7 +113,7 @@ def test_a_picture_loads_nothing_and_stays_within_its_frame(file: Path) -> None:
 
 
 def test_chart_text_has_sufficient_contrast_in_light_and_dark_mode() -> None:
-    light, dark = re.findall(r"\.ground \{ fill: (#\w+) \}(.*?)(?=@media|</style>)", svg(CHART))
+    light, dark = re.findall(r"\.ground \{ fill: (#\w+) \}(.*?)(?=@media|</style>)", render_svg(CHART))
     for ground, rules in (light, dark):
         for name, colour in re.findall(r"\.(\w+) \{ fill: (#\w+) \}", rules):
             least = 4.5 if name in ("text", "quiet") else 3.0
@@ -133,15 +133,15 @@ def _luminance(colour: str) -> float:
 
 
 def test_words_are_escaped_and_what_is_missing_is_left_out() -> None:
-    drawn = ET.fromstring(svg(CHART))  # noqa: S314 - our own
+    drawn = ET.fromstring(render_svg(CHART))  # noqa: S314 - our own
     texts = [item.text for item in drawn.iter(f"{SVG}text")]
     assert {"A <title>", "a & b"} <= set(texts)
     assert [text for text in texts if text and re.fullmatch(r"[\d.]+", text)] == ["1.0", "0.25", "0.5"]
-    assert svg(CHART) == svg(CHART)
+    assert render_svg(CHART) == render_svg(CHART)
 
 
 def test_a_chart_without_measurements_is_valid_svg() -> None:
-    ET.fromstring(charts.picture({"sets": {}}))  # noqa: S314 - our own
+    ET.fromstring(charts.render_chart({"sets": {}}))  # noqa: S314 - our own
 
 
 def test_the_benchmarks_draw_what_they_measured(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.asking import MethodResult
-from evaluation.everyday import EverydayResult, summary
+from evaluation.everyday import EverydayResult, summarize
 from evaluation.labeled_file import Question, read_messages, read_questions
 from evaluation.view import View
 
@@ -26,14 +26,14 @@ def everyday_result(question: Question, verdict: str, *quoted: str) -> EverydayR
     ("quoted", "right"), [(("m1",), True), (("m2", "m1"), True), (("m2", "m3", "m1"), False), ((), False)]
 )
 def test_a_question_is_answered_if_two_lines_cite_its_evidence(quoted: tuple[str, ...], *, right: bool) -> None:
-    assert everyday_result(ANSWERABLE, "SUPPORTED", *quoted).is_right is right
+    assert everyday_result(ANSWERABLE, "SUPPORTED", *quoted).is_correct is right
 
 
 @pytest.mark.parametrize(
     ("verdict", "right"), [("SUPPORTED", False), ("CONFLICTING", False), ("POSSIBLE", True), ("INSUFFICIENT", True)]
 )
 def test_asserting_an_answer_to_an_unanswerable_question_is_wrong(verdict: str, *, right: bool) -> None:
-    assert everyday_result(UNANSWERABLE, verdict, "m2").is_right is right
+    assert everyday_result(UNANSWERABLE, verdict, "m2").is_correct is right
 
 
 def test_the_summary_counts_both_kinds() -> None:
@@ -42,7 +42,7 @@ def test_the_summary_counts_both_kinds() -> None:
         everyday_result(ANSWERABLE, "POSSIBLE"),
         everyday_result(UNANSWERABLE, "SUPPORTED", "m2"),
     ]
-    assert summary(some) == "1 of 2 answered in the first two statements; 1 of 1 unanswerable ones asserted"
+    assert summarize(some) == "1 of 2 answered in the first two statements; 1 of 1 unanswerable ones asserted"
 
 
 def test_sample_users_have_fifteen_questions_each_and_six_are_unanswerable() -> None:

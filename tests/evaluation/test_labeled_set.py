@@ -57,16 +57,16 @@ def test_sets_are_chosen_by_name_and_thinned_evenly(tmp_path: Path) -> None:
         a_set(tmp_path, name, [MESSAGE], [*questions])
     (chosen,) = read_sets(tmp_path, ["b"])
     assert chosen.name == "b"
-    assert [question.question_id for question in chosen.limited_to(3).questions] == ["q0", "q3", "q6"]
-    assert len(chosen.limited_to(0).questions) == len(chosen.limited_to(99).questions) == 10
+    assert [question.question_id for question in chosen.limit_questions(3).questions] == ["q0", "q3", "q6"]
+    assert len(chosen.limit_questions(0).questions) == len(chosen.limit_questions(99).questions) == 10
 
 
 def test_the_questions_of_some_users_keep_everybodys_messages_and_know_their_conversations() -> None:
     (whole,) = read_sets(SAMPLE)
-    few = whole.for_users(["lin"])
+    few = whole.restrict_to_users(["lin"])
     assert {question.user_id for question in few.questions} == {"lin"}
     assert few.messages == whole.messages
-    assert whole.for_users([]) == whole
+    assert whole.restrict_to_users([]) == whole
     assert few.questions[0].conversations["lin-0001"] == "lin-2025-03-03"
 
 

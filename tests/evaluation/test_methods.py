@@ -9,7 +9,7 @@ import grpc
 import pytest
 from client.scripted_server import Scripted, scripted_server
 
-from evaluation.asking import Method, MethodMissingError, MethodResult, ask, ask_all, lexical, methods, semantic
+from evaluation.asking import Method, MethodMissingError, MethodResult, ask, ask_all, ask_lexical, ask_semantic, methods
 from evaluation.labeled_file import Question
 from nomemory.client import Client
 from nomemory.client.errors import NoMemoryError
@@ -47,7 +47,7 @@ def test_too_complex_question_is_shortened_until_it_is_accepted(script: Scripted
     too_complex = field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", "has more than 128 terms"))
     script.will("LexicalSearch", too_complex, too_complex, pb.LexicalSearchResponse())
     question = Question("q", "ann", "词" * 3000, "food", frozenset(), None)
-    assert measured(script, lexical, question).is_cut
+    assert measured(script, ask_lexical, question).is_cut
     lengths = [len(request.query_text) for request in script.asked if isinstance(request, pb.LexicalSearchRequest)]
     assert lengths == [2000, 1800, 1620]
 
@@ -57,17 +57,17 @@ def test_unsupported_method_is_distinguished_from_a_failed_call(script: Scripted
     for answer in (disabled, grpc.StatusCode.UNIMPLEMENTED):
         script.will("SemanticSearch", answer)
         with pytest.raises(MethodMissingError):
-            measured(script, semantic)
+            measured(script, ask_semantic)
     script.will("SemanticSearch", grpc.StatusCode.INTERNAL)
     with pytest.raises(NoMemoryError):
-        measured(script, semantic)
+        measured(script, ask_semantic)
 
 
 def test_the_first_question_is_asked_once_more_and_not_counted(script: Scripted) -> None:
     script.will("SemanticSearch", pb.SemanticSearchResponse())
     clock = iter(range(100, 1000, 7))
     with Client(script.target) as client:
-        answers = list(ask_all(client, semantic, [QUESTION, QUESTION], lambda: float(next(clock))))
+        answers = list(ask_all(client, ask_semantic, [QUESTION, QUESTION], lambda: float(next(clock))))
     assert len(script.asked) == 3
     assert [answer.cpu_ms for answer in answers] == [7, 7]
     assert all(answer.latency_ms > 0 for answer in answers)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from evaluation.metrics import (
     auc,
     balanced_accuracy,
+    bootstrap_weights,
     mean_interval,
     precision,
     ranking_metrics,
     session_metrics,
-    weights,
 )
 
 IDS = [f"m{n}" for n in range(80)]
@@ -96,12 +96,12 @@ def test_an_interval_is_as_wide_as_theory_says_and_the_same_every_time() -> None
     error = values.std() / math.sqrt(len(values))
     assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.1)
     assert low < values.mean() < high
-    weights.cache_clear()
+    bootstrap_weights.cache_clear()
     assert mean_interval(list(values)) == (low, high)
 
 
 def test_every_draw_has_as_many_questions() -> None:
-    assert weights(50).sum(axis=1) == pytest.approx(np.ones(1000))
+    assert bootstrap_weights(50).sum(axis=1) == pytest.approx(np.ones(1000))
 
 
 def test_conversations_are_judged_by_the_first_of_their_messages() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evaluation.labeled_file import Question
-from evaluation.labeled_set import off_topic
-from evaluation.view import LabeledView, View, conflict_metrics, is_right, view_metrics, view_of
+from evaluation.labeled_set import make_off_topic_questions
+from evaluation.view import LabeledView, View, conflict_metrics, is_verdict_correct, read_view, view_metrics
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -94,7 +94,7 @@ def test_a_contradiction_where_there_is_none_is_false() -> None:
 def test_a_recall_is_right_in_all_respects_or_not(
     question: Question, memory_view: View, verdict: str, *, right: bool
 ) -> None:
-    assert is_right(LabeledView(question, memory_view), verdict) is right
+    assert is_verdict_correct(LabeledView(question, memory_view), verdict) is right
 
 
 def test_a_view_is_read_section_by_section() -> None:
@@ -107,7 +107,7 @@ def test_a_view_is_read_section_by_section() -> None:
         ),
         conflicts=[pb.Conflict(earlier=statement("a"), later=statement("p"))],
     )
-    assert view_of(reply) == view("a b", "p", "c", conflicts=(("a", "p"),))
+    assert read_view(reply) == view("a b", "p", "c", conflicts=(("a", "p"),))
 
 
 def test_off_topic_questions_go_to_another_user_of_their_language() -> None:
@@ -116,6 +116,8 @@ def test_off_topic_questions_go_to_another_user_of_their_language() -> None:
             "q", user, "?", "single", frozenset("a"), None, (frozenset("a"),), frozenset(), verdict, language
         )
 
-    asked_of = off_topic([of("ann", "en"), of("bob", "en"), of("lin", "zh"), of("cat", "en", verdict="")])
+    asked_of = make_off_topic_questions(
+        [of("ann", "en"), of("bob", "en"), of("lin", "zh"), of("cat", "en", verdict="")]
+    )
     assert [item.user_id for item in asked_of] == ["bob", "ann"]
-    assert not any(item.is_answerable or item.needed for item in asked_of)
+    assert not any(item.is_answerable or item.needed_facts for item in asked_of)

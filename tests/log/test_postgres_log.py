@@ -216,7 +216,7 @@ async def test_a_hanging_database_times_out() -> None:
         writer, reader = _writer(database), PostgresLogReader(database)
         await writer.write([new_message("before")], on_conflict=OnConflict.REFUSE)
         await reader.sequence()
-        with server.paused():
+        with server.pause():
             async with asyncio.timeout(30):
                 for call in (writer.write([new_message("hung")], on_conflict=OnConflict.REFUSE), reader.sequence()):
                     with pytest.raises(Fault):

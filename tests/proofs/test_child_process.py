@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.temporary_server import process_tree
-from proofs.processes import running
+from proofs.processes import running_pids
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 EXIT_MAX_S = 30
@@ -37,7 +37,7 @@ def test_server_processes_exit_with_the_script(number: signal.Signals, tmp_path:
         assert script.wait(EXIT_MAX_S) == (128 + number if number == signal.SIGTERM else -number)
     assert len(processes) > 1
     deadline = time.monotonic() + EXIT_MAX_S
-    while (left := running(processes)) and time.monotonic() < deadline:
+    while (left := running_pids(processes)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
     if number == signal.SIGTERM:

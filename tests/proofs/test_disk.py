@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proofs.torture.disk import CAN_LIMIT, SmallDisk, files_limited
+from proofs.torture.disk import CAN_LIMIT, SmallDisk, limit_file_size
 from proofs.torture.qdrant_proxy import QdrantProxy
 
 WRITES = """
@@ -37,7 +37,7 @@ def test_a_process_that_runs_can_write_no_further_until_the_limit_is_lifted(tmp_
             return int(process.stdout.readline())  # type: ignore[union-attr]
 
         assert written() == 1000
-        with files_limited([process.pid], 100):
+        with limit_file_size([process.pid], 100):
             assert written() == 100
         assert written() == 1000
         process.stdin.close()
@@ -45,7 +45,7 @@ def test_a_process_that_runs_can_write_no_further_until_the_limit_is_lifted(tmp_
 
 def test_large_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proofs.torture.disk._LARGEST", 0)
-    with pytest.raises(ValueError, match="use a small dedicated file system"), SmallDisk(tmp_path).full():
+    with pytest.raises(ValueError, match="use a small dedicated file system"), SmallDisk(tmp_path).fill():
         pass
     assert not list(tmp_path.iterdir())
 

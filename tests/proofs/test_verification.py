@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proofs.torture.ledger import BatchWithoutIds, Ledger, Version
-from proofs.torture.verification import against_ledger, against_log, partial_batches
+from proofs.torture.verification import compare_with_ledger, compare_with_log, find_partial_batches
 
 FIRST, OTHER = Version("tortured one", 1, "c"), Version("tortured other", 2, "c")
 
@@ -31,22 +31,22 @@ def acknowledged(**states: Version | None) -> Ledger:
 )
 def test_differences_between_log_and_ledger_are_detected(stored: list[tuple[str, Version]], kinds: list[str]) -> None:
     ledger = acknowledged(a=FIRST, b=OTHER, gone=None)
-    assert [finding.kind for finding in against_ledger("u", stored, ledger.allowed("u"), set())] == kinds
+    assert [finding.kind for finding in compare_with_ledger("u", stored, ledger.allowed_states("u"), set())] == kinds
 
 
 @pytest.mark.parametrize("stored", [[], [("a", FIRST)]])
 def test_unacknowledged_messages_may_be_stored_or_not(stored: list[tuple[str, Version]]) -> None:
     ledger = Ledger(users=["u"])
     ledger.attempt({("u", "a"): FIRST})
-    assert not list(against_ledger("u", stored, ledger.allowed("u"), set()))
+    assert not list(compare_with_ledger("u", stored, ledger.allowed_states("u"), set()))
     ledger.settle("u", dict(stored))
-    assert ledger.certain("u") == {"a": dict(stored).get("a")}
+    assert ledger.certain_states("u") == {"a": dict(stored).get("a")}
 
 
 def test_rejected_changes_keep_the_previous_state() -> None:
     ledger = acknowledged(a=FIRST)
     ledger.reject(ledger.attempt({("u", "a"): OTHER, ("u", "b"): OTHER}))
-    assert ledger.certain("u") == {"a": FIRST, "b": None}
+    assert ledger.certain_states("u") == {"a": FIRST, "b": None}
 
 
 @pytest.mark.parametrize(("stored", "kinds"), [({}, []), ({"a": FIRST, "b": OTHER}, []), ({"a": FIRST}, ["half"])])
@@ -57,9 +57,9 @@ def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
     changes = {("u", "a"): FIRST, ("u", "b"): OTHER}
     ledger.attempt(changes)
     ledger.mark_uncertain(changes)
-    assert [finding.kind for finding in partial_batches(ledger, {"u": stored})] == kinds
+    assert [finding.kind for finding in find_partial_batches(ledger, {"u": stored})] == kinds
     ledger.allow_partial_deletion("u")  # a deletion by a filter may have taken one of them along
-    assert not list(partial_batches(ledger, {"u": stored}))
+    assert not list(find_partial_batches(ledger, {"u": stored}))
 
 
 def test_partially_stored_batch_without_ids_is_detected() -> None:
@@ -67,17 +67,17 @@ def test_partially_stored_batch_without_ids_is_detected() -> None:
     batch = BatchWithoutIds("u", "request", (FIRST, OTHER))
     ledger.without_ids[batch.request_id] = batch
     pending = set(batch.versions)
-    assert not list(against_ledger("u", [("m_1", FIRST), ("m_2", OTHER)], {}, pending))
+    assert not list(compare_with_ledger("u", [("m_1", FIRST), ("m_2", OTHER)], {}, pending))
     twice = [("m_1", FIRST), ("m_2", FIRST)]
-    assert [finding.kind for finding in against_ledger("u", twice, {}, pending)] == ["duplicated"]
-    assert [finding.kind for finding in partial_batches(ledger, {"u": {"m_1": FIRST}})] == ["half"]
+    assert [finding.kind for finding in compare_with_ledger("u", twice, {}, pending)] == ["duplicated"]
+    assert [finding.kind for finding in find_partial_batches(ledger, {"u": {"m_1": FIRST}})] == ["half"]
 
 
 @pytest.mark.parametrize(
     ("read_versions", "kinds"),
     [
         ([("b", OTHER), ("a", FIRST)], []),
-        ([("a", FIRST)], ["not read_versions"]),
+        ([("a", FIRST)], ["not found"]),
         ([("a", FIRST), ("a", FIRST), ("b", OTHER)], ["duplicated"]),
         ([("a", FIRST), ("b", OTHER), ("c", FIRST)], ["resurrected"]),
         ([("a", FIRST), ("b", FIRST)], ["altered"]),
@@ -86,4 +86,4 @@ def test_partially_stored_batch_without_ids_is_detected() -> None:
 def test_differences_between_a_read_and_the_log_are_detected(
     read_versions: list[tuple[str, Version]], kinds: list[str]
 ) -> None:
-    assert [finding.kind for finding in against_log("read", read_versions, [("a", FIRST), ("b", OTHER)])] == kinds
+    assert [finding.kind for finding in compare_with_log("read", read_versions, [("a", FIRST), ("b", OTHER)])] == kinds

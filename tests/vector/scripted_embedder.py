@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from nomemory.server.embedding.protocol import TextRefusedError, unavailable
+from nomemory.server.embedding.protocol import TextRefusedError, embedder_unavailable_fault
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.message import Message, Role
 
@@ -51,7 +51,7 @@ class ScriptedEmbedder:
         if self.down is not None:
             raise self.down
         if self.broken.intersection(texts):
-            raise unavailable("the embedder fails", "server_error")
+            raise embedder_unavailable_fault("the embedder fails", "server_error")
         for position, text in enumerate(texts):
             if text in self.refused:
                 raise TextRefusedError(position, "refused")

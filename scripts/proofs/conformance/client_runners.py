@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from proofs.conformance import mcp_view
-from proofs.conformance.expectation import Outcome, Step, outcomes
+from proofs.conformance.expectation import Outcome, Step, read_outcomes
 from proofs.conformance.golden_server import golden_server
 
 ROOT: Final = Path(__file__).parents[3]
@@ -44,15 +44,15 @@ class ClientRunner:
     by_tools: bool = False
     """Whether the client calls MCP tools, which support only some of the steps and return fewer fields."""
 
-    def expected(self, step: Step) -> Step:
+    def expected_step(self, step: Step) -> Step:
         """Return a step with the expectations that this client can check."""
         return mcp_view.visible_step(step) if self.by_tools else step
 
-    def visible(self, step: Step, outcome: Outcome) -> Outcome:
+    def visible_outcome(self, step: Step, outcome: Outcome) -> Outcome:
         """Return the part of another client's outcome that this client can see."""
         return mcp_view.visible_outcome(step, outcome) if self.by_tools else outcome
 
-    def missing(self) -> Sequence[str]:
+    def missing_programs(self) -> Sequence[str]:
         """Return the required programs that are not installed."""
         return [program for program in self.needs if shutil.which(program) is None]
 
@@ -67,7 +67,7 @@ class ClientRunner:
             self._execute(*command, timeout_s=None)  # a download can take minutes
         with golden_server() as connection_file:
             self._execute(*self.play, str(SCENARIO), str(connection_file), str(output), timeout_s=_PLAYING_MAX_S)
-        return outcomes(output)
+        return read_outcomes(output)
 
     def _execute(self, *command: str, timeout_s: float | None) -> None:
         try:

@@ -87,7 +87,7 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     return dot / math.hypot(*first) / math.hypot(*second)
 
 
-def has(*words: str) -> Predicate:
+def has_words(*words: str) -> Predicate:
     """Return a predicate that matches messages with all the words."""
     return lambda item: set(words) <= set(item.content.split())
 
@@ -97,7 +97,7 @@ def has_phrase(first: str, second: str) -> Predicate:
     return lambda item: (first, second) in pairwise(item.content.split())
 
 
-def ids(messages: Iterable[Message]) -> list[str]:
+def message_ids(messages: Iterable[Message]) -> list[str]:
     """Return the ids of messages."""
     return [message.message_id for message in messages]
 

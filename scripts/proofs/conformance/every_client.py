@@ -24,7 +24,7 @@ def _play(client_runners: Sequence[ClientRunner], steps: Sequence[Step], work: P
     reference: Sequence[Outcome] = ()
     failed = 0
     for runner in client_runners:
-        if missing := runner.missing():
+        if missing := runner.missing_programs():
             print(f"skipped: {runner.name}: not installed: {', '.join(missing)}", flush=True)
             continue
         began = time.monotonic()
@@ -67,7 +67,8 @@ def _scenario_errors(runner: ClientRunner, steps: Sequence[Step], outcomes: Sequ
     for step, outcome in zip(steps, outcomes, strict=True):
         if not (runner.by_tools and NO_TOOL in outcome):
             yield from (
-                f"{step['name']}: {difference}" for difference in outcome_differences(runner.expected(step), outcome)
+                f"{step['name']}: {difference}"
+                for difference in outcome_differences(runner.expected_step(step), outcome)
             )
 
 
@@ -79,7 +80,7 @@ def _client_differences(
     executed = [
         (step, item, other) for step, item, other in zip(steps, outcomes, reference, strict=True) if NO_TOOL not in item
     ]
-    visible = [runner.visible(step, other) for step, _, other in executed]
+    visible = [runner.visible_outcome(step, other) for step, _, other in executed]
     for name, item, other in disagreements(
         [step for step, _, _ in executed], [item for _, item, _ in executed], visible
     ):

@@ -82,7 +82,7 @@ _DIGITS: Final = 6
 """Significant digits of a 32-bit float that all clients print identically."""
 
 
-def outcomes(file: Path) -> Sequence[Outcome]:
+def read_outcomes(file: Path) -> Sequence[Outcome]:
     """Read the outcomes that a client wrote, one line of JSON per step."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
@@ -93,7 +93,7 @@ def disagreements(
     """Yield the name and both outcomes of each step at which two clients differ."""
     for step, item, other in zip(steps, first, second, strict=True):
         ignored = _RUN_DEPENDENT if _has_fixed_time(step) else _RUN_DEPENDENT | _TIME_DEPENDENT
-        if _comparable(item, ignored) != _comparable(other, ignored):
+        if _normalize_value(item, ignored) != _normalize_value(other, ignored):
             yield step["name"], item, other
 
 
@@ -103,15 +103,15 @@ def _has_fixed_time(step: Step) -> bool:
     return "now" in request.get("context", {})
 
 
-def _comparable(value: object, ignored: frozenset[str]) -> object:
+def _normalize_value(value: object, ignored: frozenset[str]) -> object:
     if isinstance(value, Mapping):
-        return {key: _comparable(item, ignored) for key, item in value.items() if key not in ignored}
+        return {key: _normalize_value(item, ignored) for key, item in value.items() if key not in ignored}
     if isinstance(value, list):
-        return [_comparable(item, ignored) for item in value]
+        return [_normalize_value(item, ignored) for item in value]
     if isinstance(value, str):
         return _GENERATED_ID.sub("m_…", value)
-    return _number(value)
+    return _normalize_number(value)
 
 
-def _number(value: object) -> object:
+def _normalize_number(value: object) -> object:
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, int | float) and not isinstance(value, bool) else value

@@ -27,13 +27,13 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
     """Create a self-signed certificate for 127.0.0.1, valid for one day; return the certificate and key files."""
     key = ec.generate_private_key(ec.SECP256R1())
     certificate, private = folder / "certificate.pem", folder / "key.pem"
-    certificate.write_bytes(_signed(key).public_bytes(Encoding.PEM))
+    certificate.write_bytes(_sign_certificate(key).public_bytes(Encoding.PEM))
     private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     private.chmod(0o600)
     return certificate, private
 
 
-def _signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+def _sign_certificate(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nomemory golden scenario")])
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())

@@ -7,18 +7,21 @@ from collections.abc import Iterator
 import grpc
 
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.dataset import WORDS, Dataset, differences, ids, vector
-from proofs.conformance.world import Check, LeftOutError, World, expect_error
+from proofs.conformance.dataset import WORDS, Dataset, differences, message_ids, vector
+from proofs.conformance.world import Check, CheckSkippedError, World, expect_error
 
 
-def _foreign_messages(world: World) -> Iterator[str]:
+def _check_foreign_messages(world: World) -> Iterator[str]:
     (first, token), (other, _) = world.dataset("one", 40), world.dataset("other", 40)
-    own_ids, query_vector = set(ids(first.messages)), vector(world.random, first.dimension)
+    own_ids, query_vector = set(message_ids(first.messages)), vector(world.random, first.dimension)
     for name, got in (
-        ("list", ids(world.list_all(first.user_id))),
-        ("export", ids(world.export(first.user_id))),
-        *((word, ids(hit for hit, _ in world.lexical_search(first.user_id, word, at_least=token))) for word in WORDS),
-        ("meaning", ids(hit for hit, _ in world.semantic_search(first.user_id, query_vector, at_least=token))),
+        ("list", message_ids(world.list_all(first.user_id))),
+        ("export", message_ids(world.export(first.user_id))),
+        *(
+            (word, message_ids(hit for hit, _ in world.lexical_search(first.user_id, word, at_least=token)))
+            for word in WORDS
+        ),
+        ("meaning", message_ids(hit for hit, _ in world.semantic_search(first.user_id, query_vector, at_least=token))),
     ):
         if foreign_ids := set(got) - own_ids:
             yield f"{name} shows {len(foreign_ids)} messages of another user"
@@ -34,11 +37,11 @@ def _foreign_messages(world: World) -> Iterator[str]:
     if any(message.retracted_by for message in world.list_all(first.user_id)):
         yield "another user can retract messages"
     deleted = world.delete(first.user_id, message_ids=[other_id]).deleted
-    if deleted or other_id not in ids(world.list_all(other.user_id)):
+    if deleted or other_id not in message_ids(world.list_all(other.user_id)):
         yield "a message of another user is deleted"
 
 
-def _scores(world: World) -> Iterator[str]:
+def _check_scores(world: World) -> Iterator[str]:
     (first, token), (other, _) = world.dataset("scored", 40), world.dataset("loud", 1)
     query_vector = vector(world.random, first.dimension)
     before = _reply_bytes(world, first, token, query_vector)
@@ -62,13 +65,13 @@ def _reply_bytes(world: World, dataset: Dataset, token: str, query_vector: list[
     return [*replies, world.query.HybridSearch(hybrid).SerializeToString(deterministic=True)]
 
 
-def _users(world: World) -> Iterator[str]:
+def _check_user_list(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("named", 7)
     try:
         counts = dict(_message_counts(world))
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.PERMISSION_DENIED:
-            raise LeftOutError("the key lacks the scope admin, which ListUsers requires") from None
+            raise CheckSkippedError("the key lacks the scope admin, which ListUsers requires") from None
         raise
     if counts.get(dataset.user_id) != len(dataset.messages):
         yield f"{counts.get(dataset.user_id)} messages, expected {len(dataset.messages)}"
@@ -84,7 +87,7 @@ def _message_counts(world: World) -> Iterator[tuple[str, int]]:
 
 
 CHECKS = (
-    Check("reads and deletions are limited to the user's messages", _foreign_messages),
-    Check("messages of another user do not change any reply", _scores),
-    Check("users are listed with their message counts", _users),
+    Check("reads and deletions are limited to the user's messages", _check_foreign_messages),
+    Check("messages of another user do not change any reply", _check_scores),
+    Check("users are listed with their message counts", _check_user_list),
 )

@@ -154,10 +154,10 @@ def replies_of(client: Client, step: Json, request: Any) -> list[object]:  # noq
     try:
         return [_as_json(reply) for reply in replies(client, step, request)]
     except NoMemoryError as error:
-        raise CallRefusedError(_refusal(error)) from None
+        raise CallRefusedError(_error_outcome(error)) from None
 
 
-def _refusal(error: NoMemoryError) -> Json:
+def _error_outcome(error: NoMemoryError) -> Json:
     violations = [violation.field for violation in error.violations]
     return {"code": error.code.name, "reason": error.reason, "message": error.message, "violations": violations}
 

@@ -15,9 +15,9 @@ from proofs.conformance.dataset import (
     Predicate,
     cosine,
     differences,
-    has,
     has_phrase,
-    ids,
+    has_words,
+    message_ids,
     vector,
 )
 from proofs.conformance.world import Check, World
@@ -27,7 +27,7 @@ _PAGES = (1, 7, 60, 500)
 _ROLE = message_pb2.ROLE_ASSISTANT
 
 
-def _pages(world: World) -> Iterator[str]:
+def _check_pages(world: World) -> Iterator[str]:
     dataset, token = world.dataset("pages", _MESSAGES)
     for size in _PAGES:
         for order, expected in (
@@ -35,10 +35,12 @@ def _pages(world: World) -> Iterator[str]:
             (q.LIST_ORDER_OLDEST_FIRST, dataset.oldest_first()),
         ):
             actual = world.list_all(dataset.user_id, size, order=order, at_least=token)
-            yield from differences(f"pages of {size}, {q.ListOrder.Name(order)}", ids(actual), ids(expected))
+            yield from differences(
+                f"pages of {size}, {q.ListOrder.Name(order)}", message_ids(actual), message_ids(expected)
+            )
 
 
-def _contents(world: World) -> Iterator[str]:
+def _check_contents(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("contents", 20)
     for actual, expected in zip(world.list_all(dataset.user_id), dataset.newest_first(), strict=True):
         bare = Message()
@@ -49,15 +51,17 @@ def _contents(world: World) -> Iterator[str]:
             yield f"{expected.message_id} differs from the written message"
 
 
-def _pages_while_writing(world: World) -> Iterator[str]:
+def _check_pages_while_writing(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("meanwhile", 30)
-    expected, actual = ids(dataset.newest_first()), list[str]()
+    expected, actual = message_ids(dataset.newest_first()), list[str]()
     for number, message in enumerate(world.list_all(dataset.user_id, 4)):
         actual.append(message.message_id)
         if number % 4 == 0:
             world.write(dataset.create([number]))
     yield from differences("listing during writes", actual, expected)
-    yield from differences("next listing", ids(world.list_all(dataset.user_id)), ids(dataset.newest_first()))
+    yield from differences(
+        "next listing", message_ids(world.list_all(dataset.user_id)), message_ids(dataset.newest_first())
+    )
 
 
 def filters(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, Predicate]]:
@@ -80,23 +84,23 @@ def filters(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, Predica
     )
 
 
-def _filters(world: World) -> Iterator[str]:
+def _check_filters(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("filters", _MESSAGES)
     for name, message_filter, matches in filters(dataset):
-        actual = ids(world.list_all(dataset.user_id, 9, filter=message_filter))
-        yield from differences(f"list by {name}", actual, ids(dataset.newest_first(matches)))
-        exported = ids(world.export(dataset.user_id, filter=message_filter))
-        yield from differences(f"export by {name}", exported, ids(dataset.oldest_first(matches)))
+        actual = message_ids(world.list_all(dataset.user_id, 9, filter=message_filter))
+        yield from differences(f"list by {name}", actual, message_ids(dataset.newest_first(matches)))
+        exported = message_ids(world.export(dataset.user_id, filter=message_filter))
+        yield from differences(f"export by {name}", exported, message_ids(dataset.oldest_first(matches)))
         if (count := world.count(dataset.user_id, filter=message_filter)) != len(actual):
             yield f"count by {name}: {count}, listed {len(actual)}"
 
 
-def _counts(world: World) -> Iterator[str]:
+def _check_counts(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("counts", _MESSAGES)
     listed = list(world.list_all(dataset.user_id))
     if (count := world.count(dataset.user_id)) != len(listed):
         yield f"counted {count}, listed {len(listed)}"
-    yield from differences("export", ids(world.export(dataset.user_id)), ids(reversed(listed)))
+    yield from differences("export", message_ids(world.export(dataset.user_id)), message_ids(reversed(listed)))
     page = world.query.ListConversations(q.ListConversationsRequest(user_id=dataset.user_id))
     actual = {conversation.conversation_id: conversation.message_count for conversation in page.conversations}
     expected = Counter(message.conversation_id for message in dataset.messages if message.conversation_id)
@@ -104,26 +108,26 @@ def _counts(world: World) -> Iterator[str]:
         yield f"conversations {actual}; expected {dict(expected)}"
 
 
-def _by_id(world: World) -> Iterator[str]:
+def _check_reads_by_id(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("ids", 30)
-    query_vector = ids(islice(dataset.messages, 10))
+    query_vector = message_ids(islice(dataset.messages, 10))
     actual = world.query.BatchGetMessages(
         q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=[*query_vector[:5], "nobody", *query_vector[5:]])
     )
-    yield from differences("what was query_vector for", ids(actual.items), query_vector)
+    yield from differences("what was query_vector for", message_ids(actual.items), query_vector)
     yield from differences("missing ids", list(actual.missing_message_ids), ["nobody"])
 
 
-def _neighbors(world: World) -> Iterator[str]:
+def _check_neighbors(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("neighbors", 40)
-    all_ids = ids(dataset.messages)
+    all_ids = message_ids(dataset.messages)
     for index in (0, 1, 20, 39):
         request = q.GetNeighborsRequest(user_id=dataset.user_id, message_id=all_ids[index], before=3, after=4)
         actual = world.query.GetNeighbors(request)
         yield from differences(
-            f"neighbors of message {index}", ids(actual.items), all_ids[max(0, index - 3) : index + 5]
+            f"neighbors of message {index}", message_ids(actual.items), all_ids[max(0, index - 3) : index + 5]
         )
-        if ids(actual.items)[actual.anchor_index] != all_ids[index]:
+        if message_ids(actual.items)[actual.anchor_index] != all_ids[index]:
             yield f"message {index}: wrong anchor_index"
 
 
@@ -133,27 +137,30 @@ _SCORE_TOLERANCE = 0.02
 
 def _queries() -> Iterator[tuple[str, Predicate]]:
     """Yield queries with equivalent predicates."""
-    yield from ((f'"{word}"', has(word)) for word in WORDS)
+    yield from ((f'"{word}"', has_words(word)) for word in WORDS)
     for item, other in pairwise(WORDS):
-        yield f'"{item}" AND "{other}"', has(item, other)
-        yield f'"{item}" OR "{other}"', lambda message, a=item, b=other: has(a)(message) or has(b)(message)  # type: ignore[misc]
-        yield f'"{item}" NOT "{other}"', lambda message, a=item, b=other: has(a)(message) and not has(b)(message)  # type: ignore[misc]
+        yield f'"{item}" AND "{other}"', has_words(item, other)
+        yield f'"{item}" OR "{other}"', lambda message, a=item, b=other: has_words(a)(message) or has_words(b)(message)  # type: ignore[misc]
+        yield (
+            f'"{item}" NOT "{other}"',
+            lambda message, a=item, b=other: has_words(a)(message) and not has_words(b)(message),  # type: ignore[misc]
+        )
         yield f'"{item} {other}"', has_phrase(item, other)
-    yield "no17", has("no17")
-    yield "zeppelin", has("zeppelin")
+    yield "no17", has_words("no17")
+    yield "zeppelin", has_words("zeppelin")
 
 
-def _lexical(world: World) -> Iterator[str]:
+def _check_lexical(world: World) -> Iterator[str]:
     dataset, token = world.dataset("words", _MESSAGES)
     for size, (query, matches) in zip((1, 7, 50) * len(WORDS) * 2, _queries(), strict=False):
         hits = list(world.lexical_search(dataset.user_id, query, max(size, 5), at_least=token))
-        expected = sorted(ids(dataset.newest_first(matches)))
+        expected = sorted(message_ids(dataset.newest_first(matches)))
         yield from differences(query, sorted(item.message_id for item, _ in hits), expected)
         if any(item < other for (_, item), (_, other) in pairwise(hits)):
             yield f"{query}: scores are not in descending order"
 
 
-def _lexical_filtered(world: World) -> Iterator[str]:
+def _check_filtered_lexical(world: World) -> Iterator[str]:
     dataset, token = world.dataset("wordsfiltered", _MESSAGES)
     for name, message_filter, matches in filters(dataset):
         for word in (WORDS[0], WORDS[-1]):
@@ -161,17 +168,17 @@ def _lexical_filtered(world: World) -> Iterator[str]:
                 item.message_id
                 for item, _ in world.lexical_search(dataset.user_id, word, filter=message_filter, at_least=token)
             ]
-            expected = ids(dataset.newest_first(lambda item: matches(item) and has(word)(item)))  # noqa: B023 - called immediately
+            expected = message_ids(dataset.newest_first(lambda item: matches(item) and has_words(word)(item)))  # noqa: B023 - called immediately
             yield from differences(f"{word} by {name}", sorted(actual), sorted(expected))
 
 
-def _semantic(world: World) -> Iterator[str]:
+def _check_semantic(world: World) -> Iterator[str]:
     dataset, token = world.dataset("meaning", _MESSAGES)
     for _ in range(4):
         query_vector = vector(world.random, dataset.dimension)
         hits = world.semantic_search(dataset.user_id, query_vector, at_least=token)
         scores_by_id = {item.message_id: cosine(item.embedding, query_vector) for item in dataset.messages}
-        yield from differences("semantic search", sorted(ids(item for item, _ in hits)), sorted(scores_by_id))
+        yield from differences("semantic search", sorted(message_ids(item for item, _ in hits)), sorted(scores_by_id))
         for message, score in hits:
             if abs(score - scores_by_id.get(message.message_id, score)) > _SCORE_TOLERANCE:
                 yield f"{message.message_id}: score {score:.3f}, cosine {scores_by_id[message.message_id]:.3f}"
@@ -179,18 +186,18 @@ def _semantic(world: World) -> Iterator[str]:
             yield "scores are not in descending order"
 
 
-def _semantic_filtered(world: World) -> Iterator[str]:
+def _check_filtered_semantic(world: World) -> Iterator[str]:
     dataset, token = world.dataset("meaningfiltered", _MESSAGES)
     for name, message_filter, matches in filters(dataset):
         query_vector = vector(world.random, dataset.dimension)
-        actual = ids(
+        actual = message_ids(
             item
             for item, _ in world.semantic_search(dataset.user_id, query_vector, filter=message_filter, at_least=token)
         )
-        yield from differences(f"by {name}", sorted(actual), sorted(ids(dataset.newest_first(matches))))
+        yield from differences(f"by {name}", sorted(actual), sorted(message_ids(dataset.newest_first(matches))))
 
 
-def _hybrid(world: World) -> Iterator[str]:
+def _check_hybrid(world: World) -> Iterator[str]:
     dataset, token = world.dataset("together", 30)
     for word in (WORDS[0], WORDS[-1]):
         request = q.HybridSearchRequest(
@@ -201,27 +208,27 @@ def _hybrid(world: World) -> Iterator[str]:
             at_least=token,
         )
         hits = world.query.HybridSearch(request).items
-        actual = ids(hit.message for hit in hits)
+        actual = message_ids(hit.message for hit in hits)
         yield from differences(f"{word}: duplicates", actual, list(dict.fromkeys(actual)))
-        if missing := set(ids(dataset.newest_first(has(word)))) - set(actual):
+        if missing := set(message_ids(dataset.newest_first(has_words(word)))) - set(actual):
             yield f"{word}: {len(missing)} matching messages are missing"
-        if foreign := set(actual) - set(ids(dataset.messages)):
+        if foreign := set(actual) - set(message_ids(dataset.messages)):
             yield f"{word}: {len(foreign)} messages of other users"
         if any(item.score < other.score for item, other in pairwise(hits)):
             yield f"{word}: scores are not in descending order"
 
 
 CHECKS = (
-    Check("pages of every size, in both orders, match brute force", _pages),
-    Check("messages are returned as written", _contents),
-    Check("concurrent writes do not change a listing", _pages_while_writing),
-    Check("filters of list, export and count match brute force", _filters),
-    Check("counts, lists, exports and conversations agree", _counts),
-    Check("messages are returned by id, and missing ids are reported", _by_id),
-    Check("neighbors match brute force", _neighbors),
-    Check("words, phrases and their combinations in Chinese and English match brute force", _lexical),
-    Check("lexical search applies filters", _lexical_filtered),
-    Check("semantic search returns all messages by score", _semantic),
-    Check("semantic search applies filters", _semantic_filtered),
-    Check("hybrid search returns matching messages once, best first", _hybrid),
+    Check("pages of every size, in both orders, match brute force", _check_pages),
+    Check("messages are returned as written", _check_contents),
+    Check("concurrent writes do not change a listing", _check_pages_while_writing),
+    Check("filters of list, export and count match brute force", _check_filters),
+    Check("counts, lists, exports and conversations agree", _check_counts),
+    Check("messages are returned by id, and missing ids are reported", _check_reads_by_id),
+    Check("neighbors match brute force", _check_neighbors),
+    Check("words, phrases and their combinations in Chinese and English match brute force", _check_lexical),
+    Check("lexical search applies filters", _check_filtered_lexical),
+    Check("semantic search returns all messages by score", _check_semantic),
+    Check("semantic search applies filters", _check_filtered_semantic),
+    Check("hybrid search returns matching messages once, best first", _check_hybrid),
 )

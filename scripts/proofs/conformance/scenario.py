@@ -21,7 +21,7 @@ from proofs.conformance.expectation import outcome_differences
 from proofs.conformance.http_player import replies as replies_over_http
 from proofs.conformance.play import Play
 from proofs.conformance.python_player import replies_of
-from proofs.conformance.world import Check, LeftOutError, World
+from proofs.conformance.world import Check, CheckSkippedError, World
 
 _SERVICE: Final = "service"
 _CALLER_ERRORS: Final = ("OTHER_USER", "SCOPE_MISSING", "CREDENTIALS_MISSING", "CREDENTIALS_INVALID", "USER_NOT_BOUND")
@@ -67,7 +67,7 @@ class Scenario:
 
     def _check_step(self, world: World, step: Json) -> Iterator[str]:
         if reason := _skip_reason(world, step):
-            raise LeftOutError(reason)
+            raise CheckSkippedError(reason)
         self._play = self._play or _RoundRobinPlayer(world.connection)
         adapted = self._adapt(world, step)
         yield from outcome_differences(adapted, self._play.outcome(adapted))

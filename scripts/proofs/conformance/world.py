@@ -134,7 +134,7 @@ class World:
                 return
 
 
-class LeftOutError(Exception):
+class CheckSkippedError(Exception):
     """Raised if a check is not possible on this server; the text states the reason."""
 
 
@@ -150,7 +150,7 @@ class Check:
     name: str
     run: Callable[[World], Iterator[str]]
 
-    def faults(self, world: World) -> list[str]:
+    def find_differences(self, world: World) -> list[str]:
         """Run the check; return its violations.
 
         Raises:

@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.dataset import Dataset, Message, differences, ids, vector
+from proofs.conformance.dataset import Dataset, Message, differences, message_ids, vector
 from proofs.conformance.world import Check, World
 
 _TURNS = 10
 _CONCURRENCY = 6
 
 
-def _read_your_writes(world: World) -> Iterator[str]:
+def _check_read_your_writes(world: World) -> Iterator[str]:
     dataset = Dataset(world.new_user("yours"), world.random, world.info.embedding_dimension)
     for turn in range(_TURNS):
         (message,) = dataset.create([turn])
@@ -28,15 +28,15 @@ def _read_your_writes(world: World) -> Iterator[str]:
 def _reads_after(world: World, dataset: Dataset, word: str, token: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the ids that each read returns with a write token."""
     user_id, query_vector = dataset.user_id, vector(world.random, dataset.dimension)
-    yield "list", ids(world.list_all(user_id, at_least=token))
-    yield "words", ids(entry for entry, _ in world.lexical_search(user_id, word, at_least=token))
-    yield "meaning", ids(entry for entry, _ in world.semantic_search(user_id, query_vector, at_least=token))
+    yield "list", message_ids(world.list_all(user_id, at_least=token))
+    yield "words", message_ids(entry for entry, _ in world.lexical_search(user_id, word, at_least=token))
+    yield "meaning", message_ids(entry for entry, _ in world.semantic_search(user_id, query_vector, at_least=token))
     request = q.HybridSearchRequest(user_id=user_id, query_text=word, at_least=token)
     request.query_embedding.values.extend(query_vector)
-    yield "both", ids(item.message for item in world.query.HybridSearch(request).items)
+    yield "both", message_ids(item.message for item in world.query.HybridSearch(request).items)
 
 
-def _idempotent_writes(world: World) -> Iterator[str]:
+def _check_idempotent_writes(world: World) -> Iterator[str]:
     dataset = Dataset(world.new_user("once"), world.random, world.info.embedding_dimension)
     batch = dataset.create(range(5))
     for message in batch:
@@ -52,7 +52,7 @@ def _idempotent_writes(world: World) -> Iterator[str]:
     )
 
 
-def _imported(world: World) -> Iterator[str]:
+def _check_imports(world: World) -> Iterator[str]:
     dataset = Dataset(world.new_user("imported"), world.random, world.info.embedding_dimension)
     messages = dataset.create(range(30))
     bad = Message(user_id=dataset.user_id, content=" ")
@@ -63,13 +63,13 @@ def _imported(world: World) -> Iterator[str]:
     reply = world.ingest.ImportMessages(iter(stream))
     if (reply.created, reply.unchanged, reply.rejected) != (30, 5, 1):
         yield f"created {reply.created}, unchanged {reply.unchanged}, rejected {reply.rejected}; expected 30, 5, 1"
-    actual = ids(world.list_all(dataset.user_id, at_least=reply.write_token))
-    yield from differences("stored messages", actual, ids(dataset.newest_first()))
+    actual = message_ids(world.list_all(dataset.user_id, at_least=reply.write_token))
+    yield from differences("stored messages", actual, message_ids(dataset.newest_first()))
 
 
-def _deleted(world: World) -> Iterator[str]:
+def _check_deletions(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("deleted", 40)
-    deleted_ids = ids(dataset.messages[5:15])
+    deleted_ids = message_ids(dataset.messages[5:15])
     reply = world.delete(dataset.user_id, message_ids=[*deleted_ids, "nobody"])
     dataset.remove(lambda item: item.message_id in deleted_ids)
     if reply.deleted != len(deleted_ids) or list(reply.missing_message_ids) != ["nobody"]:
@@ -85,20 +85,20 @@ def _deleted(world: World) -> Iterator[str]:
 
 def _all_reads_match(world: World, dataset: Dataset, token: str, when: str) -> Iterator[str]:
     """Yield a line for each read that does not return exactly the dataset."""
-    user_id, expected = dataset.user_id, ids(dataset.newest_first())
+    user_id, expected = dataset.user_id, message_ids(dataset.newest_first())
     everything = " OR ".join(f"no{number}" for number in range(40))
     query_vector = vector(world.random, dataset.dimension)
-    yield from differences(f"list {when}", ids(world.list_all(user_id)), expected)
-    yield from differences(f"export {when}", ids(reversed(world.export(user_id))), expected)
-    words = ids(item for item, _ in world.lexical_search(user_id, everything, at_least=token))
+    yield from differences(f"list {when}", message_ids(world.list_all(user_id)), expected)
+    yield from differences(f"export {when}", message_ids(reversed(world.export(user_id))), expected)
+    words = message_ids(item for item, _ in world.lexical_search(user_id, everything, at_least=token))
     yield from differences(f"words {when}", sorted(words), sorted(expected))
-    meaning = ids(item for item, _ in world.semantic_search(user_id, query_vector, at_least=token))
+    meaning = message_ids(item for item, _ in world.semantic_search(user_id, query_vector, at_least=token))
     yield from differences(f"meaning {when}", sorted(meaning), sorted(expected))
     if (count := world.count(user_id)) != len(expected):
         yield f"count {when}: {count}, expected {len(expected)}"
 
 
-def _erased(world: World) -> Iterator[str]:
+def _check_erasure(world: World) -> Iterator[str]:
     dataset, _ = world.dataset("erased", 40)
     reply = world.ingest.EraseUser(i.EraseUserRequest(user_id=dataset.user_id))
     everything = dataset.remove(lambda _: True)
@@ -106,7 +106,7 @@ def _erased(world: World) -> Iterator[str]:
         yield f"{reply.deleted} erased, expected {len(everything)}"
     yield from _all_reads_match(world, dataset, reply.write_token, "after the erasure")
     actual = world.query.BatchGetMessages(
-        q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=ids(everything))
+        q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=message_ids(everything))
     )
     if actual.items:
         yield f"{len(actual.items)} erased messages are returned by id"
@@ -115,9 +115,9 @@ def _erased(world: World) -> Iterator[str]:
 
 
 CHECKS = (
-    Check("reads with a write token return the write", _read_your_writes),
-    Check("concurrent retries of a request are stored once", _idempotent_writes),
-    Check("an import reports rejected messages and stores the others", _imported),
-    Check("deleted messages are gone from every read", _deleted),
-    Check("an erased user is gone from every read and can write again", _erased),
+    Check("reads with a write token return the write", _check_read_your_writes),
+    Check("concurrent retries of a request are stored once", _check_idempotent_writes),
+    Check("an import reports rejected messages and stores the others", _check_imports),
+    Check("deleted messages are gone from every read", _check_deletions),
+    Check("an erased user is gone from every read and can write again", _check_erasure),
 )

@@ -93,7 +93,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def mutations(only: Sequence[str], by: Sequence[str]) -> list[Mutation]:
+def read_mutations(only: Sequence[str], by: Sequence[str]) -> list[Mutation]:
     """Return the selected mutations by name."""
     every = [Mutation.read(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
     return [item for item in every if item.noticed_by[0] in by and any(text in item.name for text in only)]
@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse_arguments(argv)
     failed = 0
     print("| mutation | mistake | detected by | s |\n|---|---|---|---|")
-    for mutation in mutations(arguments.only, arguments.by):
+    for mutation in read_mutations(arguments.only, arguments.by):
         began = time.monotonic()
         verdict = check_mutation(mutation, arguments)
         failed += bool(verdict)

@@ -64,7 +64,7 @@ class SoakResult:
     curves: list[Curve] = field(default_factory=list)
 
     @property
-    def holds(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether all curves are flat and no call failed."""
         return not self.errors and all(curve.is_flat for curve in self.curves)
 
@@ -93,7 +93,7 @@ async def soak(server: ServerUnderTest, arguments: argparse.Namespace) -> SoakRe
     traffic, result = Traffic(server.target, _DIMENSION, arguments.seed), SoakResult()
     await traffic.open()
     await traffic.warm_up(arguments.warm_up)
-    result.capacity = await traffic.capacity(arguments.calibrate)
+    result.capacity = await traffic.measure_capacity(arguments.calibrate)
     result.rate = arguments.load * result.capacity
     await asyncio.sleep(_SETTLE_S)
     traffic.take_waits()
@@ -101,7 +101,7 @@ async def soak(server: ServerUnderTest, arguments: argparse.Namespace) -> SoakRe
     ends = began + 60 * arguments.minutes
     every = arguments.every or max(1.0, 60 * arguments.minutes / 120)
     sampler = Sampler(server)
-    load = asyncio.create_task(traffic.steady(result.rate, ends))
+    load = asyncio.create_task(traffic.call_steadily(result.rate, ends))
     while time.monotonic() + every <= ends:
         await asyncio.sleep(every)
         waits = traffic.take_waits()
@@ -132,7 +132,7 @@ def print_report(result: SoakResult) -> None:
         print(f"\n{result.left_out} calls were skipped because too many were in flight")
     if result.errors:
         print(f"\nfailed calls: {dict(result.errors)}")
-    print("\nflat, no call failed" if result.holds else "\nNOT FLAT, or calls failed")
+    print("\nflat, no call failed" if result.has_passed else "\nNOT FLAT, or calls failed")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -154,8 +154,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             server.stop()
     print_report(result)
     if arguments.json:
-        arguments.json.write_text(json.dumps({**asdict(result), "holds": result.holds}, indent=1), encoding="utf-8")
-    return 0 if result.holds else 1
+        arguments.json.write_text(
+            json.dumps({**asdict(result), "holds": result.has_passed}, indent=1), encoding="utf-8"
+        )
+    return 0 if result.has_passed else 1
 
 
 if __name__ == "__main__":

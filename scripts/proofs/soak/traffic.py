@@ -102,7 +102,7 @@ class Traffic:
 
         await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
 
-    async def capacity(self, seconds: float) -> float:
+    async def measure_capacity(self, seconds: float) -> float:
         """Return the throughput of a closed loop in calls per second."""
         ends, answered = time.monotonic() + seconds, 0
 
@@ -115,7 +115,7 @@ class Traffic:
         await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
         return answered / seconds
 
-    async def steady(self, rate: float, ends: float) -> None:
+    async def call_steadily(self, rate: float, ends: float) -> None:
         """Send calls in an open loop with Poisson arrivals until a time of the monotonic clock."""
         in_flight: set[asyncio.Task[None]] = set()
         due = time.monotonic()

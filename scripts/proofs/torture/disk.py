@@ -29,7 +29,7 @@ class SmallDisk:
     path: Path
 
     @contextmanager
-    def full(self) -> Iterator[None]:
+    def fill(self) -> Iterator[None]:
         """Fill the file system during the context.
 
         Raises:
@@ -47,7 +47,7 @@ class SmallDisk:
 
 
 @contextmanager
-def files_limited(pids: Iterable[int], size: int) -> Iterator[None]:
+def limit_file_size(pids: Iterable[int], size: int) -> Iterator[None]:
     """Limit the file size of processes during the context."""
     limited = list(pids)
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from proofs.finding import Finding
 from proofs.processes import WRITER
 from proofs.scripted_endpoint import Behavior
-from proofs.torture.disk import CAN_LIMIT, files_limited
+from proofs.torture.disk import CAN_LIMIT, limit_file_size
 from proofs.torture.harness import Harness
 
 _FAULT_S = (0.3, 2.0)
@@ -86,7 +86,7 @@ def _pause(harness: Harness) -> None:
 def _limit_files(harness: Harness) -> None:
     """Limit the size of all files; kill the server in half of the cases."""
     pids = [pid for group in harness.server.processes().values() for pid in group]
-    with files_limited(pids, harness.server.log.stat().st_size + _ROOM):  # leaves space for the log file
+    with limit_file_size(pids, harness.server.log.stat().st_size + _ROOM):  # leaves space for the log file
         wait(harness)
         if harness.random.random() < 0.5:  # noqa: PLR2004 - probability
             harness.server.kill()
@@ -97,7 +97,7 @@ def _limit_files(harness: Harness) -> None:
 def _fill_disk(harness: Harness) -> None:
     if harness.disk is None:
         raise RuntimeError("the harness has no small disk")
-    with harness.disk.full():
+    with harness.disk.fill():
         wait(harness)
         if harness.random.random() < 0.5:  # noqa: PLR2004 - probability
             harness.server.kill()
@@ -118,7 +118,7 @@ def _endpoint(behavior: Behavior) -> Callable[[Harness], None]:
     return inject
 
 
-def qdrant_away(harness: Harness) -> None:
+def stop_qdrant(harness: Harness) -> None:
     """Interrupt the connections of all servers to Qdrant for a while."""
     if harness.proxy is None:
         raise RuntimeError("the harness has no Qdrant")
@@ -132,7 +132,7 @@ def wait(harness: Harness, share: float = 1.0) -> None:
     time.sleep(share * harness.random.uniform(*_FAULT_S))
 
 
-def needs(role: str) -> Callable[[Harness], str]:
+def require_role(role: str) -> Callable[[Harness], str]:
     """Return a `Fault.why_not` that requires a process of a role."""
 
     def why_not(harness: Harness) -> str:
@@ -148,9 +148,9 @@ def _needs_endpoint(harness: Harness) -> str:
 FAULTS = (
     Fault("kill -9 of everything", kill_everything),
     Fault("kill -9 of the writer", _kill_writer),
-    Fault("kill -9 of the lexical indexer", kill("lexical indexer"), needs("lexical indexer")),
-    Fault("kill -9 of the vector worker", kill("vector worker"), needs("vector worker")),
-    Fault("kill -9 of an embedder worker", kill("embedder worker"), needs("embedder worker")),
+    Fault("kill -9 of the lexical indexer", kill("lexical indexer"), require_role("lexical indexer")),
+    Fault("kill -9 of the vector worker", kill("vector worker"), require_role("vector worker")),
+    Fault("kill -9 of an embedder worker", kill("embedder worker"), require_role("embedder worker")),
     Fault("kill -9 while starting", _kill_while_starting),
     Fault("SIGTERM", stop),
     Fault("SIGSTOP of a worker", _pause),
@@ -171,7 +171,7 @@ FAULTS = (
     ),
     Fault(
         "Qdrant unavailable",
-        qdrant_away,
+        stop_qdrant,
         lambda harness: "" if harness.proxy else "requires NOMEMORY_TEST_QDRANT_URL, a writable Qdrant server",
     ),
 )

@@ -146,7 +146,7 @@ class Harness:
     def versions(self) -> dict[str, int]:
         """Return a hash of the expected state of each user."""
         return {
-            user_id: hash(frozenset(ledger.allowed(user_id).items()))
+            user_id: hash(frozenset(ledger.allowed_states(user_id).items()))
             for ledger in self.ledgers
             for user_id in ledger.users
         }
@@ -173,7 +173,7 @@ class Harness:
             time.sleep(0.05)
 
     def _has_changed(self, ledger: Ledger, user_id: str, before: dict[str, int]) -> bool:
-        return before.get(user_id) != hash(frozenset(ledger.allowed(user_id).items()))
+        return before.get(user_id) != hash(frozenset(ledger.allowed_states(user_id).items()))
 
     def _writer(self, ledger: Ledger) -> Writer:
         return Writer(ledger, self.server, self.random.getrandbits(32), self.dimension, self.own_vectors)

@@ -109,12 +109,12 @@ class Ledger:
         self.assigned.append((batch, assigned))
         self.acknowledge(changes, token)
 
-    def certain(self, user_id: str) -> dict[str, State]:
+    def certain_states(self, user_id: str) -> dict[str, State]:
         """Return the certain states of a user's messages by id."""
         with self._lock:
             return {item: next(iter(states)) for item, states in self._allowed[user_id].items() if len(states) == 1}
 
-    def allowed(self, user_id: str) -> dict[str, frozenset[State]]:
+    def allowed_states(self, user_id: str) -> dict[str, frozenset[State]]:
         """Return the allowed states of all past and present messages of a user by id."""
         with self._lock:
             return dict(self._allowed[user_id])

@@ -15,7 +15,7 @@ from proofs.server_under_test import ServerUnderTest
 from proofs.torture.connection import TIMEOUT_S, Connection
 from proofs.torture.ledger import Ledger, State
 from proofs.torture.reads import ReadResult, list_all, versions
-from proofs.torture.verification import duplicates
+from proofs.torture.verification import find_duplicates
 from proofs.torture.writer import COMMON_WORD
 
 _PAUSE_S = 0.05
@@ -50,13 +50,16 @@ class Reader:
         if not ledger.users:
             return
         user_id = self._random.choice(ledger.users[-3:])
-        before, token = ledger.certain(user_id), ledger.tokens.get(user_id, "")
+        before, token = ledger.certain_states(user_id), ledger.tokens.get(user_id, "")
         by_words = self._random.random() < 0.5  # noqa: PLR2004 - probability
         result = self._connection.attempt(lambda: self._search(user_id, token) if by_words else self._list(user_id))
         if isinstance(result, grpc.StatusCode):
             return
         self._check(
-            f"{user_id} by {'words' if by_words else 'list'} while writing", result, before, ledger.certain(user_id)
+            f"{user_id} by {'words' if by_words else 'list'} while writing",
+            result,
+            before,
+            ledger.certain_states(user_id),
         )
 
     def _list(self, user_id: str) -> ReadResult:
@@ -68,7 +71,7 @@ class Reader:
         return versions(page.items)
 
     def _check(self, where: str, result: ReadResult, before: dict[str, State], after: dict[str, State]) -> None:
-        self._mismatches += duplicates(where, result)
+        self._mismatches += find_duplicates(where, result)
         seen = dict(result)
         for item, state in before.items():
             if item not in after or after[item] != state or seen.get(item) == state:

@@ -83,7 +83,7 @@ def export(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimensio
     return [version for batch in stream for version in versions(batch.messages)]
 
 
-def wrong_retractions(query: QueryServiceStub, user_id: str) -> list[str]:
+def find_wrong_retractions(query: QueryServiceStub, user_id: str) -> list[str]:
     """Return the ids of messages whose `retracted_by` is wrong."""
     stream = query.ExportMessages(pb.ExportMessagesRequest(user_id=user_id), timeout=_TIMEOUT_S)
     oldest_first = [message for batch in stream for message in batch.messages]

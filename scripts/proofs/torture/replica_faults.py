@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from proofs.private_postgres import PrivatePostgres, execute
 from proofs.server_under_test import ServerUnderTest
-from proofs.torture.faults import RECOVERY_S, Fault, kill, kill_everything, needs, qdrant_away, stop, wait
+from proofs.torture.faults import RECOVERY_S, Fault, kill, kill_everything, require_role, stop, stop_qdrant, wait
 from proofs.torture.harness import Harness
 
 DURABLE = ("shared_buffers=32MB",)
@@ -57,7 +57,7 @@ def _crash_with_replica(harness: Harness) -> None:
 
 
 def _suspend(harness: Harness) -> None:
-    with _database(harness).paused():
+    with _database(harness).pause():
         wait(harness)
     harness.check_writes_recover(RECOVERY_S)
 
@@ -102,7 +102,7 @@ def _database(harness: Harness) -> PrivatePostgres:
 REPLICA_FAULTS = (
     Fault("kill -9 of a replica", _kill_replica),
     Fault("kill -9 of both replicas", kill_everything),
-    Fault("kill -9 of a vector worker", kill("vector worker"), needs("vector worker")),
+    Fault("kill -9 of a vector worker", kill("vector worker"), require_role("vector worker")),
     Fault("SIGTERM of a replica", _stop_replica),
     Fault("SIGTERM of both replicas", stop),
     Fault("PostgreSQL crashes (immediate)", _restart("immediate")),
@@ -111,5 +111,5 @@ REPLICA_FAULTS = (
     Fault("PostgreSQL suspended (SIGSTOP)", _suspend),
     Fault("all database connections terminated", _terminate_connections),
     Fault("a replica is suspended beyond its lease (SIGSTOP)", _suspend_replica, _needs_qdrant),
-    Fault("Qdrant unavailable", qdrant_away, _needs_qdrant),
+    Fault("Qdrant unavailable", stop_qdrant, _needs_qdrant),
 )

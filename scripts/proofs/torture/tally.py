@@ -31,7 +31,7 @@ class Tally:
     """
 
     rows: dict[str, FaultResults] = field(default_factory=lambda: defaultdict(FaultResults))
-    impossible: dict[str, str] = field(default_factory=dict)
+    unsupported: dict[str, str] = field(default_factory=dict)
     _possible: set[str] = field(default_factory=set)
 
     def add(self, name: str, acknowledged: int, refused: int, recovery_s: float, findings: Sequence[Finding]) -> None:
@@ -51,13 +51,13 @@ class Tally:
         """Record whether a harness supports a fault, or the reason why not."""
         if not why_not:
             self._possible.add(name)
-        self.impossible[name] = why_not
+        self.unsupported[name] = why_not
 
-    def skipped(self) -> list[str]:
+    def list_skipped(self) -> list[str]:
         """Return a line with the reason for each fault that was not injected."""
         return [
             f"skipped: {name}: {'not enough rounds' if name in self._possible else why}"
-            for name, why in self.impossible.items()
+            for name, why in self.unsupported.items()
             if name not in self.rows
         ]
 
@@ -69,7 +69,7 @@ class Tally:
             kinds = ", ".join(f"{count} {kind}" for kind, count in row.findings.items()) or "0"
             longest = max(row.recovery_s)
             print(f"| {name} | {row.rounds} | {row.acknowledged} | {row.refused} | {longest:.1f} | {kinds} |")
-        print(*self.skipped(), sep="\n")
+        print(*self.list_skipped(), sep="\n")
         for harness in harnesses:
             starts = f"{len(harness.start_s)} starts, longest {max(harness.start_s, default=0):.1f} s"
             changes = f"{harness.acknowledged} changes acknowledged, {harness.stored} messages stored"

@@ -16,7 +16,15 @@ from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from proofs.finding import Finding
 from proofs.torture.ledger import Ledger, Version
-from proofs.torture.reads import READS, ReadResult, count, count_in_conversations, list_all, users, wrong_retractions
+from proofs.torture.reads import (
+    READS,
+    ReadResult,
+    count,
+    count_in_conversations,
+    find_wrong_retractions,
+    list_all,
+    users,
+)
 
 _THREADS = 3
 _STATUS_S = 10.0
@@ -81,7 +89,7 @@ class Verification:
             )
             self._check_counts(dict(users(query)), owners, result)
         for ledger in ledgers:
-            self.findings += partial_batches(ledger, result)
+            self.findings += find_partial_batches(ledger, result)
             for user_id in set(ledger.users) & set(result):
                 ledger.settle(user_id, result[user_id])
             ledger.close_open()
@@ -89,17 +97,17 @@ class Verification:
     def _verify_user(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, Version]:
         """Verify a user through every read; return the stored messages."""
         in_log = list_all(query, user_id)
-        allowed = ledger.allowed(user_id)
+        allowed = ledger.allowed_states(user_id)
         pending = {version for batch in ledger.without_ids.values() for version in batch.versions}
-        self.findings += against_ledger(user_id, in_log, allowed, pending)
+        self.findings += compare_with_ledger(user_id, in_log, allowed, pending)
         ids = list(dict.fromkeys([*allowed, *dict(in_log)]))
         for name, read in READS.items():
             result = self._read_with_retries(
                 f"{user_id} by {name}", partial(read, query, user_id, ids, self._dimension)
             )
             if result is not None:
-                self.findings += against_log(f"{user_id} by {name}", result, in_log)
-        for message_id in wrong_retractions(query, user_id):
+                self.findings += compare_with_log(f"{user_id} by {name}", result, in_log)
+        for message_id in find_wrong_retractions(query, user_id):
             self.findings.append(Finding("marked", f"{user_id}: {message_id}: wrong retracted_by"))
         for name, number in (
             ("count", count(query, user_id)),
@@ -137,7 +145,7 @@ class Verification:
             if user_id in result:
                 expected = len(result[user_id])
             else:
-                expected = sum(state is not None for state in ledger.certain(user_id).values())
+                expected = sum(state is not None for state in ledger.certain_states(user_id).values())
             if counts_by_user.get(user_id, 0) != expected:
                 kind = "lost" if counts_by_user.get(user_id, 0) < expected else "resurrected"
                 self.findings.append(
@@ -145,12 +153,12 @@ class Verification:
                 )
 
 
-def against_ledger(
+def compare_with_ledger(
     user_id: str, in_log: ReadResult, allowed: Mapping[str, frozenset[Version | None]], pending: set[Version]
 ) -> Iterator[Finding]:
     """Yield differences between the log and the ledger; `pending` versions may be stored with unknown ids."""
     result = dict(in_log)
-    yield from duplicates(user_id, in_log)
+    yield from find_duplicates(user_id, in_log)
     for item, states in allowed.items():
         if result.get(item) in states:
             continue
@@ -170,9 +178,9 @@ def against_ledger(
     )
 
 
-def against_log(where: str, result: ReadResult, in_log: ReadResult) -> Iterator[Finding]:
+def compare_with_log(where: str, result: ReadResult, in_log: ReadResult) -> Iterator[Finding]:
     """Yield differences between the result of a read and the log."""
-    yield from duplicates(where, result)
+    yield from find_duplicates(where, result)
     seen, stored = dict(result), dict(in_log)
     yield from (Finding("not found", f"{where}: {key}") for key in stored.keys() - seen.keys())
     yield from (Finding("resurrected", f"{where}: {key} is not in the log") for key in seen.keys() - stored.keys())
@@ -183,13 +191,13 @@ def against_log(where: str, result: ReadResult, in_log: ReadResult) -> Iterator[
     )
 
 
-def duplicates(where: str, result: ReadResult) -> Iterator[Finding]:
+def find_duplicates(where: str, result: ReadResult) -> Iterator[Finding]:
     """Yield the ids that a read returned more than once."""
     counts = Counter(item for item, _ in result)
     return (Finding("duplicated", f"{where}: {item} {n} times") for item, n in counts.items() if n > 1)
 
 
-def partial_batches(ledger: Ledger, result: Mapping[str, Mapping[str, Version]]) -> Iterator[Finding]:
+def find_partial_batches(ledger: Ledger, result: Mapping[str, Mapping[str, Version]]) -> Iterator[Finding]:
     """Yield unacknowledged batches that were applied partially."""
     for changes in ledger.open:
         applied = [

@@ -91,24 +91,24 @@ class Writer:
         self._connection.close()
 
     def _write(self) -> None:
-        changes = dict(self._new_messages(self._user()))
+        changes = dict(self._new_messages(self._random_user()))
         if self._random.random() < 0.2:  # noqa: PLR2004 - probability of a batch of two users
-            changes |= dict(self._new_messages(self._user()))
+            changes |= dict(self._new_messages(self._random_user()))
         self._send(changes)
 
     def _write_again(self) -> None:
         """Write existing messages again, unchanged."""
-        present = self._present(self._user())
+        present = self._present_messages(self._random_user())
         self._send(dict(self._random.sample(present, min(3, len(present)))))
 
     def _replace(self) -> None:
-        user_id = self._user()
-        present = self._present(user_id)
+        user_id = self._random_user()
+        present = self._present_messages(user_id)
         chosen = self._random.sample(present, min(3, len(present)))
-        self._send({key: self._version(user_id) for key, _ in chosen}, replace=True)
+        self._send({key: self._create_version(user_id) for key, _ in chosen}, replace=True)
 
     def _import(self) -> None:
-        batches = [dict(self._new_messages(self._user())) for _ in range(3)]
+        batches = [dict(self._new_messages(self._random_user())) for _ in range(3)]
         before = [self._ledger.attempt(changes) for changes in batches]
         stream = [pb.ImportMessagesRequest(messages=self._messages(changes)) for changes in batches]
         reply = self._connection.attempt(
@@ -128,8 +128,10 @@ class Writer:
     def _write_without_ids(self) -> None:
         if len(self._ledger.without_ids) >= _WITHOUT_IDS_MAX:
             return
-        user_id = self._user()
-        versions = tuple(self._version(user_id, _CONVERSATION_WITHOUT_IDS) for _ in range(self._random.randint(1, 4)))
+        user_id = self._random_user()
+        versions = tuple(
+            self._create_version(user_id, _CONVERSATION_WITHOUT_IDS) for _ in range(self._random.randint(1, 4))
+        )
         batch = BatchWithoutIds(user_id, uuid.UUID(int=self._random.getrandbits(128)).hex, versions)
         self._ledger.without_ids[batch.request_id] = batch
         self._send_batch(batch)
@@ -157,12 +159,12 @@ class Writer:
             self.findings.append(Finding("duplicated", "a retried batch without ids was assigned other ids"))
 
     def _is_as_written(self, batch: BatchWithoutIds, ids: Sequence[str]) -> bool:
-        certain = self._ledger.certain(batch.user_id)
+        certain = self._ledger.certain_states(batch.user_id)
         return all(certain.get(item) == version for item, version in zip(ids, batch.versions, strict=True))
 
     def _delete(self) -> None:
-        user_id = self._user()
-        present = self._present(user_id)
+        user_id = self._random_user()
+        present = self._present_messages(user_id)
         chosen = self._random.sample(present, min(self._random.randint(1, 6), len(present)))
         if not chosen:
             return
@@ -171,9 +173,11 @@ class Writer:
         self._remove({key: None for key, _ in chosen}, request)
 
     def _delete_conversation(self) -> None:
-        user_id, conversation = self._user(), f"c{self._random.randrange(_CONVERSATIONS)}"
+        user_id, conversation = self._random_user(), f"c{self._random.randrange(_CONVERSATIONS)}"
         matching = [
-            (key, state) for key, state in self._present(user_id) if state and state.conversation_id == conversation
+            (key, state)
+            for key, state in self._present_messages(user_id)
+            if state and state.conversation_id == conversation
         ]
         message_filter = message_pb2.Filter(conversation_id=conversation)
         self._remove(
@@ -188,10 +192,10 @@ class Writer:
         self._record(changes, before, reply)
 
     def _erase(self) -> None:
-        user_id = self._user()
+        user_id = self._random_user()
         if any(batch.user_id == user_id for batch in self._ledger.without_ids.values()):
             return
-        changes: Changes = {key: None for key, _ in self._present(user_id)}
+        changes: Changes = {key: None for key, _ in self._present_messages(user_id)}
         before = self._ledger.attempt(changes)
         self._ledger.allow_partial_deletion(user_id)
         request = pb.EraseUserRequest(user_id=user_id)
@@ -212,7 +216,7 @@ class Writer:
         if isinstance(reply, pb.ImportMessagesResponse) and reply.rejected:
             self.findings.append(Finding("refused", f"{reply.rejected} of {len(changes)} valid messages of an import"))
 
-    def _user(self) -> str:
+    def _random_user(self) -> str:
         """Return a random user; create a new one when the latest has many messages."""
         users = self._ledger.users
         if not users or self._max_messages(users[-1]) > _MESSAGES_MAX // 2:
@@ -223,22 +227,22 @@ class Writer:
     def _max_messages(self, user_id: str) -> int:
         """Return the maximum number of messages of a user, including uncertain ones."""
         in_doubt = sum(len(batch.versions) for batch in self._ledger.without_ids.values() if batch.user_id == user_id)
-        return in_doubt + sum(states != {None} for states in self._ledger.allowed(user_id).values())
+        return in_doubt + sum(states != {None} for states in self._ledger.allowed_states(user_id).values())
 
-    def _present(self, user_id: str) -> list[tuple[tuple[str, str], State]]:
-        certain = self._ledger.certain(user_id)
+    def _present_messages(self, user_id: str) -> list[tuple[tuple[str, str], State]]:
+        certain = self._ledger.certain_states(user_id)
         return [((user_id, item), state) for item, state in certain.items() if state is not None]
 
     def _new_messages(self, user_id: str) -> Iterator[tuple[tuple[str, str], State]]:
         for _ in range(self._random.randint(1, _BATCH_MAX)):
-            yield (user_id, f"m{self._random.getrandbits(64):016x}"), self._version(user_id)
+            yield (user_id, f"m{self._random.getrandbits(64):016x}"), self._create_version(user_id)
 
-    def _version(self, user_id: str, conversation: str = "") -> Version:
+    def _create_version(self, user_id: str, conversation: str = "") -> Version:
         self._written += 1
         word = f"w{self._random.getrandbits(60):015x}"
         length = self._random.choice((3, 10, 60))
         content = f"{COMMON_WORD} {word} " + " ".join(f"x{self._random.randrange(500)}" for _ in range(length))
-        if (present := self._present(user_id)) and self._random.random() < 0.2:  # noqa: PLR2004 - probability of a retraction
+        if (present := self._present_messages(user_id)) and self._random.random() < 0.2:  # noqa: PLR2004 - probability of a retraction
             content += f" {RETRACTS_PREFIX}{self._random.choice(present)[0][1]}"
         conversation_id = conversation or f"c{self._random.randrange(_CONVERSATIONS)}"
         return Version(content, _BEGIN_US + self._written // 2 * 1_000 + len(user_id), conversation_id)
