@@ -26,10 +26,6 @@ STEPS: list[dict[str, Any]] = json.loads(SCENARIO.read_text(encoding="utf-8"))["
 CONTRACT = (ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2)
 
 
-TESTED_ELSEWHERE = frozenset({"BuildContext"})
-"""tests/server/test_build_context.py calls it; tests/model_context and tests/cli use it as a tool and a command."""
-
-
 def test_every_rpc_of_the_contract_is_called() -> None:
     rpcs = {
         method.name
@@ -37,7 +33,7 @@ def test_every_rpc_of_the_contract_is_called() -> None:
         for service in module.DESCRIPTOR.services_by_name.values()
         for method in service.methods
     }
-    assert {step["call"] for step in STEPS} == rpcs - TESTED_ELSEWHERE
+    assert {step["call"] for step in STEPS} == rpcs
 
 
 def test_every_step_has_a_name_of_its_own_and_expects_something() -> None:
@@ -63,7 +59,7 @@ def asked_of_tools() -> dict[str, list[ToolCall]]:
 
 def test_every_tool_is_called() -> None:
     calls_by_tool = asked_of_tools()
-    assert calls_by_tool.keys() == TOOLS.keys() - {"build_context"} == set(CALLED_BY.values())
+    assert calls_by_tool.keys() == TOOLS.keys() == set(CALLED_BY.values())
     assert sum(map(len, calls_by_tool.values())) >= 34
 
 

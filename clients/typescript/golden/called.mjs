@@ -63,6 +63,8 @@ function one(client, step, request) {
       return client.importMessages(request.messages);
     case "Recall":
       return bound(client, step).recall(request);
+    case "BuildContext":
+      return bound(client, step).buildContext(request);
     case "GetServerInfo":
       return client.getServerInfo();
     default:

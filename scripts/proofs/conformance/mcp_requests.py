@@ -18,6 +18,7 @@ _FILTER: Final = {
 _PAGE: Final = {"pageSize": "page_size", "cursor": "cursor"}
 TOOLS: Final[Mapping[str, str]] = {
     "Recall": "recall",
+    "BuildContext": "build_context",
     "HybridSearch": "search",
     "LexicalSearch": "lexical_search",
     "SemanticSearch": "semantic_search",
@@ -36,6 +37,13 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "context.timeZone": "time_zone",
         "context.conversationId": "conversation_id",
         "skill": "skill",
+    },
+    "BuildContext": {
+        "turns": "turns",
+        "conversationId": "conversation_id",
+        "maxTokens": "max_tokens",
+        "timeZone": "time_zone",
+        "excludeConversationIds": "exclude_conversation_ids",
     },
     "HybridSearch": {"queryText": "query", "topK": "top_k", **_FILTER},
     "LexicalSearch": {"queryText": "query", **_PAGE, **_FILTER},
@@ -62,6 +70,8 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
 _IGNORED_FIELDS: Final = frozenset({"highlight", "explain", "includeTrace"})
 """Request fields that affect only reply fields which tools do not return."""
 AT_LEAST: Final = "atLeast"
+_BOUND_CALLS: Final = frozenset({"Recall", "BuildContext"})
+"""Calls whose user is sent as metadata."""
 
 
 class NoToolError(Exception):
@@ -87,8 +97,8 @@ def tool_call(step: Json, request: Json) -> ToolCall:
     if call not in TOOLS:
         raise NoToolError(f"no tool for {call}")
     fields = dict(_single_message(request) if call == "WriteMessages" else request)
-    user_id = step.get("for", "") if call == "Recall" else fields.pop("userId", "")
-    if not user_id and (call != "Recall" or step["as"] == "service"):
+    user_id = step.get("for", "") if call in _BOUND_CALLS else fields.pop("userId", "")
+    if not user_id and (call not in _BOUND_CALLS or step["as"] == "service"):
         raise NoToolError("an MCP connection requires a user")
     if call == "DeleteMessages" and "writeToken" in step.get("keep", {}).values():
         raise NoToolError("DeleteMessages: the tool returns no write token")
@@ -123,4 +133,8 @@ def _leaves(fields: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, list):
+        return list(map(_plain, value))
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
     return value.removeprefix("ROLE_").lower() if isinstance(value, str) and value.startswith("ROLE_") else value

@@ -14,6 +14,7 @@ _MESSAGE: Final = dict.fromkeys(
     ("messageId", "ts", "role", "name", "conversationId", "content", "retracts", "retractedBy"), _LEAF
 )
 _SCORED: Final = {"items": {"message": _MESSAGE, "score": _LEAF}, "indexLagging": _LEAF}
+_CONTEXT_MESSAGE: Final = {"message": _MESSAGE}
 _CITATIONS: Final = {"messageId": _LEAF, "quote": _LEAF, "ts": _LEAF}
 _STATEMENT: Final = {"text": _LEAF, "citations": _CITATIONS, "supersededBy": _LEAF, "attribution": _LEAF}
 _SHAPES: Final[Mapping[str, Any]] = {
@@ -23,6 +24,7 @@ _SHAPES: Final[Mapping[str, Any]] = {
         "conflicts": {"earlier": _STATEMENT, "later": _STATEMENT, "possible": _LEAF},
         "evidence": {"message": _MESSAGE, "score": _LEAF},
     },
+    "BuildContext": {"recent": _CONTEXT_MESSAGE, "related": _CONTEXT_MESSAGE, "tokenCount": _LEAF},
     "HybridSearch": _SCORED,
     "SemanticSearch": _SCORED,
     "LexicalSearch": {
@@ -67,6 +69,9 @@ def reply(call: str, result: Json) -> Json:
     """Convert a tool result to the reply of an RPC method, without empty fields."""
     if call == "Recall":
         return _recall_reply(result)
+    if call == "BuildContext":
+        parts = {name: [{"message": _message(item)} for item in result[name]] for name in ("recent", "related")}
+        return _non_empty(**parts, tokenCount=result["token_count"])
     if call == "WriteMessages":
         outcome = f"WRITE_OUTCOME_{result['outcome'].upper()}"
         return {"results": [{"messageId": result["message_id"], "outcome": outcome}]}

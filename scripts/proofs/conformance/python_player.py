@@ -42,8 +42,11 @@ def messages(request: Json) -> Sequence[message_pb2.ChatMessage]:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, dict) and "values" in value:  # an embedding
-        return value["values"]
+    if isinstance(value, list):
+        return list(map(_plain, value))
+    if isinstance(value, dict):
+        is_embedding = "values" in value
+        return value["values"] if is_embedding else {name: _plain(item) for name, item in value.items()}
     return value.removeprefix("ROLE_").lower() if isinstance(value, str) and value.startswith("ROLE_") else value
 
 
@@ -115,6 +118,7 @@ _READS: Final[Mapping[str, Callable[[Client, Keywords], object]]] = {
     "HybridSearch": lambda client, keywords: _search(client.hybrid_search)(keywords),
     "GetNeighbors": lambda client, keywords: client.neighbors(**keywords),
     "Recall": lambda client, keywords: client.recall(**keywords),
+    "BuildContext": lambda client, keywords: client.build_context(**keywords),
 }
 _LISTINGS: Final[Mapping[str, Callable[[Client, Keywords], Iterable[object]]]] = {
     "ListMessages": lambda client, keywords: client.iter_messages(**keywords),

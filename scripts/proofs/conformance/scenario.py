@@ -26,7 +26,7 @@ from proofs.conformance.world import Check, CheckSkippedError, World
 _SERVICE: Final = "service"
 _CALLER_ERRORS: Final = ("OTHER_USER", "SCOPE_MISSING", "CREDENTIALS_MISSING", "CREDENTIALS_INVALID", "USER_NOT_BOUND")
 _SERVER_WIDE_CALLS: Final = ("GetServerInfo", "ListUsers", "GetIndexStatus")
-_SEMANTIC_CALLS: Final = ("SemanticSearch", "HybridSearch", "Recall", "StreamRecall")
+_SEMANTIC_CALLS: Final = ("SemanticSearch", "HybridSearch", "Recall", "StreamRecall", "BuildContext")
 _DIMENSION: Final = 4
 """Dimension of the embeddings in the scenario."""
 

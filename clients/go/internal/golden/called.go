@@ -26,7 +26,7 @@ func called(ctx context.Context, client *nomemory.Client, step step, request []b
 		return one(imported(ctx, client, request))
 	case "ExportMessages":
 		return each(client.ExportMessages(ctx, parsed(request, &pb.ExportMessagesRequest{})))
-	case "Recall", "StreamRecall":
+	case "Recall", "StreamRecall", "BuildContext":
 		return recalled(ctx, client, step.Call, request)
 	}
 	return readOrWritten(ctx, client, step.Call, request)
@@ -71,11 +71,20 @@ func recalled(ctx context.Context, from recaller, call string, request []byte) r
 	if call == "StreamRecall" {
 		return each(from.StreamRecall(ctx, parsed(request, &pb.StreamRecallRequest{})))
 	}
+	bound, isBound := from.(nomemory.Bound)
+	client, _ := from.(*nomemory.Client)
+	if call == "BuildContext" {
+		selection := parsed(request, &pb.BuildContextRequest{})
+		if isBound {
+			return one(bound.BuildContext(ctx, selection))
+		}
+		return one(client.BuildContext(ctx, selection))
+	}
 	question := parsed(request, &pb.RecallRequest{})
-	if bound, is := from.(nomemory.Bound); is {
+	if isBound {
 		return one(bound.Recall(ctx, question))
 	}
-	return one(from.(*nomemory.Client).Recall(ctx, question))
+	return one(client.Recall(ctx, question))
 }
 
 func listed(ctx context.Context, client *nomemory.Client, call string, request []byte) replies {

@@ -9,6 +9,7 @@ import io.nomemory.client.BoundRecalls;
 import io.nomemory.client.LexicalHit;
 import io.nomemory.client.NoMemoryClient;
 import io.nomemory.v1.BatchGetMessagesRequest;
+import io.nomemory.v1.BuildContextRequest;
 import io.nomemory.v1.CountMessagesRequest;
 import io.nomemory.v1.DeleteMessagesRequest;
 import io.nomemory.v1.EraseUserRequest;
@@ -36,6 +37,7 @@ record Called(NoMemoryClient client, JsonObject step, String request) {
       case "ExportMessages" -> client.exportMessages(parsed(ExportMessagesRequest.newBuilder()).build()).stream();
       case "StreamRecall" -> streamed(parsed(StreamRecallRequest.newBuilder()).build());
       case "Recall" -> Stream.of(recalled(parsed(RecallRequest.newBuilder()).build()));
+      case "BuildContext" -> Stream.of(selected(parsed(BuildContextRequest.newBuilder()).build()));
       default -> Stream.of(readOrWritten());
     };
   }
@@ -72,6 +74,10 @@ record Called(NoMemoryClient client, JsonObject step, String request) {
 
   private Message recalled(RecallRequest question) {
     return user() == null ? client.recall(question) : bound().recall(question);
+  }
+
+  private Message selected(BuildContextRequest request) {
+    return user() == null ? client.buildContext(request) : bound().buildContext(request);
   }
 
   private Stream<? extends Message> streamed(StreamRecallRequest question) {
