@@ -237,7 +237,7 @@ class ScriptedPipe:
         self._asked = [WorkerCall(number, request) for number, request in enumerate(requests, 1)]
         self.answers: dict[int, object] = {}
 
-    def receive(self, *, wait: bool) -> list[WorkerCall]:
+    def receive_calls(self, *, wait: bool) -> list[WorkerCall]:
         if wait and not self._asked:
             raise EOFError
         requests, self._asked = self._asked, []
@@ -246,7 +246,7 @@ class ScriptedPipe:
     def reply(self, call_id: int, value: object) -> None:
         self.answers[call_id] = value
 
-    def fail(self, call_id: int, error: str) -> None:
+    def reply_error(self, call_id: int, error: str) -> None:
         self.answers[call_id] = error
 
 
