@@ -3,6 +3,8 @@
 python scripts/release.py check [TAG]        check that all files declare one version, that TAG matches it, and that the
                                              changelog has a section for it
 python scripts/release.py notes TAG          print the changelog section of a version
+python scripts/release.py pages              replace the passages for the time before the first release with those for
+                                             the time after it
 python scripts/release.py registry FOLDER    validate server.json against the MCP registry schemas in FOLDER
 """
 
@@ -22,6 +24,9 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 _CHANGELOG = "CHANGELOG.md"
+_PASSAGE = re.compile(
+    r"<!-- before the first release -->\n\n?.*?<!-- after the first release\n\n?(.*?)-->\n\n?", re.DOTALL
+)
 _IN_TEXT = (
     ("pyproject.toml", r'"nomemory-client==([^"]+)"'),
     ("Dockerfile", r'image\.version="([^"]+)"'),
@@ -60,6 +65,18 @@ def changelog_section(version: str, root: Path = ROOT) -> str:
     return match[1].strip() if match else ""
 
 
+def unreleased_pages(root: Path = ROOT) -> Iterator[Path]:
+    """Yield the pages that have a passage for the time before the first release."""
+    for folder in (root, root / "docs", root / "website"):
+        yield from (page for page in sorted(folder.glob("*.md")) if _PASSAGE.search(page.read_text("utf-8")))
+
+
+def update_pages(root: Path = ROOT) -> None:
+    """Replace the passages for the time before the first release with those for the time after it."""
+    for page in unreleased_pages(root):
+        page.write_text(_PASSAGE.sub(r"\1", page.read_text("utf-8")), "utf-8")
+
+
 def release_errors(tag: str | None, root: Path = ROOT) -> Iterator[str]:
     """Yield a message for each problem that prevents a release."""
     declared = list(read_versions(root))
@@ -74,6 +91,9 @@ def release_errors(tag: str | None, root: Path = ROOT) -> Iterator[str]:
         return
     if tag != f"v{version}":
         yield f"tag {tag}: expected v{version}"
+    for page in unreleased_pages(root):
+        name = page.relative_to(root)
+        yield f"{name}: a passage is for the time before the first release; run: python scripts/release.py pages"
     if not changelog_section(version, root):
         yield f"{_CHANGELOG}: the section `## [{version}] - YYYY-MM-DD` is missing"
 
@@ -106,10 +126,14 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check").add_argument("tag", nargs="?")
     commands.add_parser("notes").add_argument("tag")
+    commands.add_parser("pages")
     commands.add_parser("registry").add_argument("folder", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "check":
         return _check(arguments.tag)
+    if arguments.command == "pages":
+        update_pages()
+        return 0
     if arguments.command == "registry":
         return _registry(arguments.folder)
     print(changelog_section(arguments.tag.removeprefix("v")))

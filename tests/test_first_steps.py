@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
 READMES = ("README.md", "README.zh.md")
+LANDING_PAGE = "website/landing.md"
 BIN = Path(sys.executable).parent
 OTHER_PAGES = ("docs/recall.md",)
 """Their commands are about the sample, too."""
@@ -49,11 +50,11 @@ def shell_commands(word: str) -> list[str]:
 
 
 def run(command: str, server: Server) -> subprocess.CompletedProcess[str]:
-    command = command.replace("127.0.0.1:7700", server.target).replace(".venv/bin/", f"{BIN}/")
+    command = command.replace("127.0.0.1:7700", server.target)
     return subprocess.run(
         ["bash", "-c", command],  # noqa: S607 - the shell that the page is for
         cwd=ROOT,
-        env={**os.environ, "NOMEMORY_TARGET": server.target},
+        env={**os.environ, "NOMEMORY_TARGET": server.target, "PATH": f"{BIN}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=False,
@@ -64,14 +65,14 @@ def run(command: str, server: Server) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def filled(server: Server) -> Server:
     """The server with the sample in it, imported by the page's own line."""
-    (line,) = shell_commands(".venv/bin/nomemory import")
+    (line,) = shell_commands("nomemory import")
     done = run(line, server)
     assert done.returncode == 0, done.stderr
     return server
 
 
 @pytest.mark.parametrize(
-    "line", [command for command in shell_commands(".venv/bin/nomemory") if " serve" not in command]
+    "line", [command for command in shell_commands("nomemory") if not {"serve", "quickstart"} & set(command.split())]
 )
 def test_its_commands_work(filled: Server, line: str) -> None:
     if "semantic" in line:
@@ -81,7 +82,7 @@ def test_its_commands_work(filled: Server, line: str) -> None:
     assert done.stdout.strip()
 
 
-@pytest.mark.parametrize("command", shell_commands(".venv/bin/buf curl"))
+@pytest.mark.parametrize("command", shell_commands("buf curl"))
 def test_its_buf_curl_lines_work(filled: Server, command: str) -> None:
     done = run(command, filled)
     assert done.returncode == 0, done.stderr
@@ -124,13 +125,32 @@ def test_the_grpcurl_lines_of_other_pages_work(filled: Server, page: str) -> Non
     assert json.loads(done.stdout)["memory_view"]
 
 
-@pytest.mark.parametrize("readme", READMES)
-def test_the_python_of_the_readme_works(filled: Server, readme: str) -> None:
-    (block,) = of_page(readme, "python")
-    program = block.text.replace("127.0.0.1:7700", filled.target)
+@pytest.mark.parametrize("page", [*READMES, LANDING_PAGE])
+def test_python_of_the_readme_prints_the_output_on_the_page(filled: Server, user: str, page: str) -> None:
+    (block,), (output,) = of_page(page, "python"), of_page(page, "")
+    program = block.text.replace("127.0.0.1:7700", filled.target).replace('"ann"', f'"{user}"')
+    assert len(block.text.splitlines()) <= 11
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
-    hit, quote = done.stdout.splitlines()
-    assert hit.rstrip(".") == quote.rstrip(".") == "I never eat spicy food", done.stderr
+    assert done.stdout == output.text, done.stderr
+
+
+@pytest.mark.parametrize("page", [*READMES, LANDING_PAGE, "docs/first-steps.md"])
+def test_page_begins_with_the_quickstart(page: str) -> None:
+    commands = [item for block in of_page(page, "sh") for item in block.commands() if item.program == "nomemory"]
+    assert commands[0].words == ("nomemory", "quickstart")
+
+
+def test_quickstart_prints_the_answer_on_the_page(tmp_path: Path) -> None:
+    (output,) = of_page("docs/first-steps.md", "")
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    started, stopped = (
+        subprocess.run([BIN / "nomemory", *words], env=environment, capture_output=True, text=True, check=False)
+        for words in (["quickstart"], ["quickstart", "--stop"])
+    )
+    assert (started.returncode, stopped.returncode) == (0, 0), started.stderr + stopped.stderr
+    without_dates_and_ids = re.sub(r"\d{4}-\d\d-\d\d · m_\w+| +$", "", output.text, flags=re.MULTILINE)
+    printed = re.sub(r"\d{4}-\d\d-\d\d · m_\w+| +$", "", started.stdout, flags=re.MULTILINE)
+    assert without_dates_and_ids in printed
 
 
 @pytest.mark.parametrize("page", OTHER_PAGES)
@@ -148,6 +168,19 @@ def test_the_python_of_other_pages_works(filled: Server, page: str) -> None:
             assert isinstance(reply, recall_service_pb2.RecallResponse | recall_service_pb2.BuildContextResponse)
 
 
+def test_figures_of_the_readme_are_those_of_their_source() -> None:
+    performance, quality = ((ROOT / "docs" / page).read_text("utf-8") for page in ("performance.md", "quality.md"))
+    (library,) = re.findall(r"\| mem0 2\.2\.1.*? \| (\d+) \|", performance)
+    (hybrid,) = re.findall(r"\| NoMemory, HybridSearch.*? \| (\d+) \|", performance)
+    assert ".953" in quality
+    for written in ("12,239/s", "| 1,959 |", "| 733 |"):
+        assert written in performance
+    for page in (*READMES, LANDING_PAGE):
+        bold = re.findall(r"\*\*([^*]+)\*\*", (ROOT / page).read_text("utf-8"))
+        figures = [re.sub(r" (ms|毫秒)$", "", item) for item in bold]
+        assert figures == ["95 %", "12,000", "2,000", "700", hybrid, library]
+
+
 @pytest.mark.parametrize("readme", READMES)
 def test_the_links_of_the_readme_lead_somewhere(readme: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / readme).read_text(encoding="utf-8")):
@@ -155,6 +188,6 @@ def test_the_links_of_the_readme_lead_somewhere(readme: str) -> None:
 
 
 def test_page_has_commands() -> None:
-    assert len(shell_commands(".venv/bin/nomemory")) > 5
+    assert len(shell_commands("nomemory")) > 5
     assert shell_commands("grpcurl")
-    assert shell_commands(".venv/bin/buf curl")
+    assert shell_commands("buf curl")

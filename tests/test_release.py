@@ -47,6 +47,7 @@ def test_a_place_with_another_version_is_named(path: str, tree: Path) -> None:
 
 def test_a_tag_is_the_version_and_has_a_section_of_the_changelog(tree: Path) -> None:
     tag = f"v{version()}"
+    release.update_pages(tree)
     changelog = tree / "CHANGELOG.md"
     changelog.write_text("## [Unreleased]\n\n## [0.0.1] - 2026-01-01\n\nOld.\n", "utf-8")
     assert [error.split()[0] for error in release.release_errors(tag, tree)] == ["CHANGELOG.md:"]
@@ -56,6 +57,26 @@ def test_a_tag_is_the_version_and_has_a_section_of_the_changelog(tree: Path) -> 
     )
     assert not list(release.release_errors(tag, tree))
     assert release.changelog_section(version(), tree) == "New."
+
+
+def test_pages_before_the_first_release_are_named_and_updated(tree: Path) -> None:
+    assert {page.name for page in release.unreleased_pages()} >= {"README.md", "README.zh.md", "installing.md"}
+    assert [str(page.relative_to(tree)) for page in release.unreleased_pages(tree)] == ["README.md"]
+    assert any(error.startswith("README.md:") for error in release.release_errors(f"v{version()}", tree))
+    release.update_pages(tree)
+    assert not list(release.unreleased_pages(tree))
+    readme = (tree / "README.md").read_text("utf-8")
+    assert "\n```sh\npip install nomemory\nnomemory quickstart\n```\n" in readme
+    assert "No version has been released yet" not in readme
+    assert "\n-->" not in readme
+
+
+def test_pages_promise_no_index_before_the_first_release() -> None:
+    promise = re.compile(r"(?:uvx|pipx run|pip install) nomemory\b")
+    for folder in (ROOT, ROOT / "docs", ROOT / "website"):
+        for page in folder.glob("*.md"):
+            text = re.sub(r"<!-- after the first release\n.*?-->", "", page.read_text("utf-8"), flags=re.DOTALL)
+            assert not promise.search(text), page
 
 
 def test_a_package_that_the_mcp_registry_would_not_know_is_noticed(tree: Path) -> None:

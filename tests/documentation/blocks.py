@@ -77,7 +77,8 @@ def command(words: list[str]) -> Command:
 @cache
 def blocks() -> tuple[Block, ...]:
     """Return every block of every page, in their order."""
-    files = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "clients").glob("*/README.md"))]
+    patterns = ("*.md", "docs/*.md", "clients/*/README.md", "website/*.md")
+    files = [file for pattern in patterns for file in sorted(ROOT.glob(pattern))]
     pages = {file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in files}
     return tuple(
         Block(page, item["language"], item["text"]) for page, text in pages.items() for item in FENCED.finditer(text)

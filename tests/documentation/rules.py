@@ -21,6 +21,8 @@ AUTHORING = "tests/cli/test_skills_page.py::test_its_lines_about_new_and_check_w
 CORRECTS = "tests/documentation/test_concepts_page.py::test_its_correction_prints_what_it_shows"
 OF_THE_PACKAGE = "tests/test_distributions.py::test_both_have_the_licence_and_the_same_example"
 CLIENT_RUNS = "tests/clients/test_examples.py::test_an_example_writes_searches_and_recalls"
+README = "tests/test_first_steps.py::test_python_of_the_readme_prints_the_output_on_the_page"
+QUICKSTART = "tests/test_first_steps.py::test_quickstart_prints_the_answer_on_the_page"
 TALKS = "tests/test_tutorial.py::test_each_command_prints_the_output_on_the_page"
 IS_THE_EXAMPLE = "tests/test_tutorial.py::test_program_on_the_page_is_the_example"
 CALLED = "tests/test_first_steps.py::test_the_grpcurl_lines_of_other_pages_work"
@@ -51,16 +53,18 @@ class Rule:
 
 
 SERVES = "it serves until it is stopped; the tests start such a server themselves"
+INSTALLS = "it takes minutes; scripts/check_dists installs the packages"
 IN_CI = "it makes its environment, or takes minutes; .ci/run runs it"
 OF_OTHERS = "it needs another program, or somebody's key"
 OF_CLUSTERS = "it needs a cluster; scripts/check_deploy renders the chart"
 OF_ENGINES = "it needs a container engine; scripts/check_dists runs the image's commands without one"
 
 RULES = (
-    Rule("README.md", "sh", COMMANDS, "./scripts/demo", IN_CI),
-    Rule("README.zh.md", "sh", COMMANDS, "./scripts/demo", IN_CI),
-    Rule("README.md", "python", "tests/test_first_steps.py::test_the_python_of_the_readme_works"),
-    Rule("README.zh.md", "python", "tests/test_first_steps.py::test_the_python_of_the_readme_works"),
+    *(
+        rule
+        for page in ("README.md", "README.zh.md", "website/landing.md")
+        for rule in (Rule(page, "sh", COMMANDS, why=INSTALLS), Rule(page, "python", README), Rule(page, "", README))
+    ),
     Rule("CONTRIBUTING.md", "sh", COMMANDS, why=IN_CI),
     Rule("ARCHITECTURE.md", "", "tests/documentation/test_data.py::test_the_map_of_the_tree_is_true", "proto/"),
     Rule("ARCHITECTURE.md", "", "tests/test_layout.py::test_arrows_point_one_way", "text, spans  <"),
@@ -100,7 +104,9 @@ RULES = (
         "json",
         INSTALLED,
     ),
-    Rule("docs/first-steps.md", "sh", COMMANDS, ".venv/bin/nomemory serve", SERVES),
+    Rule("docs/first-steps.md", "sh", COMMANDS, "nomemory serve", SERVES),
+    Rule("docs/first-steps.md", "sh", QUICKSTART, "nomemory quickstart"),
+    Rule("docs/first-steps.md", "", QUICKSTART),
     Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_its_grpcurl_lines_work", "grpcurl"),
     Rule("docs/first-steps.md", "sh", "tests/test_first_steps.py::test_its_commands_work"),
     Rule("docs/concepts.md", "", CORRECTS),
@@ -141,7 +147,7 @@ RULES = (
     ),
     Rule("docs/inspector.md", "sh", UNFOLDS, "./scripts/demo"),
     Rule("docs/inspector.md", "sh", COMMANDS, why=SERVES),
-    Rule("docs/installing.md", "sh", COMMANDS, why="it takes minutes; scripts/check_dists installs the packages"),
+    Rule("docs/installing.md", "sh", COMMANDS, why=INSTALLS),
     Rule(
         "docs/coding-agents.md", "sh", COMMANDS, why="tests/local_memory/test_install.py runs them in a home of its own"
     ),

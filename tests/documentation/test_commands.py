@@ -13,7 +13,7 @@ from documentation.blocks import ROOT, Block, Command, blocks
 from nomemory.cli.main import nomemory
 
 OF_OTHERS = {
-    *("buf", "cd", "claude", "curl", "docker", "echo", "git", "grpcurl", "helm", "java", "kubectl"),
+    *(".", "buf", "cd", "claude", "curl", "docker", "echo", "git", "grpcurl", "helm", "java", "kubectl"),
     *("llama-server", "ollama", "openssl", "printf", "sed", "sudo", "vllm"),
 }
 VARIABLES = {
@@ -66,6 +66,8 @@ def check(command: Command) -> None:
         check_nomemory(words[words.index("nomemory") + 1 :])
     elif program.startswith(("scripts/", ".ci/")):
         check_script(program, words)
+    elif program == "uvx":
+        check_nomemory(words[words.index("nomemory") + 1 :])
     elif program == "pip":
         check_pip(words)
     elif program in ("python", "python3"):
