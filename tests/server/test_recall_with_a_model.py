@@ -147,7 +147,7 @@ def test_a_fault_of_the_model_changes_nothing_that_was_promised(script: ChatScri
     )
     assert all(statement.text in CONTENTS.values() for statement in view_statements)
     assert {item.message.message_id for item in reply.evidence} <= CONTENTS.keys()
-    assert any("rules composed the view" in note.text for note in reply.limits.notes)
+    assert any("showing quotes instead" in note.text for note in reply.limits.notes)
     assert reply.verdict in {pb.VERDICT_SUPPORTED, pb.VERDICT_POSSIBLE, pb.VERDICT_INSUFFICIENT, pb.VERDICT_CONFLICTING}
     assert (reply.verdict == pb.VERDICT_CONFLICTING) == bool(reply.conflicts)
     answered = str(reply)

@@ -15,10 +15,11 @@ from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence, Findings
 from nomemory.recall.model.memory_view import Draft, Synthesis, Verdict
+from nomemory.recall.model.model_reading import ModelFailure, ModelFailureKind, ModelReading
 from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.search_limits import ModelReading, StopReason
+from nomemory.recall.model.search_limits import StopReason
 from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThresholds
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
 from nomemory.recall.planning.rules import RulesPlanner
@@ -30,6 +31,9 @@ from nomemory.recall.tools.bound_tools import BoundTools
 
 _RESERVED_FALLBACK_S: Final = 2.0
 """Search time reserved for the rules if a planner hangs, in seconds."""
+_NO_VALID_QUOTE: Final = ModelFailure(
+    ModelFailureKind.NO_VALID_QUOTE, "no statement of the chat model had a valid quote"
+)
 _UNANSWERED: Final = frozenset({Verdict.INSUFFICIENT, Verdict.PENDING})
 
 
@@ -131,17 +135,17 @@ class RecallAgent:
         self._answered_by = reader.name
         try:
             draft = await reader.read(question, skill)
-        except ReaderFailedError as failure:
-            reason = f"returned no answer ({failure})"
+        except ReaderFailedError as error:
+            failure = error.failure
         else:
+            self._reading = reader.model_reading
             view, rejected = verify_statements(draft.statements, search.retrieval)
             if view.statements() or draft.verdict is Verdict.INSUFFICIENT or not search.ranked_evidence():
                 return draft
             self._notes += rejected
-            reason = "returned no statement with a valid citation"
-        finally:
-            self._reading = reader.model_reading
-        self._notes.append(create_note(NoteKind.MODEL_FAILED, failed=reason))
+            failure = _NO_VALID_QUOTE
+        self._reading = replace(reader.model_reading, failure=failure)
+        self._notes.append(create_note(NoteKind.MODEL_FAILED, reason=failure.text))
         self._answered_by = f"{reader.name}→{self._planner.name}"
         return None
 

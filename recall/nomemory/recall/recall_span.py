@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 
 from opentelemetry.trace import Span
 
+from nomemory.recall.llm.model_span import usage_attributes
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.spans.span import child_span, set_content_attribute
@@ -34,5 +35,6 @@ def _record_result(agent_span: Span, result: RecallResult) -> None:
             "nomemory.recall.planner": limits.planner,
             "nomemory.recall.rounds": limits.iterations,
             "nomemory.recall.tool_calls": limits.tool_calls,
+            **usage_attributes(limits.reading.usage),
         }
     )

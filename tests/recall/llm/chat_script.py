@@ -16,16 +16,22 @@ Reply = tuple[int, dict[str, str], bytes]
 Answer = Callable[[Body], Reply]
 
 
-def says(text: str | None) -> Answer:
-    """Answer as a model that says this."""
+def says(text: str | None, usage: object = None) -> Answer:
+    """Answer as a model that says this, and that used these tokens."""
     message = {"role": "assistant", "content": text}
     reply = {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}
-    return raw(json.dumps(reply))
+    return raw(json.dumps(reply if usage is None else {**reply, "usage": usage}))
 
 
-def answers(value: object) -> Answer:
+def answers(value: object, usage: object = None) -> Answer:
     """Answer as a model that says this as JSON."""
-    return says(json.dumps(value, ensure_ascii=False))
+    return says(json.dumps(value, ensure_ascii=False), usage)
+
+
+def usage_of(prompt: int, completion: int, cached: int | None = None) -> dict[str, object]:
+    """Return the `usage` of a chat completion; without `cached`, as of an endpoint that does not report it."""
+    details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached}}
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion, **details}
 
 
 def raw(content: str) -> Answer:

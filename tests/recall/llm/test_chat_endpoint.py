@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from recall.llm.chat_script import SECRET, Answer, Body, ChatScript, Reply, format_of, raw, says, status
+from recall.llm.chat_script import SECRET, Answer, Body, ChatScript, Reply, format_of, raw, says, status, usage_of
 
 from nomemory.recall.llm.chat_model import ChatFailedError
 from nomemory.recall.llm.client import ChatEndpoint, create_client
 from nomemory.recall.llm.prompt import Prompt
+from nomemory.recall.model.model_reading import ModelFailureKind, TokenUsage
 
 SCHEMA = {"type": "object", "properties": {"stop": {"type": "boolean"}}}
 PROMPT = Prompt("the rules", "the question", "next_call", SCHEMA)
@@ -24,7 +25,7 @@ def knows(*formats: str, code: int = 400) -> Answer:
 
 async def test_the_request_demands_an_object_of_the_schema(script: ChatScript, endpoint: ChatEndpoint) -> None:
     script.answers = [says('{"stop": true}')]
-    assert await endpoint.ask(PROMPT) == '{"stop": true}'
+    assert (await endpoint.ask(PROMPT)).text == '{"stop": true}'
     (body,) = script.bodies
     assert body["model"] == "model"
     assert body["temperature"] == 0
@@ -42,8 +43,8 @@ async def test_an_endpoint_without_schemas_is_asked_for_any_object_from_then_on(
     script: ChatScript, endpoint: ChatEndpoint, code: int
 ) -> None:
     script.answers = [knows("json_object", "plain", code=code)]
-    assert await endpoint.ask(PROMPT) == "{}"
-    assert await endpoint.ask(PROMPT) == "{}"
+    assert (await endpoint.ask(PROMPT)).text == "{}"
+    assert (await endpoint.ask(PROMPT)).text == "{}"
     assert script.formats == ["json_schema", "json_object", "json_object"]
 
 
@@ -51,8 +52,8 @@ async def test_an_endpoint_without_formats_is_asked_plainly_from_then_on(
     script: ChatScript, endpoint: ChatEndpoint
 ) -> None:
     script.answers = [knows("plain")]
-    assert await endpoint.ask(PROMPT) == "{}"
-    assert await endpoint.ask(PROMPT) == "{}"
+    assert (await endpoint.ask(PROMPT)).text == "{}"
+    assert (await endpoint.ask(PROMPT)).text == "{}"
     assert script.formats == ["json_schema", "json_object", "plain", "plain"]
 
 
@@ -82,7 +83,7 @@ async def test_a_model_that_has_its_own_names_and_temperature_keeps_the_schema(
 @pytest.mark.parametrize("passing", [status(500), status(503), status(429, retry_after="0"), status(408)])
 async def test_transient_errors_are_retried_once(script: ChatScript, endpoint: ChatEndpoint, passing: Answer) -> None:
     script.answers = [passing, says("{}")]
-    assert await endpoint.ask(PROMPT) == "{}"
+    assert (await endpoint.ask(PROMPT)).text == "{}"
     script.answers = [passing]
     with pytest.raises(ChatFailedError):
         await endpoint.ask(PROMPT)
@@ -123,6 +124,58 @@ async def test_an_unreachable_endpoint_is_a_failure() -> None:
         await endpoint.ask(PROMPT)
 
 
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (status(401), ModelFailureKind.CREDENTIALS_REJECTED),
+        (status(403), ModelFailureKind.CREDENTIALS_REJECTED),
+        (status(404), ModelFailureKind.ERROR_STATUS),
+        (status(429, retry_after="0"), ModelFailureKind.RATE_LIMITED),
+        (status(500), ModelFailureKind.ERROR_STATUS),
+        (raw("<html>busy</html>"), ModelFailureKind.INVALID_RESPONSE),
+        (raw("{}"), ModelFailureKind.INVALID_RESPONSE),
+    ],
+)
+async def test_failure_kind_of_a_response(
+    script: ChatScript, endpoint: ChatEndpoint, answer: Answer, kind: ModelFailureKind
+) -> None:
+    script.answers = [answer]
+    with pytest.raises(ChatFailedError) as caught:
+        await endpoint.ask(PROMPT)
+    assert caught.value.failure.kind is kind
+
+
+async def test_a_slow_model_times_out_unless_the_deadline_came_first(script: ChatScript) -> None:
+    script.answers = [script.silence]
+    async with create_client(script.url, "key", 10) as client:
+        endpoint = ChatEndpoint(client, "model", timeout_s=0.2)
+        for within_s, kind in ((None, ModelFailureKind.TIMEOUT), (0.1, ModelFailureKind.DEADLINE)):
+            with pytest.raises(ChatFailedError) as caught:
+                await endpoint.ask(PROMPT, within_s)
+            assert caught.value.failure.kind is kind
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        (usage_of(120, 30, cached=100), TokenUsage(120, 30, 100)),
+        (usage_of(120, 30), TokenUsage(120, 30, 0)),
+        ({**usage_of(120, 30), "prompt_tokens_details": None}, TokenUsage(120, 30, 0)),
+        ({"prompt_tokens": 7}, TokenUsage(7, 0, 0)),
+        ({}, None),
+        (None, None),
+        ("many", None),
+        ({"prompt_tokens": "7", "completion_tokens": True}, None),
+        ({"prompt_tokens": -7, "completion_tokens": 10**30}, None),
+    ],
+)
+async def test_token_usage_is_read_if_the_endpoint_reports_it(
+    script: ChatScript, endpoint: ChatEndpoint, usage: object, tokens: TokenUsage | None
+) -> None:
+    script.answers = [says("{}", usage)]
+    assert (await endpoint.ask(PROMPT)).usage == tokens
+
+
 @pytest.mark.parametrize("content", ["", "hello", "[]", "{}", '{"choices": []}', '{"choices": {"0": 1}}', "null"])
 async def test_a_malformed_reply_is_a_failure(script: ChatScript, endpoint: ChatEndpoint, content: str) -> None:
     script.answers = [raw(content)]
@@ -135,7 +188,7 @@ async def test_an_empty_answer_of_a_model_is_an_empty_text(
     script: ChatScript, endpoint: ChatEndpoint, choice: str
 ) -> None:
     script.answers = [raw(f'{{"choices": [{choice}]}}')]
-    assert await endpoint.ask(PROMPT) == ""
+    assert (await endpoint.ask(PROMPT)).text == ""
 
 
 @pytest.mark.parametrize("code", [400, 401, 404, 418, 429, 500])

@@ -207,7 +207,7 @@ async def test_rules_compose_the_view_where_the_model_does_not(
     assert result.limits.planner == "llm→rules"
     assert result.evidence[0].message.message_id in {"message-1", "message-2"}
     assert result.memory_view.statements()
-    assert any("rules composed the view" in note.text for note in result.limits.notes)
+    assert any("showing quotes instead" in note.text for note in result.limits.notes)
 
 
 async def test_unusable_answer_is_requested_again(script: ChatScript, recaller: Recaller) -> None:

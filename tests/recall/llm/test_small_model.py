@@ -68,7 +68,7 @@ async def test_its_answer_is_one_of_the_schema_or_is_refused(model: ChatEndpoint
     prompt = Prompt("Answer from the messages.", f"Do I eat spicy food?\n{messages}", "memory_view", answer_schema())
     reply = await model.ask(prompt)
     with suppress(InvalidAnswerError):
-        answer = parse_answer(reply, str, UTC)
+        answer = parse_answer(reply.text, str, UTC)
         assert all(statement.text and statement.section in Section for statement in answer.draft.statements)
         assert {call.tool for call in answer.calls} <= set(LOOKUP_TOOLS)
     assert model.dialect.answer_format is AnswerFormat.SCHEMA

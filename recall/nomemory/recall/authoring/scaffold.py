@@ -111,7 +111,7 @@ async def draft_lexicon(scenario: str, model: ChatModel) -> str:
     """
     user_text = f"====\n{scenario}\n====\n\nGive the JSON object."
     answer = await model.ask(Prompt(_SYSTEM_PROMPT, user_text, "skill_draft", object_schema(_Lexicon)))
-    entries = _Lexicon.model_validate(extract_object(answer, {"lexicon"})).lexicon
+    entries = _Lexicon.model_validate(extract_object(answer.text, {"lexicon"})).lexicon
     aliases = {entry.canonical: list(filter(_is_term, entry.aliases))[:_MAX_ALIASES] for entry in entries}
     lines = [
         f"- {term}: {', '.join(term_aliases)}\n"

@@ -8,13 +8,18 @@ import openai
 from openai import AsyncOpenAI, omit
 from openai.types.chat import ChatCompletionMessageParam
 
-from nomemory.recall.llm.chat_model import ChatFailedError
+from nomemory.recall.llm.chat_model import ChatAnswer, ChatFailedError
 from nomemory.recall.llm.endpoint_dialect import EndpointDialect
 from nomemory.recall.llm.model_span import ask_in_span
 from nomemory.recall.llm.prompt import Prompt
+from nomemory.recall.llm.token_usage import read_token_usage
+from nomemory.recall.model.model_reading import ModelFailureKind
 
+_TIMED_OUT = "the chat model did not answer in time"
 _NO_KEY = "none"
 _RETRIES = 1
+_RATE_LIMITED_STATUS = 429
+_REJECTED_KEY_STATUSES = frozenset({401, 403})
 _SIMPLER_REQUEST_STATUSES = frozenset({400, 404, 415, 422})
 """Status codes after which a simpler request may succeed."""
 
@@ -45,7 +50,7 @@ class ChatEndpoint:
         self.dialect = EndpointDialect()
         """The request format, the strictest until the endpoint rejects it."""
 
-    async def ask(self, prompt: Prompt, within_s: float | None = None) -> str:
+    async def ask(self, prompt: Prompt, within_s: float | None = None) -> ChatAnswer:
         """Return the model's answer, within the endpoint's timeout or `within_s` seconds, whichever is shorter.
 
         Raises:
@@ -53,13 +58,18 @@ class ChatEndpoint:
         """
         timeout_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
         if timeout_s <= 0:
-            raise ChatFailedError("there is no time left for the chat endpoint")
+            raise ChatFailedError(ModelFailureKind.DEADLINE, "there is no time left for the chat model")
         try:
             async with asyncio.timeout(timeout_s):
-                return _extract_text(await self._send(prompt))
-        except (TimeoutError, openai.OpenAIError, ValueError) as error:
+                reply = await self._send(prompt)
+                return ChatAnswer(_extract_text(reply), read_token_usage(reply))
+        except TimeoutError:
+            is_shortened = timeout_s < self._timeout_s
+            kind = ModelFailureKind.DEADLINE if is_shortened else ModelFailureKind.TIMEOUT
+            raise ChatFailedError(kind, _TIMED_OUT) from None
+        except (openai.OpenAIError, ValueError) as error:
             # The package does not convert JSON decoding errors.
-            raise ChatFailedError(_describe_error(error)) from None
+            raise _convert_error(error) from None
 
     async def _send(self, prompt: Prompt) -> object:
         """Send simpler requests until the endpoint accepts one."""
@@ -102,12 +112,20 @@ def _extract_text(reply: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _describe_error(error: Exception) -> str:
-    """Return the reason as a fixed text, because the endpoint's message may quote the prompt."""
-    if isinstance(error, TimeoutError | openai.APITimeoutError):
-        return "the chat endpoint did not answer in time"
+def _convert_error(error: Exception) -> ChatFailedError:
+    """Return a failure with a fixed text, because the endpoint's message may quote the prompt."""
+    if isinstance(error, openai.APITimeoutError):
+        return ChatFailedError(ModelFailureKind.TIMEOUT, _TIMED_OUT)
     if isinstance(error, openai.APIConnectionError):
-        return "the chat endpoint cannot be reached"
+        return ChatFailedError(ModelFailureKind.UNREACHABLE, "the chat model cannot be reached")
     if isinstance(error, openai.APIStatusError):
-        return f"the chat endpoint returned status {error.status_code}"
-    return "the chat endpoint returned an invalid response"
+        return _convert_status(error.status_code)
+    return ChatFailedError(ModelFailureKind.INVALID_RESPONSE, "the chat model returned an invalid response")
+
+
+def _convert_status(code: int) -> ChatFailedError:
+    if code in _REJECTED_KEY_STATUSES:
+        text = f"the chat model rejected the API key (status {code})"
+        return ChatFailedError(ModelFailureKind.CREDENTIALS_REJECTED, text)
+    kind = ModelFailureKind.RATE_LIMITED if code == _RATE_LIMITED_STATUS else ModelFailureKind.ERROR_STATUS
+    return ChatFailedError(kind, f"the chat model returned status {code}")

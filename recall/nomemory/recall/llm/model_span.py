@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Sequence
-from typing import Final
 
 from opentelemetry.trace import Span, SpanKind
 
 from nomemory.recall.llm.prompt import Prompt
+from nomemory.recall.llm.token_usage import read_token_usage
+from nomemory.recall.model.model_reading import TokenUsage
 from nomemory.spans.span import child_span, is_content_shown, set_content_attribute
-
-_USAGE_FIELDS: Final = {
-    "gen_ai.usage.input_tokens": "prompt_tokens",
-    "gen_ai.usage.output_tokens": "completion_tokens",
-}
 
 
 async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
@@ -39,18 +35,27 @@ async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, p
 
 
 def _record_response(chat_span: Span, reply: object) -> None:
-    response_model, usage = getattr(reply, "model", None), getattr(reply, "usage", None)
+    response_model = getattr(reply, "model", None)
     if isinstance(response_model, str):
         chat_span.set_attribute("gen_ai.response.model", response_model)
-    for name, field in _USAGE_FIELDS.items():
-        if isinstance(count := getattr(usage, field, None), int):
-            chat_span.set_attribute(name, count)
+    chat_span.set_attributes(usage_attributes(read_token_usage(reply)))
     choices = getattr(reply, "choices", None)
     if is_content_shown() and isinstance(choices, list) and choices:
         content = getattr(getattr(choices[0], "message", None), "content", None)
         set_content_attribute(
             chat_span, "gen_ai.output.messages", _format_messages([("assistant", str(content or ""))])
         )
+
+
+def usage_attributes(usage: TokenUsage | None) -> dict[str, int]:
+    """Return the span attributes of a token usage; empty if there is none."""
+    if usage is None:
+        return {}
+    return {
+        "gen_ai.usage.input_tokens": usage.prompt,
+        "gen_ai.usage.output_tokens": usage.completion,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached,
+    }
 
 
 def _format_messages(turns: Sequence[tuple[str, str]]) -> str:

@@ -12,7 +12,7 @@ class NoteKind(Enum):
     SINGLE_CONVERSATION = "the search was limited to the conversation of the request"
     SEMANTIC_INCOMPLETE = "semantic search was incomplete{then}"
     PLANNER_FAILED = "the planner {planner} failed: {fallback} continued"
-    MODEL_FAILED = "the chat model {failed}: the rules composed the view"
+    MODEL_FAILED = "{reason}; showing quotes instead"
     SKILL_IGNORED = "{text}"
     CITATION_NOT_RETRIEVED = "removed {count} citation(s) of messages that were not retrieved"
     QUOTE_NOT_FOUND = "removed {count} citation(s) whose quotes do not occur in the message: {ids}"

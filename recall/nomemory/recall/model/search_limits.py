@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from nomemory.recall.model.model_reading import ModelReading
 from nomemory.recall.model.note import Note
 from nomemory.recall.model.question import Role
 from nomemory.text.time_range import TimeRange
@@ -18,14 +19,6 @@ class StopReason(Enum):
     ITERATIONS = "iterations"
     TOOL_CALLS = "tool_calls"
     DEADLINE = "deadline"
-
-
-@dataclass(frozen=True, slots=True)
-class ModelReading:
-    """The number of chat model requests, and the number of distinct messages that the model was shown."""
-
-    calls: int = 0
-    messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,5 +45,5 @@ class Limits:
     notes: tuple[Note, ...] = ()
     sufficiency: float | None = None
     sufficiency_threshold: float | None = None
-    reading: ModelReading = ModelReading()
+    reading: ModelReading = field(default_factory=ModelReading)
     empty_time_ranges: tuple[TimeRange, ...] = ()

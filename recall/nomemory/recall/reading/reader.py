@@ -14,8 +14,8 @@ from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.memory_view import Draft
+from nomemory.recall.model.model_reading import ModelFailure, ModelFailureKind, ModelReading, TokenUsage
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.search_limits import ModelReading
 from nomemory.recall.model.step import Step
 from nomemory.recall.planning.base import Plan
 from nomemory.recall.reading.answer import Answer, answer_schema, parse_answer
@@ -40,6 +40,7 @@ from nomemory.recall.tools.definitions import NEIGHBORS
 
 _MAX_INVALID_ANSWERS: Final = 2
 """Maximum number of invalid answers before the recall falls back to the rules."""
+_INVALID_OUTPUT: Final = ModelFailure(ModelFailureKind.INVALID_OUTPUT, "the chat model's output was invalid twice")
 _FALLBACK_S: Final = 0.5
 """Time reserved for the rules in case the model hangs, in seconds."""
 _FALLBACK_SHARE: Final = 0.2
@@ -49,7 +50,15 @@ _TOP_MESSAGES: Final = 10
 
 
 class ReaderFailedError(RecallError):
-    """The model returned no answer or no valid answer. The message contains no content."""
+    """The model returned no answer or no valid answer. The message contains no content.
+
+    Attributes:
+        failure: the reason.
+    """
+
+    def __init__(self, failure: ModelFailure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
 
 
 class Reader:
@@ -70,11 +79,12 @@ class Reader:
         self._invalid_answers = 0
         self._request_count = 0
         self._shown_count = 0
+        self._usage: TokenUsage | None = None
 
     @property
     def model_reading(self) -> ModelReading:
-        """The number of requests and messages so far."""
-        return ModelReading(self._request_count, self._shown_count)
+        """The numbers of requests, messages and tokens so far."""
+        return ModelReading(self._request_count, self._shown_count, self._usage)
 
     async def read(self, question: Question, skill: Skill) -> Draft:
         """Return the draft of a view. In the last round of the budget, the model must compose one.
@@ -158,7 +168,7 @@ class Reader:
             except InvalidAnswerError as error:
                 self._invalid_answers += 1
                 if self._invalid_answers >= _MAX_INVALID_ANSWERS:
-                    raise ReaderFailedError(f"the model returned {self._invalid_answers} invalid answers") from None
+                    raise ReaderFailedError(_INVALID_OUTPUT) from None
                 prompt = _append_outcome(exchange, build_rejection_prompt(str(error), lookups))
             else:
                 return exchange, answer
@@ -169,11 +179,14 @@ class Reader:
         self._request_count += 1
         started_at = time.monotonic()
         try:
-            return await self._model.ask(prompt, timeout_s)
-        except ChatFailedError as failure:
-            raise ReaderFailedError(str(failure)) from None
+            answer = await self._model.ask(prompt, timeout_s)
+        except ChatFailedError as error:
+            raise ReaderFailedError(error.failure) from None
         finally:
             self._search.extend_deadline(time.monotonic() - started_at)
+        if answer.usage is not None:
+            self._usage = answer.usage + (self._usage or TokenUsage())
+        return answer.text
 
     async def _record_reading(self, lines: Sequence[Line], window: ContextWindow) -> None:
         self._shown_count = len(window)

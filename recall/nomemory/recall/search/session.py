@@ -12,9 +12,10 @@ from typing import Final
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, RetrievedMessage
+from nomemory.recall.model.model_reading import ModelReading
 from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.question import Question, Role
-from nomemory.recall.model.search_limits import Limits, ModelReading, StopReason
+from nomemory.recall.model.search_limits import Limits, StopReason
 from nomemory.recall.model.search_scope import SearchCoverage, SearchScope
 from nomemory.recall.model.step import JsonValue, Step
 from nomemory.recall.model.sufficiency import Sufficiency
