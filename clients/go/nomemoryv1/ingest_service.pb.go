@@ -163,6 +163,8 @@ const (
 	Component_COMPONENT_DOCUMENT_EMBEDDER Component = 7
 	// COMPONENT_ERASURE: the erasure of deleted data.
 	Component_COMPONENT_ERASURE Component = 8
+	// COMPONENT_CHAT_MODEL: the endpoint of the chat model. Its fault ends with the next recall that gets a valid answer.
+	Component_COMPONENT_CHAT_MODEL Component = 9
 )
 
 // Enum value maps for Component.
@@ -177,6 +179,7 @@ var (
 		6: "COMPONENT_QUERY_EMBEDDER",
 		7: "COMPONENT_DOCUMENT_EMBEDDER",
 		8: "COMPONENT_ERASURE",
+		9: "COMPONENT_CHAT_MODEL",
 	}
 	Component_value = map[string]int32{
 		"COMPONENT_UNSPECIFIED":       0,
@@ -188,6 +191,7 @@ var (
 		"COMPONENT_QUERY_EMBEDDER":    6,
 		"COMPONENT_DOCUMENT_EMBEDDER": 7,
 		"COMPONENT_ERASURE":           8,
+		"COMPONENT_CHAT_MODEL":        9,
 	}
 )
 
@@ -228,23 +232,41 @@ const (
 	FaultKind_FAULT_KIND_UNRESPONSIVE FaultKind = 1
 	// FAULT_KIND_MEMORY_LIMIT_EXCEEDED: a process exceeded NOMEMORY_PROCESS_MEMORY_BYTES. It is killed and restarted.
 	FaultKind_FAULT_KIND_MEMORY_LIMIT_EXCEEDED FaultKind = 2
-	// FAULT_KIND_UNREACHABLE: a database or Qdrant server does not respond.
+	// FAULT_KIND_UNREACHABLE: a database, a Qdrant server or the endpoint of a chat model does not respond.
 	FaultKind_FAULT_KIND_UNREACHABLE FaultKind = 3
 	// FAULT_KIND_INDEX_INCONSISTENT: an index lacked stored messages or had deleted ones. It is being repaired.
 	FaultKind_FAULT_KIND_INDEX_INCONSISTENT FaultKind = 4
 	// FAULT_KIND_ERASURE_BLOCKED: deleted vectors cannot be erased now; `detail` gives the reason. The server retries.
 	FaultKind_FAULT_KIND_ERASURE_BLOCKED FaultKind = 5
+	// FAULT_KIND_TIMEOUT: the chat model does not answer within NOMEMORY_RECALL_MODEL_TIMEOUT_S.
+	FaultKind_FAULT_KIND_TIMEOUT FaultKind = 6
+	// FAULT_KIND_CREDENTIALS_REJECTED: the endpoint of the chat model rejects the API key.
+	FaultKind_FAULT_KIND_CREDENTIALS_REJECTED FaultKind = 7
+	// FAULT_KIND_RATE_LIMITED: the endpoint of the chat model limits the rate of requests.
+	FaultKind_FAULT_KIND_RATE_LIMITED FaultKind = 8
+	// FAULT_KIND_ERROR_STATUS: the endpoint of the chat model returns another HTTP error; `detail` gives the status.
+	FaultKind_FAULT_KIND_ERROR_STATUS FaultKind = 9
+	// FAULT_KIND_INVALID_RESPONSE: the endpoint of the chat model returns responses that are not chat completions.
+	FaultKind_FAULT_KIND_INVALID_RESPONSE FaultKind = 10
+	// FAULT_KIND_INVALID_OUTPUT: the output of the chat model does not follow the schema.
+	FaultKind_FAULT_KIND_INVALID_OUTPUT FaultKind = 11
 )
 
 // Enum value maps for FaultKind.
 var (
 	FaultKind_name = map[int32]string{
-		0: "FAULT_KIND_UNSPECIFIED",
-		1: "FAULT_KIND_UNRESPONSIVE",
-		2: "FAULT_KIND_MEMORY_LIMIT_EXCEEDED",
-		3: "FAULT_KIND_UNREACHABLE",
-		4: "FAULT_KIND_INDEX_INCONSISTENT",
-		5: "FAULT_KIND_ERASURE_BLOCKED",
+		0:  "FAULT_KIND_UNSPECIFIED",
+		1:  "FAULT_KIND_UNRESPONSIVE",
+		2:  "FAULT_KIND_MEMORY_LIMIT_EXCEEDED",
+		3:  "FAULT_KIND_UNREACHABLE",
+		4:  "FAULT_KIND_INDEX_INCONSISTENT",
+		5:  "FAULT_KIND_ERASURE_BLOCKED",
+		6:  "FAULT_KIND_TIMEOUT",
+		7:  "FAULT_KIND_CREDENTIALS_REJECTED",
+		8:  "FAULT_KIND_RATE_LIMITED",
+		9:  "FAULT_KIND_ERROR_STATUS",
+		10: "FAULT_KIND_INVALID_RESPONSE",
+		11: "FAULT_KIND_INVALID_OUTPUT",
 	}
 	FaultKind_value = map[string]int32{
 		"FAULT_KIND_UNSPECIFIED":           0,
@@ -253,6 +275,12 @@ var (
 		"FAULT_KIND_UNREACHABLE":           3,
 		"FAULT_KIND_INDEX_INCONSISTENT":    4,
 		"FAULT_KIND_ERASURE_BLOCKED":       5,
+		"FAULT_KIND_TIMEOUT":               6,
+		"FAULT_KIND_CREDENTIALS_REJECTED":  7,
+		"FAULT_KIND_RATE_LIMITED":          8,
+		"FAULT_KIND_ERROR_STATUS":          9,
+		"FAULT_KIND_INVALID_RESPONSE":      10,
+		"FAULT_KIND_INVALID_OUTPUT":        11,
 	}
 )
 
@@ -1708,7 +1736,7 @@ const file_nomemory_v1_ingest_service_proto_rawDesc = "" +
 	"\x1cSTORAGE_LOCATION_MESSAGE_LOG\x10\x01\x12\"\n" +
 	"\x1eSTORAGE_LOCATION_LEXICAL_INDEX\x10\x02\x12!\n" +
 	"\x1dSTORAGE_LOCATION_VECTOR_INDEX\x10\x03\x12#\n" +
-	"\x1fSTORAGE_LOCATION_VECTOR_BACKLOG\x10\x04*\x85\x02\n" +
+	"\x1fSTORAGE_LOCATION_VECTOR_BACKLOG\x10\x04*\x9f\x02\n" +
 	"\tComponent\x12\x19\n" +
 	"\x15COMPONENT_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15COMPONENT_MESSAGE_LOG\x10\x01\x12\x1d\n" +
@@ -1718,14 +1746,22 @@ const file_nomemory_v1_ingest_service_proto_rawDesc = "" +
 	"\x10COMPONENT_QDRANT\x10\x05\x12\x1c\n" +
 	"\x18COMPONENT_QUERY_EMBEDDER\x10\x06\x12\x1f\n" +
 	"\x1bCOMPONENT_DOCUMENT_EMBEDDER\x10\a\x12\x15\n" +
-	"\x11COMPONENT_ERASURE\x10\b*\xc9\x01\n" +
+	"\x11COMPONENT_ERASURE\x10\b\x12\x18\n" +
+	"\x14COMPONENT_CHAT_MODEL\x10\t*\x80\x03\n" +
 	"\tFaultKind\x12\x1a\n" +
 	"\x16FAULT_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17FAULT_KIND_UNRESPONSIVE\x10\x01\x12$\n" +
 	" FAULT_KIND_MEMORY_LIMIT_EXCEEDED\x10\x02\x12\x1a\n" +
 	"\x16FAULT_KIND_UNREACHABLE\x10\x03\x12!\n" +
 	"\x1dFAULT_KIND_INDEX_INCONSISTENT\x10\x04\x12\x1e\n" +
-	"\x1aFAULT_KIND_ERASURE_BLOCKED\x10\x05*\x92\x01\n" +
+	"\x1aFAULT_KIND_ERASURE_BLOCKED\x10\x05\x12\x16\n" +
+	"\x12FAULT_KIND_TIMEOUT\x10\x06\x12#\n" +
+	"\x1fFAULT_KIND_CREDENTIALS_REJECTED\x10\a\x12\x1b\n" +
+	"\x17FAULT_KIND_RATE_LIMITED\x10\b\x12\x1b\n" +
+	"\x17FAULT_KIND_ERROR_STATUS\x10\t\x12\x1f\n" +
+	"\x1bFAULT_KIND_INVALID_RESPONSE\x10\n" +
+	"\x12\x1d\n" +
+	"\x19FAULT_KIND_INVALID_OUTPUT\x10\v*\x92\x01\n" +
 	"\fEmbedderKind\x12\x1d\n" +
 	"\x19EMBEDDER_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12EMBEDDER_KIND_NONE\x10\x01\x12\x17\n" +

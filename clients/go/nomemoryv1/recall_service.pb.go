@@ -159,7 +159,8 @@ const (
 	NoteCode_NOTE_CODE_SEMANTIC_INCOMPLETE NoteCode = 2
 	// NOTE_CODE_PLANNER_FAILED: the planner failed, and the built-in rules took over.
 	NoteCode_NOTE_CODE_PLANNER_FAILED NoteCode = 3
-	// NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view.
+	// NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view. `text` gives
+	// the reason.
 	NoteCode_NOTE_CODE_MODEL_FAILED NoteCode = 4
 	// NOTE_CODE_SKILL_IGNORED: a part of the skill is invalid or ignored; `text` names it.
 	NoteCode_NOTE_CODE_SKILL_IGNORED NoteCode = 5
@@ -1404,8 +1405,11 @@ type RecallLimits struct {
 	MessagesRead int32 `protobuf:"varint,17,opt,name=messages_read,json=messagesRead,proto3" json:"messages_read,omitempty"`
 	// empty_time_ranges are the days and periods that the question names and in which no message was found.
 	EmptyTimeRanges []*TimeRange `protobuf:"bytes,18,rep,name=empty_time_ranges,json=emptyTimeRanges,proto3" json:"empty_time_ranges,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// token_usage is the number of tokens of all chat model calls. Unset: no chat model was used, or its endpoint does not
+	// report the tokens.
+	TokenUsage    *TokenUsage `protobuf:"bytes,19,opt,name=token_usage,json=tokenUsage,proto3" json:"token_usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallLimits) Reset() {
@@ -1564,6 +1568,77 @@ func (x *RecallLimits) GetEmptyTimeRanges() []*TimeRange {
 	return nil
 }
 
+func (x *RecallLimits) GetTokenUsage() *TokenUsage {
+	if x != nil {
+		return x.TokenUsage
+	}
+	return nil
+}
+
+// TokenUsage is a number of tokens, as reported by the endpoint of the chat model.
+type TokenUsage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// prompt_tokens is the number of tokens in the prompts, including `cached_tokens`.
+	PromptTokens int32 `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	// completion_tokens is the number of tokens in the answers, including reasoning.
+	CompletionTokens int32 `protobuf:"varint,2,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
+	// cached_tokens is the number of prompt tokens that the endpoint read from its cache. 0 also if it does not report them.
+	CachedTokens  int32 `protobuf:"varint,3,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenUsage) Reset() {
+	*x = TokenUsage{}
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenUsage) ProtoMessage() {}
+
+func (x *TokenUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenUsage.ProtoReflect.Descriptor instead.
+func (*TokenUsage) Descriptor() ([]byte, []int) {
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *TokenUsage) GetPromptTokens() int32 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
+func (x *TokenUsage) GetCompletionTokens() int32 {
+	if x != nil {
+		return x.CompletionTokens
+	}
+	return 0
+}
+
+func (x *TokenUsage) GetCachedTokens() int32 {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return 0
+}
+
 // Note is an explanation of a recall's result.
 type Note struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1579,7 +1654,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1666,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[13]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1679,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{13}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Note) GetCode() NoteCode {
@@ -1654,7 +1729,7 @@ type RecallStep struct {
 
 func (x *RecallStep) Reset() {
 	*x = RecallStep{}
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[14]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1741,7 @@ func (x *RecallStep) String() string {
 func (*RecallStep) ProtoMessage() {}
 
 func (x *RecallStep) ProtoReflect() protoreflect.Message {
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[14]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1754,7 @@ func (x *RecallStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallStep.ProtoReflect.Descriptor instead.
 func (*RecallStep) Descriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{14}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RecallStep) GetIteration() int32 {
@@ -1768,7 +1843,7 @@ type BuildContextRequest struct {
 
 func (x *BuildContextRequest) Reset() {
 	*x = BuildContextRequest{}
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[15]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +1855,7 @@ func (x *BuildContextRequest) String() string {
 func (*BuildContextRequest) ProtoMessage() {}
 
 func (x *BuildContextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[15]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +1868,7 @@ func (x *BuildContextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BuildContextRequest.ProtoReflect.Descriptor instead.
 func (*BuildContextRequest) Descriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{15}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BuildContextRequest) GetTurns() []*Turn {
@@ -1869,7 +1944,7 @@ type BuildContextResponse struct {
 
 func (x *BuildContextResponse) Reset() {
 	*x = BuildContextResponse{}
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[16]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +1956,7 @@ func (x *BuildContextResponse) String() string {
 func (*BuildContextResponse) ProtoMessage() {}
 
 func (x *BuildContextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[16]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +1969,7 @@ func (x *BuildContextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BuildContextResponse.ProtoReflect.Descriptor instead.
 func (*BuildContextResponse) Descriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{16}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BuildContextResponse) GetRecent() []*ContextMessage {
@@ -1965,7 +2040,7 @@ type ContextMessage struct {
 
 func (x *ContextMessage) Reset() {
 	*x = ContextMessage{}
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[17]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2052,7 @@ func (x *ContextMessage) String() string {
 func (*ContextMessage) ProtoMessage() {}
 
 func (x *ContextMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_nomemory_v1_recall_service_proto_msgTypes[17]
+	mi := &file_nomemory_v1_recall_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2065,7 @@ func (x *ContextMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextMessage.ProtoReflect.Descriptor instead.
 func (*ContextMessage) Descriptor() ([]byte, []int) {
-	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{17}
+	return file_nomemory_v1_recall_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ContextMessage) GetMessage() *ChatMessage {
@@ -2093,7 +2168,7 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\bConflict\x120\n" +
 	"\aearlier\x18\x01 \x01(\v2\x16.nomemory.v1.StatementR\aearlier\x12,\n" +
 	"\x05later\x18\x02 \x01(\v2\x16.nomemory.v1.StatementR\x05later\x12\x1a\n" +
-	"\bpossible\x18\x03 \x01(\bR\bpossible\"\xa4\x06\n" +
+	"\bpossible\x18\x03 \x01(\bR\bpossible\"\xde\x06\n" +
 	"\fRecallLimits\x125\n" +
 	"\n" +
 	"time_range\x18\x01 \x01(\v2\x16.nomemory.v1.TimeRangeR\ttimeRange\x12%\n" +
@@ -2119,9 +2194,16 @@ const file_nomemory_v1_recall_service_proto_rawDesc = "" +
 	"\vmodel_calls\x18\x10 \x01(\x05R\n" +
 	"modelCalls\x12#\n" +
 	"\rmessages_read\x18\x11 \x01(\x05R\fmessagesRead\x12B\n" +
-	"\x11empty_time_ranges\x18\x12 \x03(\v2\x16.nomemory.v1.TimeRangeR\x0femptyTimeRangesB\x0e\n" +
+	"\x11empty_time_ranges\x18\x12 \x03(\v2\x16.nomemory.v1.TimeRangeR\x0femptyTimeRanges\x128\n" +
+	"\vtoken_usage\x18\x13 \x01(\v2\x17.nomemory.v1.TokenUsageR\n" +
+	"tokenUsageB\x0e\n" +
 	"\f_sufficiencyB\x18\n" +
-	"\x16_sufficiency_threshold\"[\n" +
+	"\x16_sufficiency_threshold\"\x83\x01\n" +
+	"\n" +
+	"TokenUsage\x12#\n" +
+	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12+\n" +
+	"\x11completion_tokens\x18\x02 \x01(\x05R\x10completionTokens\x12#\n" +
+	"\rcached_tokens\x18\x03 \x01(\x05R\fcachedTokens\"[\n" +
 	"\x04Note\x12)\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x15.nomemory.v1.NoteCodeR\x04code\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x05R\x05count\x12\x12\n" +
@@ -2229,7 +2311,7 @@ func file_nomemory_v1_recall_service_proto_rawDescGZIP() []byte {
 }
 
 var file_nomemory_v1_recall_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_nomemory_v1_recall_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_nomemory_v1_recall_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_nomemory_v1_recall_service_proto_goTypes = []any{
 	(Attribution)(0),              // 0: nomemory.v1.Attribution
 	(Planner)(0),                  // 1: nomemory.v1.Planner
@@ -2249,76 +2331,78 @@ var file_nomemory_v1_recall_service_proto_goTypes = []any{
 	(*EvidenceMessage)(nil),       // 15: nomemory.v1.EvidenceMessage
 	(*Conflict)(nil),              // 16: nomemory.v1.Conflict
 	(*RecallLimits)(nil),          // 17: nomemory.v1.RecallLimits
-	(*Note)(nil),                  // 18: nomemory.v1.Note
-	(*RecallStep)(nil),            // 19: nomemory.v1.RecallStep
-	(*BuildContextRequest)(nil),   // 20: nomemory.v1.BuildContextRequest
-	(*BuildContextResponse)(nil),  // 21: nomemory.v1.BuildContextResponse
-	(*ContextMessage)(nil),        // 22: nomemory.v1.ContextMessage
-	(*Embedding)(nil),             // 23: nomemory.v1.Embedding
-	(*TimeRange)(nil),             // 24: nomemory.v1.TimeRange
-	(Role)(0),                     // 25: nomemory.v1.Role
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*Span)(nil),                  // 28: nomemory.v1.Span
-	(*ChatMessage)(nil),           // 29: nomemory.v1.ChatMessage
-	(*structpb.Struct)(nil),       // 30: google.protobuf.Struct
+	(*TokenUsage)(nil),            // 18: nomemory.v1.TokenUsage
+	(*Note)(nil),                  // 19: nomemory.v1.Note
+	(*RecallStep)(nil),            // 20: nomemory.v1.RecallStep
+	(*BuildContextRequest)(nil),   // 21: nomemory.v1.BuildContextRequest
+	(*BuildContextResponse)(nil),  // 22: nomemory.v1.BuildContextResponse
+	(*ContextMessage)(nil),        // 23: nomemory.v1.ContextMessage
+	(*Embedding)(nil),             // 24: nomemory.v1.Embedding
+	(*TimeRange)(nil),             // 25: nomemory.v1.TimeRange
+	(Role)(0),                     // 26: nomemory.v1.Role
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*Span)(nil),                  // 29: nomemory.v1.Span
+	(*ChatMessage)(nil),           // 30: nomemory.v1.ChatMessage
+	(*structpb.Struct)(nil),       // 31: google.protobuf.Struct
 }
 var file_nomemory_v1_recall_service_proto_depIdxs = []int32{
 	8,  // 0: nomemory.v1.RecallRequest.context:type_name -> nomemory.v1.RecallContext
 	10, // 1: nomemory.v1.RecallRequest.budget:type_name -> nomemory.v1.RecallBudget
-	23, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
+	24, // 2: nomemory.v1.RecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
 	8,  // 3: nomemory.v1.StreamRecallRequest.context:type_name -> nomemory.v1.RecallContext
 	10, // 4: nomemory.v1.StreamRecallRequest.budget:type_name -> nomemory.v1.RecallBudget
-	23, // 5: nomemory.v1.StreamRecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
-	19, // 6: nomemory.v1.StreamRecallResponse.step:type_name -> nomemory.v1.RecallStep
+	24, // 5: nomemory.v1.StreamRecallRequest.question_embedding:type_name -> nomemory.v1.Embedding
+	20, // 6: nomemory.v1.StreamRecallResponse.step:type_name -> nomemory.v1.RecallStep
 	11, // 7: nomemory.v1.StreamRecallResponse.result:type_name -> nomemory.v1.RecallResponse
-	24, // 8: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
-	25, // 9: nomemory.v1.RecallContext.preferred_role:type_name -> nomemory.v1.Role
-	26, // 10: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
+	25, // 8: nomemory.v1.RecallContext.time_range:type_name -> nomemory.v1.TimeRange
+	26, // 9: nomemory.v1.RecallContext.preferred_role:type_name -> nomemory.v1.Role
+	27, // 10: nomemory.v1.RecallContext.now:type_name -> google.protobuf.Timestamp
 	9,  // 11: nomemory.v1.RecallContext.turns:type_name -> nomemory.v1.Turn
-	25, // 12: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
-	27, // 13: nomemory.v1.RecallBudget.timeout:type_name -> google.protobuf.Duration
+	26, // 12: nomemory.v1.Turn.role:type_name -> nomemory.v1.Role
+	28, // 13: nomemory.v1.RecallBudget.timeout:type_name -> google.protobuf.Duration
 	12, // 14: nomemory.v1.RecallResponse.memory_view:type_name -> nomemory.v1.MemoryView
 	15, // 15: nomemory.v1.RecallResponse.evidence:type_name -> nomemory.v1.EvidenceMessage
 	17, // 16: nomemory.v1.RecallResponse.limits:type_name -> nomemory.v1.RecallLimits
 	3,  // 17: nomemory.v1.RecallResponse.verdict:type_name -> nomemory.v1.Verdict
 	16, // 18: nomemory.v1.RecallResponse.conflicts:type_name -> nomemory.v1.Conflict
-	19, // 19: nomemory.v1.RecallResponse.trace:type_name -> nomemory.v1.RecallStep
+	20, // 19: nomemory.v1.RecallResponse.trace:type_name -> nomemory.v1.RecallStep
 	13, // 20: nomemory.v1.MemoryView.preferences:type_name -> nomemory.v1.Statement
 	13, // 21: nomemory.v1.MemoryView.profile:type_name -> nomemory.v1.Statement
 	13, // 22: nomemory.v1.MemoryView.constraints:type_name -> nomemory.v1.Statement
 	14, // 23: nomemory.v1.Statement.citations:type_name -> nomemory.v1.Citation
 	0,  // 24: nomemory.v1.Statement.attribution:type_name -> nomemory.v1.Attribution
-	28, // 25: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
-	26, // 26: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
-	29, // 27: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
+	29, // 25: nomemory.v1.Citation.span:type_name -> nomemory.v1.Span
+	27, // 26: nomemory.v1.Citation.ts:type_name -> google.protobuf.Timestamp
+	30, // 27: nomemory.v1.EvidenceMessage.message:type_name -> nomemory.v1.ChatMessage
 	13, // 28: nomemory.v1.Conflict.earlier:type_name -> nomemory.v1.Statement
 	13, // 29: nomemory.v1.Conflict.later:type_name -> nomemory.v1.Statement
-	24, // 30: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
-	25, // 31: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
+	25, // 30: nomemory.v1.RecallLimits.time_range:type_name -> nomemory.v1.TimeRange
+	26, // 31: nomemory.v1.RecallLimits.role:type_name -> nomemory.v1.Role
 	1,  // 32: nomemory.v1.RecallLimits.planner:type_name -> nomemory.v1.Planner
 	4,  // 33: nomemory.v1.RecallLimits.stop_reason:type_name -> nomemory.v1.StopReason
-	18, // 34: nomemory.v1.RecallLimits.notes:type_name -> nomemory.v1.Note
-	24, // 35: nomemory.v1.RecallLimits.empty_time_ranges:type_name -> nomemory.v1.TimeRange
-	2,  // 36: nomemory.v1.Note.code:type_name -> nomemory.v1.NoteCode
-	30, // 37: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
-	27, // 38: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
-	9,  // 39: nomemory.v1.BuildContextRequest.turns:type_name -> nomemory.v1.Turn
-	26, // 40: nomemory.v1.BuildContextRequest.now:type_name -> google.protobuf.Timestamp
-	22, // 41: nomemory.v1.BuildContextResponse.recent:type_name -> nomemory.v1.ContextMessage
-	22, // 42: nomemory.v1.BuildContextResponse.related:type_name -> nomemory.v1.ContextMessage
-	29, // 43: nomemory.v1.ContextMessage.message:type_name -> nomemory.v1.ChatMessage
-	5,  // 44: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
-	6,  // 45: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
-	20, // 46: nomemory.v1.RecallService.BuildContext:input_type -> nomemory.v1.BuildContextRequest
-	11, // 47: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
-	7,  // 48: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
-	21, // 49: nomemory.v1.RecallService.BuildContext:output_type -> nomemory.v1.BuildContextResponse
-	47, // [47:50] is the sub-list for method output_type
-	44, // [44:47] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	19, // 34: nomemory.v1.RecallLimits.notes:type_name -> nomemory.v1.Note
+	25, // 35: nomemory.v1.RecallLimits.empty_time_ranges:type_name -> nomemory.v1.TimeRange
+	18, // 36: nomemory.v1.RecallLimits.token_usage:type_name -> nomemory.v1.TokenUsage
+	2,  // 37: nomemory.v1.Note.code:type_name -> nomemory.v1.NoteCode
+	31, // 38: nomemory.v1.RecallStep.arguments:type_name -> google.protobuf.Struct
+	28, // 39: nomemory.v1.RecallStep.elapsed:type_name -> google.protobuf.Duration
+	9,  // 40: nomemory.v1.BuildContextRequest.turns:type_name -> nomemory.v1.Turn
+	27, // 41: nomemory.v1.BuildContextRequest.now:type_name -> google.protobuf.Timestamp
+	23, // 42: nomemory.v1.BuildContextResponse.recent:type_name -> nomemory.v1.ContextMessage
+	23, // 43: nomemory.v1.BuildContextResponse.related:type_name -> nomemory.v1.ContextMessage
+	30, // 44: nomemory.v1.ContextMessage.message:type_name -> nomemory.v1.ChatMessage
+	5,  // 45: nomemory.v1.RecallService.Recall:input_type -> nomemory.v1.RecallRequest
+	6,  // 46: nomemory.v1.RecallService.StreamRecall:input_type -> nomemory.v1.StreamRecallRequest
+	21, // 47: nomemory.v1.RecallService.BuildContext:input_type -> nomemory.v1.BuildContextRequest
+	11, // 48: nomemory.v1.RecallService.Recall:output_type -> nomemory.v1.RecallResponse
+	7,  // 49: nomemory.v1.RecallService.StreamRecall:output_type -> nomemory.v1.StreamRecallResponse
+	22, // 50: nomemory.v1.RecallService.BuildContext:output_type -> nomemory.v1.BuildContextResponse
+	48, // [48:51] is the sub-list for method output_type
+	45, // [45:48] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_nomemory_v1_recall_service_proto_init() }
@@ -2339,7 +2423,7 @@ func file_nomemory_v1_recall_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nomemory_v1_recall_service_proto_rawDesc), len(file_nomemory_v1_recall_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

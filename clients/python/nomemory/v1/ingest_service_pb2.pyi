@@ -106,6 +106,8 @@ class _ComponentEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Component.V
     """COMPONENT_DOCUMENT_EMBEDDER: the process that embeds messages."""
     COMPONENT_ERASURE: _Component.ValueType  # 8
     """COMPONENT_ERASURE: the erasure of deleted data."""
+    COMPONENT_CHAT_MODEL: _Component.ValueType  # 9
+    """COMPONENT_CHAT_MODEL: the endpoint of the chat model. Its fault ends with the next recall that gets a valid answer."""
 
 class Component(_Component, metaclass=_ComponentEnumTypeWrapper):
     """Component is a part of the server that can fail. Later versions can add values."""
@@ -128,6 +130,8 @@ COMPONENT_DOCUMENT_EMBEDDER: Component.ValueType  # 7
 """COMPONENT_DOCUMENT_EMBEDDER: the process that embeds messages."""
 COMPONENT_ERASURE: Component.ValueType  # 8
 """COMPONENT_ERASURE: the erasure of deleted data."""
+COMPONENT_CHAT_MODEL: Component.ValueType  # 9
+"""COMPONENT_CHAT_MODEL: the endpoint of the chat model. Its fault ends with the next recall that gets a valid answer."""
 Global___Component: _TypeAlias = Component  # noqa: Y015
 
 class _FaultKind:
@@ -143,11 +147,23 @@ class _FaultKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FaultKind.V
     FAULT_KIND_MEMORY_LIMIT_EXCEEDED: _FaultKind.ValueType  # 2
     """FAULT_KIND_MEMORY_LIMIT_EXCEEDED: a process exceeded NOMEMORY_PROCESS_MEMORY_BYTES. It is killed and restarted."""
     FAULT_KIND_UNREACHABLE: _FaultKind.ValueType  # 3
-    """FAULT_KIND_UNREACHABLE: a database or Qdrant server does not respond."""
+    """FAULT_KIND_UNREACHABLE: a database, a Qdrant server or the endpoint of a chat model does not respond."""
     FAULT_KIND_INDEX_INCONSISTENT: _FaultKind.ValueType  # 4
     """FAULT_KIND_INDEX_INCONSISTENT: an index lacked stored messages or had deleted ones. It is being repaired."""
     FAULT_KIND_ERASURE_BLOCKED: _FaultKind.ValueType  # 5
     """FAULT_KIND_ERASURE_BLOCKED: deleted vectors cannot be erased now; `detail` gives the reason. The server retries."""
+    FAULT_KIND_TIMEOUT: _FaultKind.ValueType  # 6
+    """FAULT_KIND_TIMEOUT: the chat model does not answer within NOMEMORY_RECALL_MODEL_TIMEOUT_S."""
+    FAULT_KIND_CREDENTIALS_REJECTED: _FaultKind.ValueType  # 7
+    """FAULT_KIND_CREDENTIALS_REJECTED: the endpoint of the chat model rejects the API key."""
+    FAULT_KIND_RATE_LIMITED: _FaultKind.ValueType  # 8
+    """FAULT_KIND_RATE_LIMITED: the endpoint of the chat model limits the rate of requests."""
+    FAULT_KIND_ERROR_STATUS: _FaultKind.ValueType  # 9
+    """FAULT_KIND_ERROR_STATUS: the endpoint of the chat model returns another HTTP error; `detail` gives the status."""
+    FAULT_KIND_INVALID_RESPONSE: _FaultKind.ValueType  # 10
+    """FAULT_KIND_INVALID_RESPONSE: the endpoint of the chat model returns responses that are not chat completions."""
+    FAULT_KIND_INVALID_OUTPUT: _FaultKind.ValueType  # 11
+    """FAULT_KIND_INVALID_OUTPUT: the output of the chat model does not follow the schema."""
 
 class FaultKind(_FaultKind, metaclass=_FaultKindEnumTypeWrapper):
     """FaultKind is the kind of a fault. Later versions can add values."""
@@ -159,11 +175,23 @@ FAULT_KIND_UNRESPONSIVE: FaultKind.ValueType  # 1
 FAULT_KIND_MEMORY_LIMIT_EXCEEDED: FaultKind.ValueType  # 2
 """FAULT_KIND_MEMORY_LIMIT_EXCEEDED: a process exceeded NOMEMORY_PROCESS_MEMORY_BYTES. It is killed and restarted."""
 FAULT_KIND_UNREACHABLE: FaultKind.ValueType  # 3
-"""FAULT_KIND_UNREACHABLE: a database or Qdrant server does not respond."""
+"""FAULT_KIND_UNREACHABLE: a database, a Qdrant server or the endpoint of a chat model does not respond."""
 FAULT_KIND_INDEX_INCONSISTENT: FaultKind.ValueType  # 4
 """FAULT_KIND_INDEX_INCONSISTENT: an index lacked stored messages or had deleted ones. It is being repaired."""
 FAULT_KIND_ERASURE_BLOCKED: FaultKind.ValueType  # 5
 """FAULT_KIND_ERASURE_BLOCKED: deleted vectors cannot be erased now; `detail` gives the reason. The server retries."""
+FAULT_KIND_TIMEOUT: FaultKind.ValueType  # 6
+"""FAULT_KIND_TIMEOUT: the chat model does not answer within NOMEMORY_RECALL_MODEL_TIMEOUT_S."""
+FAULT_KIND_CREDENTIALS_REJECTED: FaultKind.ValueType  # 7
+"""FAULT_KIND_CREDENTIALS_REJECTED: the endpoint of the chat model rejects the API key."""
+FAULT_KIND_RATE_LIMITED: FaultKind.ValueType  # 8
+"""FAULT_KIND_RATE_LIMITED: the endpoint of the chat model limits the rate of requests."""
+FAULT_KIND_ERROR_STATUS: FaultKind.ValueType  # 9
+"""FAULT_KIND_ERROR_STATUS: the endpoint of the chat model returns another HTTP error; `detail` gives the status."""
+FAULT_KIND_INVALID_RESPONSE: FaultKind.ValueType  # 10
+"""FAULT_KIND_INVALID_RESPONSE: the endpoint of the chat model returns responses that are not chat completions."""
+FAULT_KIND_INVALID_OUTPUT: FaultKind.ValueType  # 11
+"""FAULT_KIND_INVALID_OUTPUT: the output of the chat model does not follow the schema."""
 Global___FaultKind: _TypeAlias = FaultKind  # noqa: Y015
 
 class _EmbedderKind:

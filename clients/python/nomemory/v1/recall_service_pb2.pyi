@@ -103,7 +103,9 @@ class _NoteCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NoteCode.Val
     NOTE_CODE_PLANNER_FAILED: _NoteCode.ValueType  # 3
     """NOTE_CODE_PLANNER_FAILED: the planner failed, and the built-in rules took over."""
     NOTE_CODE_MODEL_FAILED: _NoteCode.ValueType  # 4
-    """NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view."""
+    """NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view. `text` gives
+    the reason.
+    """
     NOTE_CODE_SKILL_IGNORED: _NoteCode.ValueType  # 5
     """NOTE_CODE_SKILL_IGNORED: a part of the skill is invalid or ignored; `text` names it."""
     NOTE_CODE_CITATION_NOT_RETRIEVED: _NoteCode.ValueType  # 6
@@ -151,7 +153,9 @@ NOTE_CODE_SEMANTIC_INCOMPLETE: NoteCode.ValueType  # 2
 NOTE_CODE_PLANNER_FAILED: NoteCode.ValueType  # 3
 """NOTE_CODE_PLANNER_FAILED: the planner failed, and the built-in rules took over."""
 NOTE_CODE_MODEL_FAILED: NoteCode.ValueType  # 4
-"""NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view."""
+"""NOTE_CODE_MODEL_FAILED: the chat model returned no valid answer, and the built-in rules composed the view. `text` gives
+the reason.
+"""
 NOTE_CODE_SKILL_IGNORED: NoteCode.ValueType  # 5
 """NOTE_CODE_SKILL_IGNORED: a part of the skill is invalid or ignored; `text` names it."""
 NOTE_CODE_CITATION_NOT_RETRIEVED: NoteCode.ValueType  # 6
@@ -818,6 +822,7 @@ class RecallLimits(_message.Message):
     MODEL_CALLS_FIELD_NUMBER: _builtins.int
     MESSAGES_READ_FIELD_NUMBER: _builtins.int
     EMPTY_TIME_RANGES_FIELD_NUMBER: _builtins.int
+    TOKEN_USAGE_FIELD_NUMBER: _builtins.int
     role: _message_pb2.Role.ValueType
     """role is the role that was searched. ROLE_UNSPECIFIED: any role."""
     messages_considered: _builtins.int
@@ -862,6 +867,12 @@ class RecallLimits(_message.Message):
     def empty_time_ranges(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.TimeRange]:
         """empty_time_ranges are the days and periods that the question names and in which no message was found."""
 
+    @_builtins.property
+    def token_usage(self) -> Global___TokenUsage:
+        """token_usage is the number of tokens of all chat model calls. Unset: no chat model was used, or its endpoint does not
+        report the tokens.
+        """
+
     def __init__(
         self,
         *,
@@ -883,10 +894,11 @@ class RecallLimits(_message.Message):
         model_calls: _builtins.int = ...,
         messages_read: _builtins.int = ...,
         empty_time_ranges: _abc.Iterable[_message_pb2.TimeRange] | None = ...,
+        token_usage: Global___TokenUsage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "_sufficiency_threshold", b"_sufficiency_threshold", "sufficiency", b"sufficiency", "sufficiency_threshold", b"sufficiency_threshold", "time_range", b"time_range"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "_sufficiency_threshold", b"_sufficiency_threshold", "sufficiency", b"sufficiency", "sufficiency_threshold", b"sufficiency_threshold", "time_range", b"time_range", "token_usage", b"token_usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "_sufficiency_threshold", b"_sufficiency_threshold", "dropped_arguments", b"dropped_arguments", "empty_time_ranges", b"empty_time_ranges", "index_lagging", b"index_lagging", "iterations", b"iterations", "messages_considered", b"messages_considered", "messages_read", b"messages_read", "model_calls", b"model_calls", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "sufficiency_threshold", b"sufficiency_threshold", "time_range", b"time_range", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency", "_sufficiency_threshold", b"_sufficiency_threshold", "dropped_arguments", b"dropped_arguments", "empty_time_ranges", b"empty_time_ranges", "index_lagging", b"index_lagging", "iterations", b"iterations", "messages_considered", b"messages_considered", "messages_read", b"messages_read", "model_calls", b"model_calls", "notes", b"notes", "planner", b"planner", "role", b"role", "skill", b"skill", "stop_reason", b"stop_reason", "sufficiency", b"sufficiency", "sufficiency_threshold", b"sufficiency_threshold", "time_range", b"time_range", "token_usage", b"token_usage", "tool_calls", b"tool_calls", "truncated", b"truncated", "widened", b"widened"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__sufficiency: _TypeAlias = _typing.Literal["sufficiency"]  # noqa: Y015
     _WhichOneofArgType__sufficiency: _TypeAlias = _typing.Literal["_sufficiency", b"_sufficiency"]  # noqa: Y015
@@ -898,6 +910,36 @@ class RecallLimits(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__sufficiency_threshold) -> _WhichOneofReturnType__sufficiency_threshold | None: ...
 
 Global___RecallLimits: _TypeAlias = RecallLimits  # noqa: Y015
+
+@_typing.final
+class TokenUsage(_message.Message):
+    """TokenUsage is a number of tokens, as reported by the endpoint of the chat model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
+    COMPLETION_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHED_TOKENS_FIELD_NUMBER: _builtins.int
+    prompt_tokens: _builtins.int
+    """prompt_tokens is the number of tokens in the prompts, including `cached_tokens`."""
+    completion_tokens: _builtins.int
+    """completion_tokens is the number of tokens in the answers, including reasoning."""
+    cached_tokens: _builtins.int
+    """cached_tokens is the number of prompt tokens that the endpoint read from its cache. 0 also if it does not report them."""
+    def __init__(
+        self,
+        *,
+        prompt_tokens: _builtins.int = ...,
+        completion_tokens: _builtins.int = ...,
+        cached_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_tokens", b"cached_tokens", "completion_tokens", b"completion_tokens", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TokenUsage: _TypeAlias = TokenUsage  # noqa: Y015
 
 @_typing.final
 class Note(_message.Message):
