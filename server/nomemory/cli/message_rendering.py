@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nomemory.cli.terminal import replace_control_characters, to_single_line
+from nomemory.cli.terminal import pluralize, replace_control_characters, to_single_line
 from nomemory.client.messages import role_name
 from nomemory.v1 import message_pb2, query_service_pb2
 from nomemory.v1 import recall_service_pb2 as pb
@@ -171,8 +171,21 @@ def _render_limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
         f"stopped: {stop_reason}",
     ]
     yield Text("\n" + " · ".join(facts), style="dim")
+    if limits.model_calls:
+        yield Text(" · ".join(_model_facts(limits)), style="dim")
     for note in limits.notes:
         yield Padding(Text(replace_control_characters(note.text), style="dim"), _INDENT)
+
+
+def _model_facts(limits: pb.RecallLimits) -> Iterator[str]:
+    """Yield the work of the chat model, with its tokens if the endpoint reports them."""
+    yield pluralize(limits.model_calls, "model call")
+    yield f"{pluralize(limits.messages_read, 'message')} read"
+    if limits.HasField("token_usage"):
+        usage = limits.token_usage
+        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+        yield f"{pluralize(usage.prompt_tokens, 'prompt token')}{cached}"
+        yield pluralize(usage.completion_tokens, "completion token")
 
 
 def _render_statement(statement: pb.Statement) -> Iterator[RenderableType]:

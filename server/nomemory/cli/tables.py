@@ -70,8 +70,7 @@ def status_tables(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[
         )
         table.add_row("", *_render_embedder(reply.next_embedder))
     for fault in reply.faults:
-        kind = _enum_label(ingest_service_pb2.FaultKind.Name(fault.kind), "FAULT_KIND_")
-        description = Text(f"{_describe_component(fault)}: {to_single_line(fault.detail) or kind}", style="red")
+        description = Text(describe_fault(fault), style="red")
         since = Text(f"since {fault.start_ts.ToDatetime(tzinfo=UTC):{_TIME_FORMAT}} UTC", style="dim")
         table.add_row(Text("Fault", style="bold red"), description, since)
     return [table]
@@ -230,9 +229,12 @@ def _render_progress(index: ingest_service_pb2.IndexStatus) -> Text:
     return Text(", ").join(parts)
 
 
-def _describe_component(fault: ingest_service_pb2.ServerFault) -> str:
+def describe_fault(fault: ingest_service_pb2.ServerFault) -> str:
+    """Return the component and the detail of a fault, or its kind if it has no detail."""
     component = _enum_label(ingest_service_pb2.Component.Name(fault.component), "COMPONENT_")
-    return f"{component} of the previous model" if fault.previous_model else component
+    kind = _enum_label(ingest_service_pb2.FaultKind.Name(fault.kind), "FAULT_KIND_")
+    owner = " of the previous model" if fault.previous_model else ""
+    return f"{component}{owner}: {to_single_line(fault.detail) or kind}"
 
 
 def _enum_label(value: str, prefix: str) -> str:

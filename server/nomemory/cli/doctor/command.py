@@ -9,6 +9,7 @@ import click
 
 from nomemory.cli.configuration import load_settings
 from nomemory.cli.connection import Target, target_option
+from nomemory.cli.doctor.chat_model import check_chat_model
 from nomemory.cli.doctor.data import check_data, check_postgres, repair_data
 from nomemory.cli.doctor.installation import check_embedder, check_sqlite, check_storage
 from nomemory.cli.doctor.server import check_server
@@ -42,8 +43,8 @@ def doctor(
     """Check the machine, the data directory and the server, and suggest fixes.
 
     Without options, nothing is changed. --repair corrects counts and the lexical index from the messages, and deletes
-    no messages. The server repairs the vector index at startup. The exit status is 1 if a check fails. If the server
-    is not running, the command reports a warning.
+    no messages. The server repairs the vector index at startup. If recalls use a chat model, the command sends it one
+    small request. The exit status is 1 if a check fails. If the server is not running, the command reports a warning.
     """
     settings = load_settings(data=data)
     if repair or accept_loss or delete_damaged:
@@ -66,4 +67,5 @@ def _run_checks(settings: Settings, target: Target) -> Iterator[Check]:
     else:
         yield from check_postgres(settings)
     yield check_embedder(settings)
+    yield from check_chat_model(settings)
     yield from check_server(target)

@@ -12,6 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from nomemory.cli.connection import Target, error_lines
 from nomemory.cli.output import Check
+from nomemory.cli.tables import describe_fault
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials
 from nomemory.client.errors import NoMemoryError, from_rpc_error
@@ -69,6 +70,8 @@ def _check_indexes(status: ingest_service_pb2.GetIndexStatusResponse, *, has_vec
     yield _check_index("Lexical index", status.lexical)
     if has_vectors:
         yield _check_index("Vector index", status.vector)
+    for fault in status.faults:
+        yield Check("Server fault", "fail", describe_fault(fault), _SEE_LOG)
 
 
 def _check_log(log: ingest_service_pb2.LogStatus) -> Check:

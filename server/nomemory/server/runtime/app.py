@@ -100,7 +100,7 @@ async def running_server(
     async with AsyncExitStack() as stack:
         tracer = start_tracing(settings, stack)
         if settings.recall.upstream:
-            services, reads = recall_only_services(settings, meters, stack), None
+            services, reads = recall_only_services(settings, meters, faults, stack), None
             exporter, health_check = ServerMetrics(meters, faults), None
         else:
             directory = DataDirectory.of(settings)

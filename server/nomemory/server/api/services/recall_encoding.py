@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from nomemory.recall.model.contract_roles import ROLE_IN_CONTRACT
 from nomemory.recall.model.evidence import Evidence, RetrievedMessage
 from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement
+from nomemory.recall.model.model_reading import TokenUsage
 from nomemory.recall.model.note import Note
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.search_limits import Limits
@@ -128,7 +129,14 @@ def _encode_limits(limits: Limits) -> pb.RecallLimits:
         sufficiency=limits.sufficiency,
         sufficiency_threshold=limits.sufficiency_threshold,
         empty_time_ranges=map(_encode_time_range, limits.empty_time_ranges),
+        token_usage=_encode_token_usage(limits.reading.usage),
     )
+
+
+def _encode_token_usage(usage: TokenUsage | None) -> pb.TokenUsage | None:
+    if usage is None:
+        return None
+    return pb.TokenUsage(prompt_tokens=usage.prompt, completion_tokens=usage.completion, cached_tokens=usage.cached)
 
 
 def _encode_time_range(period: TimeRange) -> message_pb2.TimeRange:

@@ -15,6 +15,7 @@ from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.recall.planning.base import Planner
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.query_stub import QueryStub
+from nomemory.server.api.services.chat_model_monitor import ChatModelMonitor
 from nomemory.server.api.validation.recall_requests import RecallQuery
 
 Metadata = Sequence[tuple[str, str]]
@@ -46,16 +47,18 @@ class RecallRunner:
         metadata: the metadata to send with every read, such as the credentials for a remote QueryService.
         strategy: the planner and the chat model.
         thresholds: the sufficiency thresholds of verdicts.
+        monitor: records the failures and the tokens of the chat model.
     """
 
     stub: QueryStub
     metadata: Metadata
     strategy: AnswerStrategy
     thresholds: SufficiencyThresholds
+    monitor: ChatModelMonitor
 
     async def run(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
         """Run a recall for one user."""
-        return await recall(
+        result = await recall(
             self.stub,
             user_id,
             query.question,
@@ -68,6 +71,8 @@ class RecallRunner:
             metadata=self.metadata,
             at_least=query.at_least,
         )
+        self.monitor.record(result.limits.reading)
+        return result
 
     async def build_context(self, user_id: str, request: ContextRequest, timeout_s: float) -> BuiltContext:
         """Select the messages of one user for a prompt."""

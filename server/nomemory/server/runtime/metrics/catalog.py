@@ -174,6 +174,23 @@ RECALL_DROPPED: Final = Family(
     "A value above 0 means that a skill, a chat model or a prompt injection tried to access another user. The "
     "attempt failed; investigate its origin.",
 )
+CHAT_MODEL_FAILURES: Final = Family(
+    "nomemory_chat_model_failures_total",
+    "Recalls for which the rules answered instead of the chat model, by kind: a [fault](operating.md#faults) of the "
+    "model, `DEADLINE` if the client's deadline was too short for the model, or `NO_VALID_QUOTE` if no statement of "
+    "the model had a valid quote.",
+    "`nomemory doctor` sends a request to the model and suggests a fix. For `INVALID_OUTPUT` and `NO_VALID_QUOTE`, "
+    "use a larger model. For `DEADLINE`, increase the timeout of the client.",
+    labels=("kind",),
+)
+CHAT_MODEL_TOKENS: Final = Family(
+    "nomemory_chat_model_tokens_total",
+    "Tokens of the chat model in recalls, as reported by its endpoint: `prompt`, `completion`, and `cached`, the part "
+    "of `prompt` that the endpoint read from its cache.",
+    "If the values stay at 0, the endpoint does not report tokens. If `cached` stays at 0, the endpoint has no prefix "
+    "cache or does not report it. NOMEMORY_RECALL_CONTEXT_TOKENS limits the size of prompts.",
+    labels=("kind",),
+)
 PROCESS_MEMORY: Final = Family(
     "nomemory_process_memory_bytes",
     "Memory of each process, on Linux without file-backed pages. `server` is the main process.",

@@ -11,8 +11,10 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.recall.skills import loader as skill_loader
 from nomemory.recall.tools.query_stub import QueryStub
+from nomemory.server.api.services.chat_model_monitor import ChatModelMonitor
 from nomemory.server.api.services.recall_runner import Metadata, RecallRunner
 from nomemory.server.api.services.recall_service import RecallService
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.recall_planner import answers_with_model, choose_planner
@@ -47,8 +49,10 @@ def recall_service(
     stub: QueryStub,
     metadata: Metadata,
     stack: AsyncExitStack,
+    *,
+    meters: Meters,
+    faults: ActiveFaults,
     spaces: ActiveSpace | None = None,
-    meters: Meters | None = None,
 ) -> RecallService:
     """Construct the service.
 
@@ -57,8 +61,9 @@ def recall_service(
         stub: the QueryService to read messages from.
         metadata: gRPC metadata of the stub's calls.
         stack: closes the connection to the chat model.
+        meters: the metrics.
+        faults: records a fault of the chat model.
         spaces: the vector index of this server; None if another server embeds questions.
-        meters: the metrics; None disables them.
 
     Raises:
         RecallSettingsError: the recall settings are incomplete or contradictory.
@@ -67,9 +72,9 @@ def recall_service(
     recall = settings.recall
     possible = min(recall.sufficiency_possible, recall.sufficiency_threshold)
     thresholds = SufficiencyThresholds(recall.sufficiency_threshold, possible, recall.quote_threshold)
-    runner = RecallRunner(stub, metadata, strategy, thresholds)
+    runner = RecallRunner(stub, metadata, strategy, thresholds, ChatModelMonitor(meters, faults))
     skills, budget = skill_library(settings), host_budget(settings)
-    return RecallService(runner.run, skills, budget, settings, spaces, meters or Meters(), runner.build_context)
+    return RecallService(runner.run, skills, budget, settings, spaces, meters, runner.build_context)
 
 
 def skill_folders(settings: Settings) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nomemory.server.api.services.index_status import IndexStatusReporter
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.semantic.active_index import ActiveSpace
@@ -21,6 +22,7 @@ class ServerComponents:
         lexical: the lexical index.
         spaces: the active vector index with its embedder.
         report: the status of the log and the indexes.
+        faults: the active faults of the server.
         threads: the thread pool for expensive reads.
     """
 
@@ -29,4 +31,5 @@ class ServerComponents:
     lexical: LexicalIndex
     spaces: ActiveSpace
     report: IndexStatusReporter
+    faults: ActiveFaults
     threads: ReadThreads

@@ -13,6 +13,7 @@ from nomemory.server.api.services.ingest_service import IngestService
 from nomemory.server.api.services.query_service import QueryService
 from nomemory.server.api.services.recall_stubs import InProcessQueryStub
 from nomemory.server.api.write_tokens import WriteTokens
+from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
@@ -82,7 +83,15 @@ async def make_services(
         settings,
     )
     ingest = IngestService(components.writer, components.report, tokens, components.spaces, settings)
-    recall = recall_service(settings, InProcessQueryStub(query), (), stack, components.spaces, meters)
+    recall = recall_service(
+        settings,
+        InProcessQueryStub(query),
+        (),
+        stack,
+        meters=meters,
+        faults=components.faults,
+        spaces=components.spaces,
+    )
 
     limits = settings.reads
     admission = ReadAdmission(slots, limits.max_inflight_reads_per_user, limits.max_inflight_reads_per_caller)
@@ -91,7 +100,9 @@ async def make_services(
     return [*served, server_service(settings, served, components.spaces, admission)], admission
 
 
-def recall_only_services(settings: Settings, meters: Meters, stack: AsyncExitStack) -> list[Service]:
+def recall_only_services(
+    settings: Settings, meters: Meters, faults: ActiveFaults, stack: AsyncExitStack
+) -> list[Service]:
     """Construct the services of a recall-only server, which reads from the QueryService of another server.
 
     Raises:
@@ -103,7 +114,7 @@ def recall_only_services(settings: Settings, meters: Meters, stack: AsyncExitSta
             "the upstream server's messages. Configure credentials, see docs/authentication.md"
         )
     stub, metadata = remote_query(settings, stack)
-    recall: Service = recall_service(settings, stub, metadata, stack, meters=meters)
+    recall: Service = recall_service(settings, stub, metadata, stack, meters=meters, faults=faults)
     return [recall, server_service(settings, [recall])]
 
 

@@ -99,9 +99,8 @@ async def build_components(
 
     report = LocalStatusReporter(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage_registry)
     meters.add_source(partial(_sample_write_queue, writer))
-    return ServerComponents(
-        log, traced_log_writer(MeteredLogWriter(writer, meters), settings), lexical.index, serving, report, threads
-    )
+    metered_writer = traced_log_writer(MeteredLogWriter(writer, meters), settings)
+    return ServerComponents(log, metered_writer, lexical.index, serving, report, faults, threads)
 
 
 def _log_end_position(store: LogStore) -> FeedPosition:
