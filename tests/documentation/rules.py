@@ -158,6 +158,7 @@ RULES = (
     Rule("docs/tracing.md", "sh", COMMANDS, why=SERVES),
     Rule("docs/metrics.md", "yaml", "tests/metrics/test_pages.py::test_the_page_shows_a_scrape_that_prometheus_takes"),
     Rule("docs/models.md", "sh", COMMANDS, why=OF_OTHERS),
+    Rule("docs/models.md", "", "tests/server/test_chat_model_faults.py::test_the_page_shows_what_doctor_prints"),
     Rule(
         "docs/postgresql.md",
         "sh",

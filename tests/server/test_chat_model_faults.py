@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from running_server import Server, started
 
 QUESTION = "Do I eat spicy food?"
 CONTENT = "I never eat spicy food."
+MODELS_PAGE = Path(__file__).parent.parent.parent / "docs" / "models.md"
 NOWHERE = "http://127.0.0.1:9/v1"
 TIMEOUT_S = 2.0
 FAILURES = "nomemory_chat_model_failures_total"
@@ -301,6 +303,13 @@ def test_doctor_names_an_endpoint_that_is_not_running(scripted: Scripted) -> Non
     check = next(check for check in map(json.loads, result.stdout.splitlines()) if check["check"] == "Chat model")
     assert (check["state"], check["finding"]) == ("fail", "scripted: the chat model cannot be reached")
     assert "OPENAI_BASE_URL" in check["advice"]
+
+
+def test_the_page_shows_what_doctor_prints(scripted: Scripted) -> None:
+    [block] = re.findall("```\n(✗.*?)```", MODELS_PAGE.read_text("utf-8"), re.DOTALL)
+    environment = {"OPENAI_BASE_URL": NOWHERE, "NOMEMORY_RECALL_MODEL": "Qwen/Qwen3-8B", "NOMEMORY_EMBEDDER": "none"}
+    shown = run("doctor", "--data", "none", "--target", scripted.server.target, **environment).stdout
+    assert " ".join(block.split()) in " ".join(shown.split())
 
 
 def test_doctor_calls_no_model_if_recalls_use_none(scripted: Scripted) -> None:

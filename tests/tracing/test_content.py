@@ -14,7 +14,7 @@ import pytest
 from identity.calls import EVERY
 from identity.issuer import AUDIENCE, ISSUER, SECRET, token
 from identity.keyring import Keyring
-from recall.llm.chat_script import ChatScript, answers, running_script
+from recall.llm.chat_script import ChatScript, answers, running_script, usage_of
 from tracing.calls import CALLER, fresh_trace, of_trace
 from tracing.collector import Collector, Seen
 
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 USER, TALK, NAME, QUESTION = "zanzibar-user", "zucchini-conversation", "zebedee-name", "Which zeppelin do I like?"
 CONTENT, META = "I like the zeppelin over Zwolle.", "zymurgy-value"
 MARKS = ("zanzibar", "zucchini", "zebedee", "zeppelin", "zwolle", "zymurgy", "zealous")
+USAGE = {
+    "gen_ai.usage.input_tokens": 1_000,
+    "gen_ai.usage.output_tokens": 20,
+    "gen_ai.usage.cache_read.input_tokens": 900,
+}
 Start = Callable[[Settings], AbstractContextManager["Server"]]
 
 
@@ -101,7 +106,12 @@ def test_spans_hold_no_content_and_no_ids(
     assert model_span.attributes["gen_ai.operation.name"] == "chat"
     assert model_span.attributes["gen_ai.request.model"] == "scripted"
     by_id = {span.span: span for span in seen.spans}
-    assert by_id[model_span.parent].name == "invoke_agent recall"
+    recall_span = by_id[model_span.parent]
+    assert recall_span.name == "invoke_agent recall"
+    requests = [span for span in seen.spans if span.name == "chat scripted" and span.parent == recall_span.span]
+    for name, tokens in USAGE.items():
+        assert model_span.attributes[name] == tokens
+        assert recall_span.attributes[name] == tokens * len(requests)
 
 
 def test_content_is_there_where_a_setting_allows_it(
@@ -128,7 +138,7 @@ def with_model(settings: Settings, script: ChatScript) -> Settings:
     """Have a chat model plan: it searches for a word, again and again."""
     filtered = {"role": "any", "time_range": {"until": "2030-01-01T00:00:00Z"}}
     search = {"stop": False, "tool": "lexical_search", "args": {"query_text": "zeppelin", "filter": filtered}}
-    script.answers = [answers(search)]
+    script.answers = [answers(search, usage_of(prompt=1_000, completion=20, cached=900))]
     return settings.with_changes(
         openai_base_url=script.url, openai_api_key="zealous-key", recall_model="scripted", recall_model_timeout_s=5.0
     )
