@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shlex
 import signal
 import stat
@@ -151,7 +152,7 @@ def test_quickstart_shows_answers_and_ends_with_the_commands_to_continue(at: Loc
     assert "port 7710" in answers.split("Which port does the gateway use?")[1]
     assert str(at.home.root) in answers
     assert f"claude mcp add --scope user nomemory -- {NOMEMORY} mcp --local" in next_steps
-    commands = [line.strip() for line in next_steps.splitlines() if line.strip().startswith(NOMEMORY)]
+    commands = [line.strip() for line in next_steps.splitlines() if re.match(r" +(\S+/)?nomemory ", line)]
     recall, inspect, stop = (shlex.split(command)[1:] for command in commands)
     assert "port 7710" in at.run(*recall).stdout
     assert inspect == ["inspect", "--target", "local"]

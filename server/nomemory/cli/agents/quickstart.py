@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 import click
@@ -15,6 +12,7 @@ from nomemory.agents import local_server
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.local_server import LocalServerError
 from nomemory.cli import connection
+from nomemory.cli.agents.program import CACHE_WARNING, program_name, program_path, runs_from_cache
 from nomemory.cli.connection import LOCAL, Target, connect
 from nomemory.client.messages import RoleName, chat_message
 from nomemory.client.sync import Client
@@ -35,15 +33,15 @@ _NEXT_STEPS: Final = """
 The local server runs in the background. Try next:
 
   Ask another question:
-    {recall} 'Why did the gateway move?'
+    {name} recall --target local --user {user} 'Why did the gateway move?'
   See the searches and scores in a browser:
-    {program} inspect --target local
+    {name} inspect --target local
   Connect an agent to your own memory:
     claude mcp add --scope user nomemory -- {program} mcp --local
     codex mcp add nomemory -- {program} mcp --local
     Other agents: add an MCP server with the command `{program} mcp --local`.
   Erase this conversation and stop the local server:
-    {program} quickstart --stop
+    {name} quickstart --stop
 """
 
 
@@ -64,9 +62,9 @@ def quickstart(*, stop: bool) -> None:
     )
     with connection.local_server() as address, connect(Target(address)) as client:
         _show_recall(client)
-    program = _program()
-    recall = shlex.join([program, "recall", "--target", LOCAL, "--user", _USER])
-    click.echo(_NEXT_STEPS.format(program=shlex.quote(program), recall=recall), nl=False)
+    click.echo(_NEXT_STEPS.format(name=program_name(), program=program_path(), user=_USER), nl=False)
+    if runs_from_cache():
+        click.echo(f"\n{CACHE_WARNING}")
 
 
 def _show_recall(client: Client) -> None:
@@ -110,9 +108,3 @@ def _run_command(*words: str) -> None:
     arguments = [words[0], "--target", LOCAL, *words[1:]]
     click.echo(f"$ nomemory {shlex.join(arguments)}")
     click.get_current_context().find_root().command.main(arguments, standalone_mode=False)
-
-
-def _program() -> str:
-    """Return the absolute path of this program, because agents may run without the environment of this shell."""
-    path = shutil.which(sys.argv[0])
-    return str(Path(path).absolute()) if path else "nomemory"

@@ -1,0 +1,33 @@
+"""The program `nomemory` in commands that are shown to the user."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+CACHE_WARNING: Final = (
+    "NoMemory runs from a cache. If the cache is cleared, agents cannot start it. Install NoMemory first."
+)
+
+
+def program_path() -> str:
+    """Return the absolute path of this program, quoted for a shell, because agents may have another PATH."""
+    return shlex.quote(str(_path()))
+
+
+def program_name() -> str:
+    """Return how to call this program in this shell: `nomemory` if it is on the PATH, otherwise its path."""
+    on_path = shutil.which("nomemory")
+    return "nomemory" if on_path and Path(on_path).absolute() == _path() else program_path()
+
+
+def runs_from_cache() -> bool:
+    """Return whether a tool such as `uvx` or `pipx run` runs this program from its cache."""
+    return "cache" in "/".join(Path(sys.executable).parts).lower()
+
+
+def _path() -> Path:
+    return Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
