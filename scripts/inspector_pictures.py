@@ -1,4 +1,4 @@
-"""Take the screenshots for docs/inspector.md: scripts/gen_inspector_pictures."""
+"""Take the screenshots for README, landing page and docs/inspector.md: scripts/gen_inspector_pictures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from inspector.inspector_page import KOCHI, Inspected, recalled, write_sample
+from inspector.inspector_page import Inspected, recalled, write_sample
 from usage import show_help
 from web.devtools import Browser, Page, driven
 
@@ -16,6 +16,7 @@ from nomemory.client import Client
 from nomemory.server.runtime.settings import Settings
 from running_server import started
 
+TRIP = "What happened to the Kochi trip?"
 STILL = "Promise.all(document.getAnimations().map(animation => animation.finished))"
 
 
@@ -33,31 +34,39 @@ def sample() -> Iterator[Inspected]:
 
 
 def recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
-    """Yield screenshots of a recall in English with the light theme."""
-    page = recalled(inspected.page(browser, "sam", KOCHI))
-    page.click(".superseded .place")
+    """Yield screenshots of a recall in English with both themes."""
+    page = recalled(inspected.page(browser, "sam", TRIP))
+    page.click(".statement .place")
     page.until("document.querySelectorAll('.ticks i').length")
-    page.value("document.querySelector('#recall').scrollTo(0, 0)")
-    yield "recall", page
-    page.press("Escape")
+    for scheme, name in (("light", "recall"), ("dark", "recall-dark")):
+        page.prefer(color_scheme=scheme)
+        page.value("document.querySelector('#recall').scrollTo(0, 0)")
+        yield name, page
+
+
+def scores(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+    """Yield a screenshot of the score components of a recall."""
+    page = recalled(inspected.page(browser, "sam", TRIP))
     page.value("document.querySelector('.found-messages h3').scrollIntoView()")
     yield "scores", page
 
 
 def phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
-    """Yield a screenshot of a recall in Chinese with the dark theme at phone size."""
-    page = browser.page(inspected.address("lin", "我能吃辣吗？"), width=390, height=780)
-    page.prefer(color_scheme="dark")
+    """Yield screenshots of a recall in Chinese at phone size with both themes."""
+    page = browser.page(inspected.address("lin", "我对什么过敏？"), width=390, height=780)
     page.click("#language")
     page.until("document.querySelector('#user').textContent === 'lin'")
-    yield "phone", recalled(page)
+    page = recalled(page)
+    for scheme, name in (("light", "phone-light"), ("dark", "phone")):
+        page.prefer(color_scheme=scheme)
+        yield name, page
 
 
 def main(folder: Path) -> None:
     """Write the screenshots to a folder."""
     folder.mkdir(exist_ok=True)
     with sample() as inspected, driven() as browser:
-        for scene in (recall, phone):
+        for scene in (recall, scores, phone):
             for name, page in scene(browser, inspected):
                 page.command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
                 page.value(STILL)
