@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from nomemory.agents import hook
+from nomemory.agents.agent_files import Change, InstallError, hook_command, read_if_exists
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.transcript_sync import CURSOR_EVENTS
 from nomemory.server.runtime.secure_files import write_atomically
@@ -25,10 +25,6 @@ _TIMEOUT_S: Final = 5
 """Timeout of a hook in the agent, in seconds. The hook itself exits sooner."""
 _MARK: Final = "/".join(Path(hook.__file__).parts[-3:])
 """Text that identifies NoMemory's entries."""
-
-
-class InstallError(Exception):
-    """The settings of an agent cannot be changed. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +67,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of a file. None means that the file does not exist."""
-
-    path: Path
-    before: bytes | None
-    after: bytes | None
-
-    def apply(self) -> None:
-        """Write the file, unless it has been changed meanwhile.
-
-        Raises:
-            InstallError: the file has been changed or cannot be written.
-        """
-        if _read(self.path) != self.before:
-            raise InstallError(f"{self.path} was changed by another program; run the command again")
-        try:
-            if self.after is None:
-                self.path.unlink(missing_ok=True)
-            else:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(self.path, self.after, like=self.path.stat() if self.path.exists() else None)
-        except OSError as error:
-            raise InstallError(f"{self.path}: {error.strerror or error}") from None
-
-
-class Installation:
+class HookInstallation:
     """The hooks of an agent.
 
     Args:
@@ -112,8 +82,7 @@ class Installation:
     def __init__(self, name: str, home: LocalDataDir, user: str) -> None:
         self._agent = AGENTS[name]
         self.title = self._agent.title
-        command = [sys.executable, "-IS", str(Path(hook.__file__)), str(home.root), name, user]
-        self._command = f"{shlex.join(command)} || true"
+        self._command = f"{shlex.join([*hook_command(home, name), user])} || true"
         self._before, self._after = home.root / f"{name}.before", home.root / f"{name}.after"
 
     def install_change(self) -> Change:
@@ -123,7 +92,7 @@ class Installation:
             InstallError: the file does not have the documented format.
         """
         path = self._agent.path()
-        before = _read(path)
+        before = read_if_exists(path)
         settings = {**self._agent.base, **(_parse(path, before) if before is not None else {})}
         hooks = _remove_entries(path, settings).setdefault("hooks", {})
         for event in self._agent.events:
@@ -137,14 +106,14 @@ class Installation:
             InstallError: the file does not have the documented format.
         """
         path = self._agent.path()
-        before = _read(path)
-        if before == _read(self._after):
-            return Change(path, before, _read(self._before))
+        before = read_if_exists(path)
+        if before == read_if_exists(self._after):
+            return Change(path, before, read_if_exists(self._before))
         return Change(path, before, _remove_hooks(path, before))
 
     def record(self, change: Change) -> None:
         """Save the original content of the file, and its content after the change."""
-        if change.before != _read(self._after):
+        if change.before != read_if_exists(self._after):
             self._before.unlink(missing_ok=True)
             if (clean := _remove_hooks(change.path, change.before)) is not None:
                 write_atomically(self._before, clean)
@@ -193,12 +162,3 @@ def _serialize(settings: Settings, before: bytes | None) -> bytes:
     first = next((line for line in (before or b"").splitlines() if line[:1] in b" \t" and line.strip()), b"  x")
     indent = first[: len(first) - len(first.lstrip())].decode()
     return json.dumps(settings, indent=indent, ensure_ascii=False).encode() + b"\n"
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InstallError(f"{path}: {error.strerror or error}") from None

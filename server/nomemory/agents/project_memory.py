@@ -33,6 +33,8 @@ so cosines are high even if no message bears on it (docs/coding-agents.md has th
 MIN_SUFFICIENCY: Final = 0.5
 """Minimum sufficiency for a prompt that ends with a question mark, if the lexical score is too low."""
 _QUESTION_MARKS: Final = ("?", "？")
+_CLOSING_QUOTES: Final = "\"'”’」』"
+"""`opencode run` puts a prompt in quotes."""
 _MIN_REPLY_TOKENS: Final = 10
 """Minimum length of an agent's message. Shorter ones are status lines, such as "Done."."""
 
@@ -72,7 +74,7 @@ class ProjectMemory:
         Raises:
             NoMemoryError: the search failed.
         """
-        is_question = prompt.rstrip().endswith(_QUESTION_MARKS)
+        is_question = prompt.rstrip().rstrip(_CLOSING_QUOTES).endswith(_QUESTION_MARKS)
         result, total = await asyncio.gather(
             self._client.hybrid_search(
                 event.user,

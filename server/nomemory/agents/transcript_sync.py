@@ -15,7 +15,7 @@ from nomemory.importing.fields import Fields, Importer
 from nomemory.importing.formats import FORMATS
 from nomemory.importing.message_builder import MessageDraft, derived_id
 from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, Record, Rejected, SourceLocation
-from nomemory.importing.transcripts import content_to_store, turn_id, turn_metadata
+from nomemory.importing.transcripts import OWN_TOOLS, content_to_store, turn_id, turn_metadata
 from nomemory.importing.upload import Upload
 from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.runtime.structured_logs import get_logger
@@ -29,6 +29,8 @@ CURSOR_EVENTS: Final = {
     "afterMCPExecution": ("tool", "result_json", "MCP"),
 }
 """Cursor events: role, field with the text, and default tool name."""
+PLUGIN_AGENTS: Final = ("hermes", "opencode")
+"""Agents with a plugin of NoMemory, whose events contain the messages."""
 
 _log = get_logger("agents")
 
@@ -94,6 +96,8 @@ class TranscriptSync:
         path = event.fields.text("transcript_path")
         if event.agent == "cursor":
             self._store(_cursor_message(event))
+        elif event.agent in PLUGIN_AGENTS:
+            self._store(plugin_messages(event))
         elif event.agent in FORMATS and Path(path).is_file():  # a session without messages has no transcript
             self._follow(event, path)
 
@@ -121,7 +125,7 @@ class TranscriptSync:
             yield from _parse_line(reader, line)
 
     def _store(self, items: Iterator[ParseResult]) -> None:
-        upload = Upload(self._client.import_messages, _log_rejected)
+        upload = Upload(self._client.import_messages, log_rejected)
         for _ in upload.run(items):
             pass
 
@@ -155,6 +159,27 @@ def _cursor_message(event: Event) -> Iterator[ParseResult]:
     yield draft.build(SourceLocation("item", 1), None, ())
 
 
-def _log_rejected(_item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+def plugin_messages(event: Event) -> Iterator[ParseResult]:
+    """Yield the messages of an event of a plugin: a list of `{id, time, role, text, name}`, `name` being the tool's."""
+    items = event.fields.value.get("messages")
+    for item in items if isinstance(items, list) else []:
+        fields = Fields(item if isinstance(item, dict) else {})
+        role, text, name = fields.text("role", required=True), fields.text("text"), fields.text("name")
+        if not text.strip() or OWN_TOOLS in name:
+            continue
+        draft = MessageDraft(
+            user_id=event.user,
+            ts=fields.time("time", required=True),
+            role=role,
+            content=content_to_store(text, role),
+            message_id=turn_id(event.session, fields.text("id", required=True)),
+            name=name,
+            conversation_id=event.session,
+            metadata=turn_metadata(event.agent, event.directory),
+        )
+        yield draft.build(SourceLocation("item", 1), None, fields.reasons)
+
+
+def log_rejected(_item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
     """Log the invalid fields without their values, which may quote messages."""
     _log.warning("a message of an agent was not stored", fields=[reason.partition(":")[0] for reason in reasons])

@@ -23,7 +23,7 @@ _CONTENT_CHARS: Final = 60_000
 """Maximum content: at four bytes per character it is within the server's size limit."""
 _TOOL_CHARS: Final = 2_000
 _TOOL_TAIL_CHARS: Final = 500
-_OWN_TOOLS: Final = "nomemory"
+OWN_TOOLS: Final = "nomemory"
 """Tools with this in their name return messages that are already stored."""
 _INSERTED_BY_CODEX: Final = re.compile(r"\s*(?:# AGENTS\.md instructions for|<([A-Za-z_]\w*)>.*</\1>\s*\Z)", re.DOTALL)
 """Text that Codex inserts with the role `user`: a single XML element, or the contents of AGENTS.md."""
@@ -78,7 +78,7 @@ class _Transcript(Importer):
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages of a line."""
-        texts = [turn for turn in self._texts(record.value) if turn.text.strip() and _OWN_TOOLS not in turn.name]
+        texts = [turn for turn in self._texts(record.value) if turn.text.strip() and OWN_TOOLS not in turn.name]
         yield from (parse_message(record, partial(self._draft, turn)) for turn in texts)
         if not texts:
             yield Skipped(record.location)

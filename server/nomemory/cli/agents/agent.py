@@ -5,24 +5,31 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from nomemory.agents import hook
 from nomemory.agents.local_data_dir import LocalDataDir, current_user_name
+from nomemory.cli.agents.program import CACHE_WARNING, program_path, runs_from_cache
+from nomemory.cli.connection import CallError, Target, target_option
 from nomemory.cli.terminal import replace_control_characters
+from nomemory.client.errors import NoMemoryError
 
 if TYPE_CHECKING:
-    from nomemory.agents.install import Change, Installation
+    from nomemory.agents.agent_files import Change
+    from nomemory.agents.install import HookInstallation
+    from nomemory.agents.plugin_install import PluginInstallation
 
 _NEXT_STEPS = {
     "claude-code": "New sessions are stored. To add the memory tools, too:\n"
-    "  claude mcp add --scope user nomemory -- nomemory mcp --local",
+    "  claude mcp add --scope user nomemory -- {program} mcp --local",
     "codex": "Codex asks before it runs new hooks: start it, enter /hooks, and trust them. To add the memory tools:\n"
-    "  codex mcp add nomemory -- nomemory mcp --local",
+    "  codex mcp add nomemory -- {program} mcp --local",
     "cursor": "Cursor hooks cannot add text to a prompt. Add the memory tools, too (docs/mcp.md).",
+    "hermes": "Select it as the memory provider:\n  hermes config set memory.provider nomemory\n"
+    "To add the memory tools, too:\n  hermes mcp add nomemory --command {program} --args mcp --local",
+    "opencode": "New sessions are stored. To add the memory tools, too: docs/mcp.md.",
 }
 """Instructions after an installation."""
 Command = Callable[..., None]
@@ -30,7 +37,7 @@ Command = Callable[..., None]
 
 @click.group("agent")
 def agent() -> None:
-    """Give coding agents a memory: Claude Code, Codex, Cursor (docs/coding-agents.md)."""
+    """Give coding agents a memory: Claude Code, Codex, Cursor, Hermes, OpenCode (docs/coding-agents.md)."""
 
 
 def _with_options(command: Command) -> Command:
@@ -43,23 +50,22 @@ def _with_options(command: Command) -> Command:
 @_with_options
 @click.option("--user", metavar="ID", help="User id of the memory. Default: the name of the operating system user.")
 def install(*, name: str, user: str | None, yes: bool) -> None:
-    """Add the hooks to an agent's settings, after showing the changes."""
+    """Add the hooks or the plugin to an agent, after showing the changes."""
     installation = _prepare_installation(name, user or current_user_name())
-    if "cache" in "/".join(Path(sys.executable).parts).lower():
-        click.echo(
-            "NoMemory runs from a cache. If the cache is cleared, the hooks stop working. Install NoMemory first."
-        )
+    if runs_from_cache():
+        click.echo(CACHE_WARNING)
     if _apply(installation.install_change, yes=yes, then=installation.record):
-        click.echo(f"The hooks are installed for {installation.title}. {_NEXT_STEPS[name]}")
+        next_steps = _NEXT_STEPS[name].format(program=program_path())
+        click.echo(f"NoMemory is installed for {installation.title}. {next_steps}")
 
 
 @agent.command("uninstall")
 @_with_options
 def uninstall(*, name: str, yes: bool) -> None:
-    """Remove the hooks from an agent's settings. Stored messages are kept."""
+    """Remove the hooks or the plugin from an agent. Stored messages are kept."""
     installation = _prepare_installation(name)
     if _apply(installation.uninstall_change, yes=yes, then=lambda _change: installation.discard_record()):
-        click.echo(f"The hooks are removed from {installation.title}.")
+        click.echo(f"NoMemory is removed from {installation.title}.")
 
 
 @agent.command("hook", hidden=True)
@@ -69,28 +75,55 @@ def send_event(*, name: str) -> None:
     hook.run(str(LocalDataDir.for_current_user().root), name, current_user_name())
 
 
-def _prepare_installation(name: str, user: str = "") -> Installation:
-    from nomemory.agents.install import Installation  # noqa: PLC0415 - slow to import, and not needed by a hook
+@agent.command("send", hidden=True)
+@click.argument("name", type=click.Choice(("hermes",)))
+@click.option("--user", required=True, metavar="ID", help="User id of the memory.")
+@target_option
+def send_to_server(*, name: str, user: str, target: Target) -> None:
+    """Send an event from standard input to a server. The memory provider of Hermes calls this command."""
+    from nomemory.agents.server_events import answer_event  # noqa: PLC0415 - as below
 
-    return Installation(name, LocalDataDir.for_current_user(), user)
+    try:
+        click.echo(answer_event(sys.stdin.buffer.read(), name, user, target.address, target.identity), nl=False)
+    except NoMemoryError as error:
+        raise CallError(error, target.address) from None
+
+
+def _prepare_installation(name: str, user: str = "") -> HookInstallation | PluginInstallation:
+    from nomemory.agents.install import HookInstallation  # noqa: PLC0415 - slow to import, and not needed by a hook
+    from nomemory.agents.plugin_install import PLUGINS, PluginInstallation  # noqa: PLC0415 - as above
+
+    installation = PluginInstallation if name in PLUGINS else HookInstallation
+    return installation(name, LocalDataDir.for_current_user(), user)
 
 
 def _apply(get_change: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:
     """Show a change, ask for confirmation, and apply it. Return whether the file has the intended content."""
-    from nomemory.agents.install import InstallError  # noqa: PLC0415 - as above
+    from nomemory.agents.agent_files import InstallError  # noqa: PLC0415 - as above
 
     try:
         change = get_change()
         if change.before != change.after:
             click.echo(_render_diff(change))
-            if not yes and not click.confirm(f"Change {change.path}?"):
-                click.echo(f"{change.path} was not changed.")
+            if not yes and not _confirm(change):
                 return False
             change.apply()
         then(change)
     except InstallError as error:
         raise click.ClickException(replace_control_characters(str(error))) from None
     return True
+
+
+def _confirm(change: Change) -> bool:
+    """Ask whether to apply a change, and report if the answer is no or there is no answer."""
+    try:
+        is_confirmed = click.confirm(f"Change {change.path}?")
+    except click.Abort:
+        click.echo(f"\n{change.path} was not changed. To change it without confirmation, use --yes.")
+        raise
+    if not is_confirmed:
+        click.echo(f"{change.path} was not changed.")
+    return is_confirmed
 
 
 def _render_diff(change: Change) -> str:

@@ -1,0 +1,120 @@
+"""Installation of NoMemory's plugin among the plugins of a coding agent. The file belongs to NoMemory alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nomemory.agents.agent_files import Change, InstallError, hook_command, read_if_exists
+from nomemory.agents.local_data_dir import LocalDataDir
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """An agent that loads plugins.
+
+    Attributes:
+        title: the product name.
+        variable: the environment variable with the settings directory.
+        base_variable: the environment variable with the directory that contains the settings directory.
+        base: the default of that directory, relative to the home directory.
+        directory: the settings directory within it.
+        file: the file of the plugin.
+        source: the file of NoMemory that contains the plugin.
+    """
+
+    title: str
+    variable: str
+    base_variable: str
+    base: str
+    directory: str
+    file: str
+    source: str
+
+    def path(self) -> Path:
+        """Return the path of the file, with symbolic links resolved."""
+        configured = os.environ.get(self.variable, "")
+        base = os.environ.get(self.base_variable, "") or Path.home() / self.base
+        return ((Path(configured) if configured else Path(base) / self.directory) / self.file).resolve()
+
+
+_PLUGINS: Final = Path(__file__).with_name("plugins")
+_RUN_CLI: Final = "from nomemory.cli.main import main; main()"
+_PLUGIN_MARK: Final = b"which `nomemory agent install "
+"""Text that identifies NoMemory's plugins."""
+
+PLUGINS: Final[Mapping[str, Plugin]] = {
+    "hermes": Plugin("Hermes", "HERMES_HOME", "", "", ".hermes", "plugins/nomemory/__init__.py", "hermes.py"),
+    "opencode": Plugin(
+        *("OpenCode", "OPENCODE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
+        *("opencode", "plugins/nomemory.js", "opencode.js"),
+    ),
+}
+
+
+class PluginInstallation:
+    """The plugin of an agent, a single file.
+
+    Args:
+        name: the key of the agent in `PLUGINS`.
+        home: the local data directory.
+        user: the user id.
+
+    Attributes:
+        title: the product name of the agent.
+    """
+
+    def __init__(self, name: str, home: LocalDataDir, user: str) -> None:
+        self._plugin = PLUGINS[name]
+        self.title = self._plugin.title
+        command = hook_command(home, name)
+        server_command = [sys.executable, "-P", "-c", _RUN_CLI, "agent", "send", name, "--user"]
+        self._values = {
+            "HOOK_COMMAND: Final[Sequence[str]] =": command,
+            "SERVER_COMMAND: Final[Sequence[str]] =": server_command,
+            "DEFAULT_USER: Final =": user,
+            "const COMMAND =": [*command, user],
+        }
+
+    def install_change(self) -> Change:
+        """Return the change that writes the plugin.
+
+        Raises:
+            InstallError: the file belongs to another plugin, or cannot be read.
+        """
+        path = self._plugin.path()
+        lines = (_PLUGINS / self._plugin.source).read_text("utf-8").splitlines(keepends=True)
+        return Change(path, self._installed(path), "".join(map(self._fill_in, lines)).encode())
+
+    def uninstall_change(self) -> Change:
+        """Return the change that deletes the plugin.
+
+        Raises:
+            InstallError: the file belongs to another plugin, or cannot be read.
+        """
+        path = self._plugin.path()
+        return Change(path, self._installed(path), None)
+
+    def record(self, change: Change) -> None:
+        """Do nothing: the file has no other content."""
+
+    def discard_record(self) -> None:
+        """Do nothing: no content was saved."""
+
+    def _fill_in(self, line: str) -> str:
+        """Return a line of the plugin; a constant gets its value as JSON, which both languages accept."""
+        for definition, value in self._values.items():
+            if line.startswith(definition):
+                return f"{definition} {json.dumps(value)}{';' if definition.startswith('const') else ''}\n"
+        return line
+
+    def _installed(self, path: Path) -> bytes | None:
+        content = read_if_exists(path)
+        if content is not None and _PLUGIN_MARK not in content:
+            raise InstallError(f"{path} is not a plugin of NoMemory; nothing was changed")
+        return content

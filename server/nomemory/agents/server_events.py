@@ -1,0 +1,52 @@
+"""Events of a plugin that stores its messages on a server instead of in the local memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import Final
+
+from nomemory.agents.project_memory import ProjectMemory
+from nomemory.agents.transcript_sync import Event, log_rejected, parse_event, plugin_messages
+from nomemory.client.aio import AsyncClient
+from nomemory.client.channel import Identity
+from nomemory.client.sync import Client
+from nomemory.importing.upload import Upload
+
+_TIMEOUT_S: Final = 4.0
+"""Timeout of a search and of a write. The plugin waits longer."""
+
+
+def answer_event(raw: bytes, agent: str, user: str, address: str, identity: Identity) -> str:
+    """Store the messages of an event, or return related messages for its prompt.
+
+    Args:
+        raw: the event as JSON.
+        agent: the agent.
+        user: the user id.
+        address: the address of the server.
+        identity: the credentials.
+
+    Returns:
+        The hook output as JSON; empty if nothing is to be added to the prompt.
+
+    Raises:
+        NoMemoryError: the call failed.
+    """
+    event = parse_event(f"{agent}\n{user}\n".encode() + raw, datetime.now(UTC))
+    if event is None:
+        return ""
+    if event.name == "UserPromptSubmit":
+        return asyncio.run(_search(event, address, identity))
+    with Client(address, import_timeout=_TIMEOUT_S, **identity) as client:
+        for _ in Upload(client.import_messages, log_rejected).run(plugin_messages(event)):
+            pass
+    return ""
+
+
+async def _search(event: Event, address: str, identity: Identity) -> str:
+    async with AsyncClient(address, timeout=_TIMEOUT_S, **identity) as client:
+        context = await ProjectMemory(client).related_messages(event.fields.text("prompt"), event)
+    output = {"hookEventName": event.name, "additionalContext": context}
+    return json.dumps({"hookSpecificOutput": output}) if context else ""
