@@ -52,21 +52,27 @@ def scores(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]
 
 
 def phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
-    """Yield screenshots of a recall in Chinese at phone size with both themes."""
+    """Yield screenshots of a recall in English at phone size with both themes."""
+    page = recalled(browser.page(inspected.address("sam", TRIP), width=390, height=780))
+    for scheme in ("light", "dark"):
+        page.prefer(color_scheme=scheme)
+        yield f"phone-{scheme}", page
+
+
+def chinese_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+    """Yield a screenshot of a recall in Chinese with the dark theme at phone size."""
     page = browser.page(inspected.address("lin", "我对什么过敏？"), width=390, height=780)
+    page.prefer(color_scheme="dark")
     page.click("#language")
     page.until("document.querySelector('#user').textContent === 'lin'")
-    page = recalled(page)
-    for scheme, name in (("light", "phone-light"), ("dark", "phone")):
-        page.prefer(color_scheme=scheme)
-        yield name, page
+    yield "phone", recalled(page)
 
 
 def main(folder: Path) -> None:
     """Write the screenshots to a folder."""
     folder.mkdir(exist_ok=True)
     with sample() as inspected, driven() as browser:
-        for scene in (recall, scores, phone):
+        for scene in (recall, scores, phone, chinese_phone):
             for name, page in scene(browser, inspected):
                 page.command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
                 page.value(STILL)
