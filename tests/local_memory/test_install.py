@@ -82,6 +82,9 @@ def test_install_shows_the_diff_and_asks_for_confirmation(at: LocalHome) -> None
     assert '+    "UserPromptSubmit": [' in declined.stdout
     assert f"Change {path}?" in declined.stdout
     assert declined.stdout.rstrip().endswith(f"{path} was not changed.")
+    unanswered = at.run("agent", "install", "codex", answer="")
+    assert unanswered.returncode == 130
+    assert f"{path} was not changed. To change it without confirmation, use --yes." in unanswered.stdout
     assert path.read_text() == "{}"
     assert at.run("agent", "install", "codex", answer="y\n").returncode == 0
     assert path.read_text() != "{}"
