@@ -1,0 +1,59 @@
+"""Plugins are written where an agent loads them from, and removed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from local_memory.local import NOMEMORY, LocalHome
+
+from nomemory.agents.local_data_dir import LocalDataDir
+from nomemory.agents.plugin_install import PluginInstallation
+
+FILES = {"hermes": ".hermes/plugins/nomemory/__init__.py", "opencode": ".config/opencode/plugins/nomemory.js"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_plugin_is_written_again_and_removed(at: LocalHome, name: str) -> None:
+    path = at.root / FILES[name]
+    for user in ("ann", 'o"brien'):
+        done = at.run("agent", "install", name, "--user", user, "--yes")
+        assert done.returncode == 0, done.stderr
+    text = path.read_text()
+    assert ('"o\\"brien"' in text, '"ann"' in text, str(at.home.root) in text) == (True, False, True)
+    assert at.run("agent", "uninstall", name, "--yes").returncode == 0
+    assert not path.exists()
+    assert at.run("agent", "uninstall", name, "--yes").returncode == 0
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_plugin_is_left_alone(at: LocalHome, name: str) -> None:
+    path = at.root / FILES[name]
+    path.parent.mkdir(parents=True)
+    path.write_text("# another plugin\n")
+    for command in ("install", "uninstall"):
+        refused = at.run("agent", command, name, "--yes")
+        assert (refused.returncode, "is not a plugin of NoMemory" in refused.stderr) == (1, True)
+    assert path.read_text() == "# another plugin\n"
+
+
+def test_the_next_steps_of_hermes_name_the_program(at: LocalHome) -> None:
+    shown = at.run("agent", "install", "hermes", "--yes").stdout
+    assert "hermes config set memory.provider nomemory" in shown
+    assert f"hermes mcp add nomemory --command {NOMEMORY} --args mcp --local" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "file"),
+    [
+        ("hermes", "HERMES_HOME", "plugins/nomemory/__init__.py"),
+        ("opencode", "OPENCODE_CONFIG_DIR", "plugins/nomemory.js"),
+        ("opencode", "XDG_CONFIG_HOME", "opencode/plugins/nomemory.js"),
+    ],
+)
+def test_the_directory_of_the_agent_is_respected(
+    name: str, variable: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, str(tmp_path))
+    change = PluginInstallation(name, LocalDataDir(tmp_path / "data"), "ann").install_change()
+    assert change.path == (tmp_path / file).resolve()
