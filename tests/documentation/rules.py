@@ -72,6 +72,13 @@ RULES = (
     Rule("docs/authentication.md", "python", KEYS),
     Rule("docs/authentication.md", "json", "tests/documentation/test_data.py::test_the_file_of_certificates_is_one"),
     Rule("docs/clients.md", "sh", COMMANDS, why=IN_CI),
+    Rule(
+        "docs/deletion.md",
+        "sh",
+        "tests/cli/test_postgres_erasures.py::test_a_register_is_applied_to_a_restored_database",
+        "export NOMEMORY_DATABASE_URL",
+    ),
+    Rule("docs/deletion.md", "sh", "tests/cli/test_restored_erasures.py::test_a_restore_applies_an_exported_register"),
     Rule("docs/deployment.md", "sh", COMMANDS, "docker build", OF_ENGINES),
     Rule("docs/deployment.md", "sh", COMMANDS, "docker run", OF_ENGINES),
     Rule("docs/deployment.md", "sh", COMMANDS, "cd deploy", OF_ENGINES),

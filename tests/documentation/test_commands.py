@@ -14,7 +14,7 @@ from nomemory.cli.main import nomemory
 
 OF_OTHERS = {
     *(".", "buf", "cd", "claude", "curl", "docker", "echo", "git", "grpcurl", "helm", "java", "kubectl"),
-    *("llama-server", "ollama", "openssl", "printf", "sed", "sudo", "vllm"),
+    *("llama-server", "ollama", "openssl", "pg_restore", "printf", "sed", "sudo", "vllm"),
 }
 VARIABLES = {
     *re.findall(r"^- `(\w+)`", (ROOT / "docs" / "settings.md").read_text(encoding="utf-8"), re.MULTILINE),

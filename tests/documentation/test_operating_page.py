@@ -27,14 +27,14 @@ def settings() -> Settings:
 def test_its_commands_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOMEMORY_EMBEDDER", "none")
     monkeypatch.setenv("NOMEMORY_EMBEDDING_DIMENSION", "4")
-    backup, restore, accept = (
+    backup, restore, export, accept = (
         command for block in of_page(PAGE, "sh") for command in block.commands() if command.program == "nomemory"
     )
     with started(settings()) as server, Client(server.target) as client:
         client.write([{"user_id": "ann", "role": "user", "ts": datetime.now(UTC), "content": "kept"}])
         assert run(*backup.words[1:]).exit_code == 0
         client.write([{"user_id": "ann", "role": "user", "ts": datetime.now(UTC), "content": "not in the backup"}])
-    for command in (restore, accept):
+    for command in (restore, export, accept):
         result = run(*command.words[1:])
         assert result.exit_code == 0, result.output
     with started(settings()) as server, Client(server.target) as client:

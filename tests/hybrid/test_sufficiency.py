@@ -79,7 +79,7 @@ def test_sufficiency_rises_with_similarity_above_the_mean_and_with_known_terms()
     assert likely(of_user([0.88, 0.82])) > plain
     assert likely(of_user([0.85, 0.82], mean=0.77)) > plain
     assert likely(of_user([0.85, 0.82], coverage=np.array([0.9, 0.1]))) > plain
-    assert likely(of_user([0.85, 0.82], unknown=0.9)) < plain
+    assert likely(of_user([0.85, 0.82], unknown_terms=0.9)) < plain
 
 
 def test_a_user_whose_messages_all_lie_near_to_everything_is_not_believed_for_that() -> None:
@@ -88,9 +88,9 @@ def test_a_user_whose_messages_all_lie_near_to_everything_is_not_believed_for_th
 
 def test_a_near_question_of_the_users_own_does_not_count_as_an_answer() -> None:
     asserting = np.array([False, True])
-    assert likely(of_user([0.95, 0.83], asserting=asserting)) < likely(of_user([0.95, 0.83]))
+    assert likely(of_user([0.95, 0.83], is_assertion=asserting)) < likely(of_user([0.95, 0.83]))
     nobody = np.array([False, False])
-    assert likely(of_user([0.95, 0.83], asserting=nobody)) == likely(of_user([0.95, 0.83]))
+    assert likely(of_user([0.95, 0.83], is_assertion=nobody)) == likely(of_user([0.95, 0.83]))
 
 
 def test_a_user_with_one_message_is_measured_by_what_is_usual_for_users() -> None:

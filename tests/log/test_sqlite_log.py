@@ -69,6 +69,7 @@ async def test_an_upgrade_from_schema_1_indexes_the_metadata(tmp_path: Path) -> 
         file.executescript(
             """
             DROP TABLE metadata_entries; DROP TABLE requests; DROP INDEX messages_by_expiry;
+            DROP TABLE erasures; DROP TABLE epochs;
             ALTER TABLE messages DROP COLUMN expire_us; ALTER TABLE messages DROP COLUMN crc; PRAGMA user_version=1;
             """
         )

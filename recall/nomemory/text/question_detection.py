@@ -91,7 +91,7 @@ def find_question_sentences(text: str) -> list[str]:
             others.append(f"{statement} {sentence}".strip() if has_back_reference(sentence) else sentence)
             statement = ""
         else:
-            statement = sentence
+            statement = sentence if _is_long_enough(sentence) else ""
     return [*announced, *others][-_MAX_SENTENCES:] or [text.strip()]
 
 

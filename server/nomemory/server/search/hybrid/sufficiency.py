@@ -78,8 +78,8 @@ class SufficiencyFeatures:
         mean: the mean cosine of all messages of the user.
         count: the number of messages of the user.
         coverage: the weighted share of the query terms in each message, 0 to 1; None without query terms.
-        unknown: the weighted share of the query terms that no message of the user contains, 0 to 1.
-        asserting: whether a message by the user (or by any author with a name) asserts something.
+        unknown_terms: the weighted share of the query terms that no message of the user contains, 0 to 1.
+        is_assertion: whether a message by the user (or by any author with a name) asserts something.
         speaker_indexes: the index of the author; -1 if unknown.
         ends_with_question: whether a message ends with a question.
         text_of: returns the text of the message at an index, without descriptions of attachments.
