@@ -235,8 +235,8 @@ def test_a_recall_of_a_time_brings_what_took_it_back_later(vector_server: Server
         request.context.time_range.until.FromSeconds(90_000)
         reply = RecallServiceStub(channel).Recall(request, metadata=(("x-user-id", user),))
     assert "c" in [item.message.message_id for item in reply.evidence]
-    read = [list(step.message_ids) for step in reply.trace if step.thought.startswith("read the messages that retracted")]
-    assert read == [["b"], ["c"]]
+    reads = [step for step in reply.trace if step.thought.startswith("read the messages that retracted")]
+    assert [list(step.message_ids) for step in reads] == [["b"], ["c"]]
     scores = [item.score for item in reply.evidence]
     assert scores == sorted(scores, reverse=True)
 

@@ -38,6 +38,9 @@ def test_every_character_has_the_form_that_it_has_in_a_table_of_all() -> None:
 
 
 def test_a_process_works_out_no_forms_before_it_needs_them() -> None:
-    code = "from nomemory.text.normalization import _NORMALIZED_FORMS as forms, normalize; print(len(forms), normalize('漢A 漢'), len(forms))"
+    code = (
+        "from nomemory.text.normalization import _NORMALIZED_FORMS as forms, normalize; "
+        "print(len(forms), normalize('漢A 漢'), len(forms))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[0] == "0 汉a 汉 3"
