@@ -230,7 +230,7 @@ def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import,
     lines = import_("bad.jsonl").stdout.splitlines()
     assert lines[1:] == [
         "  1 created, 5 rejected",
-        "  2 × ts: is not a time in RFC 3339, like 2024-05-01T08:30:00Z (first at line 1)",
+        "  2 × ts: must be an RFC 3339 time such as 2024-05-01T08:30:00Z (first at line 1)",
         "  2 × is not JSON: Expecting property name enclosed in double quotes (first at line 5)",
         "  1 × content: must not be blank (first at line 4)",
         "  Rejected messages and reasons: bad.jsonl.rejects.jsonl",
@@ -294,7 +294,7 @@ def test_long_waits_poll_rarely_and_report_progress(monkeypatch: pytest.MonkeyPa
         assert wait_until_indexed(lambda: behind(0 if now > 60 else 4), 600, tell)
     assert len(pauses) < 40, "the server logs each look"
     assert pauses[-1] == 2
-    assert 3 < output.getvalue().count("Indexing: 4 to go\n") < 7
+    assert 3 < output.getvalue().count("Indexing: 4 pending\n") < 7
 
 
 def test_waiting_ends_at_its_timeout(run: Run, script: Scripted) -> None:

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from cli.command_line import Run
 from cli.test_restored_erasures import KEPT, erase_some, fill, listed, write
-from postgres import PrivatePostgres, execute
+from postgres import PrivatePostgres, execute_statement
 
 from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
@@ -38,12 +38,12 @@ class DumpedSchema:
 
     def back_up(self) -> None:
         """Dump the schema."""
-        self.database.run("pg_dump", "-d", self.database.url, "-n", self._name, "-f", str(self._dump))
+        self.database.run_program("pg_dump", "-d", self.database.url, "-n", self._name, "-f", str(self._dump))
 
     def restore(self) -> None:
         """Replace the schema by its dump."""
-        execute(self.database, f'DROP SCHEMA "{self._name}" CASCADE')
-        self.database.run("psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.database.url, "-f", str(self._dump))
+        execute_statement(self.database, f'DROP SCHEMA "{self._name}" CASCADE')
+        self.database.run_program("psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.database.url, "-f", str(self._dump))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_register_is_applied_to_a_restored_database(
             applied = run("erasures", "apply", "erasures.jsonl")
             assert applied.exit_code == 0, applied.output
             assert f"3 erasures; deleted {deleted} messages" in applied.output
-            assert "the time of the export, are not known" in applied.output
+            assert "Erasures after the export of the register (" in applied.output
         assert {user: listed(server, user) for user in KEPT} == {**KEPT, "anna": ["a9"]}
     assert run("erasures", "export", "again.jsonl").output == "again.jsonl: 3 erasures.\n"
     assert "anna" not in Path("again.jsonl").read_text()

@@ -95,7 +95,7 @@ def test_a_directory_that_is_in_use_is_refused_in_a_line(server: Server) -> None
 
 def test_a_port_that_is_taken_is_refused_in_a_line(server: Server, tmp_path: Path) -> None:
     error_output = refusal("--data", str(tmp_path), "--listen", server.target)
-    assert error_output.splitlines()[-1] == f"Error: cannot listen on {server.target}: is the port taken?"
+    assert error_output.splitlines()[-1] == f"Error: cannot listen on {server.target}: is the port already in use?"
 
 
 @pytest.mark.parametrize(

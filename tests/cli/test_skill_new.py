@@ -114,7 +114,7 @@ def test_an_unusable_model_draft_falls_back_to_the_default(answer: Answer, scrip
     result = run(*new, "made")
     assert result.exit_code == 0, result.output
     if not Path("made", "references").exists():
-        assert "Without the model" in result.stderr
+        assert "The lexicon was not drafted" in result.stderr
         with pytest.MonkeyPatch.context() as patch:
             patch.delenv("NOMEMORY_RECALL_MODEL")
             run(*new, "plain")

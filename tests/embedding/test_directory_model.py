@@ -111,7 +111,7 @@ def test_settings_and_weights_that_change_vectors_change_the_model_name(tmp_path
 @pytest.mark.parametrize("missing", ["model.onnx", "tokenizer.json"])
 def test_a_directory_without_a_model_is_refused_in_a_sentence(tmp_path: Path, missing: str) -> None:
     (write_model(tmp_path) / missing).unlink()
-    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDING_MODEL_DIR: .* has no {missing}"):
+    with pytest.raises(EmbedderSettingsError, match=f"NOMEMORY_EMBEDDING_MODEL_DIR: .*: {missing} is missing"):
         choose_embedder(settings(tmp_path))
 
 
@@ -129,7 +129,7 @@ def test_the_doctor_tells_which_model_it_is_and_how_fast(tmp_path: Path) -> None
     assert re.match(r"local: mine-\w+ from /.*/mine, 3 dimensions, \d+ texts per second, ", check.finding)
     (tmp_path / "mine" / "model.onnx").unlink()
     missing = check_embedder(settings(tmp_path / "mine"))
-    assert (missing.state, "has no model.onnx" in missing.finding) == ("fail", True)
+    assert (missing.state, "model.onnx is missing" in missing.finding) == ("fail", True)
 
 
 def test_a_model_whose_vectors_are_not_finite_is_refused(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_every_fault_of_a_broken_line_is_named() -> None:
     items = parsed("broken.jsonl")
     assert ids(items) == ["b1", "b5"]
     roles = "role: must be one of user, assistant, system, developer, tool, function"
-    zone = "ts: has no time zone: append Z for UTC, or an offset like +08:00"
+    zone = "ts: has no time zone: append Z for UTC, or an offset such as +08:00"
     reasons_by_line = {number: reasons for number, _, reasons in refusals(items)}
     assert set(reasons_by_line) == {2, 3, 4, 5, 6, 7}
     assert all(reasons_by_line[number][0].startswith("is not JSON") for number in (2, 3))
@@ -172,7 +172,7 @@ def test_every_fault_of_a_broken_line_is_named() -> None:
     assert reasons_by_line[5] == (zone, "content: is required", roles)
     assert reasons_by_line[6] == (
         "user_id: is required",
-        "ts: is not a time in RFC 3339, like 2024-05-01T08:30:00Z",
+        "ts: must be an RFC 3339 time such as 2024-05-01T08:30:00Z",
         "message_id: must be a string",
         "metadata: must be an object",
     )

@@ -155,7 +155,7 @@ def test_an_index_of_an_earlier_layout_is_rebuilt(start: Start, written: Path, t
     remove(collection / "edge")
     with logged(factory) as logs, start(settings_of(data)) as server:
         until(lambda: is_whole(server))
-    assert [line["event"] for line in logs] == ["the vector index has a previous layout and is being rebuilt"]
+    assert [line["event"] for line in logs] == ["the vector index has an outdated layout and is being rebuilt"]
     assert not (collection / "shard").exists()
 
 

@@ -88,7 +88,7 @@ def test_a_skill_is_written_without_the_model_that_cannot_be_asked(tmp_path: Pat
     new = ("skill", "new", "--scenario", "What a traveller wants to know again", "--name", "travel")
     done = run("openai", tmp_path, {"NOMEMORY_RECALL_MODEL": "qwen3:8b"}, *new)
     assert done.returncode == 0
-    assert "Without the model: NOMEMORY_RECALL_MODEL requires an optional package" in done.stderr
+    assert "The lexicon was not drafted: NOMEMORY_RECALL_MODEL requires an optional package" in done.stderr
     assert (tmp_path / "travel" / "SKILL.md").exists()
 
 

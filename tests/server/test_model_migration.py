@@ -314,7 +314,7 @@ def test_erasure_that_waits_for_a_new_index_is_reported(data: Path, endpoint: Mo
     with here(data, endpoint, NEW, **soon) as channel:
         ingest = IngestServiceStub(channel)
         ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["text-11"]))
-        waits = (i.FAULT_KIND_ERASURE_BLOCKED, f"the index new-{DIMENSION} is behind")
+        waits = (i.FAULT_KIND_ERASURE_BLOCKED, f"the index new-{DIMENSION} lags behind the message log")
         assert until(lambda: [(fault.kind, fault.detail) for fault in status(channel).faults] == [waits]), [
             str(fault) for fault in status(channel).faults
         ]

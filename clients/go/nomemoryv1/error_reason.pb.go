@@ -57,9 +57,9 @@ const (
 	//
 	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another query"}]}
 	ErrorReason_ERROR_REASON_CURSOR_OTHER_QUERY ErrorReason = 7
-	// ERROR_REASON_WRITE_TOKEN_INVALID: `at_least` is not a write token of this log.
+	// ERROR_REASON_WRITE_TOKEN_INVALID: `at_least` is not a write token of this message log.
 	//
-	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this log"}]}
+	// Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this message log"}]}
 	ErrorReason_ERROR_REASON_WRITE_TOKEN_INVALID ErrorReason = 8
 	// ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with other content or fields.
 	//
@@ -115,7 +115,7 @@ const (
 	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 21
 	// ERROR_REASON_SCOPE_MISSING: the caller lacks the scope that the method needs.
 	//
-	// Example: {"code": "PERMISSION_DENIED", "message": "this method needs the scope `ingest`"}
+	// Example: {"code": "PERMISSION_DENIED", "message": "this method requires the scope `ingest`"}
 	ErrorReason_ERROR_REASON_SCOPE_MISSING ErrorReason = 22
 	// ERROR_REASON_OTHER_USER: the caller's token belongs to another user.
 	//
@@ -139,7 +139,7 @@ const (
 	ErrorReason_ERROR_REASON_QUERY_SERVICE_UNAVAILABLE ErrorReason = 27
 	// ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
 	//
-	// Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
+	// Example: {"code": "NOT_FOUND", "message": "unknown path"}
 	ErrorReason_ERROR_REASON_PATH_NOT_FOUND ErrorReason = 28
 	// ERROR_REASON_ORIGIN_NOT_ALLOWED: the HTTP request comes from a web page of an origin that is not allowed, or its host name is
 	// not that of this server.

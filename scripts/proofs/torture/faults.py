@@ -52,16 +52,16 @@ def _kill_writer(harness: Harness) -> None:
         )
 
 
-def stop(harness: Harness) -> None:
+def stop_gracefully(harness: Harness) -> None:
     """Stop the server gracefully."""
     harness.server.stop()
 
 
-def kill(role: str) -> Callable[[Harness], None]:
+def kill_process(role: str) -> Callable[[Harness], None]:
     """Return a fault that kills a process of a role, which the server must restart."""
 
     def inject(harness: Harness) -> None:
-        pids = harness.server.processes().get(role, [])
+        pids = harness.server.pids_by_role().get(role, [])
         if not pids:
             harness.findings.append(Finding("no process", f"no {role} was running"))
             return
@@ -71,23 +71,23 @@ def kill(role: str) -> Callable[[Harness], None]:
     return inject
 
 
-def _pause(harness: Harness) -> None:
+def _suspend_worker(harness: Harness) -> None:
     """Suspend a worker with SIGSTOP; the server must recover afterwards."""
-    pids = [pid for role, group in harness.server.processes().items() if role != WRITER for pid in group]
+    pids = [pid for role, group in harness.server.pids_by_role().items() if role != WRITER for pid in group]
     pid = harness.random.choice(pids)
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait(harness)
+        sleep_fault_duration(harness)
     finally:
         os.kill(pid, signal.SIGCONT)
     harness.check_writes_recover(RECOVERY_S)
 
 
-def _limit_files(harness: Harness) -> None:
+def _limit_file_sizes(harness: Harness) -> None:
     """Limit the size of all files; kill the server in half of the cases."""
-    pids = [pid for group in harness.server.processes().values() for pid in group]
+    pids = [pid for group in harness.server.pids_by_role().values() for pid in group]
     with limit_file_size(pids, harness.server.log.stat().st_size + _ROOM):  # leaves space for the log file
-        wait(harness)
+        sleep_fault_duration(harness)
         if harness.random.random() < 0.5:  # noqa: PLR2004 - probability
             harness.server.kill()
             return
@@ -96,23 +96,23 @@ def _limit_files(harness: Harness) -> None:
 
 def _fill_disk(harness: Harness) -> None:
     if harness.disk is None:
-        raise RuntimeError("the harness has no small disk")
+        raise RuntimeError("the harness needs a small disk for this fault")
     with harness.disk.fill():
-        wait(harness)
+        sleep_fault_duration(harness)
         if harness.random.random() < 0.5:  # noqa: PLR2004 - probability
             harness.server.kill()
     if harness.server.is_running:
         harness.check_writes_recover(RECOVERY_S)
 
 
-def _endpoint(behavior: Behavior) -> Callable[[Harness], None]:
+def _set_endpoint_behavior(behavior: Behavior) -> Callable[[Harness], None]:
     def inject(harness: Harness) -> None:
         harness.set_endpoint_behavior(behavior)
-        wait(harness)
+        sleep_fault_duration(harness)
         if harness.random.random() < 0.3:  # noqa: PLR2004 - probability
             harness.server.kill()
             harness.ensure_running()
-            wait(harness)
+            sleep_fault_duration(harness)
         harness.set_endpoint_behavior(Behavior.NORMAL)
 
     return inject
@@ -121,13 +121,13 @@ def _endpoint(behavior: Behavior) -> Callable[[Harness], None]:
 def stop_qdrant(harness: Harness) -> None:
     """Interrupt the connections of all servers to Qdrant for a while."""
     if harness.proxy is None:
-        raise RuntimeError("the harness has no Qdrant")
-    harness.proxy.close()
-    wait(harness)
-    harness.proxy.open()
+        raise RuntimeError("the harness needs a Qdrant server for this fault")
+    harness.proxy.interrupt()
+    sleep_fault_duration(harness)
+    harness.proxy.resume()
 
 
-def wait(harness: Harness, share: float = 1.0) -> None:
+def sleep_fault_duration(harness: Harness, share: float = 1.0) -> None:
     """Sleep for a random fault duration, multiplied by `share`."""
     time.sleep(share * harness.random.uniform(*_FAULT_S))
 
@@ -135,28 +135,28 @@ def wait(harness: Harness, share: float = 1.0) -> None:
 def require_role(role: str) -> Callable[[Harness], str]:
     """Return a `Fault.why_not` that requires a process of a role."""
 
-    def why_not(harness: Harness) -> str:
-        return "" if role in harness.server.processes() else f"no {role} with {harness.name}"
+    def reason_not_supported(harness: Harness) -> str:
+        return "" if role in harness.server.pids_by_role() else f"no {role} with {harness.name}"
 
-    return why_not
+    return reason_not_supported
 
 
-def _needs_endpoint(harness: Harness) -> str:
+def _require_endpoint(harness: Harness) -> str:
     return "" if harness.endpoint else f"{harness.name} has no embedding endpoint"
 
 
 FAULTS = (
     Fault("kill -9 of everything", kill_everything),
     Fault("kill -9 of the writer", _kill_writer),
-    Fault("kill -9 of the lexical indexer", kill("lexical indexer"), require_role("lexical indexer")),
-    Fault("kill -9 of the vector worker", kill("vector worker"), require_role("vector worker")),
-    Fault("kill -9 of an embedder worker", kill("embedder worker"), require_role("embedder worker")),
+    Fault("kill -9 of the lexical indexer", kill_process("lexical indexer"), require_role("lexical indexer")),
+    Fault("kill -9 of the vector worker", kill_process("vector worker"), require_role("vector worker")),
+    Fault("kill -9 of an embedder worker", kill_process("embedder worker"), require_role("embedder worker")),
     Fault("kill -9 while starting", _kill_while_starting),
-    Fault("SIGTERM", stop),
-    Fault("SIGSTOP of a worker", _pause),
+    Fault("SIGTERM", stop_gracefully),
+    Fault("SIGSTOP of a worker", _suspend_worker),
     Fault(
         "file size limited (RLIMIT_FSIZE)",
-        _limit_files,
+        _limit_file_sizes,
         lambda _: "" if CAN_LIMIT else "requires Linux, which can set the limits of another process",
     ),
     Fault(
@@ -165,7 +165,7 @@ FAULTS = (
         lambda harness: "" if harness.disk else "requires --small-disk, a directory on a small dedicated file system",
     ),
     *(
-        Fault(f"endpoint {behavior.value}", _endpoint(behavior), _needs_endpoint)
+        Fault(f"endpoint {behavior.value}", _set_endpoint_behavior(behavior), _require_endpoint)
         for behavior in Behavior
         if behavior is not Behavior.NORMAL
     ),

@@ -25,9 +25,9 @@ from pathlib import Path
 import grpc
 
 from evaluation.temporary_server import ServerStartError
-from proofs.fake_qdrant import fake_qdrant
+from proofs.fake_qdrant import run_fake_qdrant
 from proofs.finding import Finding
-from proofs.private_postgres import NOT_INSTALLED, private_postgres, programs
+from proofs.private_postgres import NOT_INSTALLED, find_program_directory, private_postgres
 from proofs.replicas import Replicas
 from proofs.scripted_endpoint import ScriptedEndpoint
 from proofs.server_under_test import ServerUnderTest
@@ -78,7 +78,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-class Torture:
+class TortureTest:
     """One run of the torture test."""
 
     def __init__(self, arguments: argparse.Namespace, root: Path, stack: ExitStack) -> None:
@@ -86,7 +86,7 @@ class Torture:
         self._root = root
         self._stack = stack
         self._random = random.Random(arguments.seed)  # noqa: S311 - repeatable, not secret
-        self.harnesses = list(self._harnesses())
+        self.harnesses = list(self._create_harnesses())
         self.tally = Tally()
 
     def run(self) -> bool:
@@ -96,20 +96,20 @@ class Torture:
         ends = time.monotonic() + 60 * minutes
         turn = 0
         while time.monotonic() < ends and turn != (arguments.rounds or -1):
-            self._round(turn)
+            self._run_round(turn)
             turn += 1
         for harness in self.harnesses:
             harness.ensure_running()
-            harness.verify(harness.users())
+            harness.verify(harness.all_users())
             harness.server.stop()
         return not any(harness.findings for harness in self.harnesses)
 
-    def _round(self, turn: int) -> None:
-        harness = self._harness(turn)
+    def _run_round(self, turn: int) -> None:
+        harness = self._choose_harness(turn)
         harness.ensure_running()
-        fault = self._fault(harness)
+        fault = self._choose_fault(harness)
         acknowledged, refused, findings = harness.acknowledged, harness.refusals, len(harness.findings)
-        before, seconds = harness.versions(), self._arguments.round_seconds
+        before, seconds = harness.state_hashes(), self._arguments.round_seconds
         with harness.under_load():
             time.sleep(self._random.uniform(0.2, 0.8) * seconds)
             fault.inject(harness)
@@ -117,28 +117,30 @@ class Torture:
             time.sleep(0.2 * seconds)
         began = time.monotonic()
         harness.ensure_running()
-        harness.settle()
-        harness.verify(harness.users_to_read(before))
+        harness.retry_unacknowledged()
+        harness.verify(harness.select_users(before))
         new_findings = harness.findings[findings:]
-        self.tally.add(
+        self.tally.add_round(
             fault.name,
             harness.acknowledged - acknowledged,
             harness.refusals - refused,
             time.monotonic() - began,
             new_findings,
         )
-        _log(f"round {turn + 1}, {harness.name}: {fault.name}: {harness.stored} stored, {len(new_findings)} findings")
+        _print_progress(
+            f"round {turn + 1}, {harness.name}: {fault.name}: {harness.stored} stored, {len(new_findings)} findings"
+        )
         for finding in new_findings[:_SHOWN]:
-            _log(f"  {finding.kind}: {finding.description}")
+            _print_progress(f"  {finding.kind}: {finding.description}")
 
-    def _harness(self, turn: int) -> Harness:
+    def _choose_harness(self, turn: int) -> Harness:
         """Return the harness of a round; the local embedder is used less often."""
         others = [harness for harness in self.harnesses if harness.name != "local"]
         if not others or (turn % _LOCAL_EVERY == _LOCAL_EVERY - 1 and len(others) < len(self.harnesses)):
             return self.harnesses[-1]
         return others[turn % len(others)]
 
-    def _fault(self, harness: Harness) -> Fault:
+    def _choose_fault(self, harness: Harness) -> Fault:
         """Return a random fault among those with the fewest rounds."""
         faults = REPLICA_FAULTS if harness.database else FAULTS
         selected = [fault for fault in faults if any(item in fault.name for item in self._arguments.only)]
@@ -146,44 +148,60 @@ class Torture:
             self.tally.record_support(fault.name, fault.why_not(harness))
         possible = [fault for fault in selected if not fault.why_not(harness)]
         if not possible:
-            raise SystemExit(f"--only {' '.join(self._arguments.only)}: no such fault is possible with {harness.name}")
+            raise SystemExit(
+                f"--only {' '.join(self._arguments.only)}: no matching fault is available with {harness.name}"
+            )
         fewest = min(self.tally.rounds_of(fault.name) for fault in possible)
         return self._random.choice([item for item in possible if self.tally.rounds_of(item.name) == fewest])
 
-    def _harnesses(self) -> Iterator[Harness]:
+    def _create_harnesses(self) -> Iterator[Harness]:
         if self._arguments.log == "postgres":
-            yield self._with_postgres("postgres")
-            url = os.environ.get(_QDRANT) or self._stack.enter_context(fake_qdrant()).url
-            yield self._with_postgres("postgres, one Qdrant", self._stack.enter_context(QdrantProxy(url).serving()))
+            yield self._create_postgres_harness("postgres")
+            url = os.environ.get(_QDRANT) or self._stack.enter_context(run_fake_qdrant()).url
+            yield self._create_postgres_harness(
+                "postgres, one Qdrant", self._stack.enter_context(QdrantProxy(url).serve())
+            )
             return
         embedder = self._arguments.embedder
         if embedder in ("all", "endpoint"):
-            yield self._with_endpoint("endpoint")
+            yield self._create_endpoint_harness("endpoint")
             if qdrant_url := os.environ.get(_QDRANT):
-                yield self._with_endpoint("qdrant", self._stack.enter_context(QdrantProxy(qdrant_url).serving()))
+                yield self._create_endpoint_harness(
+                    "qdrant", self._stack.enter_context(QdrantProxy(qdrant_url).serve())
+                )
         if embedder in ("all", "local") and sys.platform == "linux":
             settings = {"NOMEMORY_EMBEDDER": "local"}
             yield Harness(
-                "local", self._server("local", settings), _LOCAL_DIMENSION, 0.97, 300.0, self._random, self._ledgers()
+                "local",
+                self._create_server("local", settings),
+                _LOCAL_DIMENSION,
+                0.97,
+                300.0,
+                self._random,
+                self._create_ledgers(),
             )
 
-    def _with_endpoint(self, name: str, proxy: QdrantProxy | None = None) -> Harness:
-        endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
-        settings = self._embedding_by(endpoint) | ({"NOMEMORY_QDRANT_URL": proxy.url} if proxy else {})
+    def _create_endpoint_harness(self, name: str, proxy: QdrantProxy | None = None) -> Harness:
+        endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serve())
+        settings = self._embedding_settings(endpoint) | ({"NOMEMORY_QDRANT_URL": proxy.url} if proxy else {})
         disk = SmallDisk(self._arguments.small_disk) if self._arguments.small_disk else None
-        server = self._server(name, settings, disk.path if disk and not proxy else self._root)
+        server = self._create_server(name, settings, disk.path if disk and not proxy else self._root)
         disk = None if proxy else disk
-        return Harness(name, server, _DIMENSION, 0.3, _LIMIT_S, self._random, self._ledgers(), endpoint, proxy, disk)
+        return Harness(
+            name, server, _DIMENSION, 0.3, _LIMIT_S, self._random, self._create_ledgers(), endpoint, proxy, disk
+        )
 
-    def _with_postgres(self, name: str, proxy: QdrantProxy | None = None) -> Harness:
+    def _create_postgres_harness(self, name: str, proxy: QdrantProxy | None = None) -> Harness:
         """Return a harness of two servers on one PostgreSQL; with a proxy, they share a vector index on Qdrant."""
-        endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serving())
+        endpoint = self._stack.enter_context(ScriptedEndpoint(_DIMENSION).serve())
         database = self._stack.enter_context(private_postgres(DURABLE))
-        settings = self._embedding_by(endpoint)
+        settings = self._embedding_settings(endpoint)
         settings |= {"NOMEMORY_DATABASE_URL": database.url, "NOMEMORY_INDEXER_LOCK_LEASE_S": LEASE_S}
         if proxy is not None:
             settings |= {"NOMEMORY_QDRANT_URL": proxy.url, "NOMEMORY_QDRANT_SHARD_KEYS": "8"}
-        servers = [self._server(f"replica{number}{'-shared' * bool(proxy)}", settings) for number in range(_REPLICAS)]
+        servers = [
+            self._create_server(f"replica{number}{'-shared' * bool(proxy)}", settings) for number in range(_REPLICAS)
+        ]
         return Harness(
             name,
             Replicas(servers),
@@ -191,13 +209,13 @@ class Torture:
             0.3,
             _LIMIT_S,
             self._random,
-            self._ledgers(),
+            self._create_ledgers(),
             endpoint,
             proxy,
             database=database,
         )
 
-    def _embedding_by(self, endpoint: ScriptedEndpoint) -> dict[str, str]:
+    def _embedding_settings(self, endpoint: ScriptedEndpoint) -> dict[str, str]:
         return {
             "NOMEMORY_EMBEDDER": "openai",
             "NOMEMORY_EMBEDDING_MODEL": f"torture-{self._arguments.seed}",
@@ -207,10 +225,10 @@ class Torture:
             "OPENAI_API_KEY": "none",
         }
 
-    def _ledgers(self) -> list[Ledger]:
+    def _create_ledgers(self) -> list[Ledger]:
         return [Ledger() for _ in range(self._arguments.writers)]
 
-    def _server(self, name: str, settings: dict[str, str], root: Path | None = None) -> ServerUnderTest:
+    def _create_server(self, name: str, settings: dict[str, str], root: Path | None = None) -> ServerUnderTest:
         environment = {"NOMEMORY_LOG_LEVEL": "warning", **settings}
         data = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root or self._root))
         if not self._arguments.keep:
@@ -220,19 +238,19 @@ class Torture:
         return server
 
 
-def _log(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the torture test; return 0 if there are no findings."""
     arguments = parse_arguments(argv)
-    if arguments.log == "postgres" and programs() is None:
+    if arguments.log == "postgres" and find_program_directory() is None:
         raise SystemExit(NOT_INSTALLED)
     with ExitStack() as stack:
         root = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-")))
         root.mkdir(parents=True, exist_ok=True)
-        torture = Torture(arguments, root, stack)
+        torture = TortureTest(arguments, root, stack)
         try:
             holds = torture.run()
         except ServerStartError:
@@ -240,7 +258,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except grpc.RpcError as error:
             holds = False
             torture.harnesses[0].findings.append(Finding("failed", f"{error.code().name}: {error.details()}"))
-        torture.tally.report(torture.harnesses, arguments.seed)
+        torture.tally.print_report(torture.harnesses, arguments.seed)
     return 0 if holds else 1
 
 

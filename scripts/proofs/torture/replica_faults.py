@@ -8,9 +8,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from proofs.private_postgres import PrivatePostgres, execute
+from proofs.private_postgres import PrivatePostgres, execute_statement
 from proofs.server_under_test import ServerUnderTest
-from proofs.torture.faults import RECOVERY_S, Fault, kill, kill_everything, require_role, stop, stop_qdrant, wait
+from proofs.torture.faults import (
+    RECOVERY_S,
+    Fault,
+    kill_everything,
+    kill_process,
+    require_role,
+    sleep_fault_duration,
+    stop_gracefully,
+    stop_qdrant,
+)
 from proofs.torture.harness import Harness
 
 DURABLE = ("shared_buffers=32MB",)
@@ -35,11 +44,11 @@ def _stop_replica(harness: Harness) -> None:
     harness.check_writes_recover(RECOVERY_S)
 
 
-def _restart(mode: str) -> Callable[[Harness], None]:
+def _restart_postgres(mode: str) -> Callable[[Harness], None]:
     def inject(harness: Harness) -> None:
-        database = _database(harness)
+        database = _postgres_of(harness)
         database.stop(mode)
-        wait(harness)
+        sleep_fault_duration(harness)
         database.start(DURABLE)
         harness.check_writes_recover(RECOVERY_S)
 
@@ -48,36 +57,36 @@ def _restart(mode: str) -> Callable[[Harness], None]:
 
 def _crash_with_replica(harness: Harness) -> None:
     """Kill a replica while PostgreSQL is down; the other must continue when PostgreSQL is back."""
-    database = _database(harness)
+    database = _postgres_of(harness)
     database.stop("immediate")
     _random_replica(harness).kill()
-    wait(harness)
+    sleep_fault_duration(harness)
     database.start(DURABLE)
     harness.check_writes_recover(RECOVERY_S)
 
 
-def _suspend(harness: Harness) -> None:
-    with _database(harness).pause():
-        wait(harness)
+def _suspend_postgres(harness: Harness) -> None:
+    with _postgres_of(harness).pause():
+        sleep_fault_duration(harness)
     harness.check_writes_recover(RECOVERY_S)
 
 
 def _terminate_connections(harness: Harness) -> None:
     """Terminate all database connections repeatedly."""
     for _ in range(_CUTS):
-        execute(_database(harness), _TERMINATE)
-        wait(harness, 0.1)
+        execute_statement(_postgres_of(harness), _TERMINATE)
+        sleep_fault_duration(harness, 0.1)
     harness.check_writes_recover(RECOVERY_S)
 
 
 def _suspend_replica(harness: Harness) -> None:
     """Suspend a replica until its lease expires and the other takes over indexing, then resume it."""
-    pids = [pid for group in _random_replica(harness).processes().values() for pid in group]
+    pids = [pid for group in _random_replica(harness).pids_by_role().values() for pid in group]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
         time.sleep(float(LEASE_S))
-        wait(harness)
+        sleep_fault_duration(harness)
     finally:
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -85,7 +94,7 @@ def _suspend_replica(harness: Harness) -> None:
     harness.check_writes_recover(RECOVERY_S)
 
 
-def _needs_qdrant(harness: Harness) -> str:
+def _require_qdrant(harness: Harness) -> str:
     return "" if harness.proxy else f"{harness.name} has no shared index"
 
 
@@ -93,23 +102,23 @@ def _random_replica(harness: Harness) -> ServerUnderTest:
     return harness.random.choice(harness.server.servers)
 
 
-def _database(harness: Harness) -> PrivatePostgres:
+def _postgres_of(harness: Harness) -> PrivatePostgres:
     if harness.database is None:
-        raise RuntimeError("the harness has no PostgreSQL")
+        raise RuntimeError("the harness needs PostgreSQL for this fault")
     return harness.database
 
 
 REPLICA_FAULTS = (
     Fault("kill -9 of a replica", _kill_replica),
     Fault("kill -9 of both replicas", kill_everything),
-    Fault("kill -9 of a vector worker", kill("vector worker"), require_role("vector worker")),
+    Fault("kill -9 of a vector worker", kill_process("vector worker"), require_role("vector worker")),
     Fault("SIGTERM of a replica", _stop_replica),
-    Fault("SIGTERM of both replicas", stop),
-    Fault("PostgreSQL crashes (immediate)", _restart("immediate")),
-    Fault("PostgreSQL restarts (fast)", _restart("fast")),
+    Fault("SIGTERM of both replicas", stop_gracefully),
+    Fault("PostgreSQL crashes (immediate)", _restart_postgres("immediate")),
+    Fault("PostgreSQL restarts (fast)", _restart_postgres("fast")),
     Fault("PostgreSQL crashes, a replica is killed", _crash_with_replica),
-    Fault("PostgreSQL suspended (SIGSTOP)", _suspend),
+    Fault("PostgreSQL suspended (SIGSTOP)", _suspend_postgres),
     Fault("all database connections terminated", _terminate_connections),
-    Fault("a replica is suspended beyond its lease (SIGSTOP)", _suspend_replica, _needs_qdrant),
-    Fault("Qdrant unavailable", stop_qdrant, _needs_qdrant),
+    Fault("a replica is suspended beyond its lease (SIGSTOP)", _suspend_replica, _require_qdrant),
+    Fault("Qdrant unavailable", stop_qdrant, _require_qdrant),
 )

@@ -23,9 +23,9 @@ the message log is in PostgreSQL (NOMEMORY_DATABASE_URL); back it up with the to
 continuous archiving. Keep `server.key` of the data directory with it. The indexes are rebuilt from the messages."""
 _RESTORE_IN_POSTGRES = """\
 the message log is in PostgreSQL (NOMEMORY_DATABASE_URL); restore it with the tools of PostgreSQL. Then run `nomemory \
-doctor --accept-loss` once: write tokens and cursors of before are refused from then on. Then apply the register of \
-erasures with `nomemory erasures apply FILE`. Other servers of the same log start again when `log.json` in their data \
-directories is deleted."""
+doctor --accept-loss` once; it invalidates existing write tokens and cursors. Then apply the register of erasures with \
+`nomemory erasures apply FILE`. On the other servers of this message log, delete `log.json` in the data directory \
+before you start them."""
 
 _NO_REGISTER: Final = """\
 Erasures after the backup ({taken}) are not known, and their data is readable again. If you have a register of \
@@ -66,7 +66,7 @@ def backup(*, data: Path | None, out: Path | None) -> None:
     "--erasures",
     "register",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Apply a register of erasures, which `nomemory erasures export` wrote.",
+    help="Apply this register of erasures, a file written by `nomemory erasures export`.",
 )
 @click.option(
     "--ignore-existing-erasures",
@@ -117,8 +117,8 @@ def _describe_erasures(restored: backups.RestoredBackup, root: Path) -> Iterator
     since_us = min(source.since_us for source in sources)
     if since_us > taken_us:
         gap = f"between {display_time(taken_us)} and {display_time(since_us)}"
-        yield f"Erasures {gap} are not known: the register begins later."
+        yield f"Erasures {gap} are not known, because the register begins later."
     if all(source.exported_us is not None for source in sources):
         exported_us = max(source.exported_us or 0 for source in sources)
-        yield f"Erasures after {display_time(exported_us)}, the time of the export, are not known."
+        yield f"Erasures after the export of the register ({display_time(exported_us)}) are not known."
     yield _NOT_IN_REGISTER

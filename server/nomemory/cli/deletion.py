@@ -31,7 +31,7 @@ def delete(
     _check_selection(message_ids, filters)
     selection = pluralize(len(message_ids), "message") if message_ids else "all messages that match these filters"
     if not (yes or click.confirm(f"Delete {selection} of {user}?", err=True)):
-        raise click.ClickException("cancelled; nothing was deleted.")
+        raise click.ClickException("Cancelled. Nothing was deleted.")
     output.show(client.delete(user, message_ids) if message_ids else client.delete_matching(user, **filters))
 
 
@@ -54,5 +54,5 @@ def erase(*, user: str, yes: bool, output: Output, client: Client) -> None:
     The data can no longer be read. The receipt lists storage that still contains bytes of it and their removal times.
     """
     if not (yes or click.confirm(f"Erase all data of {user}?", err=True)):
-        raise click.ClickException("cancelled; nothing was erased.")
+        raise click.ClickException("Cancelled. Nothing was erased.")
     output.show(client.erase_user(user))

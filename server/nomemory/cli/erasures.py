@@ -74,7 +74,7 @@ def apply(*, file: Path, data: Path | None) -> None:
             _require_driver()
             register, applied = asyncio.run(_apply_to_postgres(settings, file))
     click.echo(f"{file}: {describe_applied(applied)}")
-    click.echo(f"Erasures after {display_time(register.exported_us)}, the time of the export, are not known.")
+    click.echo(f"Erasures after the export of the register ({display_time(register.exported_us)}) are not known.")
 
 
 def describe_applied(applied: AppliedErasures) -> str:
@@ -128,4 +128,4 @@ def _errors_explained() -> Iterator[None]:
     except (RegisterError, StartupError) as error:
         raise click.ClickException(str(error)) from None
     except sqlite3.Error as error:
-        raise click.ClickException(f"cannot use the database file of the message log: {error}") from None
+        raise click.ClickException(f"cannot open the database file of the message log: {error}") from None

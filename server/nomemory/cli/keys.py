@@ -30,7 +30,7 @@ _file_option = click.option(
     required=True,
     envvar="NOMEMORY_API_KEYS",
     show_envvar=True,
-    help="Path of the API key file, the one in NOMEMORY_API_KEYS of the server.",
+    help="Path of the server's API key file, as in its setting NOMEMORY_API_KEYS.",
 )
 
 
@@ -127,7 +127,7 @@ def rotate(*, key_id: str, overlap: timedelta, path: Path) -> None:
     with _edit_keys(path) as records:
         old = _find_key(records, key_id)
         if old.is_expired(now):
-            raise click.ClickException("this key has expired; create a new one with `nomemory keys create`.")
+            raise click.ClickException("This key has expired. Create a new one with `nomemory keys create`.")
         new_expiry = None if old.expires is None else now + (old.expires - old.created)
         valid_until = now + overlap if old.expires is None else min(old.expires, now + overlap)
         records[records.index(old)] = old.model_copy(update={"expires": valid_until})
@@ -149,7 +149,7 @@ def _load_keys(path: Path) -> list[KeyRecord]:
     try:
         return list(read_keys(path).keys)
     except ValueError as error:
-        raise click.ClickException(f"{path} {error}.") from None
+        raise click.ClickException(f"{path}: {error}.") from None
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def _edit_keys(path: Path) -> Iterator[list[KeyRecord]]:
 def _find_key(records: Sequence[KeyRecord], key_id: str) -> KeyRecord:
     record = next((candidate for candidate in records if candidate.id == key_id), None)
     if record is None:
-        raise click.ClickException("no key has this id; list the ids with `nomemory keys list`.")
+        raise click.ClickException("No key has this id. List the ids with `nomemory keys list`.")
     return record
 
 

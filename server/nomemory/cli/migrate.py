@@ -75,11 +75,11 @@ def _explain_errors() -> Iterator[None]:
     try:
         yield
     except DataDirectoryBusyError as error:
-        raise click.ClickException(f"{error}. Stop it, and run this again") from None
+        raise click.ClickException(f"{error}. Stop the server and run this command again") from None
     except (MigrationError, StartupError) as error:
         raise click.ClickException(str(error)) from None
     except sqlite3.Error as error:
-        raise click.ClickException(f"cannot use the database file of the message log: {error}") from None
+        raise click.ClickException(f"cannot open the database file of the message log: {error}") from None
     except ERRORS as error:
         if isinstance(error, OSError) and error.filename:
             raise  # the text names the file

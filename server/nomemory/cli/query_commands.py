@@ -127,9 +127,9 @@ def _notify_incomplete(output: Output, *, has_results: bool, behind: bool, searc
 @click.argument("message_id")
 @user_option
 @click.option(
-    "--before", type=click.IntRange(0, 200), default=20, show_default=True, help="Number of messages before it."
+    "--before", type=click.IntRange(0, 200), default=20, show_default=True, help="Number of earlier messages."
 )
-@click.option("--after", type=click.IntRange(0, 200), default=0, show_default=True, help="Number of messages after it.")
+@click.option("--after", type=click.IntRange(0, 200), default=0, show_default=True, help="Number of later messages.")
 @content_output_option
 @client_option
 def neighbors(*, message_id: str, user: str, before: int, after: int, output: Output, client: Client) -> None:

@@ -36,9 +36,9 @@ _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "
 )
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Minimum log level.")
 @click.option(
-    "--recall-only", is_flag=True, help="Serve only recall, without storage, on top of the server given with --query."
+    "--recall-only", is_flag=True, help="Serve only recalls. The messages are read from the server given with --query."
 )
-@click.option("--query", "upstream", metavar="HOST:PORT", help="Server to query with --recall-only.")
+@click.option("--query", "upstream", metavar="HOST:PORT", help="Server that has the messages, with --recall-only.")
 def serve(*, recall_only: bool, upstream: str | None, **options: Path | str | bool | None) -> None:
     """Run the server.
 

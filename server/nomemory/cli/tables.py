@@ -217,7 +217,7 @@ def _render_label(text: str) -> Text:
 def _render_progress(index: ingest_service_pb2.IndexStatus) -> Text:
     parts = []
     if index.pending:
-        parts.append(Text(f"{pluralize(index.pending, 'message')} to go", style="yellow"))
+        parts.append(Text(f"{pluralize(index.pending, 'message')} pending", style="yellow"))
     elif not index.error:
         parts.append(Text("up to date", style="green"))
     if index.notice:

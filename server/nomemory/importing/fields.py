@@ -25,16 +25,16 @@ def parse_time(value: object) -> datetime:
         return _parse_text_time(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _parse_numeric_time(value)
-    raise ValueError("must be a time in RFC 3339 or a number of seconds since 1970")
+    raise ValueError("must be an RFC 3339 time or a number of seconds since 1970")
 
 
 def _parse_text_time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("is not a time in RFC 3339, like 2024-05-01T08:30:00Z") from None
+        raise ValueError("must be an RFC 3339 time such as 2024-05-01T08:30:00Z") from None
     if time.tzinfo is None:
-        raise ValueError("has no time zone: append Z for UTC, or an offset like +08:00")
+        raise ValueError("has no time zone: append Z for UTC, or an offset such as +08:00")
     return time
 
 

@@ -36,7 +36,7 @@ def indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
 
     If standard error is not a terminal, a line is printed every ten seconds.
     """
-    with progress(console, "Indexing", "to go") as update:
+    with progress(console, "Indexing", "pending") as update:
         total, last_print = 1, time.monotonic()
 
         def update_pending(pending: int) -> None:
@@ -45,6 +45,6 @@ def indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
             update(pending, total - pending, total)
             if pending and not console.is_terminal and time.monotonic() - last_print >= _PRINT_INTERVAL_S:
                 last_print = time.monotonic()
-                console.print(f"Indexing: {pending:,} to go")
+                console.print(f"Indexing: {pending:,} pending")
 
         yield update_pending

@@ -148,7 +148,7 @@ async def test_a_planner_that_fails_is_followed_by_rules(sample: QueryStub) -> N
     planner = Scripted(Plan((lexical("芒果"),)), PlannerFailedError())
     result = await recall(sample, "lin", FOOD, planner=planner)
     assert result.limits.planner == "scripted→rules"
-    assert any("rules continued" in note.text for note in result.limits.notes)
+    assert any("the planner rules continued" in note.text for note in result.limits.notes)
     assert len(result.evidence) == 6
 
 
@@ -204,7 +204,7 @@ async def test_a_ranking_by_words_alone_is_noted_and_meaning_is_not_asked_for_ag
     stub = ScriptedQuery(messages, failing={"SemanticSearch": grpc.StatusCode.FAILED_PRECONDITION})
     result = await recall(stub, "lin", Question("我不吃什么？另外，我对什么过敏？", NOW))
     assert "SemanticSearch" not in stub.methods()
-    assert result.trace[0].observation.endswith("meaning cannot be searched: the words decided")
+    assert result.trace[0].observation.endswith("semantic search is unavailable: only lexical search was used")
     assert len(result.evidence) == 6
     assert result.limits.notes[0].text == "semantic search was incomplete: only lexical search was used"
 

@@ -88,7 +88,7 @@ def test_a_smuggled_user_is_dropped_and_counted_and_never_asked_for(
     assert result.dropped_arguments == 1
     assert "mei" not in repr(result)
     assert all(request.user_id == "lin" and "mei" not in str(request) for request in stub.asked)
-    assert logs == [{"event": "recall_arguments_dropped", "tool": tool, "count": 1, "log_level": "warning"}]
+    assert logs == [{"event": "user ids removed from tool arguments", "tool": tool, "count": 1, "log_level": "warning"}]
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])

@@ -141,7 +141,7 @@ def test_the_number_of_references_is_limited(library: Path) -> None:
     written(library, **{f"references__{number}_md": "x" for number in range(16)})
     load(library)
     written(library, scripts__one_too_many_md="x")
-    refused(library, "more than 16")
+    refused(library, "expected at most 16 reference files, got 17")
 
 
 def test_only_texts_are_read_and_nothing_is_run(library: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(library: Path, name: str
     link.parent.mkdir(exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(outside)
-    refused(library, f"`{name}` is a link to a location outside the skill folder")
+    refused(library, f"`{name}` is a symbolic link to a location outside the skill folder")
 
 
 @pytest.mark.parametrize("name", ["references", "scripts"])
@@ -173,7 +173,7 @@ def test_a_folder_that_leads_out_is_refused(library: Path, name: str) -> None:
     outside.mkdir()
     (outside / "a.md").write_text("secret")
     (folder / name).symlink_to(outside)
-    refused(library, f"`{name}` is a link to a location outside the skill folder")
+    refused(library, f"`{name}` is a symbolic link to a location outside the skill folder")
 
 
 def test_a_skill_that_leads_out_of_the_skills_folder_is_refused(library: Path, tmp_path: Path) -> None:
@@ -200,21 +200,21 @@ def test_path_that_is_not_a_file_is_rejected(library: Path, name: str) -> None:
     file.unlink(missing_ok=True)
     file.parent.mkdir(exist_ok=True)
     os.mkfifo(file)
-    refused(library, f"`{name}` is not a file")
+    refused(library, f"`{name}` is missing or not a regular file")
 
 
 def test_a_folder_without_a_skill_in_it_is_refused(library: Path) -> None:
     (library / "tea").mkdir()
-    refused(library, "`SKILL.md` is not a file")
+    refused(library, "`SKILL.md` is missing or not a regular file")
 
 
 def test_a_broken_link_and_a_ring_of_links_are_refused(library: Path) -> None:
     folder = written(library, references__b_md="b")
     (folder / "references" / "a.md").symlink_to(folder / "nowhere.md")
-    refused(library, "`references/a.md` is not a file")
+    refused(library, "`references/a.md` is missing or not a regular file")
     (folder / "references" / "a.md").unlink()
     (folder / "references" / "a.md").symlink_to(folder / "references" / "a.md")
-    refused(library, "circular link|is not a file")
+    refused(library, "circular symbolic link|is missing or not a regular file")
 
 
 def test_an_edited_skill_is_read_again(library: Path) -> None:

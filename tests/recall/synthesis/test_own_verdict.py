@@ -62,7 +62,7 @@ def test_support_without_a_statement_that_holds_is_corrected() -> None:
     synthesis = concluded(Draft((INVENTED,), Verdict.SUPPORTED))
     assert synthesis.verdict is Verdict.INSUFFICIENT
     texts = [note.text for note in synthesis.notes]
-    assert "the verdict supported of the model was inconsistent: the rules decided" in texts
+    assert "the verdict supported of the model was inconsistent; the rules decided the verdict" in texts
 
 
 @pytest.mark.parametrize(("likely", "verdict"), [(LIKELY, Verdict.SUPPORTED), (UNLIKELY, Verdict.INSUFFICIENT)])

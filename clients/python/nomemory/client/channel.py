@@ -38,7 +38,7 @@ def channel_options(target: str, attempts: int) -> Options:
         ValueError: `attempts` is out of range.
     """
     if not 1 <= attempts <= MAX_ATTEMPTS:
-        raise ValueError(f"attempts must be 1 to {MAX_ATTEMPTS}: {attempts}")
+        raise ValueError(f"attempts must be 1 to {MAX_ATTEMPTS}, got {attempts}")
     chosen: Options = _retry_options(attempts) if attempts > 1 else []
     if is_loopback(target):
         chosen.append(("grpc.enable_http_proxy", 0))

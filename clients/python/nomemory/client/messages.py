@@ -165,14 +165,14 @@ def timestamp(field: str, time: TimeLike) -> Timestamp:
     """
     parsed = _parse_time(field, time) if isinstance(time, str) else time
     if not isinstance(parsed, datetime):
-        raise TypeError(f"{field} must be a datetime or an RFC 3339 string: {time!r}")
+        raise TypeError(f"{field} must be a datetime or an RFC 3339 string, got {time!r}")
     if parsed.utcoffset() is None:
         raise ValueError(f"{field} has no time zone: {parsed.isoformat()}")
     converted = Timestamp()
     try:
         converted.FromDatetime(parsed)
     except OverflowError:
-        raise ValueError(f"{field} is out of range in UTC: {parsed.isoformat()}") from None
+        raise ValueError(f"{field} must be between the years 1 and 9999 in UTC, got {parsed.isoformat()}") from None
     return converted
 
 
@@ -180,7 +180,7 @@ def _parse_time(field: str, text: str) -> datetime:
     try:
         return datetime.fromisoformat(text.upper())  # RFC 3339 allows a small t and z
     except ValueError:
-        raise ValueError(f"{field} is not a time in RFC 3339, such as 2024-05-01T08:30:00Z: {text!r}") from None
+        raise ValueError(f"{field} must be an RFC 3339 time such as 2024-05-01T08:30:00Z, got {text!r}") from None
 
 
 def role_number(name: str) -> message_pb2.Role.ValueType:
@@ -190,7 +190,7 @@ def role_number(name: str) -> message_pb2.Role.ValueType:
         ValueError: the role is unknown.
     """
     if name not in _ROLES:
-        raise ValueError(f"role must be one of {', '.join(_ROLES)}: {name!r}")
+        raise ValueError(f"role must be one of {', '.join(_ROLES)}; got {name!r}")
     return _ROLES[name]
 
 

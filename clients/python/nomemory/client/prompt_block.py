@@ -171,7 +171,7 @@ class PromptBlock:
 
     def _select_lines(self, max_tokens: int) -> list[_Line]:
         if max_tokens < MIN_TOKENS:
-            raise ValueError(f"max_tokens must be at least {MIN_TOKENS}: {max_tokens}")
+            raise ValueError(f"max_tokens must be at least {MIN_TOKENS}, got {max_tokens}")
         with_passages = [(message, self._split_passages(message)) for message in self.messages]
         lines: list[_Line] = []
         for limit in (max_tokens, *_MESSAGE_TOKEN_LIMITS):

@@ -31,7 +31,9 @@ class Namespaces:
         """
         below = namespace[len(self._root) :]
         if namespace[: len(self._root)] != self._root or len(below) > 1:
-            raise InvalidNamespaceError(f"namespace must be {self._root}, optionally with one more label: {namespace}")
+            raise InvalidNamespaceError(
+                f"namespace must be {self._root}, optionally with one more label, got {namespace}"
+            )
         return below[0] if below else ""
 
     def conversation_to_search(self, prefix: Namespace) -> str:

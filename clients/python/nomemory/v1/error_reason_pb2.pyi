@@ -61,9 +61,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another query"}]}
     """
     ERROR_REASON_WRITE_TOKEN_INVALID: _ErrorReason.ValueType  # 8
-    """ERROR_REASON_WRITE_TOKEN_INVALID: `at_least` is not a write token of this log.
+    """ERROR_REASON_WRITE_TOKEN_INVALID: `at_least` is not a write token of this message log.
 
-    Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this log"}]}
+    Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this message log"}]}
     """
     ERROR_REASON_MESSAGE_CONFLICT: _ErrorReason.ValueType  # 9
     """ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with other content or fields.
@@ -133,7 +133,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_SCOPE_MISSING: _ErrorReason.ValueType  # 22
     """ERROR_REASON_SCOPE_MISSING: the caller lacks the scope that the method needs.
 
-    Example: {"code": "PERMISSION_DENIED", "message": "this method needs the scope `ingest`"}
+    Example: {"code": "PERMISSION_DENIED", "message": "this method requires the scope `ingest`"}
     """
     ERROR_REASON_OTHER_USER: _ErrorReason.ValueType  # 23
     """ERROR_REASON_OTHER_USER: the caller's token belongs to another user.
@@ -163,7 +163,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_PATH_NOT_FOUND: _ErrorReason.ValueType  # 28
     """ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
 
-    Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
+    Example: {"code": "NOT_FOUND", "message": "unknown path"}
     """
     ERROR_REASON_ORIGIN_NOT_ALLOWED: _ErrorReason.ValueType  # 29
     """ERROR_REASON_ORIGIN_NOT_ALLOWED: the HTTP request comes from a web page of an origin that is not allowed, or its host name is
@@ -221,9 +221,9 @@ ERROR_REASON_CURSOR_OTHER_QUERY: ErrorReason.ValueType  # 7
 Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "cursor", "description": "belongs to another query"}]}
 """
 ERROR_REASON_WRITE_TOKEN_INVALID: ErrorReason.ValueType  # 8
-"""ERROR_REASON_WRITE_TOKEN_INVALID: `at_least` is not a write token of this log.
+"""ERROR_REASON_WRITE_TOKEN_INVALID: `at_least` is not a write token of this message log.
 
-Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this log"}]}
+Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this message log"}]}
 """
 ERROR_REASON_MESSAGE_CONFLICT: ErrorReason.ValueType  # 9
 """ERROR_REASON_MESSAGE_CONFLICT: a message with this id exists with other content or fields.
@@ -293,7 +293,7 @@ Example: {"code": "UNAUTHENTICATED", "message": "the token has expired"}
 ERROR_REASON_SCOPE_MISSING: ErrorReason.ValueType  # 22
 """ERROR_REASON_SCOPE_MISSING: the caller lacks the scope that the method needs.
 
-Example: {"code": "PERMISSION_DENIED", "message": "this method needs the scope `ingest`"}
+Example: {"code": "PERMISSION_DENIED", "message": "this method requires the scope `ingest`"}
 """
 ERROR_REASON_OTHER_USER: ErrorReason.ValueType  # 23
 """ERROR_REASON_OTHER_USER: the caller's token belongs to another user.
@@ -323,7 +323,7 @@ Example: {"code": "UNAVAILABLE", "message": "the query service does not respond"
 ERROR_REASON_PATH_NOT_FOUND: ErrorReason.ValueType  # 28
 """ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
 
-Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
+Example: {"code": "NOT_FOUND", "message": "unknown path"}
 """
 ERROR_REASON_ORIGIN_NOT_ALLOWED: ErrorReason.ValueType  # 29
 """ERROR_REASON_ORIGIN_NOT_ALLOWED: the HTTP request comes from a web page of an origin that is not allowed, or its host name is

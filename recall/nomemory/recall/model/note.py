@@ -11,17 +11,17 @@ class NoteKind(Enum):
 
     SINGLE_CONVERSATION = "the search was limited to the conversation of the request"
     SEMANTIC_INCOMPLETE = "semantic search was incomplete{then}"
-    PLANNER_FAILED = "the planner {planner} failed: {fallback} continued"
+    PLANNER_FAILED = "the planner {planner} failed; the planner {fallback} continued the search"
     MODEL_FAILED = "{reason}; showing quotes instead"
     SKILL_IGNORED = "{text}"
     CITATION_NOT_RETRIEVED = "removed {count} citation(s) of messages that were not retrieved"
     QUOTE_NOT_FOUND = "removed {count} citation(s) whose quotes do not occur in the message: {ids}"
     STATEMENT_UNCITED = "removed {count} statement(s) without evidence"
     QUOTED_INSTEAD = (
-        "replaced {count} statement(s) by their quotes, which do not contain a figure or a name of the statement"
+        "replaced {count} statement(s) with their quotes, because the quotes lack a figure or a name of the statement"
     )
     STATEMENT_LIMIT = "omitted {count} statement(s) above the limit of {limit}"
-    MODEL_VERDICT_REJECTED = "the verdict {verdict} of the model was inconsistent: the rules decided"
+    MODEL_VERDICT_REJECTED = "the verdict {verdict} of the model was inconsistent; the rules decided the verdict"
     MODEL_VERDICT = "the model decided the verdict"
     NO_STATEMENT = "no statement has a valid citation"
     CONFLICT = "the statements contradict each other"

@@ -174,11 +174,11 @@ class RulesPlanner:
         for query in self._template.build_queries(question_text, words) if self._template else ():
             if not self._is_lexical:
                 yield self._create_search_call(
-                    SEMANTIC_SEARCH, query, question, "search for a rewrite by meaning", _REWRITE_WEIGHT
+                    SEMANTIC_SEARCH, query, question, "search for a rewrite with semantic search", _REWRITE_WEIGHT
                 )
             elif lexical_query := build_words_query(remove_operators(query).split()):
                 yield self._create_search_call(
-                    LEXICAL_SEARCH, lexical_query, question, "search for a rewrite by its words", _REWRITE_WEIGHT
+                    LEXICAL_SEARCH, lexical_query, question, "search for a rewrite with lexical search", _REWRITE_WEIGHT
                 )
 
     def _search_preceding_turn(self, question: Question) -> Iterator[ToolCall]:

@@ -66,7 +66,7 @@ class SkillFolder:
         self._root = _resolve(path)
         if not self._root.is_relative_to(_resolve(library)):
             raise SkillInvalidError(
-                "the skill's folder is a link to a location outside the skills folder", SkillFault.FOLDER
+                "the skill's folder is a symbolic link to a location outside the skills folder", SkillFault.FOLDER
             )
 
     def compute_fingerprint(self) -> Fingerprint:
@@ -88,7 +88,9 @@ class SkillFolder:
     def _list_names(self) -> list[str]:
         names = sorted(self._iterate_names())
         if len(names) > _MAX_REFERENCES:
-            raise SkillInvalidError(f"more than {_MAX_REFERENCES} reference files", SkillFault.FOLDER)
+            raise SkillInvalidError(
+                f"expected at most {_MAX_REFERENCES} reference files, got {len(names)}", SkillFault.FOLDER
+            )
         return names
 
     def _iterate_names(self) -> Iterator[str]:
@@ -112,7 +114,7 @@ class SkillFolder:
         file = self._resolve_inside(name)
         if not file.is_file():
             fault = SkillFault.FOLDER if name == SKILL_FILE else SkillFault.TEXT
-            raise SkillInvalidError(f"`{name}` is not a file", fault, name)
+            raise SkillInvalidError(f"`{name}` is missing or not a regular file", fault, name)
         return file
 
     def _resolve_inside(self, name: str) -> Path:
@@ -122,7 +124,7 @@ class SkillFolder:
         path = _resolve(self._path / name)
         if not path.is_relative_to(self._root):
             raise SkillInvalidError(
-                f"`{name}` is a link to a location outside the skill folder", SkillFault.FOLDER, name
+                f"`{name}` is a symbolic link to a location outside the skill folder", SkillFault.FOLDER, name
             )
         return path
 
@@ -131,4 +133,4 @@ def _resolve(path: Path) -> Path:
     try:
         return path.resolve()
     except RuntimeError:  # Python up to 3.12 raises this error for a circular link.
-        raise SkillInvalidError("the skill contains a circular link", SkillFault.FOLDER) from None
+        raise SkillInvalidError("the skill contains a circular symbolic link", SkillFault.FOLDER) from None

@@ -163,7 +163,7 @@ class BoundTools:
         definition = CALLABLE_TOOLS.get(tool)
         name = definition.name if definition else "unknown"  # A chat model may have invented any other name.
         if dropped:
-            _log.warning("recall_arguments_dropped", tool=name, count=dropped)
+            _log.warning("user ids removed from tool arguments", tool=name, count=dropped)
         with child_span(f"execute_tool {name}") as tool_span:
             if definition is None:
                 result = ToolResult(
@@ -263,7 +263,9 @@ class BoundTools:
         coverages = [item.explanation.coverage for item in reply.items]
         self._has_semantic_search &= not reply.semantic_unavailable
         self._must_wait = False
-        semantic_unavailable = f"; {SEMANTIC_DISABLED}: the words decided" if reply.semantic_unavailable else ""
+        semantic_unavailable = (
+            "; semantic search is unavailable: only lexical search was used" if reply.semantic_unavailable else ""
+        )
         return replace(
             result,
             observation=result.observation + semantic_unavailable,

@@ -45,7 +45,7 @@ def check_data(directory: DataDirectory) -> Iterator[Check]:
         yield _check_history(find_loss(directory, partial(read_position_at, directory.log)), _RESTORE)
         log = read_position_at(directory.log)
     except LogMigratedError as error:
-        yield Check("Message log history", "fail", "the log was migrated", str(error))
+        yield Check("Message log history", "fail", "the message log was migrated", str(error))
         return
     except StartupError as error:
         yield Check("Message log history", "fail", str(error), _RESTORE)
@@ -113,18 +113,20 @@ def _check_lexical(connection: sqlite3.Connection, directory: DataDirectory) -> 
         return Check("Lexical index files", "skip", "no readable index yet")
     if not checkpoint.can_resume(log):
         return Check(
-            "Lexical index files", "warn", "from another log or epoch; the server rebuilds it at startup", _REPAIR
+            "Lexical index files",
+            "warn",
+            "belongs to another message log or epoch; the server rebuilds it at startup",
+            _REPAIR,
         )
     try:
         differences = compare_with_log(directory.lexical, connection)
     except IndexUnusableError:
         return Check("Lexical index files", "warn", "unreadable; the server rebuilds it at startup", _REPAIR)
     if differences.missing or differences.orphans:
-        finding = (
-            f"{len(differences.missing):,} messages are missing, {len(differences.orphans):,} are deleted in the log"
-        )
+        missing, orphans = len(differences.missing), len(differences.orphans)
+        finding = f"{missing:,} messages are missing, {orphans:,} are deleted in the message log"
         return Check("Lexical index files", "fail", f"{finding}, up to change {differences.applied:,}", _REPAIR)
-    return Check("Lexical index files", "ok", f"matches the log up to change {differences.applied:,}")
+    return Check("Lexical index files", "ok", f"matches the message log up to change {differences.applied:,}")
 
 
 def check_postgres(settings: Settings) -> Iterator[Check]:
@@ -155,7 +157,7 @@ def repair_data(settings: Settings, *, repair: bool, accept_loss: bool, delete_d
     try:
         if accept_loss:
             log = accept_log_loss(directory, log_store(settings, directory).begin_epoch)
-            yield f"Loss accepted: the log continues after change {log.sequence:,}."
+            yield f"Loss accepted: the message log continues after change {log.sequence:,}."
         if delete_damaged:
             yield f"Deleted {delete_damaged_messages(directory):,} damaged messages."
         if repair:

@@ -47,7 +47,7 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
     """
     sentence = scaffold.to_single_line(scenario)
     if not any(map(str.isalnum, sentence)):
-        raise click.UsageError("--scenario: must contain a letter or a digit.")
+        raise click.UsageError("--scenario must contain a letter or a digit.")
     name = name or scaffold.derive_skill_name(sentence)
     settings = load_settings()
     template = _fill_template(settings, Language(language) if language else language_of(sentence))
@@ -72,7 +72,7 @@ def _fill_template(settings: Settings, language: Language) -> str:
     except (SkillInvalidError, SkillNotFoundError) as refused:
         raise click.ClickException(f"{refused}.") from None
     if file not in creator.references:
-        raise click.ClickException(f"the skill {CREATOR_SKILL} does not contain {file}.")
+        raise click.ClickException(f"The skill {CREATOR_SKILL} does not contain {file}.")
     return creator.references[file]
 
 
@@ -85,8 +85,8 @@ def _draft_files(scenario: str, settings: Settings) -> dict[str, str]:
     except (ChatFailedError, ExtraMissingError) as failure:
         reason = str(failure)
     except InvalidAnswerError:
-        reason = "its answer is invalid"
-    click.echo(f"Without the model: {reason}.", err=True)
+        reason = "the answer of the chat model is invalid"
+    click.echo(f"The lexicon was not drafted: {reason}.", err=True)
     return {}
 
 

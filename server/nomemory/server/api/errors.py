@@ -82,7 +82,7 @@ def as_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
         return Fault(Reason.ERROR_REASON_DEADLINE_EXCEEDED, "the call took longer than its deadline")
     frames = [f"{frame.name} {frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
     log.error("unexpected error", kind=type(error).__name__, frames=frames[-_LOGGED_FRAMES:])
-    log.debug("unexpected error with its message", exc_info=error)
+    log.debug("unexpected error: details", exc_info=error)
     return Fault(Reason.ERROR_REASON_INTERNAL, "internal error")
 
 

@@ -29,5 +29,5 @@ class WriteTokens:
         try:
             return int(self._cipher.decrypt(_PREFIX, token))
         except (MalformedTokenError, ForgedTokenError):
-            violation = Violation("at_least", "not a write token of this database")
+            violation = Violation("at_least", "is not a write token of this message log")
             raise field_fault(Reason.ERROR_REASON_WRITE_TOKEN_INVALID, violation) from None

@@ -94,7 +94,7 @@ def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling
     """
     for name in _FILES:
         if not (path / name).is_file():
-            raise LocalModelError(f"{path} has no {name}")
+            raise LocalModelError(f"{path}: {name} is missing")
     require_extra("tokenizers", ("onnxruntime", "tokenizers"), "NOMEMORY_EMBEDDING_MODEL_DIR")
     arguments = (str(path), query_prefix, document_prefix, pooling)
     process = subprocess.run(  # noqa: S603 - a fixed command

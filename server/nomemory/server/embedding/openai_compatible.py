@@ -52,7 +52,7 @@ def classify_response(status: int, headers: Mapping[str, str]) -> Fault | InputR
     retry_after_s = _retry_after_s(headers)
     if status == _TOO_MANY or (status == _OVERLOADED and retry_after_s is not None):
         delay_s = _DEFAULT_RETRY_AFTER_S if retry_after_s is None else retry_after_s
-        return embedder_unavailable_fault("the embedding endpoint is rate limited", RATE_LIMITED, delay_s)
+        return embedder_unavailable_fault("the embedding endpoint limits the rate of requests", RATE_LIMITED, delay_s)
     return embedder_unavailable_fault(f"the embedding endpoint returned HTTP status {status}", "server_error")
 
 

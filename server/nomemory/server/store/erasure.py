@@ -125,7 +125,7 @@ class Erasure:
         """Erase the removals up to a position. Return False if the erasure has to be retried."""
         began_at = time.monotonic()
         if lagging := await self._wait_for_indexes(until):
-            await self._postpone(f"the index {lagging} is behind", are_vectors_due=True)
+            await self._postpone(f"the index {lagging} lags behind the message log", are_vectors_due=True)
             return False
         next_due = time.monotonic()  # later removals are erased in the next run
         if obstacle := await self._indexes.erase_vectors():

@@ -56,10 +56,10 @@ _MIGRATED_ELSEWHERE: Final = "the message log of {root} was migrated to {destina
 _TARGET_NOT_EMPTY: Final = "{destination} already has a message log. Choose an empty database, or an empty schema in it"
 _DAMAGED: Final = """\
 messages with a wrong checksum: {count:,}. Delete them with `nomemory doctor --data {root} --delete-damaged`, or \
-restore a backup with `nomemory restore`; then run this again. Nothing was migrated"""
+restore a backup with `nomemory restore`; then run this command again. Nothing was migrated"""
 _DIFFERENT: Final = """\
 table {table}: {read.rows:,} rows were read and {stored.rows:,} stored, and their digests differ. Nothing was \
-migrated; run this again"""
+migrated; run this command again"""
 
 # Every write first changes a row of one of these tables. Reads are not blocked.
 _LOCK: Final = "LOCK TABLE log_state, followers, buckets IN EXCLUSIVE MODE"

@@ -77,7 +77,7 @@ class MethodAdapter:
     async def _read_request(self, requests: Requests, reserve: Reserve) -> ProtoMessage:
         request = await self._read_next(requests, reserve)
         if request is None:
-            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request")
+            raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request message")
         return request
 
     async def _read_next(self, requests: Requests, reserve: Reserve) -> ProtoMessage | None:

@@ -107,7 +107,7 @@ async def _read_request(limits: Limits, requests: AsyncIterator[Any]) -> Any:  #
         async with asyncio.timeout(_READ_TIMEOUT_S):
             request = await anext(requests, None)
     if request is None:
-        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request")
+        raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request message")
     return request
 
 

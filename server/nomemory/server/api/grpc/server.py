@@ -84,7 +84,7 @@ class GrpcServer:
         except RuntimeError:
             port = 0
         if port == 0:
-            raise ListenAddressError(f"cannot listen on {address}: is the port taken?")
+            raise ListenAddressError(f"cannot listen on {address}: is the port already in use?")
         return ListenAddress(address.host, port)
 
 

@@ -112,6 +112,9 @@ async def _render_http_exception(rejecter: RequestRejecter, request: Request, er
     """Return the error response for an unknown path or an unsupported HTTP method."""
     if isinstance(error, HTTPException) and error.status_code == _METHOD_NOT_ALLOWED:
         headers = error.headers or {}
-        fault = Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, f"this path allows {headers.get('Allow', 'other methods')}")
+        fault = Fault(
+            Reason.ERROR_REASON_PATH_NOT_FOUND,
+            f"unsupported HTTP method; this path supports {headers.get('Allow', 'other methods')}",
+        )
         return rejecter.reject(request.scope, fault, _METHOD_NOT_ALLOWED, headers)
-    return rejecter.reject(request.scope, Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, "there is nothing at this path"))
+    return rejecter.reject(request.scope, Fault(Reason.ERROR_REASON_PATH_NOT_FOUND, "unknown path"))

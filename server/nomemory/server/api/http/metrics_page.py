@@ -67,7 +67,9 @@ class MetricsPage:
         if self._has_token(metadata):
             return
         if not checks:
-            raise Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, "scrapes need the token of NOMEMORY_METRICS_TOKEN")
+            raise Fault(
+                Reason.ERROR_REASON_CREDENTIALS_INVALID, "metrics require the bearer token of NOMEMORY_METRICS_TOKEN"
+            )
         caller = await self.access.authenticate(metadata, lambda: auth_context(request.scope))
         self.access.authorize(caller, _REQUIRED, metadata)
         if caller.namespace is not None:

@@ -62,7 +62,7 @@ class RequestBody:
         if self.media_type not in media_types:
             raise UnsupportedMediaTypeError(f"unsupported content-type: send the body as {' or '.join(media_types)}")
         if self._encoding != "identity":
-            raise UnsupportedMediaTypeError("bodies must not be compressed")
+            raise UnsupportedMediaTypeError("unsupported content-encoding: send the body uncompressed")
 
     async def read(self, reserve: Reserve) -> bytes:
         """Return the whole body.

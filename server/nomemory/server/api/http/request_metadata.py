@@ -78,14 +78,14 @@ def _decode_text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise _malformed_metadata_fault("a header is not UTF-8") from None
+        raise _malformed_metadata_fault("header values must be UTF-8") from None
 
 
 def _decode_binary(value: bytes) -> bytes:
     try:
         return base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
     except binascii.Error:
-        raise _malformed_metadata_fault("a header whose name ends in -bin must be base64") from None
+        raise _malformed_metadata_fault("values of headers whose names end in -bin must be base64") from None
 
 
 def _malformed_metadata_fault(message: str) -> Fault:

@@ -41,5 +41,5 @@ class RequestRejecter:
         reply.headers.update(headers or {})
         self.meters.count(catalog.HTTP_REJECTED, plain_reason(fault))
         reason = f"ERROR_REASON_{plain_reason(fault)}"
-        _log.info("refused", request_id=request_id, status=reply.status_code, reason=reason)
+        _log.info("request rejected", request_id=request_id, status=reply.status_code, reason=reason)
         return reply

@@ -99,7 +99,7 @@ class HttpServer:
                 self._sockets.append(listener)
                 port = listener.getsockname()[1]
         except OSError:
-            raise ListenAddressError(f"cannot listen on {address}: is the port taken?") from None
+            raise ListenAddressError(f"cannot listen on {address}: is the port already in use?") from None
         return ListenAddress(address.host, port)
 
 

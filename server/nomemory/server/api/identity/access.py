@@ -64,7 +64,7 @@ class Access:
         """
         if not (required.is_public or required.any_of & caller.scopes):
             scopes = " or ".join(f"`{scope}`" for scope in sorted(required.any_of))
-            raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, f"this method needs the scope {scopes}")
+            raise Fault(Reason.ERROR_REASON_SCOPE_MISSING, f"this method requires the scope {scopes}")
         if required.binds_user:
             return bind_user(caller, metadata)
         if caller.user_id is not None:

@@ -46,7 +46,7 @@ class CredentialFile(Generic[_Content]):
         try:
             return self._file.load()
         except FileUnusableError:
-            raise invalid_credentials_fault(f"{self._kind} cannot be checked at the moment") from None
+            raise invalid_credentials_fault(f"{self._kind} cannot be checked at the moment: try again later") from None
 
 
 class CallerRecord(BaseModel):
@@ -71,5 +71,5 @@ def parse_document(document: type[_Document], raw: bytes, kind: str) -> _Documen
     try:
         return document.model_validate_json(raw)
     except ValidationError as error:
-        fields = ", ".join(".".join(map(str, fault["loc"])) or "the document" for fault in error.errors()[:3])
-        raise ValueError(f"not a valid file of {kind}; invalid: {fields}") from None
+        fields = ", ".join(".".join(map(str, fault["loc"])) or "the top level" for fault in error.errors()[:3])
+        raise ValueError(f"the file of {kind} is invalid at {fields}") from None

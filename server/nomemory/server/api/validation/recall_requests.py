@@ -108,7 +108,7 @@ def decode_turns(checker: Checker, field: str, turns: Sequence[pb.Turn]) -> tupl
     if len(turns) > TURNS_MAX:
         checker.add_violation(field, f"must have at most {TURNS_MAX} entries, got {len(turns)}")
     if sum(len(turn.text) for turn in turns) > _TURNS_MAX_CHARS:
-        checker.add_violation(field, f"must have at most {_TURNS_MAX_CHARS} characters in all")
+        checker.add_violation(field, f"must have at most {_TURNS_MAX_CHARS} characters in total")
     return tuple(_check_turn(checker, f"{field}[{index}]", turn) for index, turn in enumerate(turns[:TURNS_MAX]))
 
 

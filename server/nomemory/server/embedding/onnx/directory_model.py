@@ -90,7 +90,7 @@ class DirectoryModel:
             return states
         if states.shape[:-1] != padded.shape:
             raise LocalModelError(
-                f"{MODEL_FILE}: unexpected output shape {states.shape}: expected a vector per text or per token"
+                f"{MODEL_FILE}: unexpected output shape {states.shape}, expected a vector per text or per token"
             )
         return _pool_states(states, mask, self._pooling)
 

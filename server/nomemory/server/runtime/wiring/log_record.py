@@ -29,7 +29,7 @@ def _record_last_position(store: LogStore, path: Path) -> None:
     try:
         write_record(path, _read_position(store))
     except OSError as error:
-        _log.warning("cannot record the log position", cause=error.strerror)
+        _log.warning("cannot record the position of the message log", cause=error.strerror)
 
 
 def _read_position(store: LogStore) -> LogPosition:

@@ -56,7 +56,7 @@ def _delete_previous_layout(collection: Collection) -> None:
     """Delete the files of earlier versions. The index is then rebuilt from the message log."""
     files = list(collection.directory.glob("shard*"))
     if files:
-        _log.warning("the vector index has a previous layout and is being rebuilt", collection=collection.name)
+        _log.warning("the vector index has an outdated layout and is being rebuilt", collection=collection.name)
     for path in files:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 

@@ -294,7 +294,7 @@ async def _migrate_schema(connection: Connection) -> None:
     version, oldest_served = latest or (0, None)
     if version > SCHEMA_VERSION < (oldest_served or version):
         raise LogVersionError(
-            f"the log has schema {version}, but this server supports only schemas up to {SCHEMA_VERSION}; "
+            f"the message log has schema {version}, but this server supports only schemas up to {SCHEMA_VERSION}; "
             "use a newer server"
         )
     for current in range(version, SCHEMA_VERSION):

@@ -106,7 +106,10 @@ class LogInspector:
         if inspection.messages or inspection.file:
             sequences = [message.sequence for message in inspection.messages[:10]]
             _log.error(
-                "the log is damaged", messages=len(inspection.messages), sequences=sequences, file=inspection.file
+                "the message log is damaged",
+                messages=len(inspection.messages),
+                sequences=sequences,
+                file=inspection.file,
             )
 
     def _pause(self) -> bool:

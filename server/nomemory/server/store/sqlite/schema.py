@@ -243,7 +243,7 @@ def read_identity(connection: sqlite3.Connection) -> LogIdentity:
     """
     log_id = read_meta(connection, "log_id")
     if log_id is None:
-        raise sqlite3.DatabaseError("the log has no id")
+        raise sqlite3.DatabaseError("the message log has no id")
     return LogIdentity(log_id, read_meta(connection, EPOCH) or "")
 
 
@@ -342,7 +342,7 @@ def _create_schema(connection: sqlite3.Connection) -> None:
 def _refuse_unknown(version: int) -> None:
     if not 0 <= version <= SCHEMA_VERSION:
         raise LogVersionError(
-            f"the log has schema {version}, but this server supports only schemas up to {SCHEMA_VERSION}; "
+            f"the message log has schema {version}, but this server supports only schemas up to {SCHEMA_VERSION}; "
             "use a newer server"
         )
 

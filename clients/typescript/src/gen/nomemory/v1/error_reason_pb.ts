@@ -90,9 +90,9 @@ export enum ErrorReason {
   CURSOR_OTHER_QUERY = 7,
 
   /**
-   * ERROR_REASON_WRITE_TOKEN_INVALID: `at_least` is not a write token of this log.
+   * ERROR_REASON_WRITE_TOKEN_INVALID: `at_least` is not a write token of this message log.
    *
-   * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this log"}]}
+   * Example: {"code": "INVALID_ARGUMENT", "fieldViolations": [{"field": "at_least", "description": "is not a write token of this message log"}]}
    *
    * @generated from enum value: ERROR_REASON_WRITE_TOKEN_INVALID = 8;
    */
@@ -218,7 +218,7 @@ export enum ErrorReason {
   /**
    * ERROR_REASON_SCOPE_MISSING: the caller lacks the scope that the method needs.
    *
-   * Example: {"code": "PERMISSION_DENIED", "message": "this method needs the scope `ingest`"}
+   * Example: {"code": "PERMISSION_DENIED", "message": "this method requires the scope `ingest`"}
    *
    * @generated from enum value: ERROR_REASON_SCOPE_MISSING = 22;
    */
@@ -272,7 +272,7 @@ export enum ErrorReason {
   /**
    * ERROR_REASON_PATH_NOT_FOUND: the HTTP path or method does not exist.
    *
-   * Example: {"code": "NOT_FOUND", "message": "there is nothing at this path"}
+   * Example: {"code": "NOT_FOUND", "message": "unknown path"}
    *
    * @generated from enum value: ERROR_REASON_PATH_NOT_FOUND = 28;
    */

@@ -114,7 +114,7 @@ def open_or_discard(directory: Path, threads: ReadThreads) -> TantivyLexicalInde
     An index of a previous schema version is not read. The indexer deletes it.
     """
     if has_previous_version(directory):
-        _log.info("the lexical index has a previous schema version and is being rebuilt", directory=str(directory))
+        _log.info("the lexical index has an outdated schema and is being rebuilt", directory=str(directory))
     try:
         return TantivyLexicalIndex(directory, threads)
     except IndexUnusableError:

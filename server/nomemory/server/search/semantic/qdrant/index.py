@@ -220,7 +220,7 @@ class QdrantIndex:
         try:
             await self._owner.check(collection)
         except ForeignCollectionError:
-            _log.warning("not deleting a collection that belongs to another log", collection=collection)
+            _log.warning("not deleting a collection that belongs to another message log", collection=collection)
             return
         await await_response(self._client.delete_collection(collection))
 
