@@ -29,7 +29,7 @@ _NEXT_STEPS = {
     "cursor": "Cursor hooks cannot add text to a prompt. Add the memory tools, too (docs/mcp.md).",
     "hermes": "Select it as the memory provider:\n  hermes config set memory.provider nomemory\n"
     "To add the memory tools, too:\n  hermes mcp add nomemory --command {program} --args mcp --local",
-    "opencode": "New sessions are stored. To add the memory tools, too: docs/mcp.md.",
+    "opencode": "New sessions are stored. To add the memory tools, too, see docs/coding-agents.md.",
 }
 """Instructions after an installation."""
 Command = Callable[..., None]
