@@ -23,7 +23,7 @@ def main() -> int:
     quality, performance = (
         json.loads((FOLDER / name).read_text(encoding="utf-8")) for name in (charts.FIGURES, performance_chart.FIGURES)
     )
-    drawings = {charts.PICTURE: charts.render_chart(quality), **performance_chart.pictures(performance)}
+    drawings = {charts.PICTURE: charts.render_chart(quality), **performance_chart.render_charts(performance)}
     return max([write_or_check(FOLDER / name, picture) for name, picture in drawings.items()])
 
 

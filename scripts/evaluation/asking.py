@@ -116,7 +116,7 @@ def ask_hybrid(client: Client, question: Question) -> MethodResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
+class RecallMethod:
     """Recall by the agent.
 
     Args:
@@ -141,7 +141,7 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedRecall:
+class RecordedRecallMethod:
     """Recall by the agent with recorded model answers.
 
     Args:
@@ -152,22 +152,22 @@ class RecordedRecall:
 
     def __call__(self, client: Client, question: Question) -> MethodResult:
         """Run a recall; the result has the recorded prompts."""
-        self.endpoint.begin()
-        result = Recall()(client, question)
+        self.endpoint.start_question()
+        result = RecallMethod()(client, question)
         return replace(result, prompts=tuple(self.endpoint.prompts), is_waiting=self.endpoint.is_waiting)
 
 
-def methods(names: Sequence[str]) -> dict[str, Method]:
+def methods_by_name(names: Sequence[str]) -> dict[str, Method]:
     """Return the methods with the given names."""
-    available: tuple[Method, ...] = (ask_lexical, ask_semantic, ask_hybrid, Recall())
+    available: tuple[Method, ...] = (ask_lexical, ask_semantic, ask_hybrid, RecallMethod())
     return {name: method for name, method in zip(NAMES, available, strict=True) if name in names}
 
 
-class MethodMissingError(Exception):
+class UnsupportedMethodError(Exception):
     """Raised if the server does not support a method; the text states the reason."""
 
 
-def ask(client: Client, method: Method, question: Question, cost: Cost) -> Answer:
+def ask_question(client: Client, method: Method, question: Question, cost: Cost) -> Answer:
     """Ask one question and measure its cost.
 
     Raises:
@@ -179,7 +179,7 @@ def ask(client: Client, method: Method, question: Question, cost: Cost) -> Answe
         result = method(client, question)
     except NoMemoryError as error:
         if error.code is grpc.StatusCode.UNIMPLEMENTED or error.reason == _NO_EMBEDDER:
-            raise MethodMissingError(error.message) from None
+            raise UnsupportedMethodError(error.message) from None
         raise
     latency_ms = 1_000 * (time.perf_counter() - began)
     cpu_after = cost()
@@ -195,5 +195,5 @@ def ask_all(client: Client, method: Method, questions: Iterable[Question], cost:
     """
     for number, question in enumerate(questions):
         if not number:
-            ask(client, method, question, cost)
-        yield ask(client, method, question, cost)
+            ask_question(client, method, question, cost)
+        yield ask_question(client, method, question, cost)

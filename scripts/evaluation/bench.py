@@ -22,20 +22,32 @@ from evaluation.asking import (
     NAMES,
     RECALL,
     Method,
-    MethodMissingError,
-    Recall,
-    RecordedRecall,
+    RecallMethod,
+    RecordedRecallMethod,
+    UnsupportedMethodError,
     ask_all,
-    methods,
+    methods_by_name,
 )
 from evaluation.labeled_file import LabeledDataError, Question
-from evaluation.labeled_set import IndexesBehindError, LabeledSet, load, make_off_topic_questions, wait_for_indexes
-from evaluation.options import Destination, Selection, comma_separated, destination_options, selection_options
-from evaluation.recorded_endpoint import RecordedEndpoint, serving
+from evaluation.labeled_set import (
+    IndexesBehindError,
+    LabeledSet,
+    import_messages,
+    make_off_topic_questions,
+    wait_for_indexes,
+)
+from evaluation.options import (
+    Destination,
+    Selection,
+    add_destination_options,
+    add_selection_options,
+    parse_comma_separated,
+)
+from evaluation.recorded_endpoint import RecordedEndpoint, running_endpoint
 from evaluation.summary import summarize
-from evaluation.table import build_tables, left_out_table
+from evaluation.table import build_leave_one_out_table, build_tables
 from evaluation.temporary_server import ServerStartError, TemporaryServer, temporary_server
-from evaluation.variants import RecallAnswers, ablation, ablation_tables, leave_one_out
+from evaluation.variants import RecallAnswers, build_ablation_tables, leave_one_out, measure_ablation
 from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
@@ -47,20 +59,20 @@ _CALL_MAX_S: Final = 600.0
 _FAILURES: Final = (LabeledDataError, IndexesBehindError, ServerStartError)
 
 
-def _method_names(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
-    names = comma_separated(context, parameter, text)
+def _parse_method_names(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    names = parse_comma_separated(context, parameter, text)
     if unknown := set(names) - set(NAMES):
         raise click.BadParameter(f"unknown method: {', '.join(sorted(unknown))}; valid: {', '.join(NAMES)}.")
     return names
 
 
 @click.command("bench_recall", context_settings={"help_option_names": ["-h", "--help"]})
-@selection_options
-@destination_options
+@add_selection_options
+@add_destination_options
 @click.option(
     "--methods",
     "names",
-    callback=_method_names,
+    callback=_parse_method_names,
     default=",".join(NAMES),
     show_default=True,
     help="Methods to measure, separated by commas.",
@@ -101,25 +113,25 @@ def bench_recall(
     if prompts and (loo or ablate):
         raise click.UsageError("--prompts cannot be combined with --leave-one-out or --ablate.")
     try:
-        sets = selection.read()
+        sets = selection.read_sets()
         waiting: Collection[str] = ()
         with tempfile.TemporaryDirectory(
             prefix="nomemory-"
         ) as data:  # shared by all servers, so that each text is embedded once
             if prompts:
-                results, waiting = _with_recorded_answers(sets, data, prompts)
+                results, waiting = _measure_with_recorded_answers(sets, data, prompts)
             else:
-                results = _measure(sets, methods(names), data, {})
+                results = _measure_sets(sets, methods_by_name(names), data, {})
             left_out = leave_one_out(partial(_recall_labeled, sets, data)) if loo else {}
-            steps = ablation(partial(_measure, sets, methods([HYBRID]), data)) if ablate else {}
+            steps = measure_ablation(partial(_measure_sets, sets, methods_by_name([HYBRID]), data)) if ablate else {}
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
         raise click.ClickException(f"a call failed: {error}") from None
-    _show([table for name, by_method in results.items() if by_method for table in build_tables(name, by_method)])
-    _show(list(ablation_tables(steps)))
-    _show([left_out_table(left_out)] if left_out else [])
-    destination.write(results, {"ablation": steps, "leave_one_out": left_out})
+    _print_items([table for name, by_method in results.items() if by_method for table in build_tables(name, by_method)])
+    _print_items(list(build_ablation_tables(steps)))
+    _print_items([build_leave_one_out_table(left_out)] if left_out else [])
+    destination.write_figures(results, {"ablation": steps, "leave_one_out": left_out})
     if waiting:
         stderr_console().print(
             f"{len(waiting):,} prompts in {prompts} have no answer; write HASH.answer.json for each and run again.",
@@ -128,7 +140,7 @@ def bench_recall(
         raise click.exceptions.Exit(_WAITING)
 
 
-def _with_recorded_answers(
+def _measure_with_recorded_answers(
     sets: Sequence[LabeledSet], data: str, folder: Path
 ) -> tuple[dict[str, dict[str, Any]], Collection[str]]:
     """Measure Recall with recorded answers; return the figures and the hashes of unanswered prompts."""
@@ -138,7 +150,7 @@ def _with_recorded_answers(
         )
     folder.mkdir(parents=True, exist_ok=True)
     recorded = RecordedEndpoint(folder)
-    with serving(recorded) as url:
+    with running_endpoint(recorded) as url:
         settings = {
             "NOMEMORY_RECALL_PLANNER": "llm",
             "NOMEMORY_RECALL_MODEL": "recorded",
@@ -146,17 +158,17 @@ def _with_recorded_answers(
             "NOMEMORY_RECALL_DEADLINE_S": str(_CALL_MAX_S),
             "OPENAI_BASE_URL": url,
         }
-        figures = _measure(sets, {RECALL: RecordedRecall(recorded)}, data, settings)
+        figures = _measure_sets(sets, {RECALL: RecordedRecallMethod(recorded)}, data, settings)
     return figures, recorded.waiting
 
 
-def _measure(
+def _measure_sets(
     sets: Sequence[LabeledSet], chosen: Mapping[str, Method], data: str, settings: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
     with ExitStack() as stack:
-        server = stack.enter_context(temporary_server({**_settings(data), **settings}))
+        server = stack.enter_context(temporary_server({**_server_settings(data), **settings}))
         client = stack.enter_context(Client(server.target, timeout=_CALL_MAX_S))
-        _load(client, sets)
+        _load_messages(client, sets)
         return {item.name: dict(_ask_set(server, client, item, chosen)) for item in sets}
 
 
@@ -167,16 +179,16 @@ def _recall_labeled(sets: Sequence[LabeledSet], data: str, settings: Mapping[str
     ]
     labeled = [item for item in labeled if item.questions]
     with ExitStack() as stack:
-        server = stack.enter_context(temporary_server({**_settings(data), **settings}))
+        server = stack.enter_context(temporary_server({**_server_settings(data), **settings}))
         client = stack.enter_context(Client(server.target))
-        _load(client, labeled)
+        _load_messages(client, labeled)
         questions = [question for item in labeled for question in item.questions]
-        recall = Recall()
+        recall = RecallMethod()
         answers = list(ask_all(client, recall, questions, server.cpu_ms))
         return RecallAnswers(answers, list(ask_all(client, recall, make_off_topic_questions(questions), server.cpu_ms)))
 
 
-def _settings(data: str) -> dict[str, str]:
+def _server_settings(data: str) -> dict[str, str]:
     return {
         "NOMEMORY_DATA": data,
         "NOMEMORY_RECALL_PLANNER": "rules",
@@ -184,9 +196,9 @@ def _settings(data: str) -> dict[str, str]:
     }
 
 
-def _load(client: Client, sets: Sequence[LabeledSet]) -> None:
+def _load_messages(client: Client, sets: Sequence[LabeledSet]) -> None:
     for item in sets:
-        load(client, item.path, item.messages)
+        import_messages(client, item.path, item.messages)
     with indexing_progress(stderr_console()) as report_progress:
         wait_for_indexes(client, report_progress)
 
@@ -198,20 +210,20 @@ def _ask_set(
     console = stderr_console()
     for name, method in chosen.items():
         try:
-            answers = list(ask_all(client, method, _with_progress(labeled_set, name, console), server.cpu_ms))
-        except MethodMissingError as error:
+            answers = list(ask_all(client, method, _show_progress(labeled_set, name, console), server.cpu_ms))
+        except UnsupportedMethodError as error:
             console.print(f"skipped: {name} on {labeled_set.name}: {error}", style="yellow", soft_wrap=True)
             continue
-        others = make_off_topic_questions(labeled_set.questions) if isinstance(method, Recall) else []
+        others = make_off_topic_questions(labeled_set.questions) if isinstance(method, RecallMethod) else []
         yield name, summarize(answers, list(ask_all(client, method, others, server.cpu_ms)))
 
 
-def _with_progress(labeled_set: LabeledSet, name: str, console: Console) -> Iterator[Question]:
+def _show_progress(labeled_set: LabeledSet, name: str, console: Console) -> Iterator[Question]:
     label, hidden = f"{labeled_set.name}: {name}", not console.is_terminal
     yield from track(labeled_set.questions, label, console=console, transient=True, disable=hidden)
 
 
-def _show(items: Sequence[Text | Table]) -> None:
+def _print_items(items: Sequence[Text | Table]) -> None:
     console = stdout_console()
     console.width = max(console.width, _WIDTH) if not console.is_terminal else console.width
     for item in items:

@@ -62,11 +62,11 @@ class BarChart:
     rows: tuple[Row, ...]
     format_value: Callable[[float], str]
 
-    def description(self) -> str:
+    def describe_figures(self) -> str:
         """Return all figures as text, for screen readers."""
-        return " ".join([self.note, *(f"{row.label}: {', '.join(self._labels_of(row))}." for row in self.rows)])
+        return " ".join([self.note, *(f"{row.label}: {', '.join(self._format_values(row))}." for row in self.rows)])
 
-    def _labels_of(self, row: Row) -> Iterator[str]:
+    def _format_values(self, row: Row) -> Iterator[str]:
         for name, value in zip(self.series, row.values, strict=True):
             if value is not None:
                 yield f"{name} {self.format_value(value)}"
@@ -89,7 +89,7 @@ def render_svg(chart: BarChart) -> str:
     elements = [
         head,
         f"<title id='title'>{escape(chart.title)}</title>",
-        f"<desc id='description'>{escape(chart.description())}</desc>",
+        f"<desc id='description'>{escape(chart.describe_figures())}</desc>",
         f"<style>{_render_style()}</style>",
         f"<rect class='ground' width='{_WIDTH}' height='{height}' rx='8'/>",
         f"<text class='text' x='{_MARGIN}' y='28' font-size='16' font-weight='600'>{escape(chart.title)}</text>",
@@ -102,11 +102,11 @@ def render_svg(chart: BarChart) -> str:
 
 
 def _render_style() -> str:
-    light, dark = (_rules(colors) for colors in (_LIGHT, _DARK))
+    light, dark = (_render_css_rules(colors) for colors in (_LIGHT, _DARK))
     return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"
 
 
-def _rules(colors: Sequence[str]) -> str:
+def _render_css_rules(colors: Sequence[str]) -> str:
     return " ".join(f".{name} {{ fill: {color} }}" for name, color in zip(_CLASSES, colors, strict=True))
 
 
@@ -127,7 +127,7 @@ def _render_row(chart: BarChart, row: Row, top: int, scale: float) -> Iterator[s
             yield f"<text class='text' x='{_LABELS + length + 6:.1f}' y='{y + 10}'>{chart.format_value(value)}</text>"
 
 
-def draw(sets: Sets, folder: Path) -> None:
+def write_chart(sets: Sets, folder: Path) -> None:
     """Write the chart and its figures to a folder."""
     kept = published_figures(sets)
     (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -11,9 +11,9 @@ from typing import Final
 import click
 from rich.table import Table
 
-from evaluation.asking import MethodResult, Recall
+from evaluation.asking import MethodResult, RecallMethod
 from evaluation.labeled_file import LabeledDataError, Question, read_messages, read_questions
-from evaluation.labeled_set import IndexesBehindError, load, wait_for_indexes
+from evaluation.labeled_set import IndexesBehindError, import_messages, wait_for_indexes
 from evaluation.temporary_server import ServerStartError, temporary_server
 from nomemory.cli.console import stdout_console
 from nomemory.client.errors import NoMemoryError
@@ -59,14 +59,14 @@ def bench_everyday() -> None:
     question must not be SUPPORTED or CONFLICTING.
     """
     try:
-        results = _recall_all(read_questions(_SAMPLE / "everyday.jsonl"))
+        results = _recall_questions(read_questions(_SAMPLE / "everyday.jsonl"))
     except (LabeledDataError, IndexesBehindError, ServerStartError) as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
         raise click.ClickException(f"a call failed: {error}") from None
     table = Table("question", "", "verdict", "sufficiency", "quoted", box=None)
     for item in results:
-        quoted = " ".join(",".join(sorted(cited)) for cited in _statements(item.result))
+        quoted = " ".join(",".join(sorted(cited)) for cited in _cited_ids_by_statement(item.result))
         mark, estimate = "+" if item.is_correct else "-", f"{item.result.sufficiency or 0:.2f}"
         table.add_row(item.question.text, mark, item.result.verdict, estimate, quoted)
     console = stdout_console()
@@ -74,18 +74,18 @@ def bench_everyday() -> None:
     console.print(summarize(results))
 
 
-def _recall_all(questions: Iterable[Question]) -> list[EverydayResult]:
+def _recall_questions(questions: Iterable[Question]) -> list[EverydayResult]:
     with (
         temporary_server({"NOMEMORY_RECALL_PLANNER": "rules", "NOMEMORY_AUDIT_LOG": "false"}) as server,
         Client(server.target) as client,
     ):
         path = _SAMPLE / "messages.jsonl"
-        load(client, path, read_messages(path))
+        import_messages(client, path, read_messages(path))
         wait_for_indexes(client)
-        return [EverydayResult(question, Recall()(client, question)) for question in questions]
+        return [EverydayResult(question, RecallMethod()(client, question)) for question in questions]
 
 
-def _statements(result: MethodResult) -> tuple[frozenset[str], ...]:
+def _cited_ids_by_statement(result: MethodResult) -> tuple[frozenset[str], ...]:
     return result.view.statements if result.view else ()
 
 

@@ -72,11 +72,11 @@ def read_sets(folder: Path, names: Collection[str] = ()) -> list[LabeledSet]:
         LabeledDataError: a set or a questions file is missing, or a line is invalid.
         OSError: a file cannot be read.
     """
-    paths = {_name(path): path for path in sorted(folder.glob(f"*{_MESSAGES}"))}
+    paths = {_set_name(path): path for path in sorted(folder.glob(f"*{_MESSAGES}"))}
     missing = sorted(set(names) - paths.keys())
     if missing or not paths:
         raise LabeledDataError([f"{folder}: {name}.{_MESSAGES} is missing" for name in missing or ["*"]])
-    return _with_unique_users(
+    return _make_user_ids_unique(
         [read_set(name, path, questions_path(path)) for name, path in paths.items() if not names or name in names]
     )
 
@@ -89,7 +89,7 @@ def read_set(name: str, messages: Path, questions: Path) -> LabeledSet:
     """
     accepted = read_messages(messages)
     keys = frozenset((item.message.user_id, item.message.message_id) for item in accepted)
-    labeled = _with_conversations(read_questions(questions, keys), accepted)
+    labeled = _add_conversations(read_questions(questions, keys), accepted)
     return LabeledSet(name, messages, tuple(accepted), tuple(labeled))
 
 
@@ -105,7 +105,7 @@ def questions_path(messages: Path) -> Path:
     return path
 
 
-def _with_conversations(questions: Iterable[Question], accepted: Iterable[Accepted]) -> Iterator[Question]:
+def _add_conversations(questions: Iterable[Question], accepted: Iterable[Accepted]) -> Iterator[Question]:
     conversations: dict[str, dict[str, str]] = defaultdict(dict)
     for message in (item.message for item in accepted if item.message.conversation_id):
         conversations[message.user_id][message.message_id] = message.conversation_id
@@ -113,11 +113,11 @@ def _with_conversations(questions: Iterable[Question], accepted: Iterable[Accept
         yield replace(question, conversations=conversations.get(question.user_id, {}))
 
 
-def _name(path: Path) -> str:
+def _set_name(path: Path) -> str:
     return path.name.removesuffix(_MESSAGES).rstrip(".") or path.resolve().parent.name
 
 
-def _with_unique_users(sets: Sequence[LabeledSet]) -> list[LabeledSet]:
+def _make_user_ids_unique(sets: Sequence[LabeledSet]) -> list[LabeledSet]:
     owners = Counter(user for item in sets for user in item.users)
     shared = {user for user, count in owners.items() if count > 1}
     return [_rename_users(item, {user: f"{item.name}:{user}" for user in item.users & shared}) for item in sets]
@@ -138,7 +138,7 @@ def _rename_user(message: message_pb2.ChatMessage, names: dict[str, str]) -> mes
     return renamed
 
 
-def load(client: Client, path: Path, messages: Sequence[Accepted]) -> None:
+def import_messages(client: Client, path: Path, messages: Sequence[Accepted]) -> None:
     """Import messages into a server.
 
     Args:

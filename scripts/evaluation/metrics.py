@@ -43,7 +43,7 @@ def ranking_metrics(ranked: Sequence[str], evidence: Collection[str]) -> dict[st
         **{f"recall@{k}": recall[k] for k in RECALL_AT},
         "full@6": float(recall[6] == 1),
         "mrr": 1 / (hits.index(True) + 1) if any(hits) else 0.0,
-        f"ndcg@{NDCG_AT}": _gain(hits[:NDCG_AT]) / _gain([True] * min(len(evidence), NDCG_AT)),
+        f"ndcg@{NDCG_AT}": _discounted_gain(hits[:NDCG_AT]) / _discounted_gain([True] * min(len(evidence), NDCG_AT)),
     }
 
 
@@ -69,7 +69,7 @@ def precision(ranked: Sequence[str], evidence: Collection[str]) -> float:
     return sum(message_id in evidence for message_id in ranked) / len(ranked) if ranked else 0.0
 
 
-def _gain(hits: Sequence[bool]) -> float:
+def _discounted_gain(hits: Sequence[bool]) -> float:
     return sum(1 / math.log2(rank + 1) for rank, hit in enumerate(hits, 1) if hit)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from evaluation.charts import Sets, draw
+from evaluation.charts import Sets, write_chart
 from evaluation.labeled_file import LabeledDataError
 from evaluation.labeled_set import LabeledSet, read_sets
 
@@ -34,7 +34,7 @@ class Selection:
     users: Sequence[str]
     limit: int
 
-    def read(self) -> list[LabeledSet]:
+    def read_sets(self) -> list[LabeledSet]:
         """Read the sets that have selected questions, with the messages of all users.
 
         Raises:
@@ -44,16 +44,16 @@ class Selection:
             item.restrict_to_users(self.users).limit_questions(self.limit) for item in read_sets(self.data, self.sets)
         ]
         if self.users and not any(item.questions for item in selected):
-            raise LabeledDataError([f"{self.data}: no questions of the users {', '.join(self.users)}"])
+            raise LabeledDataError([f"{self.data}: no questions for the users {', '.join(self.users)}"])
         return [item for item in selected if item.questions]
 
 
-def comma_separated(_: click.Context, __: click.Parameter, text: str) -> list[str]:
+def parse_comma_separated(_: click.Context, __: click.Parameter, text: str) -> list[str]:
     """Parse a comma-separated list of names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def selection_options(command: Command) -> Command:
+def add_selection_options(command: Command) -> Command:
     """Add the options --data, --sets, --users and --limit, and pass them to the command as `selection`."""
 
     @click.option(
@@ -63,10 +63,13 @@ def selection_options(command: Command) -> Command:
         help="Folder of the labeled sets.",
     )
     @click.option(
-        "--sets", callback=comma_separated, default="", help="Names of the sets, separated by commas. Default: all."
+        "--sets",
+        callback=parse_comma_separated,
+        default="",
+        help="Names of the sets, separated by commas. Default: all.",
     )
     @click.option(
-        "--users", callback=comma_separated, default="", help="Ids of users, separated by commas. Default: all."
+        "--users", callback=parse_comma_separated, default="", help="Ids of users, separated by commas. Default: all."
     )
     @click.option(
         "--limit",
@@ -94,7 +97,7 @@ json_file_option = click.option(
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
     callback=_require_parent_folder,
-    help="Write the figures to this JSON file.",
+    help="Write the results to this JSON file.",
 )
 
 
@@ -116,14 +119,14 @@ class Destination:
     file: Path | None
     charts: Path | None
 
-    def write(self, sets: Sets, extra: Mapping[str, Any]) -> None:
+    def write_figures(self, sets: Sets, extra: Mapping[str, Any]) -> None:
         """Write the figures of the sets and the additional figures that are not empty."""
         if self.charts:
-            draw(sets, self.charts)
+            write_chart(sets, self.charts)
         write_json(self.file, {"sets": sets, **{name: figures for name, figures in extra.items() if figures}})
 
 
-def destination_options(command: Command) -> Command:
+def add_destination_options(command: Command) -> Command:
     """Add the options --json and --charts, and pass them to the command as `destination`."""
 
     @json_file_option
@@ -131,7 +134,7 @@ def destination_options(command: Command) -> Command:
         "--charts",
         type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
         metavar="FOLDER",
-        help="Write the charts to this folder; docs/charts has those of the documentation.",
+        help="Write the charts to this folder. The documentation uses docs/charts.",
     )
     @functools.wraps(command)
     def wrapper(*, out: Path | None, charts: Path | None, **others: object) -> None:

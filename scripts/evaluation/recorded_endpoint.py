@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from proofs.scripted_endpoint import Body, json_server
+from proofs.scripted_endpoint import Body, create_json_server
 
 PROMPT: Final = ".prompt.md"
 ANSWER: Final = ".answer.json"
@@ -41,7 +41,7 @@ class RecordedEndpoint:
         self.is_waiting = False
         self.waiting: set[str] = set()
 
-    def begin(self) -> None:
+    def start_question(self) -> None:
         """Start the next question."""
         self.prompts = []
         self.is_waiting = False
@@ -57,8 +57,8 @@ class RecordedEndpoint:
 
     def _recorded_answer(self, body: Body) -> str | None:
         """Write the prompt of a request to its file; return the recorded answer, or None."""
-        prompt = prompt_text(body)
-        name = prompt_hash(prompt)
+        prompt = format_prompt(body)
+        name = hash_prompt(prompt)
         self.prompts.append("\n\n".join(item["content"] for item in body["messages"]))
         (self._folder / f"{name}{PROMPT}").write_text(prompt, encoding="utf-8")
         answer = self._folder / f"{name}{ANSWER}"
@@ -68,27 +68,27 @@ class RecordedEndpoint:
         return None
 
 
-def prompt_text(body: Body) -> str:
+def format_prompt(body: Body) -> str:
     """Format a chat request as Markdown: the messages, then the schema of the answer."""
     sections = [f"# {item['role'].capitalize()}\n\n{item['content']}" for item in body["messages"]]
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
     return "\n\n".join([*sections, f"# Schema\n\n{json.dumps(schema, ensure_ascii=False)}\n"])
 
 
-def prompt_hash(prompt: str) -> str:
+def hash_prompt(prompt: str) -> str:
     """Return the hash of a prompt, 16 hexadecimal digits, which is the stem of its file names."""
     return hashlib.sha256(prompt.encode()).hexdigest()[:_DIGITS]
 
 
 @contextmanager
-def serving(endpoint: RecordedEndpoint) -> Iterator[str]:
+def running_endpoint(endpoint: RecordedEndpoint) -> Iterator[str]:
     """Serve an endpoint on a free local port; yield the base URL."""
 
     def answer(path: str, body: Body) -> tuple[int, bytes]:
         status, reply = endpoint.answer(body) if path.endswith("/chat/completions") else (404, {})
         return status, json.dumps(reply).encode()
 
-    server = json_server(answer)
+    server = create_json_server(answer)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

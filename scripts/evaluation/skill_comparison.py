@@ -16,12 +16,12 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from evaluation.asking import Answer, Cost, Recall, ask
+from evaluation.asking import Answer, Cost, RecallMethod, ask_question
 from evaluation.labeled_file import LabeledDataError, Question, read_questions
-from evaluation.labeled_set import IndexesBehindError, LabeledSet, load, read_set, wait_for_indexes
+from evaluation.labeled_set import IndexesBehindError, LabeledSet, import_messages, read_set, wait_for_indexes
 from evaluation.options import json_file_option, write_json
 from evaluation.summary import summarize
-from evaluation.table import skill_table
+from evaluation.table import build_skill_table
 from evaluation.temporary_server import ServerStartError, temporary_server
 from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.console import stderr_console, stdout_console
@@ -45,7 +45,7 @@ Answers = Mapping[str, Sequence[Answer]]
     multiple=True,
     required=True,
     metavar="SKILL",
-    help="Name of a skill, or a path with a slash to its folder. The first skill is the baseline.",
+    help="Name of a skill, or path of its folder (with a slash). The first skill is the baseline.",
 )
 @click.option(
     "--questions", type=_FILE, required=True, help="Labeled questions, in the format of sample/questions.jsonl."
@@ -85,40 +85,40 @@ def compare_skills(
     if messages and context.get_parameter_source("target") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--messages starts a temporary server and cannot be combined with --target.")
     try:
-        answers = _answers(skills, questions, messages, target)
+        answers = _collect_answers(skills, questions, messages, target)
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
-    for item in report(answers):
+    for item in render_report(answers):
         stdout_console().print(item)
-    write_json(out, as_json(answers))
+    write_json(out, to_json(answers))
 
 
-def _answers(skills: Skills, questions: Path, messages: Path | None, target: Target) -> Answers:
+def _collect_answers(skills: Skills, questions: Path, messages: Path | None, target: Target) -> Answers:
     if messages is None:
         question_list = read_questions(questions)
         with connect(target) as client:
-            return _ask(client, skills.names, question_list)
+            return _ask_with_progress(client, skills.names, question_list)
     labeled = read_set(messages.stem, messages, questions)
-    with _loaded_client(labeled, skills) as client:
-        return _ask(client, skills.names, labeled.questions)
+    with _running_client(labeled, skills) as client:
+        return _ask_with_progress(client, skills.names, labeled.questions)
 
 
 @contextmanager
-def _loaded_client(labeled: LabeledSet, skills: Skills) -> Iterator[Client]:
+def _running_client(labeled: LabeledSet, skills: Skills) -> Iterator[Client]:
     """Run a server that has the messages and the skills; yield a client."""
     skill_dirs = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILL_DIRS", "")]
     settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, skill_dirs))}
     with temporary_server(settings) as server, connect(Target(server.target)) as client:
-        load(client, labeled.path, labeled.messages)
+        import_messages(client, labeled.path, labeled.messages)
         with indexing_progress(stderr_console()) as report_progress:
             wait_for_indexes(client, report_progress)
         yield client
 
 
-def _ask(client: Client, skills: Sequence[str], questions: Sequence[Question]) -> Answers:
+def _ask_with_progress(client: Client, skills: Sequence[str], questions: Sequence[Question]) -> Answers:
     console = stderr_console()
     tracked = track(questions, "Asking", console=console, transient=True, disable=not console.is_terminal)
-    return ask_each(client, skills, tracked, lambda: None)
+    return ask_with_each_skill(client, skills, tracked, lambda: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def parse_skills(arguments: Sequence[str], folders: Sequence[Path]) -> Skills:
         if path and not (path / SKILL_FILE).is_file():
             raise click.UsageError(f"{text}: {SKILL_FILE} is missing.")
     if len(set(names)) < len(names):
-        raise click.UsageError("Two skills have the same name; the name of a skill is that of its folder.")
+        raise click.UsageError("Two skills have the same name. A skill has the name of its folder.")
     libraries = [path.parent for path in paths if path]
     return Skills(tuple(names), tuple(dict.fromkeys([*libraries, *(folder.resolve() for folder in folders)])))
 
@@ -165,7 +165,7 @@ class EvidenceChange:
     lost: tuple[str, ...]
 
 
-def ask_each(
+def ask_with_each_skill(
     client: Client, skills: Sequence[str], questions: Iterable[Question], cost: Cost
 ) -> dict[str, list[Answer]]:
     """Ask every question with every skill.
@@ -179,27 +179,27 @@ def ask_each(
     for number, question in enumerate(questions):
         if not number:
             for skill in skills:
-                ask(client, Recall(skill), question, cost)
+                ask_question(client, RecallMethod(skill), question, cost)
         first = number % len(skills)
         for skill in (*skills[first:], *skills[:first]):
-            answers[skill].append(ask(client, Recall(skill), question, cost))
+            answers[skill].append(ask_question(client, RecallMethod(skill), question, cost))
     return answers
 
 
-def changes(before: Sequence[Answer], after: Sequence[Answer]) -> Iterator[EvidenceChange]:
+def find_evidence_changes(before: Sequence[Answer], after: Sequence[Answer]) -> Iterator[EvidenceChange]:
     """Yield the questions whose evidence differs; both arguments answer the same questions in the same order."""
     for old, new in zip(before, after, strict=True):
-        baseline, changed_to = _evidence(old), _evidence(new)
+        baseline, changed_to = _found_evidence(old), _found_evidence(new)
         if baseline != changed_to:
             gained, lost = sorted(changed_to - baseline), sorted(baseline - changed_to)
             yield EvidenceChange(old.question, tuple(gained), tuple(lost))
 
 
-def _evidence(answer: Answer) -> frozenset[str]:
+def _found_evidence(answer: Answer) -> frozenset[str]:
     return answer.question.evidence.intersection(answer.result.message_ids)
 
 
-def as_json(answers: Answers) -> dict[str, Any]:
+def to_json(answers: Answers) -> dict[str, Any]:
     """Return the figures of each skill, and its evidence changes against the first skill, as JSON.
 
     `{"skills": {SKILL: {"all": figures, "categories": {CATEGORY: figures}}}, "changes": {SKILL: [{"question_id",
@@ -208,27 +208,28 @@ def as_json(answers: Answers) -> dict[str, Any]:
     return {
         "skills": {skill: summarize(results) for skill, results in answers.items()},
         "changes": {
-            skill: [_change_record(item) for item in changed] for skill, changed in changes_by_skill(answers).items()
+            skill: [_change_record(item) for item in changed]
+            for skill, changed in find_changes_by_skill(answers).items()
         },
     }
 
 
-def changes_by_skill(answers: Answers) -> Mapping[str, Sequence[EvidenceChange]]:
+def find_changes_by_skill(answers: Answers) -> Mapping[str, Sequence[EvidenceChange]]:
     """Return the evidence changes of each skill against the first skill."""
     first, *others = answers
-    return {skill: list(changes(answers[first], answers[skill])) for skill in others}
+    return {skill: list(find_evidence_changes(answers[first], answers[skill])) for skill in others}
 
 
-def report(answers: Answers) -> Iterator[Table | Text]:
+def render_report(answers: Answers) -> Iterator[Table | Text]:
     """Yield the table of figures, then the evidence changes of each skill against the first skill."""
-    yield skill_table({skill: summarize(results) for skill, results in answers.items()})
+    yield build_skill_table({skill: summarize(results) for skill, results in answers.items()})
     first = next(iter(answers))
-    for skill, changed in changes_by_skill(answers).items():
+    for skill, changed in find_changes_by_skill(answers).items():
         yield Text()
-        yield from _change_lines(first, skill, changed, len(answers[skill]))
+        yield from _render_changes(first, skill, changed, len(answers[skill]))
 
 
-def _change_lines(first: str, skill: str, changed: Sequence[EvidenceChange], questions: int) -> Iterator[Text]:
+def _render_changes(first: str, skill: str, changed: Sequence[EvidenceChange], questions: int) -> Iterator[Text]:
     count = f"{len(changed):,} of {pluralize(questions, 'question')}"
     yield Text(f"{skill} against {first}: {count} changed", style="bold")
     for item in changed:

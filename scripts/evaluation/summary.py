@@ -80,16 +80,16 @@ def _compute_figures(answers: Sequence[Answer], everything: Sequence[Answer]) ->
         "cut_questions": sum(answer.result.is_cut for answer in answers),
     }
     intervals: dict[str, Interval] = {}
-    _add(figures, intervals, _evidence_metrics(answerable))
-    _add(figures, intervals, _verdict_metrics(answers, everything))
-    _add(figures, intervals, _view_metrics(answers))
-    _add(figures, intervals, _cost_metrics(answers))
-    _add(figures, intervals, _prompt_metrics(answers))
+    _add_metrics(figures, intervals, _evidence_metrics(answerable))
+    _add_metrics(figures, intervals, _verdict_metrics(answers, everything))
+    _add_metrics(figures, intervals, _view_metrics(answers))
+    _add_metrics(figures, intervals, _cost_metrics(answers))
+    _add_metrics(figures, intervals, _prompt_metrics(answers))
     figures["ci"] = {name: [round(bound, _DIGITS) for bound in bounds] for name, bounds in intervals.items()}
     return figures
 
 
-def _add(figures: Figures, intervals: dict[str, Interval], metrics: Metrics) -> None:
+def _add_metrics(figures: Figures, intervals: dict[str, Interval], metrics: Metrics) -> None:
     for name, (value, bounds) in metrics.items():
         figures[name] = round(value, _DIGITS)
         if bounds is not None:

@@ -63,41 +63,41 @@ def build_tables(name: str, by_method: Mapping[str, Mapping[str, Any]]) -> Itera
     total = {method: result["all"] for method, result in by_method.items()}
     rows = [((method,), figures) for method, figures in total.items()]
     first = next(iter(total.values()))
-    yield _title(f"{name}: {first['questions']:,} questions, {first['answerable']:,} answerable")
-    yield _table(("method",), rows, (*_RANKING, *_COSTS))
+    yield _build_title(f"{name}: {first['questions']:,} questions, {first['answerable']:,} answerable")
+    yield _build_table(("method",), rows, (*_RANKING, *_COSTS))
     judged = [row for row in rows if any(metric in row[1] for metric in _VERDICTS)]
     if judged:
-        yield _title(f"{name}: answerability")
-        yield _table(("method",), judged, _VERDICTS)
+        yield _build_title(f"{name}: answerability")
+        yield _build_table(("method",), judged, _VERDICTS)
     composed = [row for row in rows if any(metric in row[1] for metric in _VIEWS)]
     if composed:
-        yield _title(f"{name}: memory view")
-        yield _table(("method",), composed, _VIEWS)
+        yield _build_title(f"{name}: memory view")
+        yield _build_table(("method",), composed, _VIEWS)
     modelled = [row for row in rows if "waiting" in row[1]]
     if modelled:
-        yield _title(f"{name}: prompts")
-        yield _table(("method",), modelled, _MODEL)
-    yield _title(f"{name}, by category")
-    yield _table(("category", "method", "n"), list(_groups(by_method, "categories")), _BY_CATEGORY)
-    languages = list(_groups(by_method, "languages"))
+        yield _build_title(f"{name}: prompts")
+        yield _build_table(("method",), modelled, _MODEL)
+    yield _build_title(f"{name}, by category")
+    yield _build_table(("category", "method", "n"), list(_iterate_groups(by_method, "categories")), _BY_CATEGORY)
+    languages = list(_iterate_groups(by_method, "languages"))
     if languages:
-        yield _title(f"{name}, by language")
-        yield _table(("language", "method", "n"), languages, _BY_CATEGORY)
+        yield _build_title(f"{name}, by language")
+        yield _build_table(("language", "method", "n"), languages, _BY_CATEGORY)
 
 
-def left_out_table(figures: Mapping[str, Any]) -> Table:
+def build_leave_one_out_table(figures: Mapping[str, Any]) -> Table:
     """Return the table of `--leave-one-out`."""
     name = f"{figures['people']} users, leave-one-out"
-    return _table(("memory view",), [((name,), dict(figures))], (*_VIEWS, "answered", "off_topic_refused"))
+    return _build_table(("memory view",), [((name,), dict(figures))], (*_VIEWS, "answered", "off_topic_refused"))
 
 
-def skill_table(by_skill: Mapping[str, Mapping[str, Any]]) -> Table:
+def build_skill_table(by_skill: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the table of several skills by category."""
     rows = [(("all", skill, f"{result['all']['questions']:,}"), result["all"]) for skill, result in by_skill.items()]
-    return _table(("category", "skill", "n"), [*rows, *_groups(by_skill, "categories")], _SKILL_METRICS)
+    return _build_table(("category", "skill", "n"), [*rows, *_iterate_groups(by_skill, "categories")], _SKILL_METRICS)
 
 
-def _groups(by_method: Mapping[str, Mapping[str, Any]], kind: str) -> Iterator[tuple[tuple[str, ...], Figures]]:
+def _iterate_groups(by_method: Mapping[str, Mapping[str, Any]], kind: str) -> Iterator[tuple[tuple[str, ...], Figures]]:
     """Yield the row keys and figures of `categories` or `languages` for each group and method."""
     for group in sorted({name for result in by_method.values() for name in result.get(kind, {})}):
         for method, result in by_method.items():
@@ -105,11 +105,11 @@ def _groups(by_method: Mapping[str, Mapping[str, Any]], kind: str) -> Iterator[t
             yield (group, method, f"{figures['questions']:,}"), figures
 
 
-def _title(text: str) -> Text:
+def _build_title(text: str) -> Text:
     return Text(f"\n{to_single_line(text)}", style="bold")
 
 
-def _table(keys: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Figures]], metrics: Sequence[str]) -> Table:
+def _build_table(keys: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Figures]], metrics: Sequence[str]) -> Table:
     """Return a table; omit columns without figures and repeated values of the first column."""
     shown = [metric for metric in metrics if any(metric in figures for _, figures in rows)]
     table = Table(box=None, pad_edge=False)

@@ -70,7 +70,7 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
                 http = read_ready_address(process) if settings.get("NOMEMORY_HTTP_LISTEN") else ""
                 yield TemporaryServer(target, process.pid, http)
             finally:
-                _stop(process)
+                _stop_process(process)
 
 
 def _inherited_environment() -> dict[str, str]:
@@ -90,7 +90,7 @@ def read_ready_address(process: subprocess.Popen[str]) -> str:
     raise ServerStartError("the server did not start: see its standard error")
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
+def _stop_process(process: subprocess.Popen[str]) -> None:
     process.terminate()
     try:
         process.wait(_EXIT_MAX_S)
@@ -100,24 +100,24 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 def process_tree(pid: int) -> list[int]:
     """Return the ids of a process and its descendants; only `pid` if the system does not list children."""
-    children = [child for thread in (_PROC / f"{pid}/task").glob("*") for child in _children(thread)]
+    children = [child for thread in (_PROC / f"{pid}/task").glob("*") for child in _child_pids(thread)]
     return [pid] + [descendant for child in children for descendant in process_tree(child)]
 
 
 def cpu_ms(pids: list[int]) -> float | None:
     """Return the CPU time of the running threads of processes in milliseconds; None if it is not available."""
-    thread_ns = [_thread_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
+    thread_ns = [_thread_run_time_ns(thread) for pid in pids for thread in (_PROC / f"{pid}/task").glob("*")]
     return sum(thread_ns) / 1e6 if thread_ns else None
 
 
-def _children(thread: Path) -> list[int]:
+def _child_pids(thread: Path) -> list[int]:
     try:
         return [int(child) for child in (thread / "children").read_text(encoding="ascii").split()]
     except (FileNotFoundError, ProcessLookupError):  # the thread has exited, or the system does not report children
         return []
 
 
-def _thread_ns(thread: Path) -> int:
+def _thread_run_time_ns(thread: Path) -> int:
     try:
         return int((thread / "schedstat").read_text(encoding="ascii").split()[0])
     except (FileNotFoundError, ProcessLookupError):  # the thread has exited

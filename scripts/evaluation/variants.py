@@ -56,19 +56,19 @@ def leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:
     people = sorted(
         {answer.question.user_id for answer in by_cut[QUOTE_THRESHOLDS[0]].answers if answer.question.verdict}
     )
-    cuts = {person: _best_cut(by_cut, person) for person in people}
+    cuts = {person: _choose_threshold(by_cut, person) for person in people}
     judged = [item for person in people for item in _label_views(by_cut[cuts[person]].answers, person.__eq__)]
     figures = {name: round(value, _DIGITS) for name, value in view_metrics(judged).items()}
-    return {"people": len(people), "cuts": cuts, **figures, **_verdicts(by_cut[QUOTE_THRESHOLDS[0]], people)}
+    return {"people": len(people), "cuts": cuts, **figures, **_evaluate_verdicts(by_cut[QUOTE_THRESHOLDS[0]], people)}
 
 
-def _best_cut(by_cut: Mapping[float, RecallAnswers], person: str) -> float:
-    def f1(cut: float) -> float:
+def _choose_threshold(by_cut: Mapping[float, RecallAnswers], person: str) -> float:
+    def f1_score(cut: float) -> float:
         metrics = view_metrics(_label_views(by_cut[cut].answers, lambda user: user != person))
         recall, precision = metrics.get("view_recall", 0.0), metrics.get("view_precision", 0.0)
         return 2 * recall * precision / (recall + precision) if recall + precision else 0.0
 
-    return max(by_cut, key=f1)
+    return max(by_cut, key=f1_score)
 
 
 def _label_views(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> list[LabeledView]:
@@ -82,7 +82,7 @@ def _label_views(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> l
     ]
 
 
-def _verdicts(recalls: RecallAnswers, people: Sequence[str]) -> dict[str, float]:
+def _evaluate_verdicts(recalls: RecallAnswers, people: Sequence[str]) -> dict[str, float]:
     answered = [
         item for person in people for item in _passes(recalls.answers, recalls.answers, person, answerable=True)
     ]
@@ -95,12 +95,14 @@ def _verdicts(recalls: RecallAnswers, people: Sequence[str]) -> dict[str, float]
 
 def _passes(answers: Sequence[Answer], labeled: Sequence[Answer], person: str, *, answerable: bool) -> Iterator[bool]:
     """Yield whether each question of a user reaches the verdict threshold of the other users."""
-    others = sorted(_scores(labeled, lambda user: user != person, answerable=True))
+    others = sorted(_select_scores(labeled, lambda user: user != person, answerable=True))
     threshold = others[int(len(others) * (1 - _MIN_ANSWERED))] if others else 0.0
-    yield from (score >= threshold for score in _scores(answers, lambda user: user == person, answerable=answerable))
+    yield from (
+        score >= threshold for score in _select_scores(answers, lambda user: user == person, answerable=answerable)
+    )
 
 
-def _scores(answers: Sequence[Answer], belongs: Callable[[str], bool], *, answerable: bool) -> list[float]:
+def _select_scores(answers: Sequence[Answer], belongs: Callable[[str], bool], *, answerable: bool) -> list[float]:
     return [
         answer.result.sufficiency
         for answer in answers
@@ -110,7 +112,7 @@ def _scores(answers: Sequence[Answer], belongs: Callable[[str], bool], *, answer
     ]
 
 
-def ablation(measure: Measure) -> dict[str, dict[str, Mapping[str, float]]]:
+def measure_ablation(measure: Measure) -> dict[str, dict[str, Mapping[str, float]]]:
     """Measure HybridSearch with all features and without each feature; return figures by set and disabled feature."""
     by_step = {BASELINE: measure({DISABLED_FEATURES: ""})}
     by_step |= {step: measure({DISABLED_FEATURES: step}) for step in STEPS}
@@ -119,7 +121,7 @@ def ablation(measure: Measure) -> dict[str, dict[str, Mapping[str, float]]]:
     }
 
 
-def ablation_tables(by_set: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[Text | Table]:
+def build_ablation_tables(by_set: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[Text | Table]:
     """Yield a title and a table for each set, with the difference from the baseline in parentheses."""
     for name, by_step in by_set.items():
         table = Table("disabled feature", *_ABLATED, box=None)

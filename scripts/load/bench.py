@@ -25,21 +25,28 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from load.cases import Case, build_cases
 from load.closed_loop import Load, Outcome, run_closed_loop
-from load.corpus import Notes, Size, user_name
-from load.embedder import embedder_figures
-from load.engines import engine_calls
-from load.flood import CALLERS, flood, probe, wait_figures
-from load.http_loop import list_request, run_http_loop
-from load.ingest import PhaseOutcome, import_phase, plain_sqlite, single_writes, steady_writes, write_phase
+from load.corpus import CorpusSample, Size, user_name
+from load.embedder import measure_embedder
+from load.engines import measure_engine_calls
+from load.flood import CALLERS, measure_other_user, run_flood, summarize_latencies
+from load.http_loop import run_http_loop, to_http_request
+from load.ingest import (
+    PhaseOutcome,
+    insert_into_sqlite,
+    measure_single_writes,
+    run_import_phase,
+    run_write_phase,
+    write_at_constant_rate,
+)
 from load.null_process import NullServers, null_servers
 from load.null_server import SERVICE
-from load.performance_chart import draw
-from load.postgres_profile import PostgresProfile
+from load.performance_chart import write_charts
+from load.postgres_profile import PostgresBenchmark
 from load.postgres_report import print_postgres_report
 from load.report import print_flood, print_report, print_vector_index
 from load.server_process import ServerProcess
 from load.usage import cpu_s, pss_mb
-from load.vector_index import IndexSize, vector_index_figures
+from load.vector_index import IndexSize, measure_vector_index
 
 from nomemory.server.store.sqlite.schema import TUNING
 from nomemory.v1.query_service_pb2 import ListMessagesRequest
@@ -60,7 +67,7 @@ _OVER_HTTP = ("list_typical", "list_heavy")
 _AGAINST_NULL = ("list_typical", "list_heavy", "neighbors_typical", "neighbors_heavy")
 
 
-class Bench:
+class Benchmark:
     """One run of the benchmark; the load generators run in two separate processes."""
 
     def __init__(self, arguments: argparse.Namespace, stack: ExitStack) -> None:
@@ -86,39 +93,39 @@ class Bench:
     def run(self) -> None:
         """Run all measurements."""
         self._server.start()
-        notes = self._load_corpus()
+        sample = self._write_or_reuse_corpus()
         self.result["memory_idle_mb"] = pss_mb(self._server.pids())
-        self._read(notes)
+        self._measure_reads(sample)
         self.result["memory_mb"] = round(pss_mb(self._server.pids())["pss"], 1)
         self.result["memory"] = pss_mb(self._server.pids())
-        _log("reads during writes …")
-        self._read_while_writing(notes)
-        _log("single writes …")
-        self._write_singles()
+        _print_progress("reads during writes …")
+        self._measure_reads_while_writing(sample)
+        _print_progress("single writes …")
+        self._measure_single_writes()
         self._server.stop()
-        _log("engines …")
-        self.result["engine"] = self._load(
-            engine_calls, self._root / "data", self._selected_cases(notes), self._seconds / 2
+        _print_progress("engines …")
+        self.result["engine"] = self._run_in_process(
+            measure_engine_calls, self._root / "data", self._selected_cases(sample), self._seconds / 2
         )
-        _log("startup …")
+        _print_progress("startup …")
         self._server.start()
         self.result["start_s"] = round(self._server.start_s, 2)
-        self.result["data_mb"] = _data_mb(self._root / "data")
+        self.result["data_mb"] = _data_size_mb(self._root / "data")
         self._server.stop()
-        _log("embedder …")
+        _print_progress("embedder …")
         with tempfile.TemporaryDirectory(dir=self._root) as directory:
-            self.result["embedder"] = self._load(embedder_figures, Path(directory))
+            self.result["embedder"] = self._run_in_process(measure_embedder, Path(directory))
 
-    def flood(self) -> None:
+    def measure_flood(self) -> None:
         """Measure the latency of another user and of health checks while one user floods the server, and when idle."""
         self._server.start()
-        notes = self._load_corpus()
+        sample = self._write_or_reuse_corpus()
         floods: Figures = {}
-        self.result["flood"] = {"idle": self._probe(notes), "floods": floods}
+        self.result["flood"] = {"idle": self._measure_other_user(sample), "floods": floods}
         for callers in CALLERS:
-            _log(f"flood with {callers} callers …")
-            flooding = self._load_process.submit(flood, self._server.target, callers, _FLOOD_S * 1.2)
-            floods[str(callers)] = self._probe(notes)
+            _print_progress(f"flood with {callers} callers …")
+            flooding = self._load_process.submit(run_flood, self._server.target, callers, _FLOOD_S * 1.2)
+            floods[str(callers)] = self._measure_other_user(sample)
             outcome = flooding.result()
             floods[str(callers)] |= {
                 "answered": dict(outcome.answered),
@@ -127,54 +134,54 @@ class Bench:
             }
         self._server.stop()
 
-    def _probe(self, notes: Notes) -> Figures:
-        waits = self._background_process.submit(probe, self._server.target, notes, _FLOOD_S).result()
-        return {name: wait_figures(item) for name, item in waits.items()}
+    def _measure_other_user(self, sample: CorpusSample) -> Figures:
+        waits = self._background_process.submit(measure_other_user, self._server.target, sample, _FLOOD_S).result()
+        return {name: summarize_latencies(item) for name, item in waits.items()}
 
-    def _load(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _run_in_process(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return self._load_process.submit(job, *args, **kwargs).result()
 
-    def _load_corpus(self) -> Notes:
+    def _write_or_reuse_corpus(self) -> CorpusSample:
         """Write the corpus, or reuse the data of an earlier run."""
-        kept = self._root / "notes.pickle"
+        kept = self._root / "sample.pickle"
         if kept.exists():
-            size, notes, self.result["ingest"], self.result["growth"] = pickle.loads(kept.read_bytes())  # noqa: S301 - written by this script
+            size, sample, self.result["ingest"], self.result["growth"] = pickle.loads(kept.read_bytes())  # noqa: S301 - written by this script
             if size != self._size:
                 raise SystemExit(
                     f"{self._root}: has a corpus of another size ({size}); choose another --keep directory"
                 )
-            return Notes(notes.typical, notes.heavy)
-        notes = self._fill()
-        kept.write_bytes(pickle.dumps((self._size, notes, self.result["ingest"], self.result["growth"])))
-        return notes
+            return CorpusSample(sample.typical, sample.heavy)
+        sample = self._write_corpus()
+        kept.write_bytes(pickle.dumps((self._size, sample, self.result["ingest"], self.result["growth"])))
+        return sample
 
-    def _fill(self) -> Notes:
+    def _write_corpus(self) -> CorpusSample:
         ingest: Figures = {}
         self.result["ingest"] = ingest
-        _log("writing 10 % of the messages …")
+        _print_progress("writing 10 % of the messages …")
         before_cpu = self._cpu_by_process()
-        first = self._load(write_phase, self._server.target, self._size, 0)
+        first = self._run_in_process(run_write_phase, self._server.target, self._size, 0)
         self._server.wait_for_lexical()
         ingest |= _ingest_figures("write", first)
         self._server.wait_for_indexes()
         ingest["write_everything_searchable_s"] = round(time.time() - first.began_at, 2)
         ingest["write_cpu_us_per_message"] = self._cpu_per_message(before_cpu, first.messages)
         with tempfile.TemporaryDirectory(dir=self._root) as directory:
-            alone = self._load(plain_sqlite, Path(directory) / "plain.db", self._size, 0)
-            tuned = self._load(plain_sqlite, Path(directory) / "tuned.db", self._size, 0, TUNING)
+            alone = self._run_in_process(insert_into_sqlite, Path(directory) / "plain.db", self._size, 0)
+            tuned = self._run_in_process(insert_into_sqlite, Path(directory) / "tuned.db", self._size, 0, TUNING)
         ingest["plain_sqlite_per_s"] = round(first.messages / alone)
         ingest["plain_sqlite_tuned_per_s"] = round(first.messages / tuned)
         ingest["durable_of_plain"] = round(alone / first.seconds, 3)
-        before = self._read_latencies(first.notes)
-        _log("importing the remaining messages …")
+        before = self._read_latencies(first.sample)
+        _print_progress("importing the remaining messages …")
         before_cpu = self._cpu_by_process()
-        rest = self._load(import_phase, self._server.target, self._size, 1)
+        rest = self._run_in_process(run_import_phase, self._server.target, self._size, 1)
         self._server.wait_for_lexical()
         ingest |= _ingest_figures("import", rest)
         self._server.wait_for_indexes()
         ingest["import_everything_searchable_s"] = round(time.time() - rest.began_at, 2)
         ingest["import_cpu_us_per_message"] = self._cpu_per_message(before_cpu, rest.messages)
-        after = self._read_latencies(first.notes)
+        after = self._read_latencies(first.sample)
         self.result["growth"] = {
             name: {
                 "p50_ms_at_a_tenth": before[name],
@@ -183,7 +190,7 @@ class Bench:
             }
             for name in before
         }
-        return _merge_notes(first.notes, rest.notes)
+        return _merge_samples(first.sample, rest.sample)
 
     def _cpu_by_process(self) -> dict[int, float]:
         return {pid: cpu_s([pid]) for pid in self._server.pids()}
@@ -192,65 +199,65 @@ class Bench:
         """Return the CPU time per message in microseconds of each server process, main process first."""
         return [round(1e6 * (now - before.get(pid, 0.0)) / messages) for pid, now in self._cpu_by_process().items()]
 
-    def _read_latencies(self, notes: Notes) -> dict[str, float]:
+    def _read_latencies(self, sample: CorpusSample) -> dict[str, float]:
         """Return the median latency of reads by typical users of the first 10 %, in milliseconds."""
-        _log("growth …")
-        selected = [case for case in build_cases(notes) if case.name in {f"{read}_typical" for read in _GROWTH}]
-        return {case.name: self._measure(case, 1).figures()["p50_ms"] for case in selected}
+        _print_progress("growth …")
+        selected = [case for case in build_cases(sample) if case.name in {f"{read}_typical" for read in _GROWTH}]
+        return {case.name: self._measure_case(case, 1).figures()["p50_ms"] for case in selected}
 
-    def _selected_cases(self, notes: Notes) -> list[Case]:
+    def _selected_cases(self, sample: CorpusSample) -> list[Case]:
         prefixes = tuple(self._case_prefixes)
-        return [case for case in build_cases(notes) if not prefixes or case.name.startswith(prefixes)]
+        return [case for case in build_cases(sample) if not prefixes or case.name.startswith(prefixes)]
 
-    def _read(self, notes: Notes) -> None:
+    def _measure_reads(self, sample: CorpusSample) -> None:
         with null_servers() as nulls:
-            for case in self._selected_cases(notes):
-                _log(case.name)
+            for case in self._selected_cases(sample):
+                _print_progress(case.name)
                 for concurrency in CONCURRENCIES:
-                    outcome = self._measure(case, concurrency)
+                    outcome = self._measure_case(case, concurrency)
                     if outcome.errors:
                         self.result["errors"][case.name] = dict(outcome.errors)
                     if not outcome.waits_ms:
                         break
-                    self._put(case.name, concurrency, outcome)
+                    self._record_outcome(case.name, concurrency, outcome)
                     if case.name in _OVER_HTTP:
-                        self._over_http(case, concurrency)
+                        self._measure_http_list(case, concurrency)
                     if case.name in _AGAINST_NULL:
-                        self._null(nulls, case.name, concurrency, outcome.figures()["reply_bytes"])
+                        self._measure_null_servers(nulls, case.name, concurrency, outcome.figures()["reply_bytes"])
 
-    def _measure(self, case: Case, concurrency: int) -> Outcome:
+    def _measure_case(self, case: Case, concurrency: int) -> Outcome:
         pids = self._server.pids()
         load = Load(self._server.target, case.method, case.requests, concurrency, self._seconds, pids, case.metadata)
-        return self._load(run_closed_loop, load)
+        return self._run_in_process(run_closed_loop, load)
 
-    def _over_http(self, case: Case, concurrency: int) -> None:
+    def _measure_http_list(self, case: Case, concurrency: int) -> None:
         """Measure a list over HTTP, directly after the same list over gRPC."""
-        requests = [list_request(raw) for raw in case.requests]
+        requests = [to_http_request(raw) for raw in case.requests]
         load = Load(self._server.http, "", requests, concurrency, self._seconds, self._server.pids())
-        self._put(f"http_{case.name}", concurrency, self._load(run_http_loop, load))
+        self._record_outcome(f"http_{case.name}", concurrency, self._run_in_process(run_http_loop, load))
 
-    def _null(self, nulls: NullServers, name: str, concurrency: int, size: float) -> None:
+    def _measure_null_servers(self, nulls: NullServers, name: str, concurrency: int, size: float) -> None:
         """Measure the null servers with replies as large as those of the real server, directly after it."""
         request = ListMessagesRequest(user_id=user_name(1), page_size=int(size)).SerializeToString()
         for prefix, target in (("null", nulls.intercepted), ("null_bare", nulls.bare)):
             load = Load(target, f"/{SERVICE}/ListMessages", [request], concurrency, self._seconds, nulls.pids)
-            self._put(f"{prefix}_{name}", concurrency, self._load(run_closed_loop, load))
+            self._record_outcome(f"{prefix}_{name}", concurrency, self._run_in_process(run_closed_loop, load))
 
-    def _put(self, name: str, concurrency: int, outcome: Outcome) -> None:
+    def _record_outcome(self, name: str, concurrency: int, outcome: Outcome) -> None:
         self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.figures()
 
-    def _read_while_writing(self, notes: Notes) -> None:
+    def _measure_reads_while_writing(self, sample: CorpusSample) -> None:
         """Measure reads of one caller, idle and under steady writes; each phase takes 5 × `--seconds`."""
-        selected = [case for case in build_cases(notes) if case.name in _UNDER_WRITES]
+        selected = [case for case in build_cases(sample) if case.name in _UNDER_WRITES]
         seconds = 5 * self._seconds
         result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}
         for case in selected:
             load = Load(self._server.target, case.method, case.requests, 1, seconds, self._server.pids(), case.metadata)
-            idle = self._load(run_closed_loop, load).figures()
+            idle = self._run_in_process(run_closed_loop, load).figures()
             writing: Future[float] = self._background_process.submit(
-                steady_writes, self._server.target, _WRITES_PER_S, seconds * 1.3
+                write_at_constant_rate, self._server.target, _WRITES_PER_S, seconds * 1.3
             )
-            during_writes = self._load(run_closed_loop, load).figures()
+            during_writes = self._run_in_process(run_closed_loop, load).figures()
             ratio = round(during_writes["p99_ms"] / idle["p99_ms"], 2)
             result[case.name] = {
                 "idle": idle,
@@ -261,9 +268,9 @@ class Bench:
             self._server.wait_for_lexical()
         self.result["reads_beside_writes"] = result
 
-    def _write_singles(self) -> None:
+    def _measure_single_writes(self) -> None:
         self._server.wait_for_indexes()
-        singles = self._load(single_writes, self._server.target, _SINGLES)
+        singles = self._run_in_process(measure_single_writes, self._server.target, _SINGLES)
         for name, waits in (("ack", singles.acknowledged_ms), ("visible", singles.visible_ms)):
             p50, p99 = np.percentile(waits, [50, 99])
             self.result["ingest"] |= {
@@ -281,22 +288,22 @@ def _ingest_figures(kind: str, loaded: PhaseOutcome) -> Figures:
     }
 
 
-def _merge_notes(first: Notes, rest: Notes) -> Notes:
-    return Notes(first.typical | rest.typical, first.heavy + rest.heavy)
+def _merge_samples(first: CorpusSample, rest: CorpusSample) -> CorpusSample:
+    return CorpusSample(first.typical | rest.typical, first.heavy + rest.heavy)
 
 
-def _data_mb(data: Path) -> dict[str, float]:
+def _data_size_mb(data: Path) -> dict[str, float]:
     def size(path: Path) -> int:
         return sum(item.stat().st_blocks * 512 for item in path.rglob("*")) if path.is_dir() else path.stat().st_size
 
     return {path.name: round(size(path) / 1e6, 1) for path in sorted(data.iterdir())}
 
 
-def _log(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
-def _folder(text: str) -> Path:
+def _parse_folder(text: str) -> Path:
     """Return an existing folder; reject others before the measurement starts."""
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"the folder {text} does not exist")
@@ -315,7 +322,9 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, help="data directory, which later runs reuse")
     parser.add_argument("--json", type=Path, help="write the figures to this JSON file")
     parser.add_argument(
-        "--charts", type=_folder, help="write the charts to this folder; docs/charts has those of the documentation"
+        "--charts",
+        type=_parse_folder,
+        help="write the charts to this folder; docs/charts has those of the documentation",
     )
     parser.add_argument(
         "--flood", action="store_true", help="measure only the effect of a flooding user on other users"
@@ -348,15 +357,15 @@ def main() -> None:
         _measure_on_postgres(arguments)
         return
     with ExitStack() as stack:
-        bench = Bench(arguments, stack)
+        bench = Benchmark(arguments, stack)
         if arguments.flood:
-            bench.flood()
+            bench.measure_flood()
         else:
             bench.run()
     if arguments.json:
         arguments.json.write_text(json.dumps(bench.result, indent=1, ensure_ascii=False), encoding="utf-8")
     if arguments.charts and not arguments.flood:
-        draw(bench.result, arguments.charts)
+        write_charts(bench.result, arguments.charts)
     if arguments.flood:
         print_flood(bench.result)
     else:
@@ -368,7 +377,7 @@ def main() -> None:
 def _measure_on_postgres(arguments: argparse.Namespace) -> None:
     size = Size(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
     with ExitStack() as stack:
-        profile = PostgresProfile(size, arguments.seconds, arguments.cases, stack)
+        profile = PostgresBenchmark(size, arguments.seconds, arguments.cases, stack)
         profile.run()
     if arguments.json:
         arguments.json.write_text(json.dumps(profile.result, indent=1, ensure_ascii=False), encoding="utf-8")
@@ -379,7 +388,7 @@ def _measure_vector_index(arguments: argparse.Namespace) -> None:
     size = IndexSize(arguments.vectors, min(arguments.heavy, arguments.vectors // 2))
     with ExitStack() as stack:
         root = arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        figures = vector_index_figures(root, size, arguments.seconds)
+        figures = measure_vector_index(root, size, arguments.seconds)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     print_vector_index(figures)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from load.closed_loop import Metadata
-from load.corpus import HEAVY, NotedMessage, Notes, unit_vector
+from load.corpus import HEAVY, CorpusSample, SampledMessage, random_unit_vector
 from load.words import chinese_vocabulary, english_vocabulary
 
 from nomemory.v1 import message_pb2
@@ -42,89 +42,96 @@ class RequestParameters:
     """Parameters of a request: a user, two of the user's messages, query words by frequency, and a vector."""
 
     user_id: str
-    message: NotedMessage
+    message: SampledMessage
     words: dict[str, str]
     second: str
     phrase: str
-    phrase_message: NotedMessage
+    phrase_message: SampledMessage
     vector: list[float]
 
 
-def build_cases(notes: Notes) -> Iterator[Case]:
+def build_cases(sample: CorpusSample) -> Iterator[Case]:
     """Yield all cases, typical users first."""
-    yield from _cases(TYPICAL, _typical_parameters(notes))
-    yield from heavy_cases(HEAVY, notes.heavy)
+    yield from _build_cases_of(TYPICAL, _draw_typical_parameters(sample))
+    yield from heavy_cases(HEAVY, sample.heavy)
 
 
-def heavy_cases(user_id: str, messages: Sequence[NotedMessage]) -> Iterator[Case]:
+def heavy_cases(user_id: str, messages: Sequence[SampledMessage]) -> Iterator[Case]:
     """Yield the cases of a heavy user, based on some of the user's messages."""
     random = np.random.default_rng(_SEED + 1)
-    yield from _cases(user_id, [_heavy_parameters(user_id, messages, n, random) for n in range(_REQUESTS)])
+    yield from _build_cases_of(
+        user_id, [_draw_heavy_parameters(user_id, messages, n, random) for n in range(_REQUESTS)]
+    )
 
 
-def _cases(kind: str, parameters: Sequence[RequestParameters]) -> Iterator[Case]:
+def _build_cases_of(kind: str, parameters: Sequence[RequestParameters]) -> Iterator[Case]:
     for read, (method, build) in _READS.items():
         metadata: list[Metadata] = [(("x-user-id", item.user_id),) if method == _RECALL else () for item in parameters]
         yield Case(f"{read}_{kind}", method, [build(item) for item in parameters], metadata)
 
 
-def _typical_parameters(notes: Notes) -> list[RequestParameters]:
+def _draw_typical_parameters(sample: CorpusSample) -> list[RequestParameters]:
     random = np.random.default_rng(_SEED)
-    users = list(notes.typical)
+    users = list(sample.typical)
     return [
-        _user_parameters(users[n % len(users)], notes.typical[users[n % len(users)]], random) for n in range(_REQUESTS)
+        _draw_user_parameters(users[n % len(users)], sample.typical[users[n % len(users)]], random)
+        for n in range(_REQUESTS)
     ]
 
 
-def _user_parameters(user_id: str, messages: Sequence[NotedMessage], random: np.random.Generator) -> RequestParameters:
+def _draw_user_parameters(
+    user_id: str, messages: Sequence[SampledMessage], random: np.random.Generator
+) -> RequestParameters:
     ordered = [word for word, _ in Counter(word for item in messages for word in item.words).most_common()]
     middle = ordered[math.isqrt(len(ordered))]
     words = {"common": ordered[0], "middle": middle, "rare": ordered[-1 - int(random.integers(len(ordered) // 2))]}
-    return _parameters(user_id, messages, words, ordered[1], random)
+    return _draw_parameters(user_id, messages, words, ordered[1], random)
 
 
-def _heavy_parameters(
-    user_id: str, messages: Sequence[NotedMessage], turn: int, random: np.random.Generator
+def _draw_heavy_parameters(
+    user_id: str, messages: Sequence[SampledMessage], turn: int, random: np.random.Generator
 ) -> RequestParameters:
     language = (english_vocabulary(), chinese_vocabulary())[turn % 2]
     words = {name: language[rank + turn % 3] for name, rank in _RANKS.items()}
-    return _parameters(user_id, messages, words, language[_RANKS["common"] + (turn + 1) % 3], random)
+    return _draw_parameters(user_id, messages, words, language[_RANKS["common"] + (turn + 1) % 3], random)
 
 
-def _parameters(
-    user_id: str, messages: Sequence[NotedMessage], words: dict[str, str], second: str, random: np.random.Generator
+def _draw_parameters(
+    user_id: str, messages: Sequence[SampledMessage], words: dict[str, str], second: str, random: np.random.Generator
 ) -> RequestParameters:
     chinese = [item for item in messages if item.is_chinese] or list(messages)
     phrase_message = chinese[int(random.integers(len(chinese)))]
     start = int(random.integers(len(phrase_message.words) - 1))
     phrase = ("" if phrase_message.is_chinese else " ").join(phrase_message.words[start : start + 2])
     anchor = messages[int(random.integers(len(messages)))]
-    return RequestParameters(user_id, anchor, words, second, phrase, phrase_message, unit_vector(random).tolist())
+    return RequestParameters(
+        user_id, anchor, words, second, phrase, phrase_message, random_unit_vector(random).tolist()
+    )
 
 
-def _window(message: NotedMessage, around_us: int) -> message_pb2.TimeRange:
+def _time_range_around(message: SampledMessage, around_us: int) -> message_pb2.TimeRange:
     window = message_pb2.TimeRange()
     window.since.FromMicroseconds(message.ts_us - around_us)
     window.until.FromMicroseconds(message.ts_us + around_us)
     return window
 
 
-def _list(parameters: RequestParameters) -> bytes:
+def _list_request(parameters: RequestParameters) -> bytes:
     return pb.ListMessagesRequest(user_id=parameters.user_id, page_size=50).SerializeToString()
 
 
-def _list_window(parameters: RequestParameters) -> bytes:
-    message_filter = message_pb2.Filter(time_range=_window(parameters.message, _WINDOW_US))
+def _list_time_range_request(parameters: RequestParameters) -> bytes:
+    message_filter = message_pb2.Filter(time_range=_time_range_around(parameters.message, _WINDOW_US))
     return pb.ListMessagesRequest(user_id=parameters.user_id, page_size=50, filter=message_filter).SerializeToString()
 
 
-def _neighbors(parameters: RequestParameters) -> bytes:
+def _neighbors_request(parameters: RequestParameters) -> bytes:
     return pb.GetNeighborsRequest(
         user_id=parameters.user_id, message_id=parameters.message.message_id, before=20, after=20
     ).SerializeToString()
 
 
-def _lexical(text: Callable[[RequestParameters], str], *, snippet_chars: int = 0) -> Build:
+def _lexical_request_builder(text: Callable[[RequestParameters], str], *, snippet_chars: int = 0) -> RequestBuilder:
     def build(parameters: RequestParameters) -> bytes:
         request = pb.LexicalSearchRequest(user_id=parameters.user_id, query_text=text(parameters), page_size=50)
         if snippet_chars:
@@ -134,10 +141,10 @@ def _lexical(text: Callable[[RequestParameters], str], *, snippet_chars: int = 0
     return build
 
 
-def _filtered(parameters: RequestParameters) -> bytes:
+def _filtered_lexical_request(parameters: RequestParameters) -> bytes:
     message = parameters.phrase_message
     message_filter = message_pb2.Filter(
-        time_range=_window(message, _FILTER_US), role=message_pb2.Role.ValueType(message.role)
+        time_range=_time_range_around(message, _FILTER_US), role=message_pb2.Role.ValueType(message.role)
     )
     query = f'"{parameters.phrase}" AND {message.words[0]}'
     return pb.LexicalSearchRequest(
@@ -145,24 +152,24 @@ def _filtered(parameters: RequestParameters) -> bytes:
     ).SerializeToString()
 
 
-def _semantic(parameters: RequestParameters) -> bytes:
+def _semantic_request(parameters: RequestParameters) -> bytes:
     vector = pb.Embedding(values=parameters.vector)
     return pb.SemanticSearchRequest(user_id=parameters.user_id, query_embedding=vector, top_k=20).SerializeToString()
 
 
-def _hybrid(parameters: RequestParameters) -> bytes:
+def _hybrid_request(parameters: RequestParameters) -> bytes:
     vector = pb.Embedding(values=parameters.vector)
     return pb.HybridSearchRequest(
-        user_id=parameters.user_id, query_text=_question(parameters), query_embedding=vector, top_k=20
+        user_id=parameters.user_id, query_text=_question_text(parameters), query_embedding=vector, top_k=20
     ).SerializeToString()
 
 
-def _recall(parameters: RequestParameters) -> bytes:
+def _recall_request(parameters: RequestParameters) -> bytes:
     vector = pb.Embedding(values=parameters.vector)
-    return recall_pb.RecallRequest(question=_question(parameters), question_embedding=vector).SerializeToString()
+    return recall_pb.RecallRequest(question=_question_text(parameters), question_embedding=vector).SerializeToString()
 
 
-def _question(parameters: RequestParameters) -> str:
+def _question_text(parameters: RequestParameters) -> str:
     first, other = parameters.phrase_message.words[0], parameters.words["middle"]
     return (
         f"我什么时候说过{first}和{other}？"
@@ -171,27 +178,30 @@ def _question(parameters: RequestParameters) -> str:
     )
 
 
-Build = Callable[[RequestParameters], bytes]
+RequestBuilder = Callable[[RequestParameters], bytes]
 
-_READS: dict[str, tuple[str, Build]] = {
-    "list": (f"{_QUERY}/ListMessages", _list),
-    "list_window": (f"{_QUERY}/ListMessages", _list_window),
-    "neighbors": (f"{_QUERY}/GetNeighbors", _neighbors),
-    "lexical_common": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: item.words["common"])),
+_READS: dict[str, tuple[str, RequestBuilder]] = {
+    "list": (f"{_QUERY}/ListMessages", _list_request),
+    "list_window": (f"{_QUERY}/ListMessages", _list_time_range_request),
+    "neighbors": (f"{_QUERY}/GetNeighbors", _neighbors_request),
+    "lexical_common": (f"{_QUERY}/LexicalSearch", _lexical_request_builder(lambda item: item.words["common"])),
     "lexical_common_highlights": (
         f"{_QUERY}/LexicalSearch",
-        _lexical(lambda item: item.words["common"], snippet_chars=120),
+        _lexical_request_builder(lambda item: item.words["common"], snippet_chars=120),
     ),
-    "lexical_middle": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: item.words["middle"])),
-    "lexical_rare": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: item.words["rare"])),
+    "lexical_middle": (f"{_QUERY}/LexicalSearch", _lexical_request_builder(lambda item: item.words["middle"])),
+    "lexical_rare": (f"{_QUERY}/LexicalSearch", _lexical_request_builder(lambda item: item.words["rare"])),
     "lexical_two_words": (
         f"{_QUERY}/LexicalSearch",
-        _lexical(lambda item: f"{item.words['common']} {item.words['middle']}"),
+        _lexical_request_builder(lambda item: f"{item.words['common']} {item.words['middle']}"),
     ),
-    "lexical_two_common": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: f"{item.words['common']} {item.second}")),
-    "lexical_phrase": (f"{_QUERY}/LexicalSearch", _lexical(lambda item: f'"{item.phrase}"')),
-    "lexical_filtered": (f"{_QUERY}/LexicalSearch", _filtered),
-    "semantic": (f"{_QUERY}/SemanticSearch", _semantic),
-    "hybrid": (f"{_QUERY}/HybridSearch", _hybrid),
-    "recall": (_RECALL, _recall),
+    "lexical_two_common": (
+        f"{_QUERY}/LexicalSearch",
+        _lexical_request_builder(lambda item: f"{item.words['common']} {item.second}"),
+    ),
+    "lexical_phrase": (f"{_QUERY}/LexicalSearch", _lexical_request_builder(lambda item: f'"{item.phrase}"')),
+    "lexical_filtered": (f"{_QUERY}/LexicalSearch", _filtered_lexical_request),
+    "semantic": (f"{_QUERY}/SemanticSearch", _semantic_request),
+    "hybrid": (f"{_QUERY}/HybridSearch", _hybrid_request),
+    "recall": (_RECALL, _recall_request),
 }

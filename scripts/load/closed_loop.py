@@ -16,7 +16,7 @@ from itertools import cycle, islice
 import grpc
 import numpy as np
 import uvloop
-from load.usage import cpu_s, family_cpu_s
+from load.usage import cpu_s, cpu_s_with_descendants
 
 Metadata = tuple[tuple[str, str], ...]
 Method = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
@@ -84,10 +84,10 @@ class Outcome:
 
 def run_closed_loop(load: Load) -> Outcome:
     """Run a load in this process."""
-    return uvloop.run(_closed_loop(load))
+    return uvloop.run(_run_closed_loop(load))
 
 
-async def methods(stack: AsyncExitStack, target: str, method: str, connections: int) -> list[Method]:
+async def open_methods(stack: AsyncExitStack, target: str, method: str, connections: int) -> list[Method]:
     """Open separate connections to the targets in rotation; return the method on each connection, with raw bytes."""
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", _RECEIVE_MAX)]
     targets = islice(cycle(target.split()), connections)
@@ -95,16 +95,16 @@ async def methods(stack: AsyncExitStack, target: str, method: str, connections: 
     return [channel.unary_unary(method) for channel in channels]
 
 
-async def _closed_loop(load: Load) -> Outcome:
+async def _run_closed_loop(load: Load) -> Outcome:
     outcome = Outcome()
     async with AsyncExitStack() as stack:
-        channels = await methods(stack, load.target, load.method, min(load.concurrency, _CONNECTIONS_MAX))
+        channels = await open_methods(stack, load.target, load.method, min(load.concurrency, _CONNECTIONS_MAX))
         await _run_callers(channels, load, load.seconds * WARM_UP, Outcome())
-        server, database = cpu_s(load.pids), family_cpu_s(load.database)
+        server, database = cpu_s(load.pids), cpu_s_with_descendants(load.database)
         client, began = time.process_time(), time.perf_counter()
         await _run_callers(channels, load, load.seconds, outcome)
         outcome.seconds = time.perf_counter() - began
-        outcome.database_cpu_s = family_cpu_s(load.database) - database
+        outcome.database_cpu_s = cpu_s_with_descendants(load.database) - database
         outcome.server_cpu_s, outcome.client_cpu_s = cpu_s(load.pids) - server, time.process_time() - client
     return outcome
 
@@ -141,7 +141,7 @@ async def _call_until(end: float, method: Method, load: Load, turns: range, outc
         outcome.bytes_received += len(answer)
 
 
-async def each_once(calls: Sequence[Callable[[], Awaitable[object]]], concurrency: int) -> None:
+async def call_all(calls: Sequence[Callable[[], Awaitable[object]]], concurrency: int) -> None:
     """Await all calls with `concurrency` concurrent callers."""
     remaining = iter(calls)
 

@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
-from load.words import Vocabulary, chinese_vocabulary, draw_words, english_vocabulary, join_words
+from load.words import draw_words, join_words
 
 from nomemory.v1 import message_pb2
 from nomemory.v1.ingest_service_pb2 import WriteMessagesRequest
@@ -63,7 +63,7 @@ class Size:
 
 
 @dataclass(slots=True)
-class NotedMessage:
+class SampledMessage:
     """The properties of a message that requests refer to."""
 
     message_id: str
@@ -74,11 +74,11 @@ class NotedMessage:
 
 
 @dataclass(slots=True)
-class Notes:
+class CorpusSample:
     """A sample of the written messages, for requests: those of some typical users, and some of the heavy user."""
 
-    typical: dict[str, list[NotedMessage]] = field(default_factory=dict)
-    heavy: list[NotedMessage] = field(default_factory=list)
+    typical: dict[str, list[SampledMessage]] = field(default_factory=dict)
+    heavy: list[SampledMessage] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -91,36 +91,36 @@ class Corpus:
     """Generator of the messages of one phase, deterministic for a size.
 
     Attributes:
-        notes: filled while messages are generated.
+        sample: filled while messages are generated.
     """
 
     def __init__(self, size: Size, phase: int) -> None:
-        self.notes = Notes()
+        self.sample = CorpusSample()
         self._size = size
         self._phase = phase
         self._random = np.random.default_rng([_SEED, phase])
         self._messages, self._of_heavy, self._users = size.of_phase(phase)
         self._speakers: dict[int, _Speaker] = defaultdict(_Speaker)
 
-    def batches(self) -> Iterator[bytes]:
+    def generate_batches(self) -> Iterator[bytes]:
         """Yield serialized write requests; imports use the same messages."""
-        messages = self._all()
+        messages = self._generate_messages()
         while batch := list(islice(messages, BATCH)):
             yield WriteMessagesRequest(messages=batch).SerializeToString()
 
-    def _all(self) -> Iterator[message_pb2.ChatMessage]:
-        owners = self._owners()
+    def _generate_messages(self) -> Iterator[message_pb2.ChatMessage]:
+        owners = self._shuffle_owners()
         for start in range(0, len(owners), _CHUNK):
-            yield from self._chunk(start, owners[start : start + _CHUNK].tolist())
+            yield from self._generate_chunk(start, owners[start : start + _CHUNK].tolist())
 
-    def _owners(self) -> npt.NDArray[np.int64]:
+    def _shuffle_owners(self) -> npt.NDArray[np.int64]:
         """Return the user number of each message, shuffled; 0 is the heavy user, the others have equal shares."""
         others = np.resize(np.arange(self._users.start, self._users.stop), self._messages - self._of_heavy)
         owners = np.concatenate([np.zeros(self._of_heavy, dtype=np.int64), others])
         self._random.shuffle(owners)
         return owners
 
-    def _chunk(self, start: int, owners: list[int]) -> Iterator[message_pb2.ChatMessage]:
+    def _generate_chunk(self, start: int, owners: list[int]) -> Iterator[message_pb2.ChatMessage]:
         texts = draw_words(self._random, len(owners))
         equal = self._random.random(len(owners)) < _EQUAL_TIMES
         carries = self._random.random(len(owners))
@@ -128,13 +128,13 @@ class Corpus:
             speaker = self._speakers[owner]
             if not (equal[n] and speaker.messages):
                 speaker.ts_us = self._ts_us(start + n)
-            message = self._message(owner, speaker, texts[n])
+            message = self._build_message(owner, speaker, texts[n])
             if carries[n] < self._share_with_vector(owner):
-                message.embedding.extend(unit_vector(self._random).tolist())
+                message.embedding.extend(random_unit_vector(self._random).tolist())
             speaker.messages += 1
             yield message
 
-    def _message(self, owner: int, speaker: _Speaker, words: tuple[list[str], bool]) -> message_pb2.ChatMessage:
+    def _build_message(self, owner: int, speaker: _Speaker, words: tuple[list[str], bool]) -> message_pb2.ChatMessage:
         user_id = user_name(owner)
         message = message_pb2.ChatMessage(
             message_id=f"m{self._phase}-{owner}-{speaker.messages}",
@@ -144,7 +144,7 @@ class Corpus:
             conversation_id=f"c{self._phase}-{owner}-{speaker.messages // _CONVERSATION}",
         )
         message.ts.FromMicroseconds(speaker.ts_us)
-        self._note(owner, NotedMessage(message.message_id, speaker.ts_us, message.role, *words))
+        self._record_message(owner, SampledMessage(message.message_id, speaker.ts_us, message.role, *words))
         return message
 
     def _ts_us(self, position: int) -> int:
@@ -159,12 +159,12 @@ class Corpus:
             return 0.0
         return size.vectors / 2 / ((size.messages - size.heavy) / _WITH_VECTORS)
 
-    def _note(self, owner: int, message: NotedMessage) -> None:
+    def _record_message(self, owner: int, message: SampledMessage) -> None:
         if owner == 0:
             if self._speakers[0].messages % max(1, self._size.heavy // _NOTED_OF_HEAVY) == 0:
-                self.notes.heavy.append(message)
+                self.sample.heavy.append(message)
         elif owner % _WITH_VECTORS == 1 and (owner - self._users.start) // _WITH_VECTORS < _NOTED_USERS:
-            self.notes.typical.setdefault(user_name(owner), []).append(message)
+            self.sample.typical.setdefault(user_name(owner), []).append(message)
 
 
 def user_name(owner: int) -> str:
@@ -172,12 +172,7 @@ def user_name(owner: int) -> str:
     return f"u{owner:06}" if owner else HEAVY
 
 
-def unit_vector(random: np.random.Generator) -> Floats:
+def random_unit_vector(random: np.random.Generator) -> Floats:
     """Return a random unit vector of shape (DIMENSION,)."""
     vector = random.standard_normal(DIMENSION, dtype=np.float32)
     return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
-
-
-def vocabularies() -> tuple[Vocabulary, Vocabulary]:
-    """Return the English and the Chinese words, most frequent first."""
-    return english_vocabulary(), chinese_vocabulary()

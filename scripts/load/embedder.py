@@ -46,7 +46,7 @@ _REPETITIONS: Final = 4
 _ROUNDS: Final = 4
 
 
-def embedder_figures(data: Path) -> dict[str, float]:
+def measure_embedder(data: Path) -> dict[str, float]:
     """Measure the local embedder.
 
     Returns:
@@ -61,11 +61,11 @@ def embedder_figures(data: Path) -> dict[str, float]:
     try:
         with grpc.insecure_channel(server.target) as channel:
             ingest = IngestServiceStub(channel)
-            written = _write(channel)
+            written = _write_messages(channel)
             _wait_for_pending(ingest, written - _UNMEASURED)
-            embedders = [pid for pid in server.pids() if _MODULE in _command(pid)]
+            embedders = [pid for pid in server.pids() if _MODULE in _read_command_line(pid)]
             before = {pid: cpu_s([pid]) for pid in embedders}
-            began, left = time.perf_counter(), _pending(ingest)
+            began, left = time.perf_counter(), _read_pending_count(ingest)
             left -= _wait_for_pending(ingest, _UNMEASURED)
             seconds = time.perf_counter() - began
             busy_s = max(cpu_s([pid]) - before[pid] for pid in embedders)
@@ -75,14 +75,14 @@ def embedder_figures(data: Path) -> dict[str, float]:
     return {"busy": round(busy_s / seconds, 3), "messages_per_s": round(left / seconds, 1), **asdict(speed)}
 
 
-def _write(channel: grpc.Channel) -> int:
+def _write_messages(channel: grpc.Channel) -> int:
     write: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(WRITE)
-    for batch in Corpus(_SIZE, 0).batches():
+    for batch in Corpus(_SIZE, 0).generate_batches():
         write(batch)
     return _SIZE.of_phase(0)[0]
 
 
-def _pending(ingest: IngestServiceStub) -> int:
+def _read_pending_count(ingest: IngestServiceStub) -> int:
     status = ingest.GetIndexStatus(GetIndexStatusRequest())
     return int(status.vector.pending)
 
@@ -90,19 +90,19 @@ def _pending(ingest: IngestServiceStub) -> int:
 def _wait_for_pending(ingest: IngestServiceStub, maximum: int) -> int:
     """Wait until at most `maximum` messages are pending; return the number of pending messages."""
     deadline = time.monotonic() + _TIMEOUT_S
-    while (left := _pending(ingest)) > maximum:
+    while (left := _read_pending_count(ingest)) > maximum:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{left} messages are still pending after {_TIMEOUT_S:.0f} s")
         time.sleep(_POLL_S)
     return left
 
 
-def _command(pid: int) -> str:
+def _read_command_line(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
-class _LocalSpeed:
+class _ModelSpeed:
     """The speed of a local model.
 
     Attributes:
@@ -114,12 +114,12 @@ class _LocalSpeed:
     query_cpu_ms: float
 
 
-def _measure_model(model: TextModel) -> _LocalSpeed:
+def _measure_model(model: TextModel) -> _ModelSpeed:
     """Measure a model in this process, after one warm-up call; takes about 1 s."""
     texts = _TEXTS * _REPETITIONS
     batch_s = _mean_cpu_s(lambda: model.encode(texts, is_query=False))
     query_s = _mean_cpu_s(lambda: model.encode([_QUERY], is_query=True))
-    return _LocalSpeed(round(len(texts) / batch_s, 1), round(1000 * query_s, 2))
+    return _ModelSpeed(round(len(texts) / batch_s, 1), round(1000 * query_s, 2))
 
 
 def _mean_cpu_s(work: Callable[[], object]) -> float:

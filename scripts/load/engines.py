@@ -35,12 +35,12 @@ _NEAREST = 28
 _THREADS = 2
 
 
-def engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
+def measure_engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
     """Measure the engine calls of the list, lexical and semantic cases."""
-    return asyncio.run(_engine_calls(data, cases, seconds))
+    return asyncio.run(_measure_engine_calls(data, cases, seconds))
 
 
-async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
+async def _measure_engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
     settings = Settings.from_environment(data=data, embedder="none", embedding_dimension=DIMENSION)
     directory = DataDirectory(data)
     async with AsyncExitStack() as stack:
@@ -50,27 +50,29 @@ async def _engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> di
         stack.push_async_callback(log.close)
         stack.push_async_callback(lexical_index.close)
         figures = {
-            case.name: await _measure(call, case.requests, seconds)
+            case.name: await _measure_call(call, case.requests, seconds)
             for case in cases
-            for call in _in_process(case, log, lexical_index, settings)
+            for call in _log_and_lexical_calls(case, log, lexical_index, settings)
         }
-    async with _edge(directory) as edge:
-        nearest = _nearest(edge, settings)
+    async with _open_edge_index(directory) as edge:
+        nearest = _make_nearest_points_call(edge, settings)
         return figures | {
-            case.name: await _measure(nearest, case.requests, seconds)
+            case.name: await _measure_call(nearest, case.requests, seconds)
             for case in cases
             if case.method.endswith("/SemanticSearch")
         }
 
 
-def _in_process(case: Case, log: LogReader, lexical_index: LexicalIndex, settings: Settings) -> Iterator[Call]:
+def _log_and_lexical_calls(
+    case: Case, log: LogReader, lexical_index: LexicalIndex, settings: Settings
+) -> Iterator[Call]:
     if case.method.endswith("/ListMessages"):
-        yield _list(log, settings)
+        yield _make_list_call(log, settings)
     if case.method.endswith("/LexicalSearch"):
-        yield _lexical(lexical_index, settings)
+        yield _make_lexical_call(lexical_index, settings)
 
 
-def _list(log: LogReader, settings: Settings) -> Call:
+def _make_list_call(log: LogReader, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         listing = decode_list(pb.ListMessagesRequest.FromString(raw), settings).listing
         pinned = await log.user_sequence(listing.user_id)
@@ -79,7 +81,7 @@ def _list(log: LogReader, settings: Settings) -> Call:
     return call
 
 
-def _lexical(lexical_index: LexicalIndex, settings: Settings) -> Call:
+def _make_lexical_call(lexical_index: LexicalIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         query = decode_lexical(pb.LexicalSearchRequest.FromString(raw), settings)
         user_id, message_filter = query.listing.user_id, query.listing.filter
@@ -89,7 +91,7 @@ def _lexical(lexical_index: LexicalIndex, settings: Settings) -> Call:
     return call
 
 
-def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
+def _make_nearest_points_call(edge: EdgeIndex, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         query, _ = decode_semantic(pb.SemanticSearchRequest.FromString(raw), settings, DIMENSION)
         return await edge.search(query.user_id, query.vector or b"", query.filter, _NEAREST)
@@ -98,7 +100,7 @@ def _nearest(edge: EdgeIndex, settings: Settings) -> Call:
 
 
 @asynccontextmanager
-async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeIndex]:
+async def _open_edge_index(directory: DataDirectory) -> AsyncIterator[EdgeIndex]:
     (backlog,) = directory.vectors.glob("*/vectors.db")
     edge = open_index(backlog.with_name("edge"))
     try:
@@ -107,7 +109,7 @@ async def _edge(directory: DataDirectory) -> AsyncIterator[EdgeIndex]:
         await edge.close()
 
 
-async def _measure(call: Call, requests: Sequence[bytes], seconds: float) -> dict[str, float]:
+async def _measure_call(call: Call, requests: Sequence[bytes], seconds: float) -> dict[str, float]:
     await call(requests[0])
     pids = process_tree(os.getpid())
     waits: list[float] = []

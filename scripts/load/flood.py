@@ -21,8 +21,8 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2
 from grpc_status import rpc_status
-from load.closed_loop import Metadata, methods
-from load.corpus import HEAVY, Notes, unit_vector
+from load.closed_loop import Metadata, open_methods
+from load.corpus import HEAVY, CorpusSample, random_unit_vector
 from load.words import chinese_vocabulary, english_vocabulary
 
 from nomemory.v1 import query_service_pb2 as pb
@@ -67,7 +67,7 @@ class FloodOutcome:
 def expensive_queries() -> list[ExpensiveQuery]:
     """Return the queries of the flood: 128 terms with 500 highlights, a hybrid search, and a recall."""
     random = np.random.default_rng(_SEED)
-    vector = pb.Embedding(values=unit_vector(random).tolist())
+    vector = pb.Embedding(values=random_unit_vector(random).tolist())
     words = [word for pair in zip(english_vocabulary(), chinese_vocabulary(), strict=False) for word in pair][:_TERMS]
     lexical = pb.LexicalSearchRequest(user_id=HEAVY, query_text=" ".join(words), page_size=_HIGHLIGHTS)
     lexical.highlight.snippet_chars = 120
@@ -81,26 +81,26 @@ def expensive_queries() -> list[ExpensiveQuery]:
     ]
 
 
-def flood(target: str, callers: int, seconds: float) -> FloodOutcome:
+def run_flood(target: str, callers: int, seconds: float) -> FloodOutcome:
     """Flood the server from this process; callers ignore RetryInfo."""
-    return uvloop.run(_flood(target, callers, seconds))
+    return uvloop.run(_run_flood(target, callers, seconds))
 
 
-def probe(target: str, notes: Notes, seconds: float) -> dict[str, list[float]]:
+def measure_other_user(target: str, sample: CorpusSample, seconds: float) -> dict[str, list[float]]:
     """Return the latencies of another user's lists and of health checks in milliseconds."""
-    return uvloop.run(_probe(target, notes, seconds))
+    return uvloop.run(_measure_other_user(target, sample, seconds))
 
 
-def wait_figures(waits_ms: Sequence[float]) -> Figures:
+def summarize_latencies(waits_ms: Sequence[float]) -> Figures:
     """Return the number and the percentiles of latencies."""
     p50, p99 = np.percentile(waits_ms, [50, 99])
     return {"count": len(waits_ms), "p50_ms": round(float(p50), 2), "p99_ms": round(float(p99), 2)}
 
 
-async def _flood(target: str, callers: int, seconds: float) -> FloodOutcome:
+async def _run_flood(target: str, callers: int, seconds: float) -> FloodOutcome:
     outcome, queries = FloodOutcome(), expensive_queries()
     async with AsyncExitStack() as stack:
-        channels = [await methods(stack, target, query.method, _CONNECTIONS) for query in queries]
+        channels = [await open_methods(stack, target, query.method, _CONNECTIONS) for query in queries]
         end = time.perf_counter() + seconds
 
         async def caller(number: int) -> None:
@@ -109,13 +109,13 @@ async def _flood(target: str, callers: int, seconds: float) -> FloodOutcome:
                 query = queries[turn % len(queries)]
                 method = channels[turn % len(queries)][number % _CONNECTIONS]
                 turn += 1
-                await _record(outcome, query, method(query.request, metadata=query.metadata))
+                await _record_answer(outcome, query, method(query.request, metadata=query.metadata))
 
         await asyncio.gather(*map(caller, range(callers)))
     return outcome
 
 
-async def _record(outcome: FloodOutcome, query: ExpensiveQuery, answer: Awaitable[bytes]) -> None:
+async def _record_answer(outcome: FloodOutcome, query: ExpensiveQuery, answer: Awaitable[bytes]) -> None:
     try:
         await answer
     except grpc.aio.AioRpcError as error:
@@ -133,13 +133,13 @@ def _has_retry_info(error: grpc.aio.AioRpcError) -> bool:
     return status is not None and any(detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR) for detail in status.details)
 
 
-async def _probe(target: str, notes: Notes, seconds: float) -> dict[str, list[float]]:
-    users = list(notes.typical)
+async def _measure_other_user(target: str, sample: CorpusSample, seconds: float) -> dict[str, list[float]]:
+    users = list(sample.typical)
     lists = [pb.ListMessagesRequest(user_id=user, page_size=50).SerializeToString() for user in users]
     checks = [health_pb2.HealthCheckRequest().SerializeToString()]
     async with AsyncExitStack() as stack:
-        listing, *_ = await methods(stack, target, f"{_QUERY}/ListMessages", 1)
-        checking, *_ = await methods(stack, target, _HEALTH, 1)
+        listing, *_ = await open_methods(stack, target, f"{_QUERY}/ListMessages", 1)
+        checking, *_ = await open_methods(stack, target, _HEALTH, 1)
         both = await asyncio.gather(
             _call_repeatedly(listing, lists, seconds), _call_repeatedly(checking, checks, seconds)
         )

@@ -21,7 +21,7 @@ from nomemory.v1 import query_service_pb2 as pb
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: (\d+)\r\n")
 
 
-def list_request(raw: bytes) -> bytes:
+def to_http_request(raw: bytes) -> bytes:
     """Convert a serialized ListMessagesRequest to an HTTP request."""
     request = pb.ListMessagesRequest.FromString(raw)
     path = f"/v1/users/{request.user_id}/messages?pageSize={request.page_size}"
@@ -30,7 +30,7 @@ def list_request(raw: bytes) -> bytes:
 
 def run_http_loop(load: Load) -> Outcome:
     """Run a load of HTTP requests in this process."""
-    return uvloop.run(_http_loop(load))
+    return uvloop.run(_run_http_loop(load))
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    async def answer(self, request: bytes) -> bytes:
+    async def send(self, request: bytes) -> bytes:
         """Send a request; return the body of the response.
 
         Raises:
@@ -52,7 +52,7 @@ class _Connection:
         return await self.reader.readexactly(int(length[1]))
 
 
-async def _http_loop(load: Load) -> Outcome:
+async def _run_http_loop(load: Load) -> Outcome:
     outcome = Outcome()
     host, _, port = load.target.rpartition(":")
     connections = [_Connection(*await asyncio.open_connection(host, int(port))) for _ in range(load.concurrency)]
@@ -73,7 +73,7 @@ async def _run_callers(connections: Sequence[_Connection], load: Load, seconds: 
 
 async def _call_until(end: float, connection: _Connection, load: Load, turn: int, outcome: Outcome) -> None:
     while (now := time.perf_counter()) < end:
-        answer = await connection.answer(load.requests[turn % len(load.requests)])
+        answer = await connection.send(load.requests[turn % len(load.requests)])
         turn += load.concurrency
         outcome.waits_ms.append(1000 * (time.perf_counter() - now))
         outcome.bytes_received += len(answer)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import grpc
 import uvloop
-from load.closed_loop import each_once, methods
-from load.corpus import BATCH, Corpus, Notes, Size
+from load.closed_loop import call_all, open_methods
+from load.corpus import BATCH, Corpus, CorpusSample, Size
 
 from nomemory.server.store.sqlite.schema import open_for_writing
 from nomemory.v1 import message_pb2
@@ -38,51 +38,51 @@ class PhaseOutcome:
         messages: number of written messages.
         seconds: time until the last acknowledgement.
         began_at: start time, seconds since the epoch.
-        notes: sample of the messages for requests.
+        sample: sample of the messages for requests.
     """
 
     messages: int
     seconds: float
     began_at: float
-    notes: Notes
+    sample: CorpusSample
 
 
 @dataclass(frozen=True, slots=True)
-class Singles:
+class SingleWriteOutcome:
     """Latencies of single writes on an idle server, until the acknowledgment and until search finds the message."""
 
     acknowledged_ms: list[float]
     visible_ms: list[float]
 
 
-def write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
+def run_write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
     """Write a phase in batches with concurrent callers."""
-    return uvloop.run(_write_phase(target, size, phase))
+    return uvloop.run(_run_write_phase(target, size, phase))
 
 
-def import_phase(target: str, size: Size, phase: int, part: int = 0, parts: int = 1) -> PhaseOutcome:
+def run_import_phase(target: str, size: Size, phase: int, part: int = 0, parts: int = 1) -> PhaseOutcome:
     """Import a phase, or one of several parts of it, in concurrent streams that rotate over the targets."""
-    return uvloop.run(_import_phase(target, size, phase, part, parts))
+    return uvloop.run(_run_import_phase(target, size, phase, part, parts))
 
 
-async def _write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
+async def _run_write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
     corpus = Corpus(size, phase)
-    batches = list(corpus.batches())
+    batches = list(corpus.generate_batches())
     async with AsyncExitStack() as stack:
-        channels = await methods(stack, target, WRITE, _WRITERS)
-        calls = [_write_call(channels[n % _WRITERS], batch) for n, batch in enumerate(batches)]
+        channels = await open_methods(stack, target, WRITE, _WRITERS)
+        calls = [_send_batch(channels[n % _WRITERS], batch) for n, batch in enumerate(batches)]
         began, began_at = time.perf_counter(), time.time()
-        await each_once(calls, _WRITERS)
-        return PhaseOutcome(size.of_phase(phase)[0], time.perf_counter() - began, began_at, corpus.notes)
+        await call_all(calls, _WRITERS)
+        return PhaseOutcome(size.of_phase(phase)[0], time.perf_counter() - began, began_at, corpus.sample)
 
 
-def _write_call(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> _Call:
+def _send_batch(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> _Call:
     return lambda: method(batch)
 
 
-async def _import_phase(target: str, size: Size, phase: int, part: int, parts: int) -> PhaseOutcome:
+async def _run_import_phase(target: str, size: Size, phase: int, part: int, parts: int) -> PhaseOutcome:
     corpus = Corpus(size, phase)
-    batches = list(corpus.batches())[part::parts]
+    batches = list(corpus.generate_batches())[part::parts]
     targets = target.split()
     async with AsyncExitStack() as stack:
         channels = [await stack.enter_async_context(grpc.aio.insecure_channel(item)) for item in targets]
@@ -90,29 +90,31 @@ async def _import_phase(target: str, size: Size, phase: int, part: int, parts: i
             channel.stream_unary(IMPORT) for channel in channels
         ]
         began, began_at = time.perf_counter(), time.time()
-        await asyncio.gather(*(imports[n % len(imports)](_stream(batches[n::_STREAMS])) for n in range(_STREAMS)))
+        await asyncio.gather(
+            *(imports[n % len(imports)](_iterate_async(batches[n::_STREAMS])) for n in range(_STREAMS))
+        )
         messages = size.of_phase(phase)[0] // parts
-        return PhaseOutcome(messages, time.perf_counter() - began, began_at, corpus.notes)
+        return PhaseOutcome(messages, time.perf_counter() - began, began_at, corpus.sample)
 
 
-async def _stream(batches: Sequence[bytes]) -> AsyncIterator[bytes]:
+async def _iterate_async(batches: Sequence[bytes]) -> AsyncIterator[bytes]:
     for batch in batches:
         yield batch
 
 
-def single_writes(target: str, count: int) -> Singles:
+def measure_single_writes(target: str, count: int) -> SingleWriteOutcome:
     """Write one message at a time; search for its unique word directly after the acknowledgement."""
-    return uvloop.run(_single_writes(target, count))
+    return uvloop.run(_measure_single_writes(target, count))
 
 
-async def _single_writes(target: str, count: int) -> Singles:
-    singles = Singles([], [])
+async def _measure_single_writes(target: str, count: int) -> SingleWriteOutcome:
+    singles = SingleWriteOutcome([], [])
     async with AsyncExitStack() as stack:
-        (write,) = await methods(stack, target, WRITE, 1)
-        (search,) = await methods(stack, target, SEARCH, 1)
+        (write,) = await open_methods(stack, target, WRITE, 1)
+        (search,) = await open_methods(stack, target, SEARCH, 1)
         for n in range(count):
             word = f"w{time.time_ns():x}"
-            batch = WriteMessagesRequest(messages=[_message(f"single{n % 10}", word, f"{word} single write")])
+            batch = WriteMessagesRequest(messages=[_build_message(f"single{n % 10}", word, f"{word} single write")])
             began = time.perf_counter()
             token = WriteMessagesResponse.FromString(await write(batch.SerializeToString())).write_token
             singles.acknowledged_ms.append(1000 * (time.perf_counter() - began))
@@ -124,24 +126,24 @@ async def _single_writes(target: str, count: int) -> Singles:
     return singles
 
 
-def steady_writes(target: str, per_second: int, seconds: float) -> float:
+def write_at_constant_rate(target: str, per_second: int, seconds: float) -> float:
     """Write messages at a constant rate; return the achieved rate in messages per second."""
-    return uvloop.run(_steady_writes(target, per_second, seconds))
+    return uvloop.run(_write_at_constant_rate(target, per_second, seconds))
 
 
-async def _steady_writes(target: str, per_second: int, seconds: float) -> float:
+async def _write_at_constant_rate(target: str, per_second: int, seconds: float) -> float:
     run = f"{time.time_ns():x}"
     batches = [
         WriteMessagesRequest(
             messages=[
-                _message(f"writer{n % 50}", f"{run}-{at}-{n}", f"steady words 稳定的文字 {at} {n}")
+                _build_message(f"writer{n % 50}", f"{run}-{at}-{n}", f"steady words 稳定的文字 {at} {n}")
                 for n in range(_PACED_BATCH)
             ]
         ).SerializeToString()
         for at in range(int(per_second * seconds / _PACED_BATCH))
     ]
     async with AsyncExitStack() as stack:
-        (method,) = await methods(stack, target, WRITE, 1)
+        (method,) = await open_methods(stack, target, WRITE, 1)
         began, pending = time.perf_counter(), set[asyncio.Task[None]]()
         for at, batch in enumerate(batches):
             await asyncio.sleep(began + at * _PACED_BATCH / per_second - time.perf_counter())
@@ -154,7 +156,7 @@ async def _await_reply(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], b
     await method(batch)
 
 
-def _message(user_id: str, message_id: str, content: str) -> message_pb2.ChatMessage:
+def _build_message(user_id: str, message_id: str, content: str) -> message_pb2.ChatMessage:
     message = message_pb2.ChatMessage(
         user_id=user_id, message_id=message_id, role=message_pb2.ROLE_USER, content=content
     )
@@ -162,12 +164,12 @@ def _message(user_id: str, message_id: str, content: str) -> message_pb2.ChatMes
     return message
 
 
-def plain_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ()) -> float:
+def insert_into_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ()) -> float:
     """Insert the rows of a phase into SQLite with one commit per batch; return the elapsed seconds.
 
     Schema and durability settings are those of the message log.
     """
-    batches = [_rows(batch) for batch in Corpus(size, phase).batches()]
+    batches = [_build_rows(batch) for batch in Corpus(size, phase).generate_batches()]
     connection = open_for_writing(path)
     for pragma in tuning:
         connection.execute(pragma)
@@ -183,7 +185,7 @@ def plain_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ())
     return seconds
 
 
-def _rows(batch: bytes) -> tuple[list[tuple[str, int, str, int, str, bytes]], list[tuple[str, str, bytes]]]:
+def _build_rows(batch: bytes) -> tuple[list[tuple[str, int, str, int, str, bytes]], list[tuple[str, str, bytes]]]:
     rows, vectors = [], []
     for message in WriteMessagesRequest.FromString(batch).messages:
         if message.embedding:

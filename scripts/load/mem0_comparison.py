@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from load.corpus import DIMENSION, unit_vector
+from load.corpus import DIMENSION, random_unit_vector
 from load.server_process import ServerProcess
-from load.usage import run_ns
+from load.usage import run_time_ns
 from load.words import draw_words, join_words
 
 from nomemory.client import Client, chat_message
@@ -30,7 +30,7 @@ _LIBRARY: Final = Path(__file__).with_name("mem0_search.py")
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class SearchCost:
     """CPU time and latency of the searches of one system, in milliseconds.
 
     Attributes:
@@ -41,7 +41,7 @@ class Cost:
     latencies_ms: Sequence[float]
     hits: int
 
-    def row(self, name: str) -> str:
+    def format_row(self, name: str) -> str:
         """Return a row of the report: median CPU time and latency."""
         cpu, latency = (statistics.median(values) for values in (self.cpu_ms, self.latencies_ms))
         return f"| {name} | {cpu:.1f} | {latency:.1f} |"
@@ -53,20 +53,20 @@ def create_workload(messages: int, queries: int) -> dict[str, Any]:
     drawn = draw_words(random, messages + queries)
     texts = list({join_words(words, is_chinese): None for words, is_chinese in drawn[:messages]})
     query_texts = [join_words(words[:_QUERY_WORDS], is_chinese) for words, is_chinese in drawn[messages:]]
-    vectors = {text: [float(value) for value in unit_vector(random)] for text in [*texts, *query_texts]}
+    vectors = {text: [float(value) for value in random_unit_vector(random)] for text in [*texts, *query_texts]}
     return {"texts": texts, "queries": query_texts, "vectors": vectors, "dimension": DIMENSION, "top_k": _TOP_K}
 
 
-def measure_library(python: Path, workload: dict[str, Any], folder: Path) -> Cost:
+def measure_library(python: Path, workload: dict[str, Any], folder: Path) -> SearchCost:
     """Measure mem0 in a process of its own environment."""
     source = folder / "input.json"
     source.write_text(json.dumps(workload), encoding="utf-8")
     command = [str(python), str(_LIBRARY), str(source), str(folder)]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603 - our own
-    return Cost(**json.loads(printed.splitlines()[-1]))
+    return SearchCost(**json.loads(printed.splitlines()[-1]))
 
 
-def measure_server(workload: dict[str, Any], folder: Path) -> Cost:
+def measure_server(workload: dict[str, Any], folder: Path) -> SearchCost:
     """Measure HybridSearch of a server: CPU time of its processes and of this client."""
     server = ServerProcess(folder / "data")
     server.start()
@@ -77,20 +77,20 @@ def measure_server(workload: dict[str, Any], folder: Path) -> Cost:
                     [chat_message(user_id=_USER, role="user", content=text, embedding=workload["vectors"][text])]
                 )
             server.wait_for_indexes()
-            return _searches(server, client, workload)
+            return _measure_searches(server, client, workload)
     finally:
         server.stop()
 
 
-def _searches(server: ServerProcess, client: Client, workload: dict[str, Any]) -> Cost:
+def _measure_searches(server: ServerProcess, client: Client, workload: dict[str, Any]) -> SearchCost:
     cpu_ms, latencies_ms, hits = [], [], 0
     for query in workload["queries"]:
-        cpu_s, began_s = time.process_time() + run_ns(server.pids()) / 1e9, time.perf_counter()
+        cpu_s, began_s = time.process_time() + run_time_ns(server.pids()) / 1e9, time.perf_counter()
         reply = client.hybrid_search(_USER, query, embedding=workload["vectors"][query], top_k=_TOP_K)
         latencies_ms.append(1000 * (time.perf_counter() - began_s))
-        cpu_ms.append(1000 * (time.process_time() + run_ns(server.pids()) / 1e9 - cpu_s))
+        cpu_ms.append(1000 * (time.process_time() + run_time_ns(server.pids()) / 1e9 - cpu_s))
         hits += len(reply.items)
-    return Cost(cpu_ms, latencies_ms, hits)
+    return SearchCost(cpu_ms, latencies_ms, hits)
 
 
 def main() -> int:
@@ -105,8 +105,8 @@ def main() -> int:
         library = measure_library(arguments.mem0_python, workload, Path(folder))
         ours = measure_server(workload, Path(folder))
     print("| one search | CPU ms | latency ms |\n|---|---|---|")
-    print(library.row("mem0, `search` of the library"))
-    print(ours.row("NoMemory, HybridSearch over gRPC"))
+    print(library.format_row("mem0, `search` of the library"))
+    print(ours.format_row("NoMemory, HybridSearch over gRPC"))
     print(f"{library.hits} and {ours.hits} results", file=sys.stderr)
     return 0
 

@@ -47,25 +47,28 @@ class NullService:
     def methods(self) -> Mapping[str, ServedMethod]:
         """Return all methods, each with the scopes of QueryService."""
         scopes = RequiredScopes(frozenset({Scope.QUERY}))
-        return {item.name: ServedMethod(scopes, _answers if item.server_streaming else _answer) for item in _METHODS}
+        return {
+            item.name: ServedMethod(scopes, _answer_stream if item.server_streaming else _answer_unary)
+            for item in _METHODS
+        }
 
 
 @cache
-def prebuilt(size: int) -> bytes:
+def build_reply(size: int) -> bytes:
     """Return a reply of `size` bytes."""
     return bytes(size)
 
 
-async def _answer(request: pb.ListMessagesRequest, _context: CallContext) -> bytes:
-    return prebuilt(request.page_size)
+async def _answer_unary(request: pb.ListMessagesRequest, _context: CallContext) -> bytes:
+    return build_reply(request.page_size)
 
 
-async def _answers(_request: pb.ExportMessagesRequest, _context: CallContext) -> AsyncIterator[bytes]:
-    yield prebuilt(1)
+async def _answer_stream(_request: pb.ExportMessagesRequest, _context: CallContext) -> AsyncIterator[bytes]:
+    yield build_reply(1)
 
 
-async def _bare(raw: bytes, _context: object) -> bytes:
-    return prebuilt(pb.ListMessagesRequest.FromString(raw).page_size)
+async def _answer_without_pipeline(raw: bytes, _context: object) -> bytes:
+    return build_reply(pb.ListMessagesRequest.FromString(raw).page_size)
 
 
 class SingleHandler(grpc.GenericRpcHandler):
@@ -79,14 +82,14 @@ class SingleHandler(grpc.GenericRpcHandler):
         return self._handler
 
 
-def without_interceptor(settings: Settings, access: Access) -> SingleHandler:
+def make_pipeline_handler(settings: Settings, access: Access) -> SingleHandler:
     """Return the pipeline handler of the null service."""
     pipeline = Pipeline([NullService()], access, settings.timing.default_deadline_s)
     return SingleHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).handler())
 
 
 @asynccontextmanager
-async def plain_server(handlers: grpc.GenericRpcHandler) -> AsyncIterator[str]:
+async def run_grpc_server(handlers: grpc.GenericRpcHandler) -> AsyncIterator[str]:
     """Run a gRPC server without interceptors; yield its address."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers([handlers])
@@ -107,8 +110,8 @@ async def main() -> None:
         running_servers(
             [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access
         ) as intercepted,
-        plain_server(SingleHandler(grpc.unary_unary_rpc_method_handler(_bare))) as bare,
-        plain_server(without_interceptor(settings, access)) as wrapped,
+        run_grpc_server(SingleHandler(grpc.unary_unary_rpc_method_handler(_answer_without_pipeline))) as bare,
+        run_grpc_server(make_pipeline_handler(settings, access)) as wrapped,
     ):
         print(intercepted, bare, wrapped, flush=True)
         await stop.wait()

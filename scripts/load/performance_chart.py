@@ -36,11 +36,11 @@ _KEPT = ("cpu_ms", "p50_ms", "p99_ms", "rps")
 _NOTE = "CPU time per call in milliseconds, over all processes of the server. Lower is better."
 
 
-def draw(result: Figures, folder: Path) -> None:
+def write_charts(result: Figures, folder: Path) -> None:
     """Write the charts and their figures to a folder."""
     kept = published_figures(result)
     (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    for name, picture in pictures(kept).items():
+    for name, picture in render_charts(kept).items():
         (folder / name).write_text(picture, encoding="utf-8")
 
 
@@ -53,9 +53,9 @@ def published_figures(result: Figures) -> dict[str, Any]:
     return {"cases": {name: by for name, by in cases.items() if name in published}}
 
 
-def pictures(figures: Figures) -> dict[str, str]:
+def render_charts(figures: Figures) -> dict[str, str]:
     """Return the SVG charts of a benchmark by file name."""
-    return {f"performance-{user}.svg": render_svg(_chart(figures["cases"], user)) for user in _USERS}
+    return {f"performance-{user}.svg": render_svg(_build_chart(figures["cases"], user)) for user in _USERS}
 
 
 def format_ms(value: float) -> str:
@@ -63,9 +63,11 @@ def format_ms(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004 - three significant digits
 
 
-def _chart(cases: Figures, user: str) -> BarChart:
+def _build_chart(cases: Figures, user: str) -> BarChart:
     measured = {label: cases[f"{read}_{user}"] for read, label in READS.items() if f"{read}_{user}" in cases}
-    rows = tuple(Row(label, tuple(_cpu_ms(case, callers) for callers in _CALLERS)) for label, case in measured.items())
+    rows = tuple(
+        Row(label, tuple(_read_cpu_ms(case, callers) for callers in _CALLERS)) for label, case in measured.items()
+    )
     return BarChart(f"CPU time per read of {_USERS[user]}", _NOTE, tuple(_CALLERS.values()), rows, format_ms)
 
 
@@ -73,6 +75,6 @@ def _published_case(case: Figures) -> dict[str, float]:
     return {name: case[name] for name in _KEPT if name in case}
 
 
-def _cpu_ms(case: Figures, callers: str) -> float | None:
+def _read_cpu_ms(case: Figures, callers: str) -> float | None:
     value: float | None = case.get(callers, {}).get("cpu_ms")
     return value

@@ -22,14 +22,14 @@ from typing import Any, Final, ParamSpec, TypeVar
 import numpy as np
 from load.cases import Case, build_cases
 from load.closed_loop import Load, run_closed_loop
-from load.corpus import HEAVY, Notes, Size
-from load.ingest import PhaseOutcome, import_phase, single_writes, write_phase
+from load.corpus import HEAVY, CorpusSample, Size
+from load.ingest import PhaseOutcome, measure_single_writes, run_import_phase, run_write_phase
 from load.server_process import ServerProcess
-from load.usage import family_cpu_s
+from load.usage import cpu_s_with_descendants
 from load.words import chinese_vocabulary, english_vocabulary
 
 from nomemory.v1 import query_service_pb2 as pb
-from proofs.private_postgres import PrivatePostgres, execute, private_postgres
+from proofs.private_postgres import PrivatePostgres, execute_statement, private_postgres
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,23 +72,25 @@ class Deployment:
         """Return the process ids of the servers."""
         return [pid for server in self.servers for pid in server.pids()]
 
-    def load(self, case: Case, callers: int, seconds: float) -> Load:
+    def build_load(self, case: Case, callers: int, seconds: float) -> Load:
         """Return the load of a case on this deployment."""
         return Load(
             self.target, case.method, case.requests, callers, seconds, self.pids(), case.metadata, self.database
         )
 
-    def settle(self) -> None:
+    def wait_for_indexes(self) -> None:
         """Wait until the indexes of all servers are up to date."""
         for server in self.servers:
             server.wait_until_idle()
 
     def cpu_s(self) -> tuple[float, float]:
         """Return the CPU seconds of the servers and of the database."""
-        return sum(map(family_cpu_s, (server.pids()[0] for server in self.servers))), family_cpu_s(self.database)
+        return sum(map(cpu_s_with_descendants, (server.pids()[0] for server in self.servers))), cpu_s_with_descendants(
+            self.database
+        )
 
 
-class PostgresProfile:
+class PostgresBenchmark:
     """One run of the comparison."""
 
     def __init__(self, size: Size, seconds: float, case_prefixes: Sequence[str], stack: ExitStack) -> None:
@@ -97,7 +99,7 @@ class PostgresProfile:
         self._case_prefixes = case_prefixes
         self._load_process = stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
         self._database = stack.enter_context(private_postgres(_TUNING))
-        self._embedded, self._primary, self._secondary = _servers(self._database, stack)
+        self._embedded, self._primary, self._secondary = _create_servers(self._database, stack)
         process = self._database.process_id
         self._single_servers = (Deployment(EMBEDDED, [self._embedded]), Deployment(POSTGRES, [self._primary], process))
         self._replicas = Deployment(REPLICAS, [self._primary, self._secondary], process)
@@ -113,42 +115,48 @@ class PostgresProfile:
         """Run all measurements."""
         self._embedded.start()
         self._primary.start()
-        first, _ = (self._fill("write", deployment, write_phase, 0) for deployment in self._single_servers)
-        before = self._measure_growth_cases(first.notes)
+        first, _ = (
+            self._measure_writes("write", deployment, run_write_phase, 0) for deployment in self._single_servers
+        )
+        before = self._measure_growth_cases(first.sample)
         for deployment in self._single_servers:
-            self._fill("import", deployment, import_phase, 1, 0, 2)
-        _log("starting the second replica …")
+            self._measure_writes("import", deployment, run_import_phase, 1, 0, 2)
+        _print_progress("starting the second replica …")
         self._secondary.start()
-        self._replicas.settle()
-        self._load(import_phase, self._embedded.target, self._size, 1, 1, 2)
-        rest = self._fill("import", self._replicas, import_phase, 1, 1, 2)
-        self._single_servers[0].settle()
-        self._record_growth(before, self._measure_growth_cases(first.notes))
-        self._singles()
-        self._read(Notes(first.notes.typical | rest.notes.typical, first.notes.heavy + rest.notes.heavy))
+        self._replicas.wait_for_indexes()
+        self._run_in_process(run_import_phase, self._embedded.target, self._size, 1, 1, 2)
+        rest = self._measure_writes("import", self._replicas, run_import_phase, 1, 1, 2)
+        self._single_servers[0].wait_for_indexes()
+        self._record_growth(before, self._measure_growth_cases(first.sample))
+        self._measure_single_writes()
+        self._measure_reads(
+            CorpusSample(first.sample.typical | rest.sample.typical, first.sample.heavy + rest.sample.heavy)
+        )
 
-    def _fill(self, kind: str, deployment: Deployment, job: Callable[..., PhaseOutcome], *rest: int) -> PhaseOutcome:
+    def _measure_writes(
+        self, kind: str, deployment: Deployment, job: Callable[..., PhaseOutcome], *rest: int
+    ) -> PhaseOutcome:
         """Write messages and wait until all indexes are up to date; record throughput and CPU time."""
-        _log(f"{kind}, {deployment.name} …")
+        _print_progress(f"{kind}, {deployment.name} …")
         server, database = deployment.cpu_s()
-        loaded = self._load(job, deployment.target, self._size, *rest)
-        deployment.settle()
+        loaded = self._run_in_process(job, deployment.target, self._size, *rest)
+        deployment.wait_for_indexes()
         servers_now, database_now = deployment.cpu_s()
         self.result["ingest"][deployment.name] |= {
             f"{kind}_per_s": round(loaded.messages / loaded.seconds),
             f"{kind}_server_us": round(1e6 * (servers_now - server) / loaded.messages),
             f"{kind}_database_us": round(1e6 * (database_now - database) / loaded.messages),
         }
-        execute(self._database, "VACUUM ANALYZE")  # as autovacuum would do
+        execute_statement(self._database, "VACUUM ANALYZE")  # as autovacuum would do
         return loaded
 
-    def _measure_growth_cases(self, notes: Notes) -> dict[str, dict[str, Figures]]:
+    def _measure_growth_cases(self, sample: CorpusSample) -> dict[str, dict[str, Figures]]:
         """Measure reads by typical users of the first 10 %."""
-        _log("growth …")
-        selected = [case for case in build_cases(notes) if case.name in GROWTH]
+        _print_progress("growth …")
+        selected = [case for case in build_cases(sample) if case.name in GROWTH]
         return {
             case.name: {
-                deployment.name: self._measure(deployment, case, 1, _LONGER) for deployment in self._single_servers
+                deployment.name: self._measure_case(deployment, case, 1, _LONGER) for deployment in self._single_servers
             }
             for case in selected
         }
@@ -157,7 +165,7 @@ class PostgresProfile:
         self.result["growth"] = {
             name: {
                 deployment: {
-                    "cpu": round(_cpu_ms(after[name][deployment]) / max(_cpu_ms(earlier), 0.001), 3),
+                    "cpu": round(_total_cpu_ms(after[name][deployment]) / max(_total_cpu_ms(earlier), 0.001), 3),
                     "p50": round(after[name][deployment]["p50_ms"] / earlier["p50_ms"], 3),
                     "before": earlier,
                     "after": after[name][deployment],
@@ -167,36 +175,36 @@ class PostgresProfile:
             for name, deployments in before.items()
         }
 
-    def _singles(self) -> None:
+    def _measure_single_writes(self) -> None:
         for deployment in self._single_servers:
-            singles = self._load(single_writes, deployment.target, _SINGLES)
+            singles = self._run_in_process(measure_single_writes, deployment.target, _SINGLES)
             p50, p99 = np.percentile(singles.acknowledged_ms, [50, 99])
             self.result["ingest"][deployment.name] |= {
                 "single_ack_p50_ms": round(float(p50), 2),
                 "single_ack_p99_ms": round(float(p99), 2),
             }
 
-    def _read(self, notes: Notes) -> None:
-        for case in (*build_cases(notes), *common_words()):
+    def _measure_reads(self, sample: CorpusSample) -> None:
+        for case in (*build_cases(sample), *build_common_word_cases()):
             if self._case_prefixes and not case.name.startswith(tuple(self._case_prefixes)):
                 continue
-            _log(case.name)
+            _print_progress(case.name)
             for callers in CALLERS:
                 deployments = self._single_servers if callers == 1 else (*self._single_servers, self._replicas)
-                figures = {deployment.name: self._measure(deployment, case, callers) for deployment in deployments}
+                figures = {deployment.name: self._measure_case(deployment, case, callers) for deployment in deployments}
                 self.result["cases"].setdefault(case.name, {})[str(callers)] = figures
 
-    def _measure(self, deployment: Deployment, case: Case, callers: int, times: float = 1.0) -> Figures:
-        outcome = self._load(run_closed_loop, deployment.load(case, callers, times * self._seconds))
+    def _measure_case(self, deployment: Deployment, case: Case, callers: int, times: float = 1.0) -> Figures:
+        outcome = self._run_in_process(run_closed_loop, deployment.build_load(case, callers, times * self._seconds))
         if outcome.errors:
-            _log(f"{case.name}, {deployment.name}: {dict(outcome.errors)}")
+            _print_progress(f"{case.name}, {deployment.name}: {dict(outcome.errors)}")
         return outcome.figures()
 
-    def _load(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _run_in_process(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return self._load_process.submit(job, *args, **kwargs).result()
 
 
-def common_words() -> Iterator[Case]:
+def build_common_word_cases() -> Iterator[Case]:
     """Yield the most expensive searches of a heavy user: a phrase of common words, and a question of ten words."""
     for name, query in (
         (
@@ -215,7 +223,7 @@ def common_words() -> Iterator[Case]:
         yield Case(name, _SEARCH, [request.SerializeToString() for request in requests], [()])
 
 
-def _servers(database: PrivatePostgres, stack: ExitStack) -> Sequence[ServerProcess]:
+def _create_servers(database: PrivatePostgres, stack: ExitStack) -> Sequence[ServerProcess]:
     """Return an embedded server and two servers on the database, not started."""
     root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     log = {"NOMEMORY_DATABASE_URL": database.url}
@@ -229,9 +237,9 @@ def _servers(database: PrivatePostgres, stack: ExitStack) -> Sequence[ServerProc
     return servers
 
 
-def _cpu_ms(figures: Figures) -> float:
+def _total_cpu_ms(figures: Figures) -> float:
     return float(figures["cpu_ms"] + figures["database_cpu_ms"])
 
 
-def _log(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)

@@ -25,7 +25,7 @@ def print_postgres_report(result: Figures) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for name, by_callers in result["cases"].items():
         for callers, by_deployment in by_callers.items():
-            print(f"| {name} | {callers} | {' | '.join(_columns(by_deployment))} |")
+            print(f"| {name} | {callers} | {' | '.join(_render_columns(by_deployment))} |")
     for name, pairs in result["ingest"].items():
         print(f"\n| ingest, {name} | |\n|---|---|")
         print(*(f"| {key} | {value:,} |" for key, value in pairs.items()), sep="\n")
@@ -35,10 +35,10 @@ def print_postgres_report(result: Figures) -> None:
             f"{by_deployment[deployment][kind]:.2f}" for deployment in (EMBEDDED, POSTGRES) for kind in ("cpu", "p50")
         ]
         print(f"| {name} | {' | '.join(figures)} |")
-    print_targets(targets(result))
+    print_targets(postgres_targets(result))
 
 
-def targets(result: Figures) -> Iterator[Target]:
+def postgres_targets(result: Figures) -> Iterator[Target]:
     """Yield the performance targets; they are defined for the full corpus size and also reported for smaller ones."""
     for name, by_callers in result["cases"].items():
         kind = name.partition("_typical")[0] if name.endswith("_typical") else ""
@@ -57,7 +57,7 @@ def targets(result: Figures) -> Iterator[Target]:
             )
 
 
-def _columns(by_deployment: Figures) -> Iterator[str]:
+def _render_columns(by_deployment: Figures) -> Iterator[str]:
     yield from (f"{by_deployment[EMBEDDED].get(key, 0):.2f}" for key in ("cpu_ms", "p50_ms", "p99_ms"))
     yield from (
         f"{by_deployment[POSTGRES].get(key, 0):.2f}" for key in ("cpu_ms", "database_cpu_ms", "p50_ms", "p99_ms")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from load.targets import Target, targets
+from load.targets import Target, performance_targets
 
 Figures = dict[str, Any]
 
@@ -20,7 +20,7 @@ def print_report(result: Figures) -> None:
     _print_pairs("local embedder", result["embedder"])
     if result["errors"]:
         _print_pairs("failed calls", result["errors"])
-    print_targets(targets(result))
+    print_targets(performance_targets(result))
 
 
 def print_flood(result: Figures) -> None:

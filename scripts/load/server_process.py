@@ -63,7 +63,7 @@ class ServerProcess:
         self.target = read_ready_address(self._process)
         self.http = read_ready_address(self._process).partition("//")[2]
         with grpc.insecure_channel(self.target) as channel:
-            _first_read(channel)
+            _wait_for_first_read(channel)
         self.start_s = time.perf_counter() - began
 
     def stop(self) -> None:
@@ -79,17 +79,17 @@ class ServerProcess:
 
     def wait_for_lexical(self) -> None:
         """Wait until the lexical index is up to date."""
-        self._wait(lambda status: status.lexical.checkpoint >= status.log.sequence)
+        self._wait_until(lambda status: status.lexical.checkpoint >= status.log.sequence)
 
     def wait_for_indexes(self) -> None:
         """Wait until the lexical and the vector index are up to date."""
-        self._wait(lambda status: min(status.lexical.checkpoint, status.vector.checkpoint) >= status.log.sequence)
+        self._wait_until(lambda status: min(status.lexical.checkpoint, status.vector.checkpoint) >= status.log.sequence)
 
     def wait_until_idle(self) -> None:
         """Wait until no index has pending messages; supports every storage engine."""
-        self._wait(lambda status: not (status.lexical.pending or status.vector.pending))
+        self._wait_until(lambda status: not (status.lexical.pending or status.vector.pending))
 
-    def _wait(self, done: Done) -> None:
+    def _wait_until(self, done: Done) -> None:
         deadline = time.monotonic() + _WAIT_S
         with grpc.insecure_channel(self.target) as channel:
             ingest = ingest_service_pb2_grpc.IngestServiceStub(channel)
@@ -99,7 +99,7 @@ class ServerProcess:
                 time.sleep(0.1)
 
 
-def _first_read(channel: grpc.Channel) -> None:
+def _wait_for_first_read(channel: grpc.Channel) -> None:
     health = health_pb2_grpc.HealthStub(channel)
     while health.Check(health_pb2.HealthCheckRequest()).status != health_pb2.HealthCheckResponse.SERVING:
         time.sleep(0.01)

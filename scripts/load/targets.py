@@ -27,7 +27,7 @@ class Target:
         return self.figure >= self.limit if self.at_least else self.figure <= self.limit
 
 
-def targets(result: Figures) -> Iterator[Target]:
+def performance_targets(result: Figures) -> Iterator[Target]:
     """Yield the targets whose figures were measured."""
     for make in (
         _throughput_targets,

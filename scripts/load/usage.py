@@ -14,17 +14,17 @@ _UTIME, _STIME, _CUTIME, _CSTIME = range(11, 15)
 
 def cpu_s(pids: list[int]) -> float:
     """Return the user and system CPU time of processes in seconds, over all threads."""
-    return sum(map(_cpu_s, pids))
+    return sum(map(_read_cpu_s, pids))
 
 
-def family_cpu_s(parent: int) -> float:
+def cpu_s_with_descendants(parent: int) -> float:
     """Return the CPU seconds of a process, its descendants and its exited children; 0 for process id 0."""
-    return run_ns(process_tree(parent)) / 1e9 + _cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
+    return run_time_ns(process_tree(parent)) / 1e9 + _read_cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
 
 
-def run_ns(pids: list[int]) -> int:
+def run_time_ns(pids: list[int]) -> int:
     """Return the run time of the live threads of processes in nanoseconds; more precise than `cpu_s`."""
-    return sum(_run_ns(path) for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    return sum(_read_run_time_ns(path) for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 def pss_mb(pids: list[int]) -> dict[str, float]:
@@ -42,14 +42,14 @@ def memory_mb(pids: list[int], kind: str) -> float:
     return kib / 1024
 
 
-def _run_ns(schedstat: Path) -> int:
+def _read_run_time_ns(schedstat: Path) -> int:
     try:
         return int(schedstat.read_text(encoding="ascii").split()[0])
     except (FileNotFoundError, ProcessLookupError):  # the thread has exited
         return 0
 
 
-def _cpu_s(pid: int, user: int = _UTIME, system: int = _STIME) -> float:
+def _read_cpu_s(pid: int, user: int = _UTIME, system: int = _STIME) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):  # the process has exited

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from load.corpus import DIMENSION, HEAVY, user_name
-from load.usage import cpu_s, memory_mb, pss_mb, run_ns
+from load.usage import cpu_s, memory_mb, pss_mb, run_time_ns
 
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
@@ -57,16 +57,16 @@ class IndexSize:
         return max(1, (self.vectors - self.heavy) // _OF_TYPICAL)
 
 
-def vector_index_figures(root: Path, size: IndexSize, seconds: float) -> Figures:
+def measure_vector_index(root: Path, size: IndexSize, seconds: float) -> Figures:
     """Fill an index in a directory, unless it exists, and measure it."""
-    return asyncio.run(_figures(root, size, seconds))
+    return asyncio.run(_measure_vector_index(root, size, seconds))
 
 
-async def _figures(root: Path, size: IndexSize, seconds: float) -> Figures:
+async def _measure_vector_index(root: Path, size: IndexSize, seconds: float) -> Figures:
     directory = root / "edge"
     figures: Figures = {}
     if not directory.exists():
-        figures["fill"] = await _fill(directory, size)
+        figures["fill"] = await _fill_index(directory, size)
     async with _open_index(directory) as index:
         figures["start"] = await _measure_start(index)
         typical = [user_name(n) for n in range(1, size.typical_users + 1)]
@@ -74,11 +74,11 @@ async def _figures(root: Path, size: IndexSize, seconds: float) -> Figures:
         figures |= await _measure_searches(index, "typical", typical[:_ACTIVE], size, seconds)
         if size.heavy:
             figures |= await _measure_searches(index, "heavy", [HEAVY], size, seconds)
-        figures["memory_after_searches_mb"] = _memory(index)
+        figures["memory_after_searches_mb"] = _measure_memory(index)
         figures["flush"] = await _measure_flushes(index)
         if "fill" in figures:
             figures["erase_deleted"] = await _measure_erasure(index, seconds)
-        figures["disk_mb"] = _disk_mb(root)
+        figures["disk_mb"] = _disk_size_mb(root)
     return figures
 
 
@@ -96,10 +96,10 @@ async def _open_index(directory: Path) -> AsyncIterator[EdgeIndex]:
         await index.close()
 
 
-async def _fill(directory: Path, size: IndexSize) -> Figures:
+async def _fill_index(directory: Path, size: IndexSize) -> Figures:
     async with _open_index(directory) as index:
         began_at, stored = time.monotonic(), 0
-        for points in _batches(size):
+        for points in _generate_batches(size):
             await index.upsert(points)
             stored += len(points)
             if stored % _FLUSH_EVERY < _BATCH:
@@ -108,35 +108,35 @@ async def _fill(directory: Path, size: IndexSize) -> Figures:
         return {
             "vectors": stored,
             "wall_s": round(time.monotonic() - began_at, 1),
-            "engine_cpu_us_a_vector": round(1e6 * cpu_s(_pids(index)) / stored, 1),
-            "memory_mb": _memory(index),
+            "engine_cpu_us_a_vector": round(1e6 * cpu_s(_process_ids(index)) / stored, 1),
+            "memory_mb": _measure_memory(index),
         }
 
 
-def _batches(size: IndexSize) -> Iterator[list[VectorPoint]]:
+def _generate_batches(size: IndexSize) -> Iterator[list[VectorPoint]]:
     random = np.random.default_rng(_SEED)
-    centers = _centers()
+    centers = _draw_cluster_centers()
     typical_owners = np.resize(np.arange(1, size.typical_users + 1), size.vectors - size.heavy)
     owners = np.concatenate([np.zeros(size.heavy, dtype=np.int64), typical_owners])
     random.shuffle(owners)
     for at in range(0, len(owners), _BATCH):
         batch = owners[at : at + _BATCH].tolist()
-        vectors = _clustered(random, centers, len(batch))
-        yield [_point(at + n, user_name(owner), vectors[n]) for n, owner in enumerate(batch)]
+        vectors = _draw_clustered_vectors(random, centers, len(batch))
+        yield [_build_point(at + n, user_name(owner), vectors[n]) for n, owner in enumerate(batch)]
 
 
-def _point(number: int, user_id: str, vector: Floats) -> VectorPoint:
+def _build_point(number: int, user_id: str, vector: Floats) -> VectorPoint:
     role = Role.ASSISTANT if number % 2 else Role.USER
     conversation = f"c-{user_id}-{number // (1 << 16)}"
     ts_us = _BEGIN_US + number * _STEP_US
     return VectorPoint(user_id, f"m{number}", 0, number + 1, ts_us, role, conversation, vector.tobytes())
 
 
-def _centers() -> Floats:
+def _draw_cluster_centers() -> Floats:
     return _normalize(np.random.default_rng(_SEED + 1).standard_normal((_CLUSTERS, DIMENSION), dtype=np.float32))
 
 
-def _clustered(random: np.random.Generator, centers: Floats, count: int) -> Floats:
+def _draw_clustered_vectors(random: np.random.Generator, centers: Floats, count: int) -> Floats:
     noise = random.standard_normal((count, DIMENSION), dtype=np.float32) / np.sqrt(np.float32(DIMENSION))
     return _normalize(centers[random.integers(len(centers), size=count)] + _SPREAD * noise)
 
@@ -150,9 +150,9 @@ async def _measure_start(index: EdgeIndex) -> Figures:
     points = await index.count()
     return {
         "wall_s": round(time.perf_counter() - began_at, 2),
-        "cpu_s": round(cpu_s(_pids(index)), 2),
+        "cpu_s": round(cpu_s(_process_ids(index)), 2),
         "vectors": points,
-        "memory_mb": _memory(index),
+        "memory_mb": _measure_memory(index),
     }
 
 
@@ -170,7 +170,7 @@ async def _measure_search(
 ) -> Figures:
     """Search for `seconds`; with `is_first`, search once per user without warm-up."""
     random = np.random.default_rng(_SEED + 2)
-    queries = [query.tobytes() for query in _clustered(random, _centers(), 64)]
+    queries = [query.tobytes() for query in _draw_clustered_vectors(random, _draw_cluster_centers(), 64)]
     waits: list[float] = []
     engine_ms: list[float] = []
 
@@ -178,10 +178,10 @@ async def _measure_search(
         at = caller
         while time.perf_counter() < end and not (is_first and at >= len(users)):
             user_id = users[at % len(users)]
-            before, began_at = run_ns(pids), time.perf_counter()
+            before, began_at = run_time_ns(pids), time.perf_counter()
             hits = await index.search(user_id, queries[at % len(queries)], message_filter, _NEAREST)
             waits.append(1000 * (time.perf_counter() - began_at))
-            engine_ms.append((run_ns(pids) - before) / 1e6)
+            engine_ms.append((run_time_ns(pids) - before) / 1e6)
             if len(hits) < _NEAREST:
                 raise ValueError(f"expected {_NEAREST} hits, got {len(hits)}")
             at += callers
@@ -189,10 +189,10 @@ async def _measure_search(
     if not is_first:
         for user_id in users:
             await index.search(user_id, queries[0], message_filter, _NEAREST)
-    pids, end = _pids(index), time.perf_counter() + seconds
-    before = run_ns(pids)
+    pids, end = _process_ids(index), time.perf_counter() + seconds
+    before = run_time_ns(pids)
     await asyncio.gather(*map(call, range(callers)))
-    mean_engine_ms = (run_ns(pids) - before) / 1e6 / len(waits)
+    mean_engine_ms = (run_time_ns(pids) - before) / 1e6 / len(waits)
     p50, p99 = np.percentile(waits, [50, 99])
     return {
         "engine_cpu_ms": round(mean_engine_ms if callers > 1 else float(np.median(engine_ms)), 3),
@@ -205,13 +205,13 @@ async def _measure_search(
 async def _measure_flushes(index: EdgeIndex) -> Figures:
     """Measure flushes after a batch, as the server performs every few seconds."""
     size = IndexSize(_BATCH * _FLUSHES, 0)
-    waits, before = [], cpu_s(_pids(index))
-    for points in _batches(size):
+    waits, before = [], cpu_s(_process_ids(index))
+    for points in _generate_batches(size):
         await index.upsert(points)
         began_at = time.perf_counter()
         await index.flush()
         waits.append(1000 * (time.perf_counter() - began_at))
-    cpu_ms = 1000 * (cpu_s(_pids(index)) - before) / len(waits)
+    cpu_ms = 1000 * (cpu_s(_process_ids(index)) - before) / len(waits)
     return {"max_ms": round(max(waits), 1), "cpu_ms_with_256_stored": round(cpu_ms, 1)}
 
 
@@ -220,27 +220,27 @@ async def _measure_erasure(index: EdgeIndex, seconds: float) -> Figures:
     user = user_name(1)
     for number in range(_REMOVED):
         await index.remove(user, f"m{number}")
-    before, began_at = cpu_s(_pids(index)), time.perf_counter()
+    before, began_at = cpu_s(_process_ids(index)), time.perf_counter()
     erasing = asyncio.create_task(index.erase_deleted())
     concurrent = await _measure_search(index, [user], EVERYTHING, 1, seconds)
     await erasing
     return {
         "vectors": await index.count(),
         "wall_s": round(time.perf_counter() - began_at, 1),
-        "cpu_s": round(cpu_s(_pids(index)) - before, 1),
+        "cpu_s": round(cpu_s(_process_ids(index)) - before, 1),
         "search_beside_p50_ms": concurrent["p50_ms"],
         "search_beside_p99_ms": concurrent["p99_ms"],
     }
 
 
-def _pids(index: EdgeIndex) -> list[int]:
+def _process_ids(index: EdgeIndex) -> list[int]:
     return [] if index.process_id is None else [index.process_id]
 
 
-def _memory(index: EdgeIndex) -> Figures:
-    pids = _pids(index)
+def _measure_memory(index: EdgeIndex) -> Figures:
+    pids = _process_ids(index)
     return {"rss": round(memory_mb(pids, "Rss"), 1), **{name: round(mb, 1) for name, mb in pss_mb(pids).items()}}
 
 
-def _disk_mb(root: Path) -> float:
+def _disk_size_mb(root: Path) -> float:
     return round(sum(item.stat().st_blocks * 512 for item in root.rglob("*") if item.is_file()) / 1e6, 1)

@@ -146,12 +146,12 @@ def test_a_chart_without_measurements_is_valid_svg() -> None:
 
 def test_the_benchmarks_draw_what_they_measured(tmp_path: Path) -> None:
     full = {"all": {"recall@6": 0.5, "recall@10": 0.75, "hit@1": 0.25, "mrr": 0.4, "ci": {}}, "categories": {}}
-    charts.draw({"a set": {"HybridSearch": full}}, tmp_path)
+    charts.write_chart({"a set": {"HybridSearch": full}}, tmp_path)
     kept = json.loads((tmp_path / charts.FIGURES).read_text("utf-8"))
     assert kept == {"sets": {"a set": {"HybridSearch": {"all": {"recall@6": 0.5, "recall@10": 0.75, "hit@1": 0.25}}}}}
     assert "a set .500" in (tmp_path / charts.PICTURE).read_text("utf-8")
     case = {"cpu_ms": 1.234, "p50_ms": 2.0, "p99_ms": 3.0, "rps": 10.0, "reply_bytes": 7}
-    performance_chart.draw({"cases": {"list_typical": {"1": case}, "http_list_typical": {"1": case}}}, tmp_path)
+    performance_chart.write_charts({"cases": {"list_typical": {"1": case}, "http_list_typical": {"1": case}}}, tmp_path)
     kept = json.loads((tmp_path / performance_chart.FIGURES).read_text("utf-8"))
     assert kept == {"cases": {"list_typical": {"1": {name: case[name] for name in case if name != "reply_bytes"}}}}
     assert "one caller 1.23" in (tmp_path / "performance-typical.svg").read_text("utf-8")

@@ -9,7 +9,16 @@ import grpc
 import pytest
 from client.scripted_server import Scripted, scripted_server
 
-from evaluation.asking import Method, MethodMissingError, MethodResult, ask, ask_all, ask_lexical, ask_semantic, methods
+from evaluation.asking import (
+    Method,
+    MethodResult,
+    UnsupportedMethodError,
+    ask_all,
+    ask_lexical,
+    ask_question,
+    ask_semantic,
+    methods_by_name,
+)
 from evaluation.labeled_file import Question
 from nomemory.client import Client
 from nomemory.client.errors import NoMemoryError
@@ -27,7 +36,7 @@ def script() -> Iterator[Scripted]:
 
 def measured(script: Scripted, method: Method, question: Question = QUESTION) -> MethodResult:
     with Client(script.target, attempts=1) as client:
-        return ask(client, method, question, lambda: None).result
+        return ask_question(client, method, question, lambda: None).result
 
 
 def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script: Scripted) -> None:
@@ -35,7 +44,9 @@ def test_hybrid_search_asks_for_fifty_until_now_and_reads_the_sufficiency(script
     for message_id in ("m2", "m1"):
         reply.items.add().message.message_id = message_id
     script.will("HybridSearch", reply)
-    assert measured(script, methods(["HybridSearch"])["HybridSearch"]) == MethodResult(("m2", "m1"), sufficiency=0.25)
+    assert measured(script, methods_by_name(["HybridSearch"])["HybridSearch"]) == MethodResult(
+        ("m2", "m1"), sufficiency=0.25
+    )
     (request,) = script.asked
     assert isinstance(request, pb.HybridSearchRequest)
     assert (request.user_id, request.query_text, request.top_k) == ("ann", QUESTION.text, 50)
@@ -56,7 +67,7 @@ def test_unsupported_method_is_distinguished_from_a_failed_call(script: Scripted
     disabled = Fault(Reason.ERROR_REASON_EMBEDDER_DISABLED, "there is no embedder")
     for answer in (disabled, grpc.StatusCode.UNIMPLEMENTED):
         script.will("SemanticSearch", answer)
-        with pytest.raises(MethodMissingError):
+        with pytest.raises(UnsupportedMethodError):
             measured(script, ask_semantic)
     script.will("SemanticSearch", grpc.StatusCode.INTERNAL)
     with pytest.raises(NoMemoryError):

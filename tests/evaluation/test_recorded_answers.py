@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evaluation.recorded_answers import lay_out, recorded, run
-from evaluation.recorded_endpoint import ANSWER, PROMPT, RecordedEndpoint, prompt_hash, prompt_text
+from evaluation.recorded_endpoint import ANSWER, PROMPT, RecordedEndpoint, format_prompt, hash_prompt
 
 QUESTIONS = 6
 """Those of one of the two people."""
@@ -55,7 +55,7 @@ def test_unanswered_prompts_are_reported_until_they_have_answers(tmp_path: Path)
     assert f"{QUESTIONS} prompts in " in second.stderr, "one was answered, and led to another"
     assert len(hashes(tmp_path)) == QUESTIONS + 1, "all others are the same again"
     for name in hashes(tmp_path):
-        assert prompt_hash((tmp_path / f"{name}{PROMPT}").read_text("utf-8")) == name
+        assert hash_prompt((tmp_path / f"{name}{PROMPT}").read_text("utf-8")) == name
 
 
 def test_a_question_without_a_time_is_refused(tmp_path: Path) -> None:
@@ -72,13 +72,13 @@ def test_a_question_without_a_time_is_refused(tmp_path: Path) -> None:
 
 def test_after_a_missing_answer_the_question_is_refused_everything(tmp_path: Path) -> None:
     endpoint = RecordedEndpoint(tmp_path)
-    known_hash = prompt_hash(prompt_text(body("known")))
+    known_hash = hash_prompt(format_prompt(body("known")))
     (tmp_path / f"{known_hash}{ANSWER}").write_text("yes", encoding="utf-8")
-    endpoint.begin()
+    endpoint.start_question()
     assert endpoint.answer(body("known"))[1]["choices"][0]["message"]["content"] == "yes"
     assert [endpoint.answer(body(text))[0] for text in ("new", "known")] == [401, 401]
     assert (endpoint.is_waiting, len(endpoint.prompts)) == (True, 2)
-    endpoint.begin()
+    endpoint.start_question()
     assert endpoint.answer(body("known"))[0] == 200
     assert (endpoint.is_waiting, len(endpoint.prompts), len(endpoint.waiting)) == (False, 1, 1)
 
@@ -86,7 +86,7 @@ def test_after_a_missing_answer_the_question_is_refused_everything(tmp_path: Pat
 def test_a_prompt_is_written_for_people_with_the_schema_of_its_answer() -> None:
     schema = {"type": "object", "description": "甲"}
     format_ = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
-    text = prompt_text({**body("What?\nNow."), "response_format": format_})
+    text = format_prompt({**body("What?\nNow."), "response_format": format_})
     assert text.startswith("# System\n\nAnswer.\n\n# User\n\nWhat?\nNow.\n\n# Schema\n\n{")
     assert '"description": "甲"' in text
-    assert prompt_hash(text) != prompt_hash(prompt_text(body("What?\nNow.")))
+    assert hash_prompt(text) != hash_prompt(format_prompt(body("What?\nNow.")))

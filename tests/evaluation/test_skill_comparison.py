@@ -15,7 +15,7 @@ from rich.console import Console
 
 from evaluation.asking import Answer, MethodResult
 from evaluation.labeled_file import Question
-from evaluation.skill_comparison import compare_skills, report
+from evaluation.skill_comparison import compare_skills, render_report
 from nomemory.client import Client
 from nomemory.client.messages import chat_message
 from running_server import Server
@@ -69,7 +69,7 @@ ANSWERS = {
 
 def test_text_output_matches_the_golden_file() -> None:
     console = Console(file=io.StringIO(), width=88, markup=False)
-    for part in report(ANSWERS):
+    for part in render_report(ANSWERS):
         console.print(part)
     assert isinstance(console.file, io.StringIO)
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
