@@ -35,7 +35,7 @@ def main() -> int:
         return 0
     if unknown:
         print(f"not in the advisory database: {', '.join(unknown)}", file=sys.stderr)
-    lines = advisories(packages)
+    lines = format_advisories(packages)
     for line in lines:
         print(line, file=sys.stderr)
     return int(bool(lines))
@@ -58,7 +58,7 @@ def run_audit(report: Path) -> str:
     return (completed.stderr.strip().splitlines() or ["no output"])[-1]
 
 
-def advisories(packages: list[dict[str, object]]) -> list[str]:
+def format_advisories(packages: list[dict[str, object]]) -> list[str]:
     """Return one line per advisory in a pip-audit report."""
     return [
         f"{package['name']} {package['version']}: {advisory['id']}, fixed in {advisory['fix_versions'] or 'no release'}"

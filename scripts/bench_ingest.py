@@ -19,7 +19,7 @@ from itertools import count, cycle
 
 import child_process
 import grpc
-from bench_log_engines import cpu_s, postmaster
+from bench_log_engines import cpu_s_with_descendants, find_postmaster_pid
 from distant_postgres import delayed_postgres
 
 from nomemory.v1 import ingest_service_pb2 as i
@@ -31,7 +31,7 @@ _CONTENT = "We talked about the trip to Kochi, and that 我不吃辣 still holds
 
 
 @contextmanager
-def serving(url: str) -> Iterator[tuple[int, str]]:
+def running_server(url: str) -> Iterator[tuple[int, str]]:
     """Run a server on the database; yield its process id and its address."""
     with tempfile.TemporaryDirectory() as data:
         environment = {
@@ -52,7 +52,7 @@ def serving(url: str) -> Iterator[tuple[int, str]]:
             server.wait()
 
 
-def requests(messages: int, batch: int, users_of_batch: int, numbers: Iterator[int]) -> list[bytes]:
+def build_requests(messages: int, batch: int, users_of_batch: int, numbers: Iterator[int]) -> list[bytes]:
     """Return serialized write requests, so that the measurement excludes building them."""
     batches = list[bytes]()
     users = cycle(range(USERS))
@@ -69,7 +69,7 @@ def requests(messages: int, batch: int, users_of_batch: int, numbers: Iterator[i
     return batches
 
 
-async def send(addresses: Sequence[str], batches: Sequence[bytes], concurrency: int) -> float:
+async def send_batches(addresses: Sequence[str], batches: Sequence[bytes], concurrency: int) -> float:
     """Send the batches with `concurrency` callers per server; return the elapsed seconds."""
     remaining = iter(batches)
     channels = [grpc.aio.insecure_channel(address) for address in addresses]
@@ -89,21 +89,26 @@ async def send(addresses: Sequence[str], batches: Sequence[bytes], concurrency: 
     return took_s
 
 
-async def measure(arguments: argparse.Namespace, servers: int) -> None:
+async def print_measurement(arguments: argparse.Namespace, servers: int) -> None:
     """Print throughput and CPU time per message for each batch shape."""
-    database, numbers = await postmaster(arguments.url), count()
+    database, numbers = await find_postmaster_pid(arguments.url), count()
     with ExitStack() as stack:
         url = arguments.url
         if arguments.round_trip_ms:
             url = stack.enter_context(delayed_postgres(url, arguments.round_trip_ms))
-        running = [stack.enter_context(serving(url)) for _ in range(servers)]
+        running = [stack.enter_context(running_server(url)) for _ in range(servers)]
         processes, addresses = zip(*running, strict=True)
-        await send(addresses, requests(200, 10, 1, numbers), arguments.concurrency)  # prepares the statements
+        await send_batches(
+            addresses, build_requests(200, 10, 1, numbers), arguments.concurrency
+        )  # prepares the statements
         for batch, users in zip(arguments.batches[::2], arguments.batches[1::2], strict=True):
-            sent = requests(arguments.messages if batch > 1 else arguments.messages // 5, batch, users, numbers)
-            before = sum(map(cpu_s, processes)), cpu_s(database)
-            took_s = await send(addresses, sent, arguments.concurrency)
-            spent = sum(map(cpu_s, processes)) - before[0], cpu_s(database) - before[1]
+            sent = build_requests(arguments.messages if batch > 1 else arguments.messages // 5, batch, users, numbers)
+            before = sum(map(cpu_s_with_descendants, processes)), cpu_s_with_descendants(database)
+            took_s = await send_batches(addresses, sent, arguments.concurrency)
+            spent = (
+                sum(map(cpu_s_with_descendants, processes)) - before[0],
+                cpu_s_with_descendants(database) - before[1],
+            )
             messages = len(sent) * batch
             server_cpu, database_cpu = (f"{1000 * seconds / messages:6.3f} ms" for seconds in spent)
             shape = f"{servers} servers, {batch:3} messages of {users:3} users"
@@ -130,7 +135,7 @@ async def main() -> None:
     )
     arguments = parser.parse_args()
     for servers in arguments.servers:
-        await measure(arguments, servers)
+        await print_measurement(arguments, servers)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Case:
     waits_for_indexes: bool = False
 
 
-def cpu_s(root: int) -> float:
+def cpu_s_with_descendants(root: int) -> float:
     """Return the CPU seconds of a process and its descendants, including those that have exited."""
     parents, times = dict[int, int](), dict[int, float]()
     for entry in Path("/proc").iterdir():
@@ -69,56 +69,64 @@ def _is_descendant(process: int, root: int, parents: dict[int, int]) -> bool:
     return process == root
 
 
-def _parent(process: int) -> int:
+def _parent_pid(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-async def postmaster(url: str) -> int:
+async def find_postmaster_pid(url: str) -> int:
     """Return the id of the postmaster, the parent of all backends of a database."""
     connection = await asyncpg.connect(url)
-    parent = _parent(await connection.fetchval("SELECT pg_backend_pid()"))
+    parent = _parent_pid(await connection.fetchval("SELECT pg_backend_pid()"))
     await connection.close()
     return parent
 
 
-def cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Case]:
+def build_cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Case]:
     """Return the benchmarked calls in execution order."""
     ingest, query = ingest_service_pb2_grpc.IngestServiceStub(channel), query_service_pb2_grpc.QueryServiceStub(channel)
 
-    def user(n: int) -> str:
+    def user_id_of(n: int) -> str:
         return f"user-{n * 7919 % USERS}"
 
-    def message(n: int) -> m.ChatMessage:
+    def build_message(n: int) -> m.ChatMessage:
         chat_message = m.ChatMessage(
             user_id=f"user-{n % USERS}", message_id=f"m{n:07}", role=m.ROLE_USER, content=_CONTENT.format(n)
         )
         chat_message.ts.FromSeconds(1_700_000_000 + n)
         return chat_message
 
-    def ids(n: int) -> list[str]:
+    def message_ids_of(n: int) -> list[str]:
         user_number = n * 7919 % USERS
         return [f"m{user_number + k * USERS:07}" for k in range(10)]
 
-    def write(n: int, size: int) -> Awaitable[object]:
-        return ingest.WriteMessages(i.WriteMessagesRequest(messages=map(message, range(n * size, n * size + size))))
+    def call_write(n: int, size: int) -> Awaitable[object]:
+        return ingest.WriteMessages(
+            i.WriteMessagesRequest(messages=map(build_message, range(n * size, n * size + size)))
+        )
 
-    def neighbors(n: int) -> Awaitable[object]:
-        return query.GetNeighbors(q.GetNeighborsRequest(user_id=user(n), message_id=ids(n)[5], before=5, after=5))
+    def call_neighbors(n: int) -> Awaitable[object]:
+        return query.GetNeighbors(
+            q.GetNeighborsRequest(user_id=user_id_of(n), message_id=message_ids_of(n)[5], before=5, after=5)
+        )
 
     return [
-        Case(f"write {BATCH} messages", messages // BATCH, partial(write, size=BATCH), waits_for_indexes=True),
-        Case("write 1 message", calls // 4, lambda n: write(messages + n, 1), waits_for_indexes=True),
-        Case("list 50", calls, lambda n: query.ListMessages(q.ListMessagesRequest(user_id=user(n), page_size=50))),
-        Case("neighbors 5 + 5", calls, neighbors),
+        Case(f"write {BATCH} messages", messages // BATCH, partial(call_write, size=BATCH), waits_for_indexes=True),
+        Case("write 1 message", calls // 4, lambda n: call_write(messages + n, 1), waits_for_indexes=True),
+        Case(
+            "list 50", calls, lambda n: query.ListMessages(q.ListMessagesRequest(user_id=user_id_of(n), page_size=50))
+        ),
+        Case("neighbors 5 + 5", calls, call_neighbors),
         Case(
             "get 10",
             calls,
-            lambda n: query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=user(n), message_ids=ids(n))),
+            lambda n: query.BatchGetMessages(
+                q.BatchGetMessagesRequest(user_id=user_id_of(n), message_ids=message_ids_of(n))
+            ),
         ),
     ]
 
 
-async def run(case: Case, concurrency: int) -> float:
+async def run_case(case: Case, concurrency: int) -> float:
     """Send the calls of a case with `concurrency` callers; return the elapsed seconds."""
     numbers = iter(range(case.calls))
 
@@ -131,9 +139,9 @@ async def run(case: Case, concurrency: int) -> float:
     return time.perf_counter() - began
 
 
-async def measure(name: str, url: str, arguments: argparse.Namespace) -> None:
+async def print_measurement(name: str, url: str, arguments: argparse.Namespace) -> None:
     """Print the cost of each call on one engine; an empty URL selects SQLite."""
-    database = await postmaster(url) if url else 0
+    database = await find_postmaster_pid(url) if url else 0
     with tempfile.TemporaryDirectory() as data:
         environment = {
             **os.environ,
@@ -148,12 +156,15 @@ async def measure(name: str, url: str, arguments: argparse.Namespace) -> None:
             address = re.search(r"\S+:[0-9]+", server.stdout.readline())
             assert address is not None  # noqa: S101
             async with grpc.aio.insecure_channel(address.group()) as channel:
-                for case in cases(channel, arguments.messages, arguments.calls):
-                    before = cpu_s(server.pid), cpu_s(database) if database else 0.0
-                    took_s = await run(case, arguments.concurrency)
+                for case in build_cases(channel, arguments.messages, arguments.calls):
+                    before = cpu_s_with_descendants(server.pid), cpu_s_with_descendants(database) if database else 0.0
+                    took_s = await run_case(case, arguments.concurrency)
                     if case.waits_for_indexes:
                         await _wait_for_indexes(channel)
-                    spent = cpu_s(server.pid) - before[0], (cpu_s(database) if database else 0.0) - before[1]
+                    spent = (
+                        cpu_s_with_descendants(server.pid) - before[0],
+                        (cpu_s_with_descendants(database) if database else 0.0) - before[1],
+                    )
                     server_cpu, database_cpu = (f"{1000 * seconds / case.calls:8.2f} ms" for seconds in spent)
                     rate = f"{name:9} {case.name:19} {case.calls / took_s:8.0f} /s"
                     print(f"{rate}  server {server_cpu}  database {database_cpu}")
@@ -178,7 +189,7 @@ async def main() -> None:
     parser.add_argument("--concurrency", type=int, default=8, help="concurrent callers")
     arguments = parser.parse_args()
     for name, url in (("file", ""), ("postgres", arguments.url)):
-        await measure(name, url, arguments)
+        await print_measurement(name, url, arguments)
 
 
 if __name__ == "__main__":

@@ -44,28 +44,28 @@ class _ThreadState(local):
     listing: TimeListing | None = None
 
 
-def reads(path: Path) -> dict[str, Read]:
+def make_reads(path: Path) -> dict[str, Read]:
     """Return the two calls by name; each thread opens its own log reader on first use."""
     thread_state = _ThreadState()
 
-    def listing() -> TimeListing:
+    def thread_listing() -> TimeListing:
         if thread_state.listing is None:
             thread_state.listing = TimeListing(
                 SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000, RoundRobinLimit(1)
             )
         return thread_state.listing
 
-    async def list_50(raw: bytes) -> bytes:
+    async def list_messages(raw: bytes) -> bytes:
         request = pb.ListMessagesRequest.FromString(raw)
-        page = await listing().wire_page(Listing("ListMessages", request.user_id, "", EVERYTHING), 50, "")
+        page = await thread_listing().wire_page(Listing("ListMessages", request.user_id, "", EVERYTHING), 50, "")
         return listing_reply(page.wires, None, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
-    prebuilt = run_sync(list_50(pb.ListMessagesRequest(user_id="u0").SerializeToString()))
+    prebuilt = run_sync(list_messages(pb.ListMessagesRequest(user_id="u0").SerializeToString()))
 
-    async def null(_raw: bytes) -> bytes:
+    async def answer_nothing(_raw: bytes) -> bytes:
         return prebuilt
 
-    return {"null": null, "list-50": list_50}
+    return {"null": answer_nothing, "list-50": list_messages}
 
 
 def run_sync(read: Coroutine[None, None, bytes]) -> bytes:
@@ -78,19 +78,19 @@ def run_sync(read: Coroutine[None, None, bytes]) -> bytes:
     raise RuntimeError("the coroutine suspended: run_sync requires one that never awaits")
 
 
-def handler(calls: dict[str, Read], *, asynchronous: bool) -> grpc.GenericRpcHandler:
+def make_handler(calls: dict[str, Read], *, asynchronous: bool) -> grpc.GenericRpcHandler:
     """Return a gRPC handler for the calls that passes raw bytes through."""
 
-    def synchronous(read: Read) -> Callable[[bytes, object], bytes]:
+    def make_synchronous_handler(read: Read) -> Callable[[bytes, object], bytes]:
         return lambda raw, _context: run_sync(read(raw))
 
-    def asynchronous_handler(read: Read) -> Callable[[bytes, object], object]:
+    def make_asynchronous_handler(read: Read) -> Callable[[bytes, object], object]:
         async def answer(raw: bytes, _context: object) -> bytes:
             return await read(raw)
 
         return answer
 
-    wrap = asynchronous_handler if asynchronous else synchronous
+    wrap = make_asynchronous_handler if asynchronous else make_synchronous_handler
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.unary_unary_rpc_method_handler(wrap(read)) for name, read in calls.items()
     }
@@ -101,7 +101,7 @@ def serve(kind: str, path: Path) -> None:
     """Serve until killed; print the port."""
     if kind.startswith("threads"):
         server = grpc.server(ThreadPoolExecutor(int(kind.removeprefix("threads-"))))
-        server.add_generic_rpc_handlers((handler(reads(path), asynchronous=False),))
+        server.add_generic_rpc_handlers((make_handler(make_reads(path), asynchronous=False),))
         print(server.add_insecure_port("127.0.0.1:0"), flush=True)
         server.start()
         server.wait_for_termination()
@@ -113,13 +113,13 @@ def serve(kind: str, path: Path) -> None:
 async def serve_aio(path: Path) -> None:
     """Serve on the running event loop."""
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((handler(reads(path), asynchronous=True),))
+    server.add_generic_rpc_handlers((make_handler(make_reads(path), asynchronous=True),))
     print(server.add_insecure_port("127.0.0.1:0"), flush=True)
     await server.start()
     await server.wait_for_termination()
 
 
-async def load(port: int, call: str, concurrency: int, seconds: float) -> int:
+async def run_callers(port: int, call: str, concurrency: int, seconds: float) -> int:
     """Call in a closed loop; return the number of replies."""
     count = 0
     request = [pb.ListMessagesRequest(user_id=f"u{n}").SerializeToString() for n in range(USERS)]
@@ -127,13 +127,13 @@ async def load(port: int, call: str, concurrency: int, seconds: float) -> int:
         method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/{call}")
         end = time.perf_counter() + seconds
 
-        async def worker(start: int) -> None:
+        async def call_until_end(start: int) -> None:
             nonlocal count
             while time.perf_counter() < end:
                 await method(request[(start + count) % USERS])
                 count += 1
 
-        await asyncio.gather(*(worker(n) for n in range(concurrency)))
+        await asyncio.gather(*(call_until_end(n) for n in range(concurrency)))
     return count
 
 
@@ -143,7 +143,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def fill(path: Path, messages: int) -> None:
+async def write_messages(path: Path, messages: int) -> None:
     """Write the benchmark messages."""
     writer = SqliteLogWriter(path, queue_max=8, queue_max_bytes=10**9, announce=lambda: None)
     for start in range(0, messages, 1000):
@@ -155,15 +155,15 @@ async def fill(path: Path, messages: int) -> None:
     writer.close()
 
 
-def measure(kind: str, path: Path, seconds: float) -> None:
+def print_measurement(kind: str, path: Path, seconds: float) -> None:
     """Run one server type and print its table rows."""
     server = child_process.start(__file__, "--serve", kind, "--log", str(path))
     port = int(server.stdout.readline()) if server.stdout else 0
     for call in CALLS:
         for concurrency in (1, 16):
-            asyncio.run(load(port, call, concurrency, 0.5))
+            asyncio.run(run_callers(port, call, concurrency, 0.5))
             before = cpu_seconds(server.pid)
-            count = uvloop.run(load(port, call, concurrency, seconds))
+            count = uvloop.run(run_callers(port, call, concurrency, seconds))
             spent = cpu_seconds(server.pid) - before
             rate, cost_ms = count / seconds, 1000 * spent / count
             print(f"| {kind} | {call} | {concurrency} | {rate:,.0f} | {cost_ms:.3f} |", flush=True)
@@ -184,10 +184,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "log.db"
-        asyncio.run(fill(path, arguments.messages))
+        asyncio.run(write_messages(path, arguments.messages))
         print("| server | call | concurrency | calls/s | server CPU ms/call |\n|---|---|---|---|---|")
         for kind in KINDS:
-            measure(kind, path, arguments.seconds)
+            print_measurement(kind, path, arguments.seconds)
 
 
 if __name__ == "__main__":

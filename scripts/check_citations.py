@@ -37,7 +37,7 @@ def read_records(path: Path) -> list[Record]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def citation_errors(reply: pb.RecallResponse, records_by_id: dict[str, Record], now: datetime) -> Iterator[str]:
+def find_citation_errors(reply: pb.RecallResponse, records_by_id: dict[str, Record], now: datetime) -> Iterator[str]:
     """Yield a description of each invalid citation in a reply."""
     view = reply.memory_view
     for statement in [*view.preferences, *view.profile, *view.constraints]:
@@ -53,7 +53,7 @@ def citation_errors(reply: pb.RecallResponse, records_by_id: dict[str, Record], 
                 yield f"{citation.message_id} is not earlier than the question"
 
 
-def as_message(record: Record) -> message_pb2.ChatMessage:
+def to_message(record: Record) -> message_pb2.ChatMessage:
     """Convert a record to a ChatMessage."""
     message = message_pb2.ChatMessage(
         user_id=record["user_id"],
@@ -70,7 +70,7 @@ def as_message(record: Record) -> message_pb2.ChatMessage:
 async def check_set(client: AsyncClient, messages: list[Record], questions: list[Record]) -> tuple[Counter[str], int]:
     """Ask the questions of one set; return counts of verdicts and statements, and the number of invalid citations."""
     counts, invalid, costs = Counter[str](), 0, []
-    written = await client.import_messages([as_message(record) for record in messages])
+    written = await client.import_messages([to_message(record) for record in messages])
     await client.lexical_search(messages[0]["user_id"], "a", at_least=written.write_token)
     records_by_user: dict[str, dict[str, Record]] = {}
     for record in messages:
@@ -81,19 +81,19 @@ async def check_set(client: AsyncClient, messages: list[Record], questions: list
         reply = await client.recall(question["question"], user_id=question["user_id"], now=now)
         costs.append(time.process_time() - began)
         counts[pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_").lower()] += 1
-        counts["statements"] += sum(len(section) for section in _sections(reply.memory_view))
-        for error in citation_errors(reply, records_by_user[question["user_id"]], now):
+        counts["statements"] += sum(len(section) for section in _statements_by_section(reply.memory_view))
+        for error in find_citation_errors(reply, records_by_user[question["user_id"]], now):
             invalid += 1
             print(f"{question['question_id']}: {error}")
     print(f"  {len(questions)} questions, median {1000 * median(costs):.0f} ms of CPU: {dict(counts)}")
     return counts, invalid
 
 
-def _sections(view: pb.MemoryView) -> list[list[pb.Statement]]:
+def _statements_by_section(view: pb.MemoryView) -> list[list[pb.Statement]]:
     return [list(view.preferences), list(view.profile), list(view.constraints)]
 
 
-async def check(data: Path, limit: int, embedder: str) -> int:
+async def check_all_sets(data: Path, limit: int, embedder: str) -> int:
     """Check all sets of a folder; return the number of invalid citations."""
     invalid = 0
     for path in sorted(data.glob("*messages.jsonl")):  # noqa: ASYNC240 - nothing else runs yet
@@ -115,7 +115,7 @@ def main() -> int:
     parser.add_argument("--embedder", default="none", choices=("none", "local"))
     arguments = parser.parse_args()
     configure_logs("warning")
-    invalid = asyncio.run(check(arguments.data, arguments.limit, arguments.embedder))
+    invalid = asyncio.run(check_all_sets(arguments.data, arguments.limit, arguments.embedder))
     print("all citations are valid" if not invalid else f"{invalid} citations are invalid")
     return 1 if invalid else 0
 

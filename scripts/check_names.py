@@ -41,7 +41,7 @@ BANNED_SUFFIXES: Final = ("_MAX", "_MIN")
 """A limit is called MAX_… or MIN_…."""
 
 
-def banned_names(source: str) -> Iterator[tuple[int, str]]:
+def find_banned_names(source: str) -> Iterator[tuple[int, str]]:
     """Yield the line and name of each banned variable, parameter and loop target, ignoring leading underscores."""
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -58,7 +58,7 @@ def banned_names(source: str) -> Iterator[tuple[int, str]]:
                 pass
 
 
-def banned_settings(variables: Iterable[str]) -> list[str]:
+def find_banned_settings(variables: Iterable[str]) -> list[str]:
     """Return the environment variables whose names, without NOMEMORY_, have a banned prefix or suffix."""
     return [
         variable
@@ -81,10 +81,10 @@ def main() -> int:
     reports = [
         f"{path.relative_to(ROOT)}:{line}: rename {name!r} after its content"
         for path in source_files(ROOT)
-        for line, name in sorted(banned_names(path.read_text(encoding="utf-8")))
+        for line, name in sorted(find_banned_names(path.read_text(encoding="utf-8")))
     ]
     variables = [variable for group in groups().values() for variable in group.variables().values()]
-    reports += [f"setting {variable}: banned prefix or suffix" for variable in banned_settings(variables)]
+    reports += [f"setting {variable}: banned prefix or suffix" for variable in find_banned_settings(variables)]
     print("\n".join(reports), file=sys.stderr, end="\n" if reports else "")
     return 1 if reports else 0
 

@@ -23,13 +23,13 @@ def load_contract() -> list[FileDescriptorProto]:
 
 def collect_comments(files: Sequence[FileDescriptorProto]) -> Mapping[str, str]:
     """Return the comments of files by full element name, such as `nomemory.v1.ChatMessage.content`."""
-    return {name: comment for file in files for name, comment in _file_comments(file)}
+    return {name: comment for file in files for name, comment in _collect_file_comments(file)}
 
 
-def _file_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
+def _collect_file_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
     for location in file.source_code_info.location:
         if location.leading_comments and (name := _name_at(file, location.path)):
-            yield f"{file.package}.{name}", _trim(location.leading_comments)
+            yield f"{file.package}.{name}", _trim_lines(location.leading_comments)
 
 
 def _name_at(file: FileDescriptorProto, path: Sequence[int]) -> str:
@@ -45,5 +45,5 @@ def _name_at(file: FileDescriptorProto, path: Sequence[int]) -> str:
     return ".".join(names)
 
 
-def _trim(comment: str) -> str:
+def _trim_lines(comment: str) -> str:
     return "\n".join(line.removeprefix(" ").rstrip() for line in comment.splitlines()).strip()

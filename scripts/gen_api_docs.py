@@ -49,7 +49,8 @@ def render_page() -> str:
 
 
 def _render_service(service: ServiceDescriptorProto, comments_by_name: Comments) -> Iterator[str]:
-    yield f"## {service.name}\n\n{_without_name(service.name, comments_by_name.get(f'{PACKAGE}.{service.name}', ''))}\n"
+    comment = comments_by_name.get(f"{PACKAGE}.{service.name}", "")
+    yield f"## {service.name}\n\n{_remove_leading_name(service.name, comment)}\n"
     for method in service.method:
         yield from _render_method(
             service.name, method, comments_by_name.get(f"{PACKAGE}.{service.name}.{method.name}", "")
@@ -61,7 +62,7 @@ def _render_method(service: str, method: MethodDescriptorProto, comment: str) ->
     streams = ("stream of " * method.client_streaming, "stream of " * method.server_streaming)
     rule = method.options.Extensions[annotations_pb2.http]
     path = f", {_format_http_rule(rule)}" if rule.WhichOneof("pattern") else ""
-    yield f"### {service}.{method.name}\n\n{_without_name(method.name, comment)}\n"
+    yield f"### {service}.{method.name}\n\n{_remove_leading_name(method.name, comment)}\n"
     yield f"{streams[0]}{request} → {streams[1]}{response}{path}\n"
 
 
@@ -72,17 +73,17 @@ def _format_http_rule(rule: http_pb2.HttpRule) -> str:
 
 def _render_message(message: DescriptorProto, comments_by_name: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{message.name}"
-    comment = _without_name(message.name, comments_by_name.get(name, ""))
+    comment = _remove_leading_name(message.name, comments_by_name.get(name, ""))
     is_shown = len(comment) > SHORT or not message.name.endswith(RPC_SUFFIXES)
     yield f"### {message.name}\n\n{comment}\n" if is_shown else f"### {message.name}\n"
     for field in message.field:
-        comment = _without_name(field.name, _one_line(comments_by_name.get(f"{name}.{field.name}", "")))
+        comment = _remove_leading_name(field.name, _join_lines(comments_by_name.get(f"{name}.{field.name}", "")))
         yield f"- `{field.name}` ({_format_type(message, field)}): {comment}"
     if message.field:
         yield ""
 
 
-def _without_name(name: str, comment: str) -> str:
+def _remove_leading_name(name: str, comment: str) -> str:
     """Remove the leading element name from a comment, because the page already shows it."""
     if not comment.startswith((f"{name} ", f"{name}: ")):
         return comment
@@ -109,16 +110,17 @@ def _format_scalar(field: FieldDescriptorProto) -> str:
 
 def _render_enum(enum: EnumDescriptorProto, comments_by_name: Comments) -> Iterator[str]:
     name = f"{PACKAGE}.{enum.name}"
-    yield f"### {enum.name}\n\n{_without_name(enum.name, comments_by_name.get(name, ''))}\n"
+    yield f"### {enum.name}\n\n{_remove_leading_name(enum.name, comments_by_name.get(name, ''))}\n"
     for value in enum.value:
         comment = EXAMPLE.sub(
-            r"Code: `\1`.", _without_name(value.name, _one_line(comments_by_name.get(f"{name}.{value.name}", "")))
+            r"Code: `\1`.",
+            _remove_leading_name(value.name, _join_lines(comments_by_name.get(f"{name}.{value.name}", ""))),
         )
         yield f"- `{value.name}`: {comment}"
     yield ""
 
 
-def _one_line(comment: str) -> str:
+def _join_lines(comment: str) -> str:
     return " ".join(comment.split())
 
 

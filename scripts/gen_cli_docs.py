@@ -51,14 +51,14 @@ commands in use.
 
 def render_page() -> str:
     """Return the page as Markdown."""
-    commands = list(_commands("", nomemory))
-    counts = Counter(row for _, command in commands for row in map(_render_row, _options(command)))
+    commands = list(_iterate_commands("", nomemory))
+    counts = Counter(row for _, command in commands for row in map(_render_row, _documented_options(command)))
     shared = [row for row, count in counts.items() if count >= SHARED_BY]
     options = "\n".join(("## Shared options", "", *shared, ""))
     return HEAD + "\n".join((options, *(_render_command(name, command, shared) for name, command in commands)))
 
 
-def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
+def _iterate_commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -67,21 +67,23 @@ def _commands(prefix: str, group: click.Group) -> Iterator[tuple[str, click.Comm
             continue
         yield f"{prefix}{name}", command
         if isinstance(command, click.Group):
-            yield from _commands(f"{prefix}{name} ", command)
+            yield from _iterate_commands(f"{prefix}{name} ", command)
 
 
 def _render_command(name: str, command: click.Command, shared: Collection[str]) -> str:
     context = click.Context(command, info_name=f"nomemory {name}")
     usage = " ".join(command.collect_usage_pieces(context))
-    rows = "\n".join(row for row in map(_render_row, _options(command)) if row not in shared)
-    others = ", ".join(f"`{option.opts[0]}`" for option in _options(command) if _render_row(option) in shared)
+    rows = "\n".join(row for row in map(_render_row, _documented_options(command)) if row not in shared)
+    others = ", ".join(
+        f"`{option.opts[0]}`" for option in _documented_options(command) if _render_row(option) in shared
+    )
     others = others.replace(CONNECTION, "[connection options](#shared-options)")
     also = f"Shared options: {others}." if others else ""
     heading = f"## nomemory {name}" + (f"\n\n`nomemory {name} {usage}`" if usage != "[OPTIONS]" else "")
     return "\n\n".join(part for part in (heading, _help_text(command), rows, also) if part) + "\n"
 
 
-def _options(command: click.Command) -> list[click.Option]:
+def _documented_options(command: click.Command) -> list[click.Option]:
     return [parameter for parameter in command.params if isinstance(parameter, click.Option)]
 
 
@@ -92,7 +94,7 @@ def _help_text(command: click.Command) -> str:
 def _render_row(option: click.Option) -> str:
     names = ", ".join(f"`{name}`" for name in option.opts)
     metavar = "" if option.is_flag else f" {_format_metavar(option)}"
-    return f"- {names}{metavar}: {' '.join(_facts(option))}"
+    return f"- {names}{metavar}: {' '.join(_describe_option(option))}"
 
 
 def _format_metavar(option: click.Option) -> str:
@@ -101,7 +103,7 @@ def _format_metavar(option: click.Option) -> str:
     return (option.metavar or option.type.name).upper().split()[0]
 
 
-def _facts(option: click.Option) -> Iterator[str]:
+def _describe_option(option: click.Option) -> Iterator[str]:
     yield option.help or ""
     if option.required:
         yield "Required."

@@ -25,7 +25,7 @@ def plugin_configuration(language: str) -> list[dict[str, Any]]:
     return [plugin for plugin in template["plugins"] if Path(plugin["out"]).name == language]
 
 
-def generate(language: str, out: Path, also: Sequence[str] = ()) -> None:
+def generate_language(language: str, out: Path, also: Sequence[str] = ()) -> None:
     """Generate the stubs of one language into a folder.
 
     Args:
@@ -36,10 +36,10 @@ def generate(language: str, out: Path, also: Sequence[str] = ()) -> None:
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
     template["inputs"][0]["paths"] += also
     template["plugins"] = [plugin | {"out": str(out)} for plugin in plugin_configuration(language)]
-    run(ROOT, BUF, "generate", "--template", json.dumps(template))
+    run_command(ROOT, BUF, "generate", "--template", json.dumps(template))
 
 
-def run(folder: Path, *command: str) -> None:
+def run_command(folder: Path, *command: str) -> None:
     """Run a command in a folder.
 
     Raises:
@@ -72,7 +72,7 @@ class Stubs:
     needs: Sequence[str] = ()
     also: Sequence[str] = ()
 
-    def write(self) -> None:
+    def replace_committed(self) -> None:
         """Replace the committed stubs with newly generated ones."""
         fresh = self._generate_files()
         for old in self.root.glob(self.pattern):
@@ -84,15 +84,15 @@ class Stubs:
 
     def are_up_to_date(self) -> bool:
         """Return whether the committed stubs equal newly generated ones."""
-        return self._generate_files() == _files(self.root, self.pattern)
+        return self._generate_files() == _read_files(self.root, self.pattern)
 
     def _generate_files(self) -> Mapping[str, bytes]:
         with tempfile.TemporaryDirectory() as folder:
-            generate(self.language, Path(folder), self.also)
-            return _files(Path(folder), self.pattern)
+            generate_language(self.language, Path(folder), self.also)
+            return _read_files(Path(folder), self.pattern)
 
 
-def _files(root: Path, pattern: str) -> Mapping[str, bytes]:
+def _read_files(root: Path, pattern: str) -> Mapping[str, bytes]:
     return {str(file.relative_to(root)): file.read_bytes() for file in root.glob(pattern)}
 
 
@@ -116,7 +116,7 @@ def write_or_check(stubs: Sequence[Stubs], *, check: bool) -> int:
         if missing := missing_programs(stub.needs):
             print(f"stubs of {stub.language}: skipped, {missing}")
         elif not check:
-            stub.write()
+            stub.replace_committed()
         elif not stub.are_up_to_date():
             outdated.append(stub.language)
     if outdated:

@@ -21,7 +21,7 @@ STILL = "Promise.all(document.getAnimations().map(animation => animation.finishe
 
 
 @contextmanager
-def sample() -> Iterator[Inspected]:
+def running_sample_server() -> Iterator[Inspected]:
     """Run a server that has the sample messages and the default embedder."""
     with tempfile.TemporaryDirectory() as data:
         settings = Settings.from_environment(data=data, listen="127.0.0.1:0", http_listen="127.0.0.1:0", inspector=True)
@@ -33,7 +33,7 @@ def sample() -> Iterator[Inspected]:
             yield Inspected(server)
 
 
-def recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+def capture_recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
     """Yield screenshots of a recall in English with both themes."""
     page = recalled(inspected.page(browser, "sam", TRIP))
     page.click(".statement .place")
@@ -44,14 +44,14 @@ def recall(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]
         yield name, page
 
 
-def scores(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+def capture_scores(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
     """Yield a screenshot of the score components of a recall."""
     page = recalled(inspected.page(browser, "sam", TRIP))
     page.value("document.querySelector('.found-messages h3').scrollIntoView()")
     yield "scores", page
 
 
-def phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+def capture_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
     """Yield screenshots of a recall in English at phone size with both themes."""
     page = recalled(browser.page(inspected.address("sam", TRIP), width=390, height=780))
     for scheme in ("light", "dark"):
@@ -59,7 +59,7 @@ def phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
         yield f"phone-{scheme}", page
 
 
-def chinese_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+def capture_chinese_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
     """Yield a screenshot of a recall in Chinese with the dark theme at phone size."""
     page = browser.page(inspected.address("lin", "我对什么过敏？"), width=390, height=780)
     page.prefer(color_scheme="dark")
@@ -71,8 +71,8 @@ def chinese_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str,
 def main(folder: Path) -> None:
     """Write the screenshots to a folder."""
     folder.mkdir(exist_ok=True)
-    with sample() as inspected, driven() as browser:
-        for scene in (recall, scores, phone, chinese_phone):
+    with running_sample_server() as inspected, driven() as browser:
+        for scene in (capture_recall, capture_scores, capture_phone, capture_chinese_phone):
             for name, page in scene(browser, inspected):
                 page.command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
                 page.value(STILL)

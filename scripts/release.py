@@ -41,31 +41,31 @@ _IN_TEXT = (
 def read_versions(root: Path = ROOT) -> Iterator[tuple[str, str]]:
     """Yield each file that declares a version, with the version."""
     for path in ("pyproject.toml", "clients/python/pyproject.toml"):
-        yield path, tomllib.loads(_text(root, path))["project"]["version"]
+        yield path, tomllib.loads(_read_text(root, path))["project"]["version"]
     for path, pattern in _IN_TEXT:
-        yield from ((path, version) for version in re.findall(pattern, _text(root, path)) or ["none"])
-    chart = yaml.safe_load(_text(root, "deploy/helm/nomemory/Chart.yaml"))
+        yield from ((path, version) for version in re.findall(pattern, _read_text(root, path)) or ["none"])
+    chart = yaml.safe_load(_read_text(root, "deploy/helm/nomemory/Chart.yaml"))
     yield from (("Chart.yaml", chart[name]) for name in ("version", "appVersion"))
     for path in ("clients/typescript/package.json", "clients/typescript/package-lock.json"):
-        yield path, json.loads(_text(root, path))["version"]
-    server = server_manifest(root)
+        yield path, json.loads(_read_text(root, path))["version"]
+    server = read_server_manifest(root)
     yield from (("server.json", item["version"]) for item in (server, *server["packages"]))
 
 
-def server_manifest(root: Path = ROOT) -> dict[str, Any]:
+def read_server_manifest(root: Path = ROOT) -> dict[str, Any]:
     """Return the parsed server.json."""
-    manifest: dict[str, Any] = json.loads(_text(root, "server.json"))
+    manifest: dict[str, Any] = json.loads(_read_text(root, "server.json"))
     return manifest
 
 
-def changelog_section(version: str, root: Path = ROOT) -> str:
+def read_changelog_section(version: str, root: Path = ROOT) -> str:
     """Return the changelog section of a version without its heading; empty if there is none."""
     pattern = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)"
-    match = re.search(pattern, _text(root, _CHANGELOG), re.MULTILINE | re.DOTALL)
+    match = re.search(pattern, _read_text(root, _CHANGELOG), re.MULTILINE | re.DOTALL)
     return match[1].strip() if match else ""
 
 
-def unreleased_pages(root: Path = ROOT) -> Iterator[Path]:
+def find_unreleased_pages(root: Path = ROOT) -> Iterator[Path]:
     """Yield the pages that have a passage for the time before the first release."""
     for folder in (root, root / "docs", root / "website"):
         yield from (page for page in sorted(folder.glob("*.md")) if _PASSAGE.search(page.read_text("utf-8")))
@@ -73,47 +73,47 @@ def unreleased_pages(root: Path = ROOT) -> Iterator[Path]:
 
 def update_pages(root: Path = ROOT) -> None:
     """Replace the passages for the time before the first release with those for the time after it."""
-    for page in unreleased_pages(root):
+    for page in find_unreleased_pages(root):
         page.write_text(_PASSAGE.sub(r"\1", page.read_text("utf-8")), "utf-8")
 
 
-def release_errors(tag: str | None, root: Path = ROOT) -> Iterator[str]:
+def find_release_errors(tag: str | None, root: Path = ROOT) -> Iterator[str]:
     """Yield a message for each problem that prevents a release."""
     declared = list(read_versions(root))
     version = declared[0][1]
     yield from (f"{path}: version {other}, expected {version}" for path, other in declared if other != version)
-    name = server_manifest(root)["name"]
-    if f"<!-- mcp-name: {name} -->" not in _text(root, "README.md"):
+    name = read_server_manifest(root)["name"]
+    if f"<!-- mcp-name: {name} -->" not in _read_text(root, "README.md"):
         yield f"README.md: `<!-- mcp-name: {name} -->` is missing; the MCP registry verifies ownership with it"
-    if f'io.modelcontextprotocol.server.name="{name}"' not in _text(root, "Dockerfile"):
+    if f'io.modelcontextprotocol.server.name="{name}"' not in _read_text(root, "Dockerfile"):
         yield f"Dockerfile: the label `io.modelcontextprotocol.server.name` is not {name}"
     if tag is None:
         return
     if tag != f"v{version}":
         yield f"tag {tag}: expected v{version}"
-    for page in unreleased_pages(root):
+    for page in find_unreleased_pages(root):
         name = page.relative_to(root)
         yield f"{name}: a passage is for the time before the first release; run: python scripts/release.py pages"
-    if not changelog_section(version, root):
+    if not read_changelog_section(version, root):
         yield f"{_CHANGELOG}: the section `## [{version}] - YYYY-MM-DD` is missing"
 
 
-def _text(root: Path, path: str) -> str:
+def _read_text(root: Path, path: str) -> str:
     return (root / path).read_text("utf-8")
 
 
-def _check(tag: str | None) -> int:
-    errors = list(release_errors(tag))
+def _check_release(tag: str | None) -> int:
+    errors = list(find_release_errors(tag))
     print("\n".join(errors), end="\n" if errors else "", file=sys.stderr)
     if not errors:
         version = next(read_versions())[1]
-        changes = "" if changelog_section(version) else "; the changelog has no section for it yet"
+        changes = "" if read_changelog_section(version) else "; the changelog has no section for it yet"
         print(f"{len(list(read_versions()))} declarations of version {version} agree{changes}")
     return 1 if errors else 0
 
 
-def _registry(schemas: Path) -> int:
-    server = server_manifest()
+def _check_server_manifest(schemas: Path) -> int:
+    server = read_server_manifest()
     file = schemas / f"{server['$schema'].split('/')[-2]}.json"
     jsonschema.Draft7Validator(json.loads(file.read_text("utf-8"))).validate(server)
     print(f"server.json is valid against the registry schema of {file.stem}")
@@ -130,13 +130,13 @@ def main() -> int:
     commands.add_parser("registry").add_argument("folder", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "check":
-        return _check(arguments.tag)
+        return _check_release(arguments.tag)
     if arguments.command == "pages":
         update_pages()
         return 0
     if arguments.command == "registry":
-        return _registry(arguments.folder)
-    print(changelog_section(arguments.tag.removeprefix("v")))
+        return _check_server_manifest(arguments.folder)
+    print(read_changelog_section(arguments.tag.removeprefix("v")))
     return 0
 
 

@@ -36,7 +36,7 @@ def main(file: Path) -> None:
     Raises:
         SystemExit: the document does not match the CycloneDX schema.
     """
-    text = document()
+    text = render_document()
     if JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is not None:
         raise SystemExit("the generated document does not match the CycloneDX 1.6 schema")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -44,10 +44,10 @@ def main(file: Path) -> None:
     print(f"{file}: {len(dependency_closure())} distributions")
 
 
-def document() -> str:
+def render_document() -> str:
     """Return the document as JSON."""
     needs = dependency_closure()
-    components = {name: component(distribution(name)) for name in needs}
+    components = {name: build_component(distribution(name)) for name in needs}
     product = components[PRODUCT]
     product.type = ComponentType.APPLICATION
     bom = Bom(
@@ -69,13 +69,13 @@ def dependency_closure() -> dict[str, set[str]]:
         required = pending.pop()
         if required not in seen:
             seen.add(required)
-            needed = list(requirements(required))
+            needed = list(iterate_requirements(required))
             dependencies.setdefault(required[0], set()).update(name for name, _ in needed)
             pending += needed
     return dict(sorted(dependencies.items()))
 
 
-def requirements(required: RequiredDistribution) -> Iterator[RequiredDistribution]:
+def iterate_requirements(required: RequiredDistribution) -> Iterator[RequiredDistribution]:
     """Yield the direct dependencies of a distribution on this platform."""
     name, extras = required
     for text in distribution(name).requires or []:
@@ -85,11 +85,11 @@ def requirements(required: RequiredDistribution) -> Iterator[RequiredDistributio
             yield canonicalize_name(requirement.name), frozenset(requirement.extras)
 
 
-def component(package: Distribution) -> Component:
+def build_component(package: Distribution) -> Component:
     """Return the CycloneDX component of a distribution."""
     name = canonicalize_name(package.name)
     purl = PackageURL("pypi", None, name, package.version)
-    license_entry = package_license(package)
+    license_entry = read_license(package)
     return Component(
         name=name,
         version=package.version,
@@ -100,7 +100,7 @@ def component(package: Distribution) -> Component:
     )
 
 
-def package_license(package: Distribution) -> LicenseExpression | DisjunctiveLicense | None:
+def read_license(package: Distribution) -> LicenseExpression | DisjunctiveLicense | None:
     """Return the license that a distribution declares in its metadata."""
     metadata = package.metadata
     if "License-Expression" in metadata:

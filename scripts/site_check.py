@@ -64,7 +64,7 @@ def is_broken(file: Path, link: str, pages: dict[Path, Page]) -> bool:
     return bool(anchor) and unquote(anchor) not in pages[target].anchors | {"__top"}
 
 
-def site_errors(site: Path) -> list[str]:
+def find_site_errors(site: Path) -> list[str]:
     """Return a message for each error in a site."""
     pages = read_pages(site)
     errors = []
@@ -81,6 +81,6 @@ def site_errors(site: Path) -> list[str]:
 
 if __name__ == "__main__":
     show_help(__doc__)
-    messages = site_errors(Path(sys.argv[1]).resolve())
+    messages = find_site_errors(Path(sys.argv[1]).resolve())
     print("\n".join(messages), file=sys.stderr)
     sys.exit(bool(messages))

@@ -39,24 +39,24 @@ def map_prose(text: str, change: Callable[[str], str]) -> str:
     return result + change(text[end:])
 
 
-def page_of(path: str) -> str:
+def page_path_of(path: str) -> str:
     """Return the site path of the page that shows a repository path."""
     if path.endswith(".md") or Path(path).suffix in IMAGE_SUFFIXES:
         return path
     return f"{path}/index.md" if (ROOT / path).is_dir() else f"{path}.md"
 
 
-def page_text(path: str, links: list[str]) -> str:
+def render_page(path: str, links: list[str]) -> str:
     """Return the Markdown of a path's page; append the paths that it links to to `links`."""
     if (ROOT / path).is_dir():
-        return listing(path, links)
+        return render_folder_page(path, links)
     text = (ROOT / LANDING.get(path, path)).read_text(encoding="utf-8")
     if not path.endswith(".md"):
         return f"{NOT_SEARCHED}# {path}\n\n````{LANGUAGES.get(Path(path).suffix, 'text')}\n{text.rstrip()}\n````\n"
     return map_prose(text, lambda prose: LINK.sub(lambda link: site_link(path, link, links), prose))
 
 
-def listing(folder: str, links: list[str]) -> str:
+def render_folder_page(folder: str, links: list[str]) -> str:
     """Return the Markdown of a page that lists the files of a folder; append the files to `links`."""
     files = subprocess.run(  # noqa: S603 - a folder that a documentation page links to
         ["git", "ls-files", folder],  # noqa: S607 - the build requires git
@@ -66,7 +66,9 @@ def listing(folder: str, links: list[str]) -> str:
         check=True,
     ).stdout.split()
     links += files
-    rows = (f"- [{posixpath.relpath(file, folder)}]({posixpath.relpath(page_of(file), folder)})\n" for file in files)
+    rows = (
+        f"- [{posixpath.relpath(file, folder)}]({posixpath.relpath(page_path_of(file), folder)})\n" for file in files
+    )
     return f"{NOT_SEARCHED}# {folder}\n\n{''.join(rows)}"
 
 
@@ -83,10 +85,10 @@ def site_link(page: str, link: re.Match[str], links: list[str]) -> str:
     if not (ROOT / path).exists():
         raise SystemExit(f"{page}: broken link {target}")
     links.append(path)
-    return posixpath.relpath(page_of(path), posixpath.dirname(page) or ".") + anchor
+    return posixpath.relpath(page_path_of(path), posixpath.dirname(page) or ".") + anchor
 
 
-def pages() -> Iterator[tuple[str, bytes]]:
+def generate_pages() -> Iterator[tuple[str, bytes]]:
     """Yield path and content of each page and image: `FIRST`, docs/, and all paths that these link to."""
     pending = FIRST + sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").glob("*.md"))
     seen: set[str] = set()
@@ -95,13 +97,13 @@ def pages() -> Iterator[tuple[str, bytes]]:
         if path not in seen:
             seen.add(path)
             is_image = Path(path).suffix in IMAGE_SUFFIXES
-            yield page_of(path), (ROOT / path).read_bytes() if is_image else page_text(path, pending).encode()
+            yield page_path_of(path), (ROOT / path).read_bytes() if is_image else render_page(path, pending).encode()
 
 
 def main(folder: Path) -> None:
     """Write the pages, styles and builder configuration to a folder, replacing its contents."""
     shutil.rmtree(folder, ignore_errors=True)
-    for name, content in pages():
+    for name, content in generate_pages():
         file = folder / "pages" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)

@@ -25,23 +25,23 @@ import pytest
     ],
 )
 def test_banned_name_is_reported(source: str) -> None:
-    assert len(list(check_names.banned_names(source))) == 1
+    assert len(list(check_names.find_banned_names(source))) == 1
 
 
 @pytest.mark.parametrize(
     "source", ["message = 1", "for hit in []: pass", "def search(limit): pass", "'found'", "x.own"]
 )
 def test_descriptive_name_is_accepted(source: str) -> None:
-    assert not list(check_names.banned_names(source))
+    assert not list(check_names.find_banned_names(source))
 
 
 def test_report_has_the_line() -> None:
-    assert list(check_names.banned_names("message = 1\nfound = 2\n")) == [(2, "found")]
+    assert list(check_names.find_banned_names("message = 1\nfound = 2\n")) == [(2, "found")]
 
 
 def test_setting_with_a_banned_prefix_or_suffix_is_reported() -> None:
     banned = ["NOMEMORY_FORMER_API_KEY", "NOMEMORY_PAGE_SIZE_MAX"]
-    assert check_names.banned_settings([*banned, "NOMEMORY_MAX_PAGE_SIZE"]) == banned
+    assert check_names.find_banned_settings([*banned, "NOMEMORY_MAX_PAGE_SIZE"]) == banned
 
 
 def test_generated_code_is_not_checked(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def version() -> str:
 
 
 def test_every_place_has_one_version() -> None:
-    assert not list(release.release_errors(None))
+    assert not list(release.find_release_errors(None))
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -42,7 +42,7 @@ def test_a_place_with_another_version_is_named(path: str, tree: Path) -> None:
         return  # the others are compared with it
     file = tree / path
     file.write_text(file.read_text("utf-8").replace(version(), "99.9.9"), "utf-8")
-    assert any(path in error for error in release.release_errors(None, tree))
+    assert any(path in error for error in release.find_release_errors(None, tree))
 
 
 def test_a_tag_is_the_version_and_has_a_section_of_the_changelog(tree: Path) -> None:
@@ -50,21 +50,21 @@ def test_a_tag_is_the_version_and_has_a_section_of_the_changelog(tree: Path) -> 
     release.update_pages(tree)
     changelog = tree / "CHANGELOG.md"
     changelog.write_text("## [Unreleased]\n\n## [0.0.1] - 2026-01-01\n\nOld.\n", "utf-8")
-    assert [error.split()[0] for error in release.release_errors(tag, tree)] == ["CHANGELOG.md:"]
-    assert any("tag v0.0.9" in error for error in release.release_errors("v0.0.9", tree))
+    assert [error.split()[0] for error in release.find_release_errors(tag, tree)] == ["CHANGELOG.md:"]
+    assert any("tag v0.0.9" in error for error in release.find_release_errors("v0.0.9", tree))
     changelog.write_text(
         f"## [Unreleased]\n\n## [{version()}] - 2026-02-01\n\nNew.\n\n## [0.0.1] - 2026-01-01\n\nOld.\n", "utf-8"
     )
-    assert not list(release.release_errors(tag, tree))
-    assert release.changelog_section(version(), tree) == "New."
+    assert not list(release.find_release_errors(tag, tree))
+    assert release.read_changelog_section(version(), tree) == "New."
 
 
 def test_pages_before_the_first_release_are_named_and_updated(tree: Path) -> None:
-    assert {page.name for page in release.unreleased_pages()} >= {"README.md", "README.zh.md", "installing.md"}
-    assert [str(page.relative_to(tree)) for page in release.unreleased_pages(tree)] == ["README.md"]
-    assert any(error.startswith("README.md:") for error in release.release_errors(f"v{version()}", tree))
+    assert {page.name for page in release.find_unreleased_pages()} >= {"README.md", "README.zh.md", "installing.md"}
+    assert [str(page.relative_to(tree)) for page in release.find_unreleased_pages(tree)] == ["README.md"]
+    assert any(error.startswith("README.md:") for error in release.find_release_errors(f"v{version()}", tree))
     release.update_pages(tree)
-    assert not list(release.unreleased_pages(tree))
+    assert not list(release.find_unreleased_pages(tree))
     readme = (tree / "README.md").read_text("utf-8")
     assert "\n```sh\npip install nomemory\nnomemory quickstart\n```\n" in readme
     assert "No version has been released yet" not in readme
@@ -82,11 +82,11 @@ def test_pages_promise_no_index_before_the_first_release() -> None:
 def test_a_package_that_the_mcp_registry_would_not_know_is_noticed(tree: Path) -> None:
     readme = tree / "README.md"
     readme.write_text(readme.read_text("utf-8").replace("mcp-name: ", "name: "), "utf-8")
-    assert any("mcp-name" in error for error in release.release_errors(None, tree))
+    assert any("mcp-name" in error for error in release.find_release_errors(None, tree))
 
 
 def test_the_registry_is_told_a_command_that_there_is() -> None:
-    manifest = release.server_manifest()
+    manifest = release.read_server_manifest()
     assert len(manifest["description"]) <= 100  # the registry takes no more
     [package] = manifest["packages"]
     command, *options = [item["value"] for item in package["packageArguments"]]
