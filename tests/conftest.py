@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 from hypothesis import settings
-from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, programs, shared_postgres
+from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, find_program_directory, shared_postgres
 from server.fleet import fleet
 
 from nomemory.server.runtime.logs import configure_logs
@@ -188,7 +188,7 @@ def user() -> str:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePostgres]:
     """A private PostgreSQL that all tests of a run share. It loses what it has if the machine fails."""
-    if programs() is None:
+    if find_program_directory() is None:
         pytest.skip(NOT_INSTALLED)
     temporary = tmp_path_factory.getbasetemp()
     with shared_postgres(temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary) as server:

@@ -19,9 +19,9 @@ from proofs.private_postgres import (
     NOT_INSTALLED,
     PrivatePostgres,
     create_postgres,
-    execute,
+    execute_statement,
+    find_program_directory,
     private_postgres,
-    programs,
     remove_postgres,
 )
 
@@ -32,10 +32,10 @@ __all__ = [
     "NOT_INSTALLED",
     "PrivatePostgres",
     "count",
-    "execute",
+    "execute_statement",
+    "find_program_directory",
     "fresh_schema",
     "private_postgres",
-    "programs",
     "schema_url",
     "shared_postgres",
     "statements_of",
@@ -70,14 +70,14 @@ def fresh_schema(server: PrivatePostgres) -> str:
 
 def schema_url(server: PrivatePostgres, schema: str) -> str:
     """Return the URL of a schema, which is made if it does not exist."""
-    execute(server, f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+    execute_statement(server, f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
     return f"{server.url}&search_path={schema}"
 
 
 def count(server: PrivatePostgres, url: str, table: str) -> int:
     """Count the rows of a table in a schema, by its URL."""
     schema = url.partition("search_path=")[2]
-    return int(execute(server, f'SELECT count(*) FROM "{schema}".{table}'))  # noqa: S608 - ours
+    return int(execute_statement(server, f'SELECT count(*) FROM "{schema}".{table}'))  # noqa: S608 - ours
 
 
 @contextmanager

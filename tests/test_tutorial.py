@@ -107,7 +107,7 @@ def test_assistant_answers_with_a_chat_model_that_reads_the_memory(server: Serve
     endpoint = ScriptedEndpoint(dimension=4)
     endpoint.chat = reply
     command = "printf '%s\\n' 'I am allergic to peanuts.' 'What am I allergic to?' | python assistant.py ann-with-model"
-    with endpoint.serving():
+    with endpoint.serve():
         done = run(command, server.target, key="k", base_url=endpoint.url)
     assert done.stdout.splitlines() == ["Peanuts.", "Peanuts."], done.stderr
     assert "I am allergic to peanuts." in prompts[-1]

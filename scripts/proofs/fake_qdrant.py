@@ -111,7 +111,7 @@ class FakeQdrant:
             return collection_info(dict.fromkeys(_INDEXED, indexed))
         ids = [GrpcToRest.convert_point_id(item) for item in request.ids]
         records = self.points.retrieve(request.collection_name, ids, with_payload=True, with_vectors=True)
-        return qdrant.GetResponse(result=list(map(_retrieved, records)))
+        return qdrant.GetResponse(result=list(map(_to_retrieved_point, records)))
 
     def Count(self, request: Any) -> Any:  # noqa: ANN401, N802
         """Count all points."""
@@ -158,7 +158,7 @@ class FakeQdrant:
             with_vectors=True,
         )
         after = RestToGrpc.convert_extended_point_id(str(offset)) if offset is not None else None
-        return qdrant.ScrollResponse(result=list(map(_retrieved, records)), next_page_offset=after)
+        return qdrant.ScrollResponse(result=list(map(_to_retrieved_point, records)), next_page_offset=after)
 
     def Facet(self, request: Any) -> Any:  # noqa: ANN401, N802
         """Return the distinct values of a field."""
@@ -167,12 +167,12 @@ class FakeQdrant:
 
 
 @contextmanager
-def fake_qdrant() -> Iterator[FakeQdrant]:
+def run_fake_qdrant() -> Iterator[FakeQdrant]:
     """Run a fake Qdrant server during the context."""
     fake, lock = FakeQdrant(), threading.Lock()
     server = grpc.server(ThreadPoolExecutor(8))
-    add_CollectionsServicer_to_server(_servicer(CollectionsServicer, fake, lock), server)  # type: ignore[no-untyped-call]
-    add_PointsServicer_to_server(_servicer(PointsServicer, fake, lock), server)  # type: ignore[no-untyped-call]
+    add_CollectionsServicer_to_server(_create_servicer(CollectionsServicer, fake, lock), server)  # type: ignore[no-untyped-call]
+    add_PointsServicer_to_server(_create_servicer(PointsServicer, fake, lock), server)  # type: ignore[no-untyped-call]
     fake.port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
@@ -181,7 +181,7 @@ def fake_qdrant() -> Iterator[FakeQdrant]:
         server.stop(0).wait()
 
 
-def _retrieved(record: models.Record) -> qdrant.RetrievedPoint:
+def _to_retrieved_point(record: models.Record) -> qdrant.RetrievedPoint:
     vector: Any = record.vector
     data = qdrant.VectorOutput(dense=qdrant.DenseVector(data=vector))
     return qdrant.RetrievedPoint(
@@ -191,7 +191,7 @@ def _retrieved(record: models.Record) -> qdrant.RetrievedPoint:
     )
 
 
-def _servicer(base: type, fake: FakeQdrant, lock: threading.Lock) -> Any:  # noqa: ANN401
+def _create_servicer(base: type, fake: FakeQdrant, lock: threading.Lock) -> Any:  # noqa: ANN401
     """Return a servicer with the methods of a service that the fake implements."""
 
     def method(answer: Callable[[Any], Any]) -> Callable[[object, Any, object], Any]:

@@ -24,13 +24,13 @@ class GrpcTransport:
         """Make a call and return its outcome; the request may be invalid protobuf."""
         began = time.perf_counter()
         try:
-            replies = tuple(self.replies(method, request, metadata, timeout_s))
+            replies = tuple(self.stream_replies(method, request, metadata, timeout_s))
         except grpc.RpcError as error:
-            return _outcome(error, time.perf_counter() - began)
+            return _error_outcome(error, time.perf_counter() - began)
         seconds = time.perf_counter() - began
         return Outcome(grpc.StatusCode.OK, b"\n".join(replies), seconds, is_from_server=True, replies=replies)
 
-    def replies(self, method: Method, request: bytes, metadata: Metadata, timeout_s: float) -> Iterator[bytes]:
+    def stream_replies(self, method: Method, request: bytes, metadata: Metadata, timeout_s: float) -> Iterator[bytes]:
         """Make a call; yield the replies as they arrive.
 
         Raises:
@@ -49,12 +49,12 @@ class GrpcTransport:
             yield call(request, **options)
 
 
-def _outcome(error: grpc.RpcError, seconds: float) -> Outcome:
+def _error_outcome(error: grpc.RpcError, seconds: float) -> Outcome:
     pairs: list[tuple[str, str | bytes]] = list(error.trailing_metadata() or ())  # type: ignore[arg-type]  # by contract
-    visible = [str(error.details()).encode(), *(_bytes(part) for pair in pairs for part in pair)]
+    visible = [str(error.details()).encode(), *(_to_bytes(part) for pair in pairs for part in pair)]
     is_from_server = any(name == "x-request-id" for name, _ in pairs)
     return Outcome(error.code(), b"\n".join(visible), seconds, is_from_server, str(error.details()))
 
 
-def _bytes(value: object) -> bytes:
+def _to_bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()

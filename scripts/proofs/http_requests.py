@@ -27,35 +27,35 @@ class HttpRequest:
     body: bytes | None = None
 
 
-def http_request(method: MethodDescriptor, request: Json) -> HttpRequest:
+def encode_http_request(method: MethodDescriptor, request: Json) -> HttpRequest:
     """Encode a protobuf JSON request as an HTTP request, according to the annotation of the method."""
     rule = method.GetOptions().Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
     fields = dict(request)
 
     def variable(match: re.Match[str]) -> str:
-        return quote(str(fields.pop(_camel_case(match[1]), "")), safe="")
+        return quote(str(fields.pop(_to_camel_case(match[1]), "")), safe="")
 
     path = re.sub(r"\{(\w+)\}", variable, getattr(rule, verb))
     if rule.body:
         media_type = LINES if method.client_streaming else b"application/json"
         body = json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
         return HttpRequest(verb.upper(), path, (("content-type", media_type),), body)
-    query = urlencode(list(_flat(fields)), quote_via=quote)
+    query = urlencode(list(_flatten(fields)), quote_via=quote)
     return HttpRequest(verb.upper(), f"{path}?{query}" if query else path)
 
 
-def _flat(fields: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(fields: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield query parameters: `filter.role`, `filter.metadata[topic]`; lists become repeated parameters."""
     for name, value in fields.items():
         if name == "metadata":
             yield from ((f"{prefix}metadata[{key}]", entry) for key, entry in value.items())
         elif isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
             for item in value if isinstance(value, list) else [value]:
                 yield prefix + name, json.dumps(item) if isinstance(item, bool) else str(item)
 
 
-def _camel_case(name: str) -> str:
+def _to_camel_case(name: str) -> str:
     return re.sub(r"_(\w)", lambda letter: letter[1].upper(), name)

@@ -15,7 +15,7 @@ import httpx
 from google.protobuf import json_format
 
 from proofs.contract import Metadata, Method, Outcome
-from proofs.http_requests import LINES, HttpRequest, http_request
+from proofs.http_requests import LINES, HttpRequest, encode_http_request
 
 TIMEOUT_S = 20.0
 _GRACE_S = 5.0
@@ -64,7 +64,7 @@ class HttpTransport:
     def call(self, method: Method, request: bytes, metadata: Metadata, timeout_s: float = TIMEOUT_S) -> Outcome:
         """Make a call and return its outcome; UNKNOWN if the response does not conform to the API."""
         message = method.request_type.FromString(request)
-        encoded = http_request(method.descriptor, json_format.MessageToDict(message))
+        encoded = encode_http_request(method.descriptor, json_format.MessageToDict(message))
         headers = (*encoded.headers, *http_headers(metadata), ("x-timeout-ms", b"%d" % (1000 * timeout_s)))
         if method.descriptor.server_streaming:
             headers = (*headers, ("accept", LINES))
@@ -78,7 +78,7 @@ class HttpTransport:
         return outcome_of(response, method, time.perf_counter() - began)
 
 
-def visible_bytes(response: httpx.Response) -> bytes:
+def response_bytes(response: httpx.Response) -> bytes:
     """Return the status, headers and body of a response."""
     head = "".join(f"{name}: {value}\n" for name, value in response.headers.items())
     return f"{response.status_code}\n{head}\n".encode("utf-8", "replace") + response.content
@@ -86,9 +86,9 @@ def visible_bytes(response: httpx.Response) -> bytes:
 
 def outcome_of(response: httpx.Response, method: Method, seconds: float) -> Outcome:
     """Return the outcome of a call; UNKNOWN if the response does not conform to the API."""
-    visible, is_from_server = visible_bytes(response), "x-request-id" in response.headers
+    visible, is_from_server = response_bytes(response), "x-request-id" in response.headers
     try:
-        replies = tuple(_replies(response, method))
+        replies = tuple(_decode_replies(response, method))
     except _CallError as error:
         return Outcome(error.code, visible, seconds, is_from_server, str(error))
     except (KeyError, TypeError, ValueError, json_format.ParseError) as error:
@@ -105,16 +105,16 @@ class _CallError(Exception):
         self.code = grpc.StatusCode[error["code"]]
 
 
-def _replies(response: httpx.Response, method: Method) -> Iterator[bytes]:
+def _decode_replies(response: httpx.Response, method: Method) -> Iterator[bytes]:
     if response.is_error:
         raise _CallError(response.json()["error"])
     if method.descriptor.server_streaming:
-        yield from (_reply(json.loads(line), method) for line in response.content.splitlines())
+        yield from (_decode_reply(json.loads(line), method) for line in response.content.splitlines())
     else:
-        yield _reply(response.json(), method)
+        yield _decode_reply(response.json(), method)
 
 
-def _reply(reply: dict[str, Any], method: Method) -> bytes:
+def _decode_reply(reply: dict[str, Any], method: Method) -> bytes:
     if "error" in reply:
         raise _CallError(reply["error"])
     return json_format.ParseDict(reply, method.reply_type()).SerializeToString()

@@ -17,17 +17,17 @@ def rss_mb(pid: int) -> float:
     return int(rss_kb) / 1024 if rss_kb else 0.0
 
 
-def descriptors(pid: int) -> int:
+def open_descriptor_count(pid: int) -> int:
     """Return the number of open file descriptors of a process; 0 if unknown."""
-    return _count(Path(f"/proc/{pid}/fd"))
+    return _count_entries(Path(f"/proc/{pid}/fd"))
 
 
-def threads(pid: int) -> int:
+def thread_count(pid: int) -> int:
     """Return the number of threads of a process; 0 if unknown."""
-    return _count(Path(f"/proc/{pid}/task"))
+    return _count_entries(Path(f"/proc/{pid}/task"))
 
 
-def _count(path: Path) -> int:
+def _count_entries(path: Path) -> int:
     try:
         return sum(1 for _ in path.iterdir())
     except OSError:  # the process has exited, or the system has no /proc

@@ -25,7 +25,7 @@ _OTHER_USERS: Final = ("postgres", "nobody")
 
 
 @cache
-def programs() -> Path | None:
+def find_program_directory() -> Path | None:
     """Return the directory of the PostgreSQL programs; None if it is not installed."""
     initdb = shutil.which("initdb")
     if initdb:
@@ -34,8 +34,8 @@ def programs() -> Path | None:
     return installed[-1] if installed else None
 
 
-def _program(name: str) -> Path:
-    directory = programs()
+def _program_path(name: str) -> Path:
+    directory = find_program_directory()
     if directory is None:
         raise RuntimeError(NOT_INSTALLED)
     return directory / name
@@ -61,13 +61,13 @@ class PrivatePostgres:
         """Start the server and wait until it accepts connections."""
         location = ("listen_addresses=", f"unix_socket_directories={self.root}")
         flags = " ".join(f'-c "{option}"' for option in (*location, *options))
-        self.run(
+        self.run_program(
             "pg_ctl", "-D", str(self.root / "data"), "-l", str(self.root / "server.log"), "-o", flags, "-w", "start"
         )
 
     def stop(self, mode: str = "immediate") -> None:
         """Stop the server; `fast` shuts down cleanly, `immediate` simulates a crash."""
-        self.run("pg_ctl", "-D", str(self.root / "data"), "-m", mode, "-w", "stop")
+        self.run_program("pg_ctl", "-D", str(self.root / "data"), "-m", mode, "-w", "stop")
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -87,9 +87,9 @@ class PrivatePostgres:
             for process in processes:
                 os.kill(process, signal.SIGCONT)
 
-    def initialize(self, owner: str = _USER) -> None:
+    def create_files(self, owner: str = _USER) -> None:
         """Create the files of an empty server."""
-        self.run(
+        self.run_program(
             "initdb",
             "-D",
             str(self.root / "data"),
@@ -102,13 +102,13 @@ class PrivatePostgres:
             "--locale=C",
         )
 
-    def run(self, program: str, *arguments: str) -> None:
+    def run_program(self, program: str, *arguments: str) -> None:
         """Run a PostgreSQL program as the owner of the files.
 
         Raises:
             RuntimeError: the program failed; the text is its output.
         """
-        command = [*as_another_user(), str(_program(program)), *arguments]
+        command = [*unprivileged_command_prefix(), str(_program_path(program)), *arguments]
         completed = subprocess.run(  # noqa: S603 - fixed program
             command, check=False, capture_output=True, text=True, cwd=self.root, stdin=subprocess.DEVNULL
         )
@@ -117,15 +117,15 @@ class PrivatePostgres:
 
 
 @cache
-def as_another_user() -> tuple[str, ...]:
+def unprivileged_command_prefix() -> tuple[str, ...]:
     """Return the command prefix that drops root privileges; empty if the caller is not root."""
     if os.geteuid() != 0:
         return ()
-    other = next(user for user in map(_entry, _OTHER_USERS) if user)
+    other = next(user for user in map(_find_passwd_entry, _OTHER_USERS) if user)
     return ("setpriv", f"--reuid={other.pw_uid}", f"--regid={other.pw_gid}", "--clear-groups")
 
 
-def _entry(name: str) -> pwd.struct_passwd | None:
+def _find_passwd_entry(name: str) -> pwd.struct_passwd | None:
     try:
         return pwd.getpwnam(name)
     except KeyError:
@@ -143,10 +143,10 @@ def private_postgres(options: Sequence[str] = FAST) -> Iterator[PrivatePostgres]
         remove_postgres(server)
 
 
-def execute(server: PrivatePostgres, statement: str) -> str:
+def execute_statement(server: PrivatePostgres, statement: str) -> str:
     """Execute a statement as the database owner; return the output without headers."""
     connection = ("-h", str(server.root), "-U", _USER, "postgres")
-    command = [str(_program("psql")), "-q", "-At", "-v", "ON_ERROR_STOP=1", *connection]
+    command = [str(_program_path("psql")), "-q", "-At", "-v", "ON_ERROR_STOP=1", *connection]
     return subprocess.run(  # noqa: S603 - fixed program
         [*command, "-c", statement], check=True, capture_output=True, text=True
     ).stdout
@@ -154,15 +154,15 @@ def execute(server: PrivatePostgres, statement: str) -> str:
 
 def create_postgres(owner: str = _USER) -> PrivatePostgres:
     """Create an empty server in a temporary directory, without starting it."""
-    server = PrivatePostgres(_directory())
-    server.initialize(owner)
+    server = PrivatePostgres(_create_directory())
+    server.create_files(owner)
     return server
 
 
-def _directory() -> Path:
+def _create_directory() -> Path:
     root = Path(tempfile.mkdtemp(prefix="nomemory-pg-"))
     root.chmod(0o755)
-    if other := as_another_user():
+    if other := unprivileged_command_prefix():
         shutil.chown(root, int(other[1].partition("=")[2]), int(other[2].partition("=")[2]))
     return root
 

@@ -26,12 +26,12 @@ def pids_by_role(writer: int) -> dict[str, list[int]]:
 
 def running_pids(pids: set[int]) -> set[int]:
     """Return the given process ids that belong to running processes."""
-    return {pid for pid, (_, state, _) in _all().items() if pid in pids and not state.startswith("Z")}
+    return {pid for pid, (_, state, _) in _read_all_processes().items() if pid in pids and not state.startswith("Z")}
 
 
 def _descendants(parent: int) -> dict[int, str]:
-    everything = _all()
-    children: Mapping[int, list[int]] = _children(everything)
+    everything = _read_all_processes()
+    children: Mapping[int, list[int]] = _children_by_parent(everything)
     descendants: dict[int, str] = {}
     pending = list(children.get(parent, []))
     while pending:
@@ -43,14 +43,14 @@ def _descendants(parent: int) -> dict[int, str]:
     return descendants
 
 
-def _children(everything: Mapping[int, tuple[int, str, str]]) -> Mapping[int, list[int]]:
+def _children_by_parent(everything: Mapping[int, tuple[int, str, str]]) -> Mapping[int, list[int]]:
     children: dict[int, list[int]] = defaultdict(list)
     for pid, (parent, _, _) in everything.items():
         children[parent].append(pid)
     return children
 
 
-def _all() -> dict[int, tuple[int, str, str]]:
+def _read_all_processes() -> dict[int, tuple[int, str, str]]:
     """Return the parent, state and command line of every process by id."""
     output = subprocess.run(
         ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,args="],  # noqa: S607 - system program; -ww prints whole lines

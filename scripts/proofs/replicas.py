@@ -33,7 +33,7 @@ class Replicas:
         seconds = 0.0
         for server in self.servers:
             if not server.is_running:
-                _share_key(first, server)
+                _copy_token_key(first, server)
                 seconds += server.start()
         return seconds
 
@@ -52,17 +52,17 @@ class Replicas:
         """Log file of the first server."""
         return self.servers[0].log
 
-    def processes(self) -> dict[str, list[int]]:
+    def pids_by_role(self) -> dict[str, list[int]]:
         """Return the process ids of the running servers by role."""
         pids_by_role: dict[str, list[int]] = {}
         for server in self.servers:
-            for role, pids in (server.processes() if server.is_running else {}).items():
+            for role, pids in (server.pids_by_role() if server.is_running else {}).items():
                 pids_by_role.setdefault(role, []).extend(pids)
         return pids_by_role
 
-    def channel(self) -> grpc.Channel:
+    def open_channel(self) -> grpc.Channel:
         """Return a channel that rotates over the servers."""
-        return RoundRobinChannel([server.channel() for server in self.servers])
+        return RoundRobinChannel([server.open_channel() for server in self.servers])
 
     def kill(self) -> None:
         """Kill all processes of the running servers."""
@@ -75,7 +75,7 @@ class Replicas:
         return sum(server.stop() for server in self.servers if server.is_running)
 
 
-def _share_key(first: ServerUnderTest, replica: ServerUnderTest) -> None:
+def _copy_token_key(first: ServerUnderTest, replica: ServerUnderTest) -> None:
     key = first.data / _KEY
     if key.exists() and not (replica.data / _KEY).exists():
         replica.data.mkdir(parents=True, exist_ok=True)

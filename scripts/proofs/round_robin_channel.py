@@ -24,19 +24,19 @@ class RoundRobinChannel(grpc.Channel):
 
     def unary_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
         """Return a callable that rotates over the channels."""
-        return self._method([channel.unary_unary(*args, **kwargs) for channel in self._channels])
+        return self._create_callable([channel.unary_unary(*args, **kwargs) for channel in self._channels])
 
     def unary_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
         """Return a callable that rotates over the channels."""
-        return self._method([channel.unary_stream(*args, **kwargs) for channel in self._channels])
+        return self._create_callable([channel.unary_stream(*args, **kwargs) for channel in self._channels])
 
     def stream_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
         """Return a callable that rotates over the channels."""
-        return self._method([channel.stream_unary(*args, **kwargs) for channel in self._channels])
+        return self._create_callable([channel.stream_unary(*args, **kwargs) for channel in self._channels])
 
     def stream_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
         """Return a callable that rotates over the channels."""
-        return self._method([channel.stream_stream(*args, **kwargs) for channel in self._channels])
+        return self._create_callable([channel.stream_stream(*args, **kwargs) for channel in self._channels])
 
     def subscribe(self, callback: Callable[[grpc.ChannelConnectivity], None], try_to_connect: bool = False) -> None:  # noqa: FBT001, FBT002 - gRPC's signature
         """Subscribe to all channels."""
@@ -59,11 +59,11 @@ class RoundRobinChannel(grpc.Channel):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _method(self, methods: Sequence[Callable[..., Any]]) -> _RoundRobin:
-        return _RoundRobin(methods, self._turns)
+    def _create_callable(self, methods: Sequence[Callable[..., Any]]) -> _RoundRobinCallable:
+        return _RoundRobinCallable(methods, self._turns)
 
 
-class _RoundRobin:
+class _RoundRobinCallable:
     """An RPC method that rotates over several servers."""
 
     def __init__(self, methods: Sequence[Any], turns: Iterator[int]) -> None:
@@ -71,13 +71,13 @@ class _RoundRobin:
         self._turns = turns
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever gRPC returns
-        return self._next()(*args, **kwargs)
+        return self._next_method()(*args, **kwargs)
 
     def with_call(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
-        return self._next().with_call(*args, **kwargs)
+        return self._next_method().with_call(*args, **kwargs)
 
     def future(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the same
-        return self._next().future(*args, **kwargs)
+        return self._next_method().future(*args, **kwargs)
 
-    def _next(self) -> Any:  # noqa: ANN401 - a method of a channel
+    def _next_method(self) -> Any:  # noqa: ANN401 - a method of a channel
         return self._methods[next(self._turns)]

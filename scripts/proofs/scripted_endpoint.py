@@ -45,11 +45,11 @@ class ScriptedEndpoint:
         self.chat: Chat = lambda _: "{}"
         self._dimension = dimension
         self._changed = threading.Event()
-        self._server = json_server(self.answer)
+        self._server = create_json_server(self.answer)
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
 
     @contextmanager
-    def serving(self) -> Iterator[ScriptedEndpoint]:
+    def serve(self) -> Iterator[ScriptedEndpoint]:
         """Serve during the context."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
@@ -75,25 +75,26 @@ class ScriptedEndpoint:
             return 429 if behavior is Behavior.LIMITED else 500, b'{"error": {"message": "scripted"}}'
         if behavior is Behavior.BROKEN:
             return 200, b'{"data": [{"index": 0, "embedding": "AAAA"}'
-        return 200, json.dumps(self._reply(path, body)).encode()
+        return 200, json.dumps(self._build_reply(path, body)).encode()
 
-    def _reply(self, path: str, body: Body) -> Body:
+    def _build_reply(self, path: str, body: Body) -> Body:
         if path.endswith("/chat/completions"):
             message = {"role": "assistant", "content": self.chat(body)}
             return {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}
         rows = [
-            {"object": "embedding", "index": n, "embedding": self._vector(text)} for n, text in enumerate(body["input"])
+            {"object": "embedding", "index": n, "embedding": self._encode_vector(text)}
+            for n, text in enumerate(body["input"])
         ]
         return {"object": "list", "model": body.get("model", ""), "data": rows, "usage": {}}
 
-    def _vector(self, text: str) -> str:
+    def _encode_vector(self, text: str) -> str:
         seed = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
         return base64.b64encode(
             np.random.default_rng(seed).standard_normal(self._dimension).astype("<f4").tobytes()
         ).decode()
 
 
-def json_server(answer: Callable[[str, Body], tuple[int, bytes]]) -> ThreadingHTTPServer:
+def create_json_server(answer: Callable[[str, Body], tuple[int, bytes]]) -> ThreadingHTTPServer:
     """Return an HTTP server on a free local port for JSON POST requests; the caller serves and closes it.
 
     Args:

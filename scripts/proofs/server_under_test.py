@@ -68,7 +68,7 @@ class ServerUnderTest:
             )
 
     def _wait_until_ready(self) -> None:
-        process = self._running()
+        process = self._running_process()
         timer = threading.Timer(_READY_S, process.kill)
         timer.start()
         try:
@@ -91,68 +91,68 @@ class ServerUnderTest:
     @property
     def pid(self) -> int:
         """Id of the main process."""
-        return self._running().pid
+        return self._running_process().pid
 
     @property
     def servers(self) -> tuple[ServerUnderTest, ...]:
         """This server, for compatibility with `Replicas.servers`."""
         return (self,)
 
-    def processes(self) -> dict[str, list[int]]:
+    def pids_by_role(self) -> dict[str, list[int]]:
         """Return the process ids by role."""
         return pids_by_role(self.pid)
 
-    def channel(self) -> grpc.Channel:
+    def open_channel(self) -> grpc.Channel:
         """Open a new channel."""
         limits = [("grpc.max_receive_message_length", 64 * 1024 * 1024), ("grpc.use_local_subchannel_pool", 1)]
         return grpc.insecure_channel(self.target, options=limits)
 
     def kill(self) -> None:
         """Kill all processes of the server."""
-        pids = {pid for group in self.processes().values() for pid in group}
+        pids = {pid for group in self.pids_by_role().values() for pid in group}
         for pid in pids:
-            _signal(pid, signal.SIGKILL)
-        self._reap()
+            _send_signal(pid, signal.SIGKILL)
+        self._wait_for_exit()
 
     def kill_writer(self) -> set[int]:
         """Kill only the main process; return the ids of workers that still run after 15 s, and kill them."""
-        others = {pid for group in self.processes().values() for pid in group} - {self.pid}
-        _signal(self.pid, signal.SIGKILL)
-        self._reap()
+        others = {pid for group in self.pids_by_role().values() for pid in group} - {self.pid}
+        _send_signal(self.pid, signal.SIGKILL)
+        self._wait_for_exit()
         deadline = time.monotonic() + _ALONE_S
         while (remaining := running_pids(others)) and time.monotonic() < deadline:
             time.sleep(0.05)
         for pid in remaining:
-            _signal(pid, signal.SIGKILL)
+            _send_signal(pid, signal.SIGKILL)
         return remaining
 
     def stop(self) -> float:
         """Stop the server with SIGTERM, or kill it after 30 s; return the elapsed seconds."""
         began = time.monotonic()
-        process = self._running()
+        process = self._running_process()
         process.terminate()
         try:
             process.wait(_EXIT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-        self._reap()
+        self._wait_for_exit()
         return time.monotonic() - began
 
-    def _reap(self) -> None:
-        process = self._running()
+    def _wait_for_exit(self) -> None:
+        process = self._running_process()
         process.wait(_EXIT_S)
         for pipe in (process.stdin, process.stdout):
             if pipe:
                 pipe.close()
         self._process = None
 
-    def _running(self) -> subprocess.Popen[str]:
+    def _running_process(self) -> subprocess.Popen[str]:
         if self._process is None:
             raise RuntimeError("the server is not running")
         return self._process
 
 
-def _signal(pid: int, number: signal.Signals) -> None:
+def _send_signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:  # the process has exited

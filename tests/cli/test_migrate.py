@@ -20,7 +20,7 @@ from cli.message_logs import (
     texts_embedded,
     write,
 )
-from postgres import PrivatePostgres, execute, fresh_schema
+from postgres import PrivatePostgres, execute_statement, fresh_schema
 from server.models import DIMENSION, Models, models
 
 from chat_messages import ids, new_message
@@ -34,7 +34,7 @@ from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
 from nomemory.v1 import query_service_pb2 as q
-from proofs.fake_qdrant import fake_qdrant
+from proofs.fake_qdrant import run_fake_qdrant
 from running_server import Server
 
 VECTOR = (1.0, *(0.0,) * (DIMENSION - 1))
@@ -148,13 +148,13 @@ def test_removals_wait_for_the_indexes_of_the_directory(
     migrate(run, settings.server.data, url)
     schema, follower = url.partition("search_path=")[2], (settings.server.data / "follower").read_text()
     followers = f'SELECT name, is_lasting FROM "{schema}".followers'  # noqa: S608 - ours
-    assert execute(postgres, followers).split() == [f"{follower}|t"]
+    assert execute_statement(postgres, followers).split() == [f"{follower}|t"]
 
 
 def test_vector_index_on_a_qdrant_server_continues(
     run: Run, start: Start, settings: Settings, postgres_url: str
 ) -> None:
-    with fake_qdrant() as qdrant:
+    with run_fake_qdrant() as qdrant:
         settings = settings.with_changes(qdrant_url=f"grpc://127.0.0.1:{qdrant.port}", qdrant_shard_keys=4)
         with start(settings) as server:
             token = fill(server)
@@ -215,7 +215,7 @@ def test_copy_that_differs_is_discarded(
     with start(own_settings) as server:
         fill_some(server)
     asyncio.run(upgrade_schema(Database(url)))
-    execute(
+    execute_statement(
         postgres,
         f"""
         CREATE FUNCTION "{schema}".damage() RETURNS trigger LANGUAGE plpgsql AS
@@ -228,7 +228,7 @@ def test_copy_that_differs_is_discarded(
     assert "table messages: 5 rows were read and 5 stored, and their digests differ" in refused.output
     with start(own_settings) as server:
         assert len(listed_ids(server, "bob")) == 5
-    execute(postgres, f'DROP TRIGGER damage ON "{schema}".messages')
+    execute_statement(postgres, f'DROP TRIGGER damage ON "{schema}".messages')
     migrate(run, data, url)
 
 
@@ -247,7 +247,7 @@ def test_tables_have_the_indexes_that_a_server_makes(
 def indexes(postgres: PrivatePostgres, url: str) -> str:
     schema = url.partition("search_path=")[2]
     statement = f"SELECT indexdef FROM pg_indexes WHERE schemaname = '{schema}' ORDER BY indexname"  # noqa: S608 - ours
-    return execute(postgres, statement).replace(schema, "schema")
+    return execute_statement(postgres, statement).replace(schema, "schema")
 
 
 def test_url_may_come_from_the_environment_and_its_password_is_not_shown(

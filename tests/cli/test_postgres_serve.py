@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from cli.command_line import Run
-from postgres import NOT_INSTALLED, fresh_schema, private_postgres, programs
+from postgres import NOT_INSTALLED, find_program_directory, fresh_schema, private_postgres
 from server.fleet import command, environment, until
 
 from nomemory.server.runtime.settings import Settings
@@ -34,7 +34,7 @@ def test_the_start_line_names_the_database_without_its_password(postgres_url: st
 def test_status_names_the_fault_while_the_database_is_down(
     run: Run, start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    if programs() is None:
+    if find_program_directory() is None:
         pytest.skip(NOT_INSTALLED)
     with (
         private_postgres() as database,

@@ -16,10 +16,10 @@ from nomemory.mcp.tools import TOOLS
 from nomemory.recall.tools.argument_parsing import find_unknown_arguments
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO
-from proofs.conformance.expectation import disagreements, outcome_differences
+from proofs.conformance.expectation import client_disagreements, outcome_differences
 from proofs.conformance.mcp_requests import TOOLS as CALLED_BY
 from proofs.conformance.mcp_requests import NoToolError, ToolCall, tool_call
-from proofs.conformance.mcp_view import reply, visible_outcome, visible_step
+from proofs.conformance.mcp_view import to_api_reply, visible_outcome, visible_step
 
 ROOT = Path(__file__).parents[2]
 STEPS: list[dict[str, Any]] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]
@@ -87,8 +87,8 @@ def test_tool_results_are_converted_to_contract_messages() -> None:
     answered = {"messages": [{"message_id": "a", "said_at": "2026-01-01T00:00:00Z", "role": "user", "content": "x"}]}
     shown = Messages.model_validate(answered).model_dump(mode="json")
     message = {"messageId": "a", "ts": "2026-01-01T00:00:00Z", "role": "ROLE_USER", "content": "x"}
-    assert reply("ListMessages", shown) == {"items": [message]}
-    parsed = ParseDict(dict(reply("ListMessages", shown)), query_service_pb2.ListMessagesResponse())
+    assert to_api_reply("ListMessages", shown) == {"items": [message]}
+    parsed = ParseDict(dict(to_api_reply("ListMessages", shown)), query_service_pb2.ListMessagesResponse())
     assert parsed.items[0].content == "x"
 
 
@@ -137,17 +137,17 @@ def test_clients_agree_where_only_the_run_differs() -> None:
 
     step = {"name": "one"}
     alike = outcome(writeToken="y", id="m_ZZZ3456789ABCDEFGHJKMNPQRS", score=0.3)
-    assert not list(disagreements([step], [outcome()], [alike]))
+    assert not list(client_disagreements([step], [outcome()], [alike]))
     for changed in ({"text": "b"}, {"score": 0.4}, {"more": 1}):
-        assert list(disagreements([step], [outcome()], [outcome(**changed)]))
+        assert list(client_disagreements([step], [outcome()], [outcome(**changed)]))
 
 
 def test_the_time_of_a_recall_counts_where_a_step_says_it() -> None:
     early, late = ({"replies": [{"limits": {"timeRange": {"until": moment}}}]} for moment in ("early", "late"))
     untimed_step = {"name": "one", "request": {"question": "?"}}
     timed_step = {"name": "one", "request": {"context": {"now": "2026-06-01T00:00:00Z"}}}
-    assert not list(disagreements([untimed_step], [early], [late]))
-    assert list(disagreements([timed_step], [early], [late]))
+    assert not list(client_disagreements([untimed_step], [early], [late]))
+    assert list(client_disagreements([timed_step], [early], [late]))
 
 
 def test_the_packages_have_the_version_of_the_server() -> None:

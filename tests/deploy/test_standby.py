@@ -16,9 +16,9 @@ import pytest
 from deploy.files import DEPLOY, environment_of_service
 
 from nomemory.server.store.postgres.connections import Database
-from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, as_another_user, create_postgres, programs
+from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, unprivileged_command_prefix, create_postgres, find_program_directory
 
-pytestmark = pytest.mark.skipif(programs() is None, reason=NOT_INSTALLED)
+pytestmark = pytest.mark.skipif(find_program_directory() is None, reason=NOT_INSTALLED)
 SCRIPTS = DEPLOY / "postgres"
 SECRETS = {"DATABASE_PASSWORD": "it's secret", "STANDBY_PASSWORD": 'of "the" copy'}
 WAIT_S = 60
@@ -27,7 +27,7 @@ ATTRIBUTES = environment_of_service("compose.cluster.yaml", "nomemory-1")["NOMEM
 
 def variables(server: PrivatePostgres, **more: str) -> dict[str, str]:
     """Return what the image sets, for a server at a Unix socket."""
-    path = f"{programs()}:{os.environ['PATH']}"
+    path = f"{find_program_directory()}:{os.environ['PATH']}"
     return {"PATH": path, "PGHOST": str(server.root), "PGDATA": str(server.root / "data"), **SECRETS, **more}
 
 
@@ -38,7 +38,7 @@ def primary() -> Iterator[PrivatePostgres]:
     try:
         server.start(("fsync=off", "wal_level=replica"))
         with scripts_in(server) as scripts:
-            command = [*as_another_user(), "bash", str(scripts / "first-start.sh")]
+            command = [*unprivileged_command_prefix(), "bash", str(scripts / "first-start.sh")]
             done = subprocess.run(
                 command, env=variables(server, POSTGRES_USER="postgres"), capture_output=True, text=True, check=False
             )
@@ -72,7 +72,7 @@ def standby(primary: PrivatePostgres) -> Iterator[subprocess.Popen[bytes]]:
         scripts_in(primary) as scripts,
         (primary.root / "copy/said").open("ab") as output,
         subprocess.Popen(
-            [*as_another_user(), "bash", str(scripts / "standby.sh"), *where],
+            [*unprivileged_command_prefix(), "bash", str(scripts / "standby.sh"), *where],
             env=variables(primary, **environment), stdout=output, stderr=output,
         ) as process,
     ):  # fmt: skip

@@ -28,7 +28,7 @@ class Method(contract.Method):
         Raises:
             grpc.RpcError: it is refused.
         """
-        replies = GrpcTransport(channel).replies(self, request.SerializeToString(), metadata, _TIMEOUT_S)
+        replies = GrpcTransport(channel).stream_replies(self, request.SerializeToString(), metadata, _TIMEOUT_S)
         return [self.reply_type.FromString(reply) for reply in replies]
 
 

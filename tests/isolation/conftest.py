@@ -37,7 +37,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         Attacker("a wrong key", bearer(f"nm_{'0' * 12}_{'A' * 43}"), "", may_name_others=True),
     )
     victims = [*new_victims(3), *new_victims(2, "b/")]
-    with ScriptedEndpoint(DIMENSION).serving() as endpoint:
+    with ScriptedEndpoint(DIMENSION).serve() as endpoint:
         endpoint.chat = hostile_model(victims[0].user_id)
         settings = {
             "NOMEMORY_HTTP_LISTEN": "127.0.0.1:0",

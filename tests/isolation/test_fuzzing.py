@@ -25,7 +25,7 @@ from isolation.request_generator import RequestGenerator
 from proofs.contract import METHODS, Metadata, Method, Outcome
 from proofs.finding import Finding
 from proofs.grpc_transport import GrpcTransport
-from proofs.http_requests import HttpRequest, http_request
+from proofs.http_requests import HttpRequest, encode_http_request
 from proofs.http_transport import HttpTransport, http_headers
 
 REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "3000"))
@@ -96,7 +96,7 @@ def drawn_for_http(generator: RequestGenerator, method: Method) -> tuple[Message
     while True:
         request = generator.message(method.descriptor.input_type)
         try:
-            encoded = http_request(method.descriptor, MessageToDict(request))
+            encoded = encode_http_request(method.descriptor, MessageToDict(request))
         except SerializeToJsonError:
             continue
         if len(encoded.path) <= HTTP_PATH_MAX:
@@ -175,7 +175,7 @@ def answer_problems(world: World, transport: HttpTransport, request: HttpRequest
 
 
 def test_fuzzing_changes_neither_server_nor_other_users(world: World) -> None:
-    processes, messages = world.server.processes(), world.messages_of_victims()
+    processes, messages = world.server.pids_by_role(), world.messages_of_victims()
     assert processes == world.processes_at_start
     assert messages == world.messages_at_start
     log = world.server.log.read_bytes()

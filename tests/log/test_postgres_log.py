@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 
 import pytest
-from postgres import PrivatePostgres, execute, fresh_schema, private_postgres, statements_of
+from postgres import PrivatePostgres, execute_statement, fresh_schema, private_postgres, statements_of
 
 from nomemory.server import wire
 from nomemory.server.faults import Fault, Reason
@@ -201,7 +201,7 @@ async def test_the_writer_reconnects_to_a_restarted_database() -> None:
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_closed_connection_is_reported_as_a_fault(postgres: PrivatePostgres, turns: int) -> None:
     connection = await Database(postgres.url).connect()
-    execute(postgres, f"SELECT pg_terminate_backend({connection.get_server_pid()}, 5000)")
+    execute_statement(postgres, f"SELECT pg_terminate_backend({connection.get_server_pid()}, 5000)")
     for _ in range(turns):  # of the loop, in which it learns more and more of the end
         await asyncio.sleep(0)
     with pytest.raises(Fault) as refused, translate_errors("read"):

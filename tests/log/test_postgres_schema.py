@@ -7,7 +7,7 @@ import os
 
 import asyncpg
 import pytest
-from postgres import PrivatePostgres, execute
+from postgres import PrivatePostgres, execute_statement
 
 from nomemory.server import wire
 from nomemory.server.message import Message, Role
@@ -51,7 +51,7 @@ async def test_a_newer_schema_is_rejected(postgres_url: str) -> None:
 
 async def test_a_database_with_another_encoding_is_rejected(postgres: PrivatePostgres) -> None:
     name = f"latin_{os.getpid()}"
-    execute(postgres, f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0")
+    execute_statement(postgres, f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0")
     with pytest.raises(LogUnusableError, match="LATIN1"):
         await upgrade_schema(Database(postgres.url.replace("/postgres?", f"/{name}?")))
 

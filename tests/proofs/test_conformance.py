@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.golden_server import golden_server
+from proofs.conformance.golden_server import run_golden_server
 from proofs.conformance.main import main
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_server_with_an_embedder_conforms(server: Server, capsys: pytest.Capture
 
 
 def test_server_with_keys_and_tls_conforms(capsys: pytest.CaptureFixture[str]) -> None:
-    with golden_server() as golden_settings:
+    with run_golden_server() as golden_settings:
         reached = json.loads(golden_settings.read_text())
         client_options = ["--target", reached["target"], "--tls-ca", reached["authorities"]]
         assert main([*client_options, "--token", reached["bearers"]["service"], "--only", "a batch is written"]) == 0

@@ -53,11 +53,11 @@ def test_large_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_gate_lets_connections_through_until_it_is_closed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=lambda: server.accept()[0].sendall(b"hello"), daemon=True).start()
-        with QdrantProxy(f"http://127.0.0.1:{server.getsockname()[1]}").serving() as proxy:
+        with QdrantProxy(f"http://127.0.0.1:{server.getsockname()[1]}").serve() as proxy:
             port = int(proxy.url.rpartition(":")[2])
             with socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
                 assert caller.recv(5) == b"hello"
-                proxy.close()
+                proxy.interrupt()
                 assert caller.recv(5) == b""
             with socket.create_connection(("127.0.0.1", port), timeout=10) as late:
                 assert late.recv(5) == b""

@@ -9,7 +9,7 @@ import pytest
 
 from proofs.soak.main import main
 from proofs.soak.sample import Sample
-from proofs.soak.verdict import curves
+from proofs.soak.verdict import build_curves
 
 
 def samples(*values: float) -> list[Sample]:
@@ -17,15 +17,15 @@ def samples(*values: float) -> list[Sample]:
 
 
 def test_only_curves_that_keep_growing_are_not_flat() -> None:
-    (settled,) = curves(samples(100, 180, 250, 300, *[300, 302, 299, 301] * 3))
+    (settled,) = build_curves(samples(100, 180, 250, 300, *[300, 302, 299, 301] * 3))
     assert settled.is_flat
-    (growing,) = curves(samples(*range(300, 600, 20)))
+    (growing,) = build_curves(samples(*range(300, 600, 20)))
     assert not growing.is_flat
     assert growing.growth == pytest.approx(180)
 
 
 def test_too_few_samples_are_no_proof() -> None:
-    (curve,) = curves(samples(100, 100, 100))
+    (curve,) = build_curves(samples(100, 100, 100))
     assert curve.growth is None
     assert not curve.is_flat
 

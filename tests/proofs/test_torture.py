@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from postgres import NOT_INSTALLED, programs
+from postgres import NOT_INSTALLED, find_program_directory
 
 from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
@@ -35,7 +35,7 @@ def test_a_short_run_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.timeout(300)
 def test_two_replicas_lose_nothing_under_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if programs() is None:
+    if find_program_directory() is None:
         pytest.skip(NOT_INSTALLED)
     short = ["--rounds", "2", "--round-seconds", "0.5", "--seed", "4", "--writers", "2"]
     faults = ["all database connections terminated", "PostgreSQL crashes, a replica is killed"]
@@ -53,7 +53,7 @@ class At:
 
     target: str
 
-    def channel(self) -> grpc.Channel:
+    def open_channel(self) -> grpc.Channel:
         return grpc.insecure_channel(self.target)
 
 
@@ -71,14 +71,14 @@ def test_missing_and_unexpected_messages_are_detected(
     contents = {f"m{n}": f"tortured m{n}" for n in range(5)}
     ledger = Ledger(users=["u"])
     changes = {("u", item): Version(content, 0, "c") for item, content in contents.items()}
-    ledger.attempt(changes)
+    ledger.record_attempt(changes)
     with start(own_settings) as server:
         messages = [
             new_message("u", item, content, conversation_id="c", embedding=(1, 0, 0, 0))
             for item, content in contents.items()
         ]
         token = server.ingest.WriteMessages(i.WriteMessagesRequest(messages=messages)).write_token
-        ledger.acknowledge(changes, token)
+        ledger.record_acknowledgment(changes, token)
         assert not kinds(server, ledger)
         server.ingest.DeleteMessages(i.DeleteMessagesRequest(user_id="u", message_ids=["m1"]))
         assert kinds(server, ledger) == ["lost"]

@@ -13,8 +13,8 @@ FIRST, OTHER = Version("tortured one", 1, "c"), Version("tortured other", 2, "c"
 def acknowledged(**states: Version | None) -> Ledger:
     ledger = Ledger(users=["u"])
     for item, state in states.items():
-        ledger.attempt({("u", item): state})
-        ledger.acknowledge({("u", item): state}, "token")
+        ledger.record_attempt({("u", item): state})
+        ledger.record_acknowledgment({("u", item): state}, "token")
     return ledger
 
 
@@ -37,15 +37,15 @@ def test_differences_between_log_and_ledger_are_detected(stored: list[tuple[str,
 @pytest.mark.parametrize("stored", [[], [("a", FIRST)]])
 def test_unacknowledged_messages_may_be_stored_or_not(stored: list[tuple[str, Version]]) -> None:
     ledger = Ledger(users=["u"])
-    ledger.attempt({("u", "a"): FIRST})
+    ledger.record_attempt({("u", "a"): FIRST})
     assert not list(compare_with_ledger("u", stored, ledger.allowed_states("u"), set()))
-    ledger.settle("u", dict(stored))
+    ledger.reduce_to_stored("u", dict(stored))
     assert ledger.certain_states("u") == {"a": dict(stored).get("a")}
 
 
 def test_rejected_changes_keep_the_previous_state() -> None:
     ledger = acknowledged(a=FIRST)
-    ledger.reject(ledger.attempt({("u", "a"): OTHER, ("u", "b"): OTHER}))
+    ledger.record_rejection(ledger.record_attempt({("u", "a"): OTHER, ("u", "b"): OTHER}))
     assert ledger.certain_states("u") == {"a": FIRST, "b": None}
 
 
@@ -55,7 +55,7 @@ def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
 ) -> None:
     ledger = Ledger(users=["u"])
     changes = {("u", "a"): FIRST, ("u", "b"): OTHER}
-    ledger.attempt(changes)
+    ledger.record_attempt(changes)
     ledger.mark_uncertain(changes)
     assert [finding.kind for finding in find_partial_batches(ledger, {"u": stored})] == kinds
     ledger.allow_partial_deletion("u")  # a deletion by a filter may have taken one of them along

@@ -15,7 +15,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
-from proofs.fake_qdrant import fake_qdrant
+from proofs.fake_qdrant import run_fake_qdrant
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -29,7 +29,7 @@ EAST = [1.0, 0.0, 0.0, 0.0]
 def test_a_server_of_another_log_does_not_start_on_a_qdrant_that_is_used(
     own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path, *, in_database: bool
 ) -> None:
-    with fake_qdrant() as qdrant:
+    with run_fake_qdrant() as qdrant:
         ours, theirs = (
             own_settings.with_changes(
                 data=tmp_path / name,

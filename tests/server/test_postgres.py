@@ -17,7 +17,7 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from postgres import NOT_INSTALLED, PrivatePostgres, count, fresh_schema, private_postgres, programs
+from postgres import NOT_INSTALLED, PrivatePostgres, count, find_program_directory, fresh_schema, private_postgres
 from server.fleet import fleet, until
 
 from chat_messages import new_message
@@ -106,7 +106,7 @@ def _listed(server: Process) -> list[str]:
 
 @pytest.mark.timeout(240)
 def test_acknowledged_writes_survive_kills_of_server_and_database_without_duplicates(tmp_path: Path) -> None:
-    if programs() is None:
+    if find_program_directory() is None:
         pytest.skip(NOT_INSTALLED)
     ledger = Ledger()
     with private_postgres(_DURABLE) as database:
@@ -148,7 +148,7 @@ def test_acknowledged_writes_survive_kills_of_server_and_database_without_duplic
 def test_calls_are_unavailable_only_while_the_database_is_down(
     own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]]
 ) -> None:
-    if programs() is None:
+    if find_program_directory() is None:
         pytest.skip(NOT_INSTALLED)
     with (
         private_postgres() as database,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
-from postgres import PrivatePostgres, execute, fresh_schema
+from postgres import PrivatePostgres, execute_statement, fresh_schema
 
 from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
@@ -83,7 +83,7 @@ def test_damaged_message_is_not_returned(server: Server, postgres: PrivatePostgr
     log = server.settings.server.database_url
     assert log is not None
     schema = log.get_secret_value().partition("search_path=")[2]
-    execute(postgres, f"UPDATE \"{schema}\".messages SET wire = wire || '\\x20' WHERE user_id = '{user}'")  # noqa: S608
+    execute_statement(postgres, f"UPDATE \"{schema}\".messages SET wire = wire || '\\x20' WHERE user_id = '{user}'")  # noqa: S608
     with pytest.raises(grpc.RpcError) as refused:
         hit_ids(server, user, "火锅")
     assert refusal(refused.value).reason == "STORAGE_UNAVAILABLE"

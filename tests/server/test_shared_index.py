@@ -21,7 +21,7 @@ from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from proofs.fake_qdrant import FakeQdrant, fake_qdrant
+from proofs.fake_qdrant import FakeQdrant, run_fake_qdrant
 
 if TYPE_CHECKING:
     from running_server import Server
@@ -59,7 +59,7 @@ class Two:
 @pytest.fixture
 def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path) -> Iterator[Two]:
     with ExitStack() as stack:
-        qdrant = stack.enter_context(fake_qdrant())
+        qdrant = stack.enter_context(run_fake_qdrant())
         ours = own_settings.with_changes(
             database_url=fresh_schema(postgres),
             qdrant_url=qdrant.url,
@@ -99,7 +99,7 @@ def test_message_written_to_one_server_is_found_semantically_by_the_other(two: T
 
 @pytest.mark.timeout(240)
 def test_backlog_of_a_killed_server_is_indexed_by_another(postgres: PrivatePostgres, tmp_path: Path) -> None:
-    with fake_qdrant() as qdrant:
+    with run_fake_qdrant() as qdrant:
         start = partial(
             fleet,
             NOMEMORY_DATABASE_URL=fresh_schema(postgres),

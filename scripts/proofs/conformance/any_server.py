@@ -10,16 +10,16 @@ import grpc
 
 from proofs.conformance import isolation, reads, writes
 from proofs.conformance.callers import ServerConnection
+from proofs.conformance.conformance_run import Check, CheckSkippedError, ConformanceRun
 from proofs.conformance.scenario import Scenario
-from proofs.conformance.world import Check, CheckSkippedError, World
 
 _SHOWN = 5
 
 
-def checks(only: str) -> Iterator[Check]:
+def select_checks(only: str) -> Iterator[Check]:
     """Yield the checks whose name contains `only`."""
     all_checks: Iterable[Check] = (
-        *Scenario().checks(),
+        *Scenario().build_checks(),
         *writes.CHECKS,
         *reads.CHECKS,
         *isolation.CHECKS,
@@ -27,27 +27,27 @@ def checks(only: str) -> Iterator[Check]:
     return (check for check in all_checks if only in check.name)
 
 
-def play(connection: ServerConnection, only: str, seed: int) -> int:
+def run_checks(connection: ServerConnection, only: str, seed: int) -> int:
     """Run the checks whose name contains `only` and print the results; return 0 if all pass."""
     generator = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    with connection.channel() as channel:
+    with connection.open_channel() as channel:
         try:
-            world = World(connection, channel, generator)
+            run = ConformanceRun(connection, channel, generator)
         except grpc.RpcError as error:
             print(f"the server is unavailable: {error.code().name}: {error.details()}")
             return 1
         try:
-            failed = sum(_fails(check, world) for check in checks(only))
+            failed = sum(_run_check(check, run) for check in select_checks(only))
         finally:
-            world.erase()
+            run.erase_users()
     print(f"{failed} checks failed" if failed else "all checks passed")
     return 1 if failed else 0
 
 
-def _fails(check: Check, world: World) -> bool:
+def _run_check(check: Check, run: ConformanceRun) -> bool:
     began = time.monotonic()
     try:
-        faults = check.find_differences(world)
+        faults = check.find_differences(run)
     except CheckSkippedError as reason:
         print(f"skipped   {check.name}: {reason}")
         return False

@@ -36,12 +36,12 @@ class ServerConnection:
         """Metadata of each call."""
         return (("authorization", f"Bearer {self.token}"),) if self.token else ()
 
-    def channel(self) -> grpc.Channel:
+    def open_channel(self) -> grpc.Channel:
         """Return a channel that rotates over all replicas."""
-        return RoundRobinChannel([self._to(target) for target in self.targets])
+        return RoundRobinChannel([self._open_channel_to(target) for target in self.targets])
 
-    def _to(self, target: str) -> grpc.Channel:
-        if is_http(target):
+    def _open_channel_to(self, target: str) -> grpc.Channel:
+        if is_http_url(target):
             return HttpChannel(target, self.authority, self.metadata, _TIMEOUT_S)
         return grpc.intercept_channel(self._over_grpc(target), _CredentialsInterceptor(self.metadata))
 
@@ -52,12 +52,12 @@ class ServerConnection:
         return grpc.secure_channel(target, credentials, _OPTIONS)
 
 
-def is_http(target: str) -> bool:
+def is_http_url(target: str) -> bool:
     """Return whether a target is an HTTP URL."""
     return target.startswith(("http://", "https://"))
 
 
-class _Details(NamedTuple):
+class _CallDetails(NamedTuple):
     """The call details of a gRPC interceptor."""
 
     method: str
@@ -85,9 +85,9 @@ class _CredentialsInterceptor(
     def intercept_stream_unary(self, continuation: Callable[..., Any], details: Any, requests: Any) -> Any:  # noqa: ANN401 - gRPC's
         return continuation(self._with_credentials(details), requests)
 
-    def _with_credentials(self, details: Any) -> _Details:  # noqa: ANN401 - gRPC's
+    def _with_credentials(self, details: Any) -> _CallDetails:  # noqa: ANN401 - gRPC's
         metadata = (*(details.metadata or ()), *self._metadata)
-        return _Details(
+        return _CallDetails(
             method=details.method,
             timeout=details.timeout or _TIMEOUT_S,
             metadata=metadata,
@@ -131,17 +131,17 @@ class HttpChannel(grpc.Channel):
     def unary_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - as gRPC's generated stubs call it
         """Return a unary-unary callable."""
         serialize, parse = _serializers(options)
-        return lambda request: parse(*self._replies(method, serialize(request)))
+        return lambda request: parse(*self._iterate_replies(method, serialize(request)))
 
     def unary_stream(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
         """Return a unary-stream callable."""
         serialize, parse = _serializers(options)
-        return lambda request: map(parse, self._replies(method, serialize(request)))
+        return lambda request: map(parse, self._iterate_replies(method, serialize(request)))
 
     def stream_unary(self, method: str, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
         """Return a stream-unary callable, which merges all requests into one."""
         serialize, parse = _serializers(options)
-        return lambda requests: parse(*self._replies(method, b"".join(map(serialize, requests))))
+        return lambda requests: parse(*self._iterate_replies(method, b"".join(map(serialize, requests))))
 
     def stream_stream(self, *_: Any, **__: Any) -> Any:  # noqa: ANN401 - the same
         """Return None: the API has no such method."""
@@ -162,7 +162,7 @@ class HttpChannel(grpc.Channel):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _replies(self, path: str, request: bytes) -> Iterator[bytes]:
+    def _iterate_replies(self, path: str, request: bytes) -> Iterator[bytes]:
         method = METHODS[path.rpartition("/")[2]]
         outcome = self._transport.call(method, request, self._metadata, self._timeout_s)
         if outcome.code is not grpc.StatusCode.OK:

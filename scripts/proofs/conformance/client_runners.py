@@ -12,14 +12,14 @@ from typing import Final
 
 from proofs.conformance import mcp_view
 from proofs.conformance.expectation import Outcome, Step, read_outcomes
-from proofs.conformance.golden_server import golden_server
+from proofs.conformance.golden_server import run_golden_server
 
 ROOT: Final = Path(__file__).parents[3]
 SCENARIO: Final = Path(__file__).with_name("scenario.json")
 _PLAYING_MAX_S: Final = 300.0
 
 
-class PlayError(Exception):
+class ClientRunError(Exception):
     """Raised if a client cannot run the whole scenario; its standard error has the reason."""
 
 
@@ -56,16 +56,16 @@ class ClientRunner:
         """Return the required programs that are not installed."""
         return [program for program in self.needs if shutil.which(program) is None]
 
-    def run(self, work: Path) -> Sequence[Outcome]:
+    def run_scenario(self, work: Path) -> Sequence[Outcome]:
         """Run the scenario against a new server; return the outcome of each step.
 
         Raises:
-            PlayError: the client failed.
+            ClientRunError: the client failed.
         """
         output = work / f"{self.name}.jsonl"
         for command in self.prepare:
             self._execute(*command, timeout_s=None)  # a download can take minutes
-        with golden_server() as connection_file:
+        with run_golden_server() as connection_file:
             self._execute(*self.play, str(SCENARIO), str(connection_file), str(output), timeout_s=_PLAYING_MAX_S)
         return read_outcomes(output)
 
@@ -73,7 +73,7 @@ class ClientRunner:
         try:
             subprocess.run(command, cwd=ROOT / self.folder, check=True, timeout=timeout_s)  # noqa: S603 - trusted commands
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            raise PlayError(str(error)) from error
+            raise ClientRunError(str(error)) from error
 
 
 _MAVEN: Final = (("mvn", "--batch-mode", "--quiet", "-DskipTests", "package"),)

@@ -40,7 +40,7 @@ class Dataset:
 
     def create(self, numbers: Iterable[int]) -> list[Message]:
         """Create messages and add them to the dataset."""
-        created = [self._message(number) for number in numbers]
+        created = [self._create_message(number) for number in numbers]
         self.messages = sorted([*self.messages, *created], key=_sort_key)
         return created
 
@@ -58,7 +58,7 @@ class Dataset:
         """Return the matching messages, oldest first."""
         return [message for message in self.messages if matches(message)]
 
-    def _message(self, number: int) -> Message:
+    def _create_message(self, number: int) -> Message:
         generator = self.random
         words = generator.choices(WORDS, k=generator.randint(1, 6))
         message = Message(
@@ -68,20 +68,20 @@ class Dataset:
             content=" ".join([*words, f"no{number}"]),
             conversation_id=generator.choice(("", "c", "d")),
             metadata=generator.choice(({}, {"app": "a"}, {"app": "b"}, {"app": "a", "kind": "é"})),
-            embedding=vector(generator, self.dimension),
+            embedding=random_unit_vector(generator, self.dimension),
         )
         message.ts.FromMicroseconds((_BEGIN_S + number // _AT_ONE_TIME) * 1_000_000 + 123_456)
         return message
 
 
-def vector(generator: random.Random, dimension: int) -> list[float]:
+def random_unit_vector(generator: random.Random, dimension: int) -> list[float]:
     """Return a random unit vector."""
     values = [generator.gauss(0, 1) for _ in range(dimension)]
     length = math.hypot(*values)
     return [item / length for item in values]
 
 
-def cosine(first: Sequence[float], second: Sequence[float]) -> float:
+def cosine_similarity(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the cosine similarity of two vectors."""
     dot = sum(a * b for a, b in zip(first, second, strict=True))
     return dot / math.hypot(*first) / math.hypot(*second)
@@ -102,7 +102,7 @@ def message_ids(messages: Iterable[Message]) -> list[str]:
     return [message.message_id for message in messages]
 
 
-def differences(label: str, actual: Sequence[object], expected: Sequence[object]) -> Iterator[str]:
+def list_differences(label: str, actual: Sequence[object], expected: Sequence[object]) -> Iterator[str]:
     """Yield a line that describes the difference of two lists; nothing if they are equal."""
     if list(actual) == list(expected):
         return

@@ -9,18 +9,18 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO, ClientRunner, PlayError
-from proofs.conformance.expectation import NO_TOOL, Outcome, Step, disagreements, outcome_differences
+from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO, ClientRunError, ClientRunner
+from proofs.conformance.expectation import NO_TOOL, Outcome, Step, client_disagreements, outcome_differences
 
 
-def play(names: Sequence[str]) -> int:
+def run_clients(names: Sequence[str]) -> int:
     """Run the scenario with the named clients and print the results; return 0 if all pass."""
     steps: Sequence[Step] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]
     with tempfile.TemporaryDirectory(prefix="nomemory-golden-") as work:
-        return _play([runner for runner in CLIENT_RUNNERS if runner.name in names], steps, Path(work))
+        return _run_and_compare([runner for runner in CLIENT_RUNNERS if runner.name in names], steps, Path(work))
 
 
-def _play(client_runners: Sequence[ClientRunner], steps: Sequence[Step], work: Path) -> int:
+def _run_and_compare(client_runners: Sequence[ClientRunner], steps: Sequence[Step], work: Path) -> int:
     reference: Sequence[Outcome] = ()
     failed = 0
     for runner in client_runners:
@@ -29,8 +29,8 @@ def _play(client_runners: Sequence[ClientRunner], steps: Sequence[Step], work: P
             continue
         began = time.monotonic()
         try:
-            outcomes = runner.run(work)
-        except PlayError as error:
+            outcomes = runner.run_scenario(work)
+        except ClientRunError as error:
             outcomes, errors = (), [str(error)]
         else:
             errors = [
@@ -81,7 +81,7 @@ def _client_differences(
         (step, item, other) for step, item, other in zip(steps, outcomes, reference, strict=True) if NO_TOOL not in item
     ]
     visible = [runner.visible_outcome(step, other) for step, _, other in executed]
-    for name, item, other in disagreements(
+    for name, item, other in client_disagreements(
         [step for step, _, _ in executed], [item for _, item, _ in executed], visible
     ):
         yield f"{name}: got {json.dumps(item)}, another client {json.dumps(other)}"

@@ -43,13 +43,13 @@ def _error_differences(expected: Mapping[str, Any], outcome: Outcome) -> Iterato
 
 def _reply_differences(step: Step, replies: Sequence[object]) -> Iterator[str]:
     if "replies" in step:
-        yield from differences(step["replies"], replies, "replies")
+        yield from value_differences(step["replies"], replies, "replies")
     for key, index in (("reply", 0), ("first", 0), ("last", -1)):
         if key in step:
-            yield from differences(step[key], replies[index] if replies else None, key)
+            yield from value_differences(step[key], replies[index] if replies else None, key)
 
 
-def differences(expected: object, actual: object, path: str) -> Iterator[str]:
+def value_differences(expected: object, actual: object, path: str) -> Iterator[str]:
     """Yield the paths at which a value differs from the expected one.
 
     In objects, only the expected fields are compared; null means that the field must be absent. Lists must have equal
@@ -60,10 +60,10 @@ def differences(expected: object, actual: object, path: str) -> Iterator[str]:
             yield f"{path}: expected {expected!r}, got {actual!r}"
     elif isinstance(expected, dict) and isinstance(actual, dict):
         for key, value in expected.items():
-            yield from differences(value, actual.get(key), f"{path}.{key}")
+            yield from value_differences(value, actual.get(key), f"{path}.{key}")
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, value in enumerate(expected):
-            yield from differences(value, actual[index], f"{path}[{index}]")
+            yield from value_differences(value, actual[index], f"{path}[{index}]")
     elif expected != actual:
         yield f"{path}: expected {expected!r}, got {actual!r}"
 
@@ -87,7 +87,7 @@ def read_outcomes(file: Path) -> Sequence[Outcome]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def disagreements(
+def client_disagreements(
     steps: Sequence[Step], first: Sequence[Outcome], second: Sequence[Outcome]
 ) -> Iterator[tuple[str, Outcome, Outcome]]:
     """Yield the name and both outcomes of each step at which two clients differ."""

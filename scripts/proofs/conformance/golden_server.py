@@ -58,7 +58,7 @@ USERS: Final = ("lin", "sam")
 
 
 @contextmanager
-def golden_server() -> Iterator[Path]:
+def run_golden_server() -> Iterator[Path]:
     """Run a server; yield the path of its connection file.
 
     The file is JSON with `target` (HOST:PORT), `http` (URL), `authorities` (file of trusted certificates) and
@@ -68,10 +68,10 @@ def golden_server() -> Iterator[Path]:
         folder = Path(name)
         keys = folder / "keys.json"
         certificate, private = write_certificate(folder)
-        bearers = {"nobody": "", "forged": _token("lin", "another secret, also of more than 32 bytes")}
-        bearers |= {caller: _key(keys, caller, scopes) for caller, scopes in KEYS.items()}
-        bearers |= {user: _token(user, SECRET) for user in USERS}
-        with temporary_server(_settings(keys, certificate, private)) as server:
+        bearers = {"nobody": "", "forged": _create_jwt("lin", "another secret, also of more than 32 bytes")}
+        bearers |= {caller: _create_api_key(keys, caller, scopes) for caller, scopes in KEYS.items()}
+        bearers |= {user: _create_jwt(user, SECRET) for user in USERS}
+        with temporary_server(_server_settings(keys, certificate, private)) as server:
             connection_file = folder / "server.json"
             connection = {
                 "target": server.target,
@@ -83,7 +83,7 @@ def golden_server() -> Iterator[Path]:
             yield connection_file
 
 
-def _settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]:
+def _server_settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]:
     return {
         "NOMEMORY_AUDIT_LOG": "false",
         "NOMEMORY_HTTP_LISTEN": "127.0.0.1:0",
@@ -98,7 +98,7 @@ def _settings(keys: Path, certificate: Path, private: Path) -> Mapping[str, str]
     }
 
 
-def _key(keys: Path, name: str, scopes: tuple[str, ...]) -> str:
+def _create_api_key(keys: Path, name: str, scopes: tuple[str, ...]) -> str:
     """Create an API key with the command line."""
     scope_options = [word for scope in scopes for word in ("--scope", scope)]
     command = [str(Path(sys.executable).with_name("nomemory")), "keys", "create", "--name", name, *scope_options]
@@ -109,7 +109,7 @@ def _key(keys: Path, name: str, scopes: tuple[str, ...]) -> str:
     return key
 
 
-def _token(user: str, secret: str) -> str:
+def _create_jwt(user: str, secret: str) -> str:
     expires = datetime.now(UTC) + timedelta(hours=1)
     claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": user, "exp": expires, "scope": "query recall"}
     return jwt.encode(claims, secret, "HS256")

@@ -14,9 +14,9 @@ from typing import Any, Final
 import httpx
 from google.protobuf.descriptor import MethodDescriptor
 
-from proofs.conformance.play import CallRefusedError, Json, Play, play
+from proofs.conformance.play import Json, Player, RejectedCallError, run_player
 from proofs.contract import METHODS
-from proofs.http_requests import http_request
+from proofs.http_requests import encode_http_request
 
 _ITEM_FIELDS: Final = {
     "ListMessages": "items",
@@ -27,49 +27,51 @@ _ITEM_FIELDS: Final = {
 """Name of the item field in the pages of each listing."""
 
 
-def replies(client: httpx.Client, step: Json, request: Json) -> Iterator[object]:
+def make_call(client: httpx.Client, step: Json, request: Json) -> Iterator[object]:
     """Make the call of a step; yield its reply, the replies of a stream, or all items of a listing.
 
     Raises:
-        CallRefusedError: the server returned an error.
+        RejectedCallError: the server returned an error.
     """
     method = METHODS[step["call"]].descriptor
-    headers = {"x-user-id-bin": _binary(step["for"])} if "for" in step else {}
+    headers = {"x-user-id-bin": _encode_binary_metadata(step["for"])} if "for" in step else {}
     if step.get("all"):
-        yield from _all_items(client, method, request, headers)
+        yield from _iterate_items(client, method, request, headers)
         return
-    response = _send(client, method, request, headers)
+    response = _send_request(client, method, request, headers)
     if method.server_streaming:
-        yield from _events(response.text)
+        yield from _parse_events(response.text)
     else:
         yield response.json()
 
 
-def _binary(user_id: str) -> str:
+def _encode_binary_metadata(user_id: str) -> str:
     return base64.b64encode(user_id.encode()).decode()
 
 
-def _all_items(
+def _iterate_items(
     client: httpx.Client, method: MethodDescriptor, request: Json, headers: Mapping[str, str]
 ) -> Iterator[Any]:
     cursor = ""
     while True:
-        page = _send(client, method, {**request, "cursor": cursor} if cursor else request, headers).json()
+        page = _send_request(client, method, {**request, "cursor": cursor} if cursor else request, headers).json()
         yield from page.get(_ITEM_FIELDS[method.name], ())
         cursor = page.get("nextCursor", "")
         if not cursor:
             return
 
 
-def _send(client: httpx.Client, method: MethodDescriptor, request: Json, headers: Mapping[str, str]) -> httpx.Response:
-    encoded = http_request(method, request)
+def _send_request(
+    client: httpx.Client, method: MethodDescriptor, request: Json, headers: Mapping[str, str]
+) -> httpx.Response:
+    encoded = encode_http_request(method, request)
     headers_sent = {**{name: value.decode() for name, value in encoded.headers}, **headers}
     return _raise_for_error(client.request(encoded.verb, encoded.path, content=encoded.body, headers=headers_sent))
 
 
 def _raise_for_error(response: httpx.Response) -> httpx.Response:
     if response.is_error:
-        raise CallRefusedError(_error_outcome(response.json()["error"]))
+        raise RejectedCallError(_error_outcome(response.json()["error"]))
     return response
 
 
@@ -80,21 +82,21 @@ def _error_outcome(error: Json) -> Json:
     return {"code": error["code"], "reason": reason, "message": error["message"], "violations": violations}
 
 
-def _events(text: str) -> Iterator[object]:
+def _parse_events(text: str) -> Iterator[object]:
     """Yield the messages of an event stream.
 
     Raises:
-        CallRefusedError: the stream ended with an error.
+        RejectedCallError: the stream ended with an error.
     """
     for block in text.split("\n\n"):
         lines = dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(":"))
         if lines.get("event") == "error":
-            raise CallRefusedError(_error_outcome(json.loads(lines["data"])["error"]))
+            raise RejectedCallError(_error_outcome(json.loads(lines["data"])["error"]))
         if lines and lines.get("event") != "end":
             yield json.loads(lines["data"])
 
 
-class HttpPlay(Play):
+class HttpPlayer(Player):
     """Player that makes the calls over HTTP with the credentials of each caller."""
 
     def __init__(self, connection: Json) -> None:
@@ -113,8 +115,8 @@ class HttpPlay(Play):
 
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Return the replies of the call of a step."""
-        return list(replies(self._clients[step["as"]], step, request))
+        return list(make_call(self._clients[step["as"]], step, request))
 
 
 if __name__ == "__main__":
-    play(HttpPlay)
+    run_player(HttpPlayer)

@@ -7,68 +7,70 @@ from collections.abc import Iterator
 import grpc
 
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.dataset import WORDS, Dataset, differences, message_ids, vector
-from proofs.conformance.world import Check, CheckSkippedError, World, expect_error
+from proofs.conformance.conformance_run import Check, CheckSkippedError, ConformanceRun, expect_error
+from proofs.conformance.dataset import WORDS, Dataset, list_differences, message_ids, random_unit_vector
 
 
-def _check_foreign_messages(world: World) -> Iterator[str]:
-    (first, token), (other, _) = world.dataset("one", 40), world.dataset("other", 40)
-    own_ids, query_vector = set(message_ids(first.messages)), vector(world.random, first.dimension)
+def _check_foreign_messages(run: ConformanceRun) -> Iterator[str]:
+    (first, token), (other, _) = run.write_dataset("one", 40), run.write_dataset("other", 40)
+    own_ids, query_vector = set(message_ids(first.messages)), random_unit_vector(run.random, first.dimension)
     for name, got in (
-        ("list", message_ids(world.list_all(first.user_id))),
-        ("export", message_ids(world.export(first.user_id))),
+        ("list", message_ids(run.list_all(first.user_id))),
+        ("export", message_ids(run.export(first.user_id))),
         *(
-            (word, message_ids(hit for hit, _ in world.lexical_search(first.user_id, word, at_least=token)))
+            (word, message_ids(hit for hit, _ in run.lexical_search(first.user_id, word, at_least=token)))
             for word in WORDS
         ),
-        ("meaning", message_ids(hit for hit, _ in world.semantic_search(first.user_id, query_vector, at_least=token))),
+        ("meaning", message_ids(hit for hit, _ in run.semantic_search(first.user_id, query_vector, at_least=token))),
     ):
         if foreign_ids := set(got) - own_ids:
             yield f"{name} shows {len(foreign_ids)} messages of another user"
     other_id = other.messages[0].message_id
-    by_id = world.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=first.user_id, message_ids=[other_id]))
+    by_id = run.query.BatchGetMessages(q.BatchGetMessagesRequest(user_id=first.user_id, message_ids=[other_id]))
     if by_id.items:
         yield "a message of another user is returned by id"
     request = q.GetNeighborsRequest(user_id=first.user_id, message_id=other_id)
-    yield from expect_error(lambda: world.query.GetNeighbors(request), grpc.StatusCode.NOT_FOUND)
+    yield from expect_error(lambda: run.query.GetNeighbors(request), grpc.StatusCode.NOT_FOUND)
     (retracting,) = other.create([99])
     retracting.retracts.extend(sorted(own_ids)[:32])
-    world.write([retracting])
-    if any(message.retracted_by for message in world.list_all(first.user_id)):
+    run.write([retracting])
+    if any(message.retracted_by for message in run.list_all(first.user_id)):
         yield "another user can retract messages"
-    deleted = world.delete(first.user_id, message_ids=[other_id]).deleted
-    if deleted or other_id not in message_ids(world.list_all(other.user_id)):
+    deleted = run.delete(first.user_id, message_ids=[other_id]).deleted
+    if deleted or other_id not in message_ids(run.list_all(other.user_id)):
         yield "a message of another user is deleted"
 
 
-def _check_scores(world: World) -> Iterator[str]:
-    (first, token), (other, _) = world.dataset("scored", 40), world.dataset("loud", 1)
-    query_vector = vector(world.random, first.dimension)
-    before = _reply_bytes(world, first, token, query_vector)
-    token = world.write(other.create(range(1, 200))).write_token
-    list(world.lexical_search(other.user_id, WORDS[0], at_least=token))
-    world.semantic_search(other.user_id, query_vector, at_least=token)
-    after = _reply_bytes(world, first, "", query_vector)
-    yield from differences("replies after another user has written the same words", after, before)
+def _check_scores(run: ConformanceRun) -> Iterator[str]:
+    (first, token), (other, _) = run.write_dataset("scored", 40), run.write_dataset("loud", 1)
+    query_vector = random_unit_vector(run.random, first.dimension)
+    before = _read_serialized_replies(run, first, token, query_vector)
+    token = run.write(other.create(range(1, 200))).write_token
+    list(run.lexical_search(other.user_id, WORDS[0], at_least=token))
+    run.semantic_search(other.user_id, query_vector, at_least=token)
+    after = _read_serialized_replies(run, first, "", query_vector)
+    yield from list_differences("replies after another user has written the same words", after, before)
 
 
-def _reply_bytes(world: World, dataset: Dataset, token: str, query_vector: list[float]) -> list[bytes]:
+def _read_serialized_replies(
+    run: ConformanceRun, dataset: Dataset, token: str, query_vector: list[float]
+) -> list[bytes]:
     """Return the serialized replies without cursors, which differ on each call."""
     replies: list[bytes] = []
     for word in WORDS:
         request = q.LexicalSearchRequest(user_id=dataset.user_id, query_text=word, at_least=token)
-        page = world.query.LexicalSearch(request)
+        page = run.query.LexicalSearch(request)
         page.ClearField("next_cursor")
         replies.append(page.SerializeToString(deterministic=True))
     hybrid = q.HybridSearchRequest(user_id=dataset.user_id, query_text=WORDS[0], at_least=token)
     hybrid.query_embedding.values.extend(query_vector)
-    return [*replies, world.query.HybridSearch(hybrid).SerializeToString(deterministic=True)]
+    return [*replies, run.query.HybridSearch(hybrid).SerializeToString(deterministic=True)]
 
 
-def _check_user_list(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("named", 7)
+def _check_user_list(run: ConformanceRun) -> Iterator[str]:
+    dataset, _ = run.write_dataset("named", 7)
     try:
-        counts = dict(_message_counts(world))
+        counts = dict(_read_message_counts(run))
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.PERMISSION_DENIED:
             raise CheckSkippedError("the key lacks the scope admin, which ListUsers requires") from None
@@ -77,10 +79,10 @@ def _check_user_list(world: World) -> Iterator[str]:
         yield f"{counts.get(dataset.user_id)} messages, expected {len(dataset.messages)}"
 
 
-def _message_counts(world: World) -> Iterator[tuple[str, int]]:
+def _read_message_counts(run: ConformanceRun) -> Iterator[tuple[str, int]]:
     cursor = ""
     while True:
-        page = world.query.ListUsers(q.ListUsersRequest(page_size=world.info.limits.max_page_size, cursor=cursor))
+        page = run.query.ListUsers(q.ListUsersRequest(page_size=run.info.limits.max_page_size, cursor=cursor))
         yield from ((user.user_id, user.message_count) for user in page.users)
         if not (cursor := page.next_cursor):
             return

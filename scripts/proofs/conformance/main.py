@@ -57,9 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the test; return 0 if all checks pass."""
     arguments = parse_arguments(argv)
     if arguments.target is None:
-        return every_client.play(arguments.client or _CLIENTS)
+        return every_client.run_clients(arguments.client or _CLIENTS)
     connection = ServerConnection(arguments.target, arguments.token, arguments.tls_ca)
-    return any_server.play(connection, arguments.only, arguments.seed)
+    return any_server.run_checks(connection, arguments.only, arguments.seed)
 
 
 if __name__ == "__main__":

@@ -24,14 +24,14 @@ from mcp.shared.exceptions import MCPError
 from proofs.conformance import mcp_view
 from proofs.conformance.expectation import NO_TOOL
 from proofs.conformance.mcp_requests import AT_LEAST, NoToolError, ToolCall, tool_call
-from proofs.conformance.play import CallRefusedError, Json, Play, play
-from proofs.conformance.python_player import PythonPlay
+from proofs.conformance.play import Json, Player, RejectedCallError, run_player
+from proofs.conformance.python_player import PythonPlayer
 
 _CODES: Final = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED"}
 _TIMEOUT_S: Final = 60
 
 
-class McpPlay(Play):
+class McpPlayer(Player):
     """Player that calls the tools with an MCP client as the caller and for the user of each step."""
 
     def __init__(self, connection: Json, url: str) -> None:
@@ -39,12 +39,12 @@ class McpPlay(Play):
         super().__init__()
         self._bearers: Mapping[str, str] = connection["bearers"]
         self._url = url
-        self._python_player = PythonPlay(connection)
+        self._python_player = PythonPlayer(connection)
 
     def outcome(self, step: Json) -> Json:
         """Execute a step; return its outcome, or the reason why no tool supports it."""
         try:
-            return super().outcome(step)
+            return super().execute(step)
         except NoToolError as missing:
             return {NO_TOOL: str(missing)}
 
@@ -53,30 +53,30 @@ class McpPlay(Play):
         try:
             call = tool_call(step, request)
             if AT_LEAST in request:
-                self._wait(call.user_id or step["as"], request[AT_LEAST])
+                self._wait_for_write(call.user_id or step["as"], request[AT_LEAST])
             return self._call_tool(step, call)
         except NoToolError:
-            with suppress(CallRefusedError):
-                self.keep(step, self._python_player.replies(step, request))
+            with suppress(RejectedCallError):
+                self.store_values(step, self._python_player.replies(step, request))
             raise
 
-    def _wait(self, user_id: str, write_token: str) -> None:
+    def _wait_for_write(self, user_id: str, write_token: str) -> None:
         request = {"userId": user_id, "queryText": "anything", AT_LEAST: write_token}
         self._python_player.replies({"call": "HybridSearch", "as": "service"}, request)
 
     def _call_tool(self, step: Json, call: ToolCall) -> list[object]:
         credentials = {"authorization": f"Bearer {bearer}"} if (bearer := self._bearers[step["as"]]) else {}
         user = {"x-user-id": call.user_id} if call.user_id else {}
-        mcp_connection = Connection(self._url, {**credentials, **user})
+        mcp_connection = McpConnection(self._url, {**credentials, **user})
         try:
-            return asyncio.run(_execute(mcp_connection, step, call))
+            return asyncio.run(_execute_call(mcp_connection, step, call))
         except (MCPError, BaseExceptionGroup) as error:
             if mcp_connection.rejection is not None:
-                raise CallRefusedError(mcp_connection.rejection) from None
-            raise _innermost(error) from None
+                raise RejectedCallError(mcp_connection.rejection) from None
+            raise _unwrap_exception_groups(error) from None
 
 
-class Connection:
+class McpConnection:
     """A connection of an MCP client; `rejection` has the error if the server rejected it."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
@@ -102,27 +102,27 @@ class Connection:
         self.rejection = {"code": code, "reason": body["reason"], "message": body["error"], "violations": []}
 
 
-def _innermost(error: BaseException) -> BaseException:
+def _unwrap_exception_groups(error: BaseException) -> BaseException:
     """Return the single exception inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
-async def _execute(connection: Connection, step: Json, call: ToolCall) -> list[object]:
+async def _execute_call(connection: McpConnection, step: Json, call: ToolCall) -> list[object]:
     async with connection.open() as client:
         if call.tool not in {tool.name for tool in (await client.list_tools()).tools}:
             raise NoToolError(f"{call.tool} is not available to {step['as']}")
         if step.get("all"):
-            return [item async for item in _all_items(client, step["call"], call)]
-        return [await _tool_reply(client, step["call"], call.tool, call.arguments)]
+            return [item async for item in _iterate_items(client, step["call"], call)]
+        return [await _call_and_convert(client, step["call"], call.tool, call.arguments)]
 
 
-async def _all_items(client: Client, call: str, first_page: ToolCall) -> AsyncIterator[object]:
+async def _iterate_items(client: Client, call: str, first_page: ToolCall) -> AsyncIterator[object]:
     """Yield all items of a listing."""
     cursor: Json = {}
     while True:
-        page = await _tool_reply(client, call, first_page.tool, {**first_page.arguments, **cursor})
+        page = await _call_and_convert(client, call, first_page.tool, {**first_page.arguments, **cursor})
         for item in page.get("items", ()):
             yield item
         if "nextCursor" not in page:
@@ -130,15 +130,15 @@ async def _all_items(client: Client, call: str, first_page: ToolCall) -> AsyncIt
         cursor = {"cursor": page["nextCursor"]}
 
 
-async def _tool_reply(client: Client, call: str, tool: str, arguments: Json) -> Json:
+async def _call_and_convert(client: Client, call: str, tool: str, arguments: Json) -> Json:
     result = await client.call_tool(tool, dict(arguments))
     if result.is_error:
-        raise CallRefusedError((result.meta or {})["nomemory/refusal"])
-    return mcp_view.reply(call, result.structured_content or {})
+        raise RejectedCallError((result.meta or {})["nomemory/refusal"])
+    return mcp_view.to_api_reply(call, result.structured_content or {})
 
 
 @contextmanager
-def mcp_server(connection: Json) -> Iterator[str]:
+def run_mcp_server(connection: Json) -> Iterator[str]:
     """Run `nomemory mcp` for the server; yield its URL."""
     arguments = [
         "mcp",
@@ -160,8 +160,8 @@ def mcp_server(connection: Json) -> Iterator[str]:
 
 def main() -> None:
     """Run the scenario with a temporary MCP server."""
-    with mcp_server(json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))) as url:
-        play(lambda connection: McpPlay(connection, url))
+    with run_mcp_server(json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))) as url:
+        run_player(lambda connection: McpPlayer(connection, url))
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def tool_call(step: Json, request: Json) -> ToolCall:
         raise NoToolError("DeleteMessages: the tool returns no write token")
     if not str(step["request"].get(AT_LEAST, "$")).startswith("$"):
         raise NoToolError(f"{call}: no argument for {AT_LEAST}")
-    return ToolCall(user_id, TOOLS[call], _arguments(call, fields))
+    return ToolCall(user_id, TOOLS[call], _tool_arguments(call, fields))
 
 
 def _single_message(request: Json) -> Json:
@@ -113,28 +113,28 @@ def _single_message(request: Json) -> Json:
     return {**request["messages"][0], **{name: value for name, value in request.items() if name != "messages"}}
 
 
-def _arguments(call: str, fields: Json) -> Json:
+def _tool_arguments(call: str, fields: Json) -> Json:
     arguments: dict[str, Any] = {}
-    for path, value in _leaves(fields):
+    for path, value in _iterate_leaf_fields(fields):
         if path.partition(".")[0] in _IGNORED_FIELDS | {AT_LEAST}:
             continue
         if path not in _ARGUMENTS[call]:
             raise NoToolError(f"{call}: no argument for {path}")
-        arguments[_ARGUMENTS[call][path]] = _plain(value)
+        arguments[_ARGUMENTS[call][path]] = _to_argument(value)
     return arguments
 
 
-def _leaves(fields: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _iterate_leaf_fields(fields: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in fields.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
+            yield from _iterate_leaf_fields(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
 
-def _plain(value: object) -> object:
+def _to_argument(value: object) -> object:
     if isinstance(value, list):
-        return list(map(_plain, value))
+        return list(map(_to_argument, value))
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _to_argument(item) for name, item in value.items()}
     return value.removeprefix("ROLE_").lower() if isinstance(value, str) and value.startswith("ROLE_") else value

@@ -43,77 +43,79 @@ _SHAPES: Final[Mapping[str, Any]] = {
 
 def visible_step(step: Step) -> Step:
     """Return a step that expects only the fields that tools return."""
-    shape = _shape(step)
-    expected = {key: _select(shape, step[key]) for key in ("reply", "replies", "first", "last") if key in step}
+    shape = _shape_of_reply(step)
+    expected = {key: _select_fields(shape, step[key]) for key in ("reply", "replies", "first", "last") if key in step}
     return {**step, **expected}
 
 
 def visible_outcome(step: Step, outcome: Outcome) -> Outcome:
     """Return the part of an outcome that tools return."""
-    return {"replies": _select(_shape(step), outcome["replies"])} if "replies" in outcome else outcome
+    return {"replies": _select_fields(_shape_of_reply(step), outcome["replies"])} if "replies" in outcome else outcome
 
 
-def _shape(step: Step) -> Any:  # noqa: ANN401 - nested
+def _shape_of_reply(step: Step) -> Any:  # noqa: ANN401 - nested
     return _MESSAGE if step.get("all") else _SHAPES[step["call"]]
 
 
-def _select(shape: Any, value: Any) -> Any:  # noqa: ANN401 - JSON
+def _select_fields(shape: Any, value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, list):
-        return [_select(shape, item) for item in value]
+        return [_select_fields(shape, item) for item in value]
     if shape is _LEAF or not isinstance(value, dict):
         return value
-    return {name: _select(shape[name], item) for name, item in value.items() if name in shape}
+    return {name: _select_fields(shape[name], item) for name, item in value.items() if name in shape}
 
 
-def reply(call: str, result: Json) -> Json:
+def to_api_reply(call: str, result: Json) -> Json:
     """Convert a tool result to the reply of an RPC method, without empty fields."""
     if call == "Recall":
-        return _recall_reply(result)
+        return _to_recall_reply(result)
     if call == "BuildContext":
-        parts = {name: [{"message": _message(item)} for item in result[name]] for name in ("recent", "related")}
-        return _non_empty(**parts, tokenCount=result["token_count"])
+        parts = {name: [{"message": _to_message(item)} for item in result[name]] for name in ("recent", "related")}
+        return _drop_empty_fields(**parts, tokenCount=result["token_count"])
     if call == "WriteMessages":
         outcome = f"WRITE_OUTCOME_{result['outcome'].upper()}"
         return {"results": [{"messageId": result["message_id"], "outcome": outcome}]}
     if call == "DeleteMessages":
-        return _non_empty(deleted=str(result["deleted"] or ""), missingMessageIds=result["missing_message_ids"])
+        return _drop_empty_fields(deleted=str(result["deleted"] or ""), missingMessageIds=result["missing_message_ids"])
     messages = result["messages"]
     items = (
-        [_scored(message) for message in messages]
+        [_to_scored_item(message) for message in messages]
         if _SHAPES[call] is _SCORED
-        else [_message(message) for message in messages]
+        else [_to_message(message) for message in messages]
     )
     scores = [
         {"messageId": message["message_id"], "score": message["score"]}
         for message in messages
         if call == "LexicalSearch"
     ]
-    return _non_empty(
+    return _drop_empty_fields(
         items=items, scores=scores, nextCursor=result["next_cursor"], indexLagging=result["index_lagging"] or None
     )
 
 
-def _recall_reply(result: Json) -> Json:
-    view = {name: [_statement(item) for item in result[name]] for name in ("preferences", "profile", "constraints")}
-    return _non_empty(
+def _to_recall_reply(result: Json) -> Json:
+    view = {name: [_to_statement(item) for item in result[name]] for name in ("preferences", "profile", "constraints")}
+    return _drop_empty_fields(
         verdict=f"VERDICT_{result['verdict'].upper()}",
-        memoryView=_non_empty(**view),
+        memoryView=_drop_empty_fields(**view),
         conflicts=[
-            _non_empty(
-                earlier=_statement(item["earlier"]), later=_statement(item["later"]), possible=item["possible"] or None
+            _drop_empty_fields(
+                earlier=_to_statement(item["earlier"]),
+                later=_to_statement(item["later"]),
+                possible=item["possible"] or None,
             )
             for item in result["conflicts"]
         ],
-        evidence=[_scored(item) for item in result["evidence"]],
+        evidence=[_to_scored_item(item) for item in result["evidence"]],
     )
 
 
-def _scored(message: Json) -> Json:
-    return _non_empty(message=_message(message), score=message["score"])
+def _to_scored_item(message: Json) -> Json:
+    return _drop_empty_fields(message=_to_message(message), score=message["score"])
 
 
-def _message(message: Json) -> Json:
-    return _non_empty(
+def _to_message(message: Json) -> Json:
+    return _drop_empty_fields(
         messageId=message["message_id"],
         ts=message["said_at"],
         role=f"ROLE_{message['role'].upper()}",
@@ -125,12 +127,12 @@ def _message(message: Json) -> Json:
     )
 
 
-def _statement(statement: Json) -> Json:
+def _to_statement(statement: Json) -> Json:
     citations = [
         {"messageId": item["message_id"], "quote": item["quote"], "ts": item["said_at"]}
         for item in statement["citations"]
     ]
-    return _non_empty(
+    return _drop_empty_fields(
         text=statement["text"],
         citations=citations,
         supersededBy=statement["superseded_by"],
@@ -138,5 +140,5 @@ def _statement(statement: Json) -> Json:
     )
 
 
-def _non_empty(**fields: object) -> dict[str, Any]:
+def _drop_empty_fields(**fields: object) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "", [])}

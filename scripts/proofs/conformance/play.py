@@ -12,15 +12,15 @@ from typing import Any
 Json = Mapping[str, Any]
 
 
-class CallRefusedError(Exception):
+class RejectedCallError(Exception):
     """Raised if a call fails; `refusal` has its `code`, `reason`, `message` and `violations`."""
 
     def __init__(self, refusal: Json) -> None:
         super().__init__(refusal["message"])
-        self.refusal = refusal
+        self.rejection = refusal
 
 
-class Play(ABC):
+class Player(ABC):
     """A player, which executes steps and stores the values that later steps refer to."""
 
     def __init__(self) -> None:
@@ -31,42 +31,42 @@ class Play(ABC):
         """Return the replies of a step as JSON: one reply, the replies of a stream, or all items of a listing.
 
         Raises:
-            CallRefusedError: the server returned an error.
+            RejectedCallError: the server returned an error.
         """
 
-    def outcome(self, step: Json) -> Json:
+    def execute(self, step: Json) -> Json:
         """Execute a step and return its outcome."""
         try:
-            replies = self.replies(step, self._substitute(step["request"]))
-        except CallRefusedError as error:
-            return {"refused": error.refusal}
-        self.keep(step, replies)
+            replies = self.replies(step, self._substitute_stored_values(step["request"]))
+        except RejectedCallError as error:
+            return {"refused": error.rejection}
+        self.store_values(step, replies)
         return {"replies": replies}
 
-    def keep(self, step: Json, replies: list[object]) -> None:
+    def store_values(self, step: Json, replies: list[object]) -> None:
         """Store the reply values that later steps refer to."""
         for name, path in step.get("keep", {}).items():
-            self._kept[name] = _at(replies[0], path)
+            self._kept[name] = _value_at(replies[0], path)
 
-    def _substitute(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+    def _substitute_stored_values(self, value: Any) -> Any:  # noqa: ANN401 - JSON
         """Replace each `$name` with the stored value."""
         if isinstance(value, dict):
-            return {key: self._substitute(item) for key, item in value.items()}
+            return {key: self._substitute_stored_values(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._substitute(item) for item in value]
+            return [self._substitute_stored_values(item) for item in value]
         return self._kept[value[1:]] if isinstance(value, str) and value.startswith("$") else value
 
 
-def _at(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
+def _value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     for key in path.split("."):
         value = value[int(key) if isinstance(value, list) else key]
     return value
 
 
-def play(make: Callable[[Json], Play]) -> None:
+def run_player(make: Callable[[Json], Player]) -> None:
     """Execute all steps of a scenario and write their outcomes; file names come from the command line."""
     scenario, connection, output = map(Path, sys.argv[1:])
     player = make(json.loads(connection.read_text(encoding="utf-8")))
     with output.open("w", encoding="utf-8") as lines:
         for step in json.loads(scenario.read_text(encoding="utf-8"))["steps"]:
-            lines.write(json.dumps(player.outcome(step), ensure_ascii=False) + "\n")
+            lines.write(json.dumps(player.execute(step), ensure_ascii=False) + "\n")

@@ -14,21 +14,21 @@ from google.protobuf.message import Message
 
 from nomemory.client import Client, NoMemoryError
 from nomemory.v1 import message_pb2
-from proofs.conformance.play import CallRefusedError, Json, Play, play
+from proofs.conformance.play import Json, Player, RejectedCallError, run_player
 
 _FLATTENED = ("filter", "timeRange", "context", "highlight")
 """Nested messages whose fields are separate keyword arguments of the client."""
 _RENAMED = {"queryEmbedding": "embedding", "preferredRole": "role"}
 
 
-def arguments(request: Json) -> dict[str, Any]:
+def keyword_arguments(request: Json) -> dict[str, Any]:
     """Return the keyword arguments of a request."""
     keywords: dict[str, Any] = {}
     for name, value in request.items():
         if name in _FLATTENED:
-            keywords |= arguments(value)
+            keywords |= keyword_arguments(value)
         else:
-            keywords[_snake_case(_RENAMED.get(name, name))] = _plain(value)
+            keywords[_to_snake_case(_RENAMED.get(name, name))] = _to_argument(value)
     if keywords.pop("order", None) == "LIST_ORDER_OLDEST_FIRST":
         keywords["oldest_first"] = True
     if "return_fields" in keywords:
@@ -36,21 +36,21 @@ def arguments(request: Json) -> dict[str, Any]:
     return keywords
 
 
-def messages(request: Json) -> Sequence[message_pb2.ChatMessage]:
+def parse_messages(request: Json) -> Sequence[message_pb2.ChatMessage]:
     """Return the messages that a request writes."""
     return [ParseDict(message, message_pb2.ChatMessage()) for message in request["messages"]]
 
 
-def _plain(value: object) -> object:
+def _to_argument(value: object) -> object:
     if isinstance(value, list):
-        return list(map(_plain, value))
+        return list(map(_to_argument, value))
     if isinstance(value, dict):
         is_embedding = "values" in value
-        return value["values"] if is_embedding else {name: _plain(item) for name, item in value.items()}
+        return value["values"] if is_embedding else {name: _to_argument(item) for name, item in value.items()}
     return value.removeprefix("ROLE_").lower() if isinstance(value, str) and value.startswith("ROLE_") else value
 
 
-def _snake_case(name: str) -> str:
+def _to_snake_case(name: str) -> str:
     return re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
 
 
@@ -58,7 +58,7 @@ Keywords = dict[str, Any]
 """Keyword arguments of a call."""
 
 
-def replies(client: Client, step: Json, request: Json) -> Iterable[object]:
+def make_call(client: Client, step: Json, request: Json) -> Iterable[object]:
     """Make the call of a step; return its reply, the replies of a stream, or all items of a listing.
 
     Raises:
@@ -67,7 +67,7 @@ def replies(client: Client, step: Json, request: Json) -> Iterable[object]:
     call = step["call"]
     if call in _WRITES:
         return [_WRITES[call](client, request)]
-    keywords = arguments(request)
+    keywords = keyword_arguments(request)
     if "for" in step:
         keywords["user_id"] = step["for"]
     if call in _STREAMS:
@@ -75,18 +75,18 @@ def replies(client: Client, step: Json, request: Json) -> Iterable[object]:
     return _LISTINGS[call](client, keywords) if step.get("all") else [_READS[call](client, keywords)]
 
 
-def _delete(client: Client, request: Json) -> object:
+def _call_delete(client: Client, request: Json) -> object:
     if "filter" in request:
-        return client.delete_matching(**arguments(request))
+        return client.delete_matching(**keyword_arguments(request))
     return client.delete(request["userId"], request.get("messageIds", ()))
 
 
-def _write(client: Client, request: Json) -> object:
+def _call_write(client: Client, request: Json) -> object:
     request_id = request.get("requestId", "")
-    return client.write(messages(request), replace=request.get("replace", False), request_id=request_id)
+    return client.write(parse_messages(request), replace=request.get("replace", False), request_id=request_id)
 
 
-def _search(method: Callable[..., Any]) -> Callable[[Keywords], Any]:
+def _make_search_call(method: Callable[..., Any]) -> Callable[[Keywords], Any]:
     def call(keywords: Keywords) -> Any:  # noqa: ANN401 - whatever the method returns
         return method(
             keywords.pop("user_id", ""), keywords.pop("query_text", None) or keywords.pop("embedding"), **keywords
@@ -95,34 +95,34 @@ def _search(method: Callable[..., Any]) -> Callable[[Keywords], Any]:
     return call
 
 
-def _list(method: Callable[..., Any], keywords: Keywords) -> Any:  # noqa: ANN401 - whatever the method returns
+def _call_list(method: Callable[..., Any], keywords: Keywords) -> Any:  # noqa: ANN401 - whatever the method returns
     return method(keywords.pop("user_id", ""), **keywords)
 
 
 _WRITES: Final[Mapping[str, Callable[[Client, Json], object]]] = {
-    "WriteMessages": _write,
-    "ImportMessages": lambda client, request: client.import_messages(messages(request)),
-    "DeleteMessages": _delete,
+    "WriteMessages": _call_write,
+    "ImportMessages": lambda client, request: client.import_messages(parse_messages(request)),
+    "DeleteMessages": _call_delete,
     "EraseUser": lambda client, request: client.erase_user(request["userId"]),
 }
 _READS: Final[Mapping[str, Callable[[Client, Keywords], object]]] = {
     "GetServerInfo": lambda client, _: client.server_info(),
     "GetIndexStatus": lambda client, keywords: client.status(**keywords),
-    "ListMessages": lambda client, keywords: _list(client.list_messages, keywords),
+    "ListMessages": lambda client, keywords: _call_list(client.list_messages, keywords),
     "BatchGetMessages": lambda client, keywords: client.batch_get(**keywords),
     "CountMessages": lambda client, keywords: (
         {"count": str(count)} if (count := client.count_messages(**keywords)) else {}
     ),
-    "LexicalSearch": lambda client, keywords: _search(client.lexical_search)(keywords),
-    "SemanticSearch": lambda client, keywords: _search(client.semantic_search)(keywords),
-    "HybridSearch": lambda client, keywords: _search(client.hybrid_search)(keywords),
+    "LexicalSearch": lambda client, keywords: _make_search_call(client.lexical_search)(keywords),
+    "SemanticSearch": lambda client, keywords: _make_search_call(client.semantic_search)(keywords),
+    "HybridSearch": lambda client, keywords: _make_search_call(client.hybrid_search)(keywords),
     "GetNeighbors": lambda client, keywords: client.neighbors(**keywords),
     "Recall": lambda client, keywords: client.recall(**keywords),
     "BuildContext": lambda client, keywords: client.build_context(**keywords),
 }
 _LISTINGS: Final[Mapping[str, Callable[[Client, Keywords], Iterable[object]]]] = {
     "ListMessages": lambda client, keywords: client.iter_messages(**keywords),
-    "LexicalSearch": lambda client, keywords: (hit.message for hit in _search(client.iter_lexical)(keywords)),
+    "LexicalSearch": lambda client, keywords: (hit.message for hit in _make_search_call(client.iter_lexical)(keywords)),
     "ListConversations": lambda client, keywords: client.iter_conversations(**keywords),
     "ListUsers": lambda client, keywords: client.iter_users(**keywords),
 }
@@ -132,7 +132,7 @@ _STREAMS: Final[Mapping[str, Callable[[Client, Keywords], Iterable[object]]]] = 
 }
 
 
-class PythonPlay(Play):
+class PythonPlayer(Player):
     """Player that makes the calls with the Python client of each caller."""
 
     def __init__(self, connection: Json) -> None:
@@ -146,19 +146,19 @@ class PythonPlay(Play):
 
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Return the replies of the call of a step."""
-        return replies_of(self._clients[step["as"]], step, request)
+        return call_and_convert(self._clients[step["as"]], step, request)
 
 
-def replies_of(client: Client, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
+def call_and_convert(client: Client, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
     """Make the call of a step with a client; return its replies as JSON.
 
     Raises:
-        CallRefusedError: the call failed.
+        RejectedCallError: the call failed.
     """
     try:
-        return [_as_json(reply) for reply in replies(client, step, request)]
+        return [_to_json(reply) for reply in make_call(client, step, request)]
     except NoMemoryError as error:
-        raise CallRefusedError(_error_outcome(error)) from None
+        raise RejectedCallError(_error_outcome(error)) from None
 
 
 def _error_outcome(error: NoMemoryError) -> Json:
@@ -166,9 +166,9 @@ def _error_outcome(error: NoMemoryError) -> Json:
     return {"code": error.code.name, "reason": error.reason, "message": error.message, "violations": violations}
 
 
-def _as_json(reply: object) -> object:
+def _to_json(reply: object) -> object:
     return MessageToDict(reply) if isinstance(reply, Message) else reply
 
 
 if __name__ == "__main__":
-    play(PythonPlay)
+    run_player(PythonPlayer)

@@ -8,41 +8,41 @@ from itertools import islice, pairwise
 
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
+from proofs.conformance.conformance_run import Check, ConformanceRun
 from proofs.conformance.dataset import (
     WORDS,
     Dataset,
     Message,
     Predicate,
-    cosine,
-    differences,
+    cosine_similarity,
     has_phrase,
     has_words,
+    list_differences,
     message_ids,
-    vector,
+    random_unit_vector,
 )
-from proofs.conformance.world import Check, World
 
 _MESSAGES = 61
 _PAGES = (1, 7, 60, 500)
 _ROLE = message_pb2.ROLE_ASSISTANT
 
 
-def _check_pages(world: World) -> Iterator[str]:
-    dataset, token = world.dataset("pages", _MESSAGES)
+def _check_pages(run: ConformanceRun) -> Iterator[str]:
+    dataset, token = run.write_dataset("pages", _MESSAGES)
     for size in _PAGES:
         for order, expected in (
             (q.LIST_ORDER_NEWEST_FIRST, dataset.newest_first()),
             (q.LIST_ORDER_OLDEST_FIRST, dataset.oldest_first()),
         ):
-            actual = world.list_all(dataset.user_id, size, order=order, at_least=token)
-            yield from differences(
+            actual = run.list_all(dataset.user_id, size, order=order, at_least=token)
+            yield from list_differences(
                 f"pages of {size}, {q.ListOrder.Name(order)}", message_ids(actual), message_ids(expected)
             )
 
 
-def _check_contents(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("contents", 20)
-    for actual, expected in zip(world.list_all(dataset.user_id), dataset.newest_first(), strict=True):
+def _check_contents(run: ConformanceRun) -> Iterator[str]:
+    dataset, _ = run.write_dataset("contents", 20)
+    for actual, expected in zip(run.list_all(dataset.user_id), dataset.newest_first(), strict=True):
         bare = Message()
         bare.CopyFrom(expected)
         bare.ClearField("embedding")
@@ -51,20 +51,20 @@ def _check_contents(world: World) -> Iterator[str]:
             yield f"{expected.message_id} differs from the written message"
 
 
-def _check_pages_while_writing(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("meanwhile", 30)
+def _check_pages_while_writing(run: ConformanceRun) -> Iterator[str]:
+    dataset, _ = run.write_dataset("meanwhile", 30)
     expected, actual = message_ids(dataset.newest_first()), list[str]()
-    for number, message in enumerate(world.list_all(dataset.user_id, 4)):
+    for number, message in enumerate(run.list_all(dataset.user_id, 4)):
         actual.append(message.message_id)
         if number % 4 == 0:
-            world.write(dataset.create([number]))
-    yield from differences("listing during writes", actual, expected)
-    yield from differences(
-        "next listing", message_ids(world.list_all(dataset.user_id)), message_ids(dataset.newest_first())
+            run.write(dataset.create([number]))
+    yield from list_differences("listing during writes", actual, expected)
+    yield from list_differences(
+        "next listing", message_ids(run.list_all(dataset.user_id)), message_ids(dataset.newest_first())
     )
 
 
-def filters(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, Predicate]]:
+def build_filters(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, Predicate]]:
     """Yield filters with their names and equivalent predicates."""
     middle = dataset.messages[len(dataset.messages) // 2].ts.ToMicroseconds()
     later, earlier, both = message_pb2.Filter(), message_pb2.Filter(), message_pb2.Filter(role=_ROLE)
@@ -84,47 +84,47 @@ def filters(dataset: Dataset) -> Iterator[tuple[str, message_pb2.Filter, Predica
     )
 
 
-def _check_filters(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("filters", _MESSAGES)
-    for name, message_filter, matches in filters(dataset):
-        actual = message_ids(world.list_all(dataset.user_id, 9, filter=message_filter))
-        yield from differences(f"list by {name}", actual, message_ids(dataset.newest_first(matches)))
-        exported = message_ids(world.export(dataset.user_id, filter=message_filter))
-        yield from differences(f"export by {name}", exported, message_ids(dataset.oldest_first(matches)))
-        if (count := world.count(dataset.user_id, filter=message_filter)) != len(actual):
+def _check_filters(run: ConformanceRun) -> Iterator[str]:
+    dataset, _ = run.write_dataset("filters", _MESSAGES)
+    for name, message_filter, matches in build_filters(dataset):
+        actual = message_ids(run.list_all(dataset.user_id, 9, filter=message_filter))
+        yield from list_differences(f"list by {name}", actual, message_ids(dataset.newest_first(matches)))
+        exported = message_ids(run.export(dataset.user_id, filter=message_filter))
+        yield from list_differences(f"export by {name}", exported, message_ids(dataset.oldest_first(matches)))
+        if (count := run.count(dataset.user_id, filter=message_filter)) != len(actual):
             yield f"count by {name}: {count}, listed {len(actual)}"
 
 
-def _check_counts(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("counts", _MESSAGES)
-    listed = list(world.list_all(dataset.user_id))
-    if (count := world.count(dataset.user_id)) != len(listed):
+def _check_counts(run: ConformanceRun) -> Iterator[str]:
+    dataset, _ = run.write_dataset("counts", _MESSAGES)
+    listed = list(run.list_all(dataset.user_id))
+    if (count := run.count(dataset.user_id)) != len(listed):
         yield f"counted {count}, listed {len(listed)}"
-    yield from differences("export", message_ids(world.export(dataset.user_id)), message_ids(reversed(listed)))
-    page = world.query.ListConversations(q.ListConversationsRequest(user_id=dataset.user_id))
+    yield from list_differences("export", message_ids(run.export(dataset.user_id)), message_ids(reversed(listed)))
+    page = run.query.ListConversations(q.ListConversationsRequest(user_id=dataset.user_id))
     actual = {conversation.conversation_id: conversation.message_count for conversation in page.conversations}
     expected = Counter(message.conversation_id for message in dataset.messages if message.conversation_id)
     if actual != dict(expected):
         yield f"conversations {actual}; expected {dict(expected)}"
 
 
-def _check_reads_by_id(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("ids", 30)
+def _check_reads_by_id(run: ConformanceRun) -> Iterator[str]:
+    dataset, _ = run.write_dataset("ids", 30)
     query_vector = message_ids(islice(dataset.messages, 10))
-    actual = world.query.BatchGetMessages(
+    actual = run.query.BatchGetMessages(
         q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=[*query_vector[:5], "nobody", *query_vector[5:]])
     )
-    yield from differences("what was query_vector for", message_ids(actual.items), query_vector)
-    yield from differences("missing ids", list(actual.missing_message_ids), ["nobody"])
+    yield from list_differences("what was query_vector for", message_ids(actual.items), query_vector)
+    yield from list_differences("missing ids", list(actual.missing_message_ids), ["nobody"])
 
 
-def _check_neighbors(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("neighbors", 40)
+def _check_neighbors(run: ConformanceRun) -> Iterator[str]:
+    dataset, _ = run.write_dataset("neighbors", 40)
     all_ids = message_ids(dataset.messages)
     for index in (0, 1, 20, 39):
         request = q.GetNeighborsRequest(user_id=dataset.user_id, message_id=all_ids[index], before=3, after=4)
-        actual = world.query.GetNeighbors(request)
-        yield from differences(
+        actual = run.query.GetNeighbors(request)
+        yield from list_differences(
             f"neighbors of message {index}", message_ids(actual.items), all_ids[max(0, index - 3) : index + 5]
         )
         if message_ids(actual.items)[actual.anchor_index] != all_ids[index]:
@@ -135,7 +135,7 @@ _SCORE_TOLERANCE = 0.02
 """Tolerated difference between a score and the cosine, because indexes can quantize vectors."""
 
 
-def _queries() -> Iterator[tuple[str, Predicate]]:
+def _build_queries() -> Iterator[tuple[str, Predicate]]:
     """Yield queries with equivalent predicates."""
     yield from ((f'"{word}"', has_words(word)) for word in WORDS)
     for item, other in pairwise(WORDS):
@@ -150,35 +150,37 @@ def _queries() -> Iterator[tuple[str, Predicate]]:
     yield "zeppelin", has_words("zeppelin")
 
 
-def _check_lexical(world: World) -> Iterator[str]:
-    dataset, token = world.dataset("words", _MESSAGES)
-    for size, (query, matches) in zip((1, 7, 50) * len(WORDS) * 2, _queries(), strict=False):
-        hits = list(world.lexical_search(dataset.user_id, query, max(size, 5), at_least=token))
+def _check_lexical(run: ConformanceRun) -> Iterator[str]:
+    dataset, token = run.write_dataset("words", _MESSAGES)
+    for size, (query, matches) in zip((1, 7, 50) * len(WORDS) * 2, _build_queries(), strict=False):
+        hits = list(run.lexical_search(dataset.user_id, query, max(size, 5), at_least=token))
         expected = sorted(message_ids(dataset.newest_first(matches)))
-        yield from differences(query, sorted(item.message_id for item, _ in hits), expected)
+        yield from list_differences(query, sorted(item.message_id for item, _ in hits), expected)
         if any(item < other for (_, item), (_, other) in pairwise(hits)):
             yield f"{query}: scores are not in descending order"
 
 
-def _check_filtered_lexical(world: World) -> Iterator[str]:
-    dataset, token = world.dataset("wordsfiltered", _MESSAGES)
-    for name, message_filter, matches in filters(dataset):
+def _check_filtered_lexical(run: ConformanceRun) -> Iterator[str]:
+    dataset, token = run.write_dataset("wordsfiltered", _MESSAGES)
+    for name, message_filter, matches in build_filters(dataset):
         for word in (WORDS[0], WORDS[-1]):
             actual = [
                 item.message_id
-                for item, _ in world.lexical_search(dataset.user_id, word, filter=message_filter, at_least=token)
+                for item, _ in run.lexical_search(dataset.user_id, word, filter=message_filter, at_least=token)
             ]
             expected = message_ids(dataset.newest_first(lambda item: matches(item) and has_words(word)(item)))  # noqa: B023 - called immediately
-            yield from differences(f"{word} by {name}", sorted(actual), sorted(expected))
+            yield from list_differences(f"{word} by {name}", sorted(actual), sorted(expected))
 
 
-def _check_semantic(world: World) -> Iterator[str]:
-    dataset, token = world.dataset("meaning", _MESSAGES)
+def _check_semantic(run: ConformanceRun) -> Iterator[str]:
+    dataset, token = run.write_dataset("meaning", _MESSAGES)
     for _ in range(4):
-        query_vector = vector(world.random, dataset.dimension)
-        hits = world.semantic_search(dataset.user_id, query_vector, at_least=token)
-        scores_by_id = {item.message_id: cosine(item.embedding, query_vector) for item in dataset.messages}
-        yield from differences("semantic search", sorted(message_ids(item for item, _ in hits)), sorted(scores_by_id))
+        query_vector = random_unit_vector(run.random, dataset.dimension)
+        hits = run.semantic_search(dataset.user_id, query_vector, at_least=token)
+        scores_by_id = {item.message_id: cosine_similarity(item.embedding, query_vector) for item in dataset.messages}
+        yield from list_differences(
+            "semantic search", sorted(message_ids(item for item, _ in hits)), sorted(scores_by_id)
+        )
         for message, score in hits:
             if abs(score - scores_by_id.get(message.message_id, score)) > _SCORE_TOLERANCE:
                 yield f"{message.message_id}: score {score:.3f}, cosine {scores_by_id[message.message_id]:.3f}"
@@ -186,30 +188,30 @@ def _check_semantic(world: World) -> Iterator[str]:
             yield "scores are not in descending order"
 
 
-def _check_filtered_semantic(world: World) -> Iterator[str]:
-    dataset, token = world.dataset("meaningfiltered", _MESSAGES)
-    for name, message_filter, matches in filters(dataset):
-        query_vector = vector(world.random, dataset.dimension)
+def _check_filtered_semantic(run: ConformanceRun) -> Iterator[str]:
+    dataset, token = run.write_dataset("meaningfiltered", _MESSAGES)
+    for name, message_filter, matches in build_filters(dataset):
+        query_vector = random_unit_vector(run.random, dataset.dimension)
         actual = message_ids(
             item
-            for item, _ in world.semantic_search(dataset.user_id, query_vector, filter=message_filter, at_least=token)
+            for item, _ in run.semantic_search(dataset.user_id, query_vector, filter=message_filter, at_least=token)
         )
-        yield from differences(f"by {name}", sorted(actual), sorted(message_ids(dataset.newest_first(matches))))
+        yield from list_differences(f"by {name}", sorted(actual), sorted(message_ids(dataset.newest_first(matches))))
 
 
-def _check_hybrid(world: World) -> Iterator[str]:
-    dataset, token = world.dataset("together", 30)
+def _check_hybrid(run: ConformanceRun) -> Iterator[str]:
+    dataset, token = run.write_dataset("together", 30)
     for word in (WORDS[0], WORDS[-1]):
         request = q.HybridSearchRequest(
             user_id=dataset.user_id,
             query_text=word,
-            query_embedding=q.Embedding(values=vector(world.random, dataset.dimension)),
-            top_k=world.info.limits.max_top_k,
+            query_embedding=q.Embedding(values=random_unit_vector(run.random, dataset.dimension)),
+            top_k=run.info.limits.max_top_k,
             at_least=token,
         )
-        hits = world.query.HybridSearch(request).items
+        hits = run.query.HybridSearch(request).items
         actual = message_ids(hit.message for hit in hits)
-        yield from differences(f"{word}: duplicates", actual, list(dict.fromkeys(actual)))
+        yield from list_differences(f"{word}: duplicates", actual, list(dict.fromkeys(actual)))
         if missing := set(message_ids(dataset.newest_first(has_words(word)))) - set(actual):
             yield f"{word}: {len(missing)} matching messages are missing"
         if foreign := set(actual) - set(message_ids(dataset.messages)):

@@ -15,13 +15,13 @@ from typing import Any, Final
 import httpx
 
 from nomemory.client import Client
-from proofs.conformance.callers import ServerConnection, is_http
+from proofs.conformance.callers import ServerConnection, is_http_url
 from proofs.conformance.client_runners import SCENARIO
+from proofs.conformance.conformance_run import Check, CheckSkippedError, ConformanceRun
 from proofs.conformance.expectation import outcome_differences
-from proofs.conformance.http_player import replies as replies_over_http
-from proofs.conformance.play import Play
-from proofs.conformance.python_player import replies_of
-from proofs.conformance.world import Check, CheckSkippedError, World
+from proofs.conformance.http_player import make_call as replies_over_http
+from proofs.conformance.play import Player
+from proofs.conformance.python_player import call_and_convert
 
 _SERVICE: Final = "service"
 _CALLER_ERRORS: Final = ("OTHER_USER", "SCOPE_MISSING", "CREDENTIALS_MISSING", "CREDENTIALS_INVALID", "USER_NOT_BOUND")
@@ -33,24 +33,24 @@ _DIMENSION: Final = 4
 Json = Mapping[str, Any]
 
 
-class _RoundRobinPlayer(Play):
+class _RoundRobinPlayer(Player):
     """A player that rotates over all addresses, with the Python client or over HTTP."""
 
     def __init__(self, connection: ServerConnection) -> None:
         super().__init__()
-        self._turns = cycle([_caller(connection, target) for target in connection.targets])
+        self._turns = cycle([_make_caller(connection, target) for target in connection.targets])
 
     def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         return next(self._turns)(step, request)
 
 
-def _caller(connection: ServerConnection, target: str) -> Callable[[Json, Any], list[object]]:
-    if is_http(target):
+def _make_caller(connection: ServerConnection, target: str) -> Callable[[Json, Any], list[object]]:
+    if is_http_url(target):
         trusted = ssl.create_default_context(cafile=connection.authority)
         http = httpx.Client(base_url=target, verify=trusted, headers=dict(connection.metadata), timeout=60)
         return lambda step, request: list(replies_over_http(http, step, request))
     client = Client(target, token=connection.token or None, tls_ca=connection.authority)
-    return lambda step, request: replies_of(client, step, request)
+    return lambda step, request: call_and_convert(client, step, request)
 
 
 class Scenario:
@@ -60,52 +60,52 @@ class Scenario:
         self._play: _RoundRobinPlayer | None = None
         self._names: dict[str, str] = {}
 
-    def checks(self) -> Iterator[Check]:
+    def build_checks(self) -> Iterator[Check]:
         """Yield a check for each step."""
         for step in json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]:
-            yield Check(f"scenario: {step['name']}", lambda world, step=step: self._check_step(world, step))  # type: ignore[misc]
+            yield Check(f"scenario: {step['name']}", lambda run, step=step: self._check_step(run, step))  # type: ignore[misc]
 
-    def _check_step(self, world: World, step: Json) -> Iterator[str]:
-        if reason := _skip_reason(world, step):
+    def _check_step(self, run: ConformanceRun, step: Json) -> Iterator[str]:
+        if reason := _skip_reason(run, step):
             raise CheckSkippedError(reason)
-        self._play = self._play or _RoundRobinPlayer(world.connection)
-        adapted = self._adapt(world, step)
-        yield from outcome_differences(adapted, self._play.outcome(adapted))
+        self._play = self._play or _RoundRobinPlayer(run.connection)
+        adapted = self._adapt_step(run, step)
+        yield from outcome_differences(adapted, self._play.execute(adapted))
 
-    def _adapt(self, world: World, step: Json) -> Json:
+    def _adapt_step(self, run: ConformanceRun, step: Json) -> Json:
         """Adapt a step to the service caller, to the users of this run, and to the dimension of the server."""
-        adapted: dict[str, Any] = {key: self._rename(world, value) for key, value in step.items()}
+        adapted: dict[str, Any] = {key: self._rename_users(run, value) for key, value in step.items()}
         if step["as"] not in (_SERVICE, "reader"):
             adapted["for"] = step["as"]
         if "for" in adapted:
-            adapted["for"] = self._name(world, adapted["for"])
+            adapted["for"] = self._user_of_run(run, adapted["for"])
         return adapted
 
-    def _rename(self, world: World, value: Any) -> Any:  # noqa: ANN401 - JSON
+    def _rename_users(self, run: ConformanceRun, value: Any) -> Any:  # noqa: ANN401 - JSON
         if isinstance(value, list):
             is_vector = len(value) == _DIMENSION and all(isinstance(item, int | float) for item in value)
-            padding = [0] * (world.info.embedding_dimension - _DIMENSION) if is_vector else []
-            return [*(self._rename(world, item) for item in value), *padding]
+            padding = [0] * (run.info.embedding_dimension - _DIMENSION) if is_vector else []
+            return [*(self._rename_users(run, item) for item in value), *padding]
         if not isinstance(value, dict):
             return value
         return {
-            key: self._name(world, item) if key == "userId" and item else self._rename(world, item)
+            key: self._user_of_run(run, item) if key == "userId" and item else self._rename_users(run, item)
             for key, item in value.items()
         }
 
-    def _name(self, world: World, name: str) -> str:
+    def _user_of_run(self, run: ConformanceRun, name: str) -> str:
         if name not in self._names:
-            self._names[name] = world.new_user(name)
+            self._names[name] = run.create_user(name)
         return self._names[name]
 
 
-def _skip_reason(world: World, step: Json) -> str:
+def _skip_reason(run: ConformanceRun, step: Json) -> str:
     """Return the reason why a step is skipped; empty if it is not."""
     reason = step.get("refused", {}).get("reason", "").removeprefix("ERROR_REASON_")
     if step["call"] in _SERVER_WIDE_CALLS:
         return "its reply depends on other users of the server"
     if reason in _CALLER_ERRORS:
         return "it requires several callers"
-    if step["call"] in _SEMANTIC_CALLS and world.info.embedding_model and reason != "SKILL_NOT_FOUND":
+    if step["call"] in _SEMANTIC_CALLS and run.info.embedding_model and reason != "SKILL_NOT_FOUND":
         return "it requires a server without an embedder"
     return ""

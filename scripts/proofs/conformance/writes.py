@@ -8,110 +8,110 @@ from concurrent.futures import ThreadPoolExecutor
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.dataset import Dataset, Message, differences, message_ids, vector
-from proofs.conformance.world import Check, World
+from proofs.conformance.conformance_run import Check, ConformanceRun
+from proofs.conformance.dataset import Dataset, Message, list_differences, message_ids, random_unit_vector
 
 _TURNS = 10
 _CONCURRENCY = 6
 
 
-def _check_read_your_writes(world: World) -> Iterator[str]:
-    dataset = Dataset(world.new_user("yours"), world.random, world.info.embedding_dimension)
+def _check_read_your_writes(run: ConformanceRun) -> Iterator[str]:
+    dataset = Dataset(run.create_user("yours"), run.random, run.info.embedding_dimension)
     for turn in range(_TURNS):
         (message,) = dataset.create([turn])
-        token = world.write([message]).write_token
-        for name, actual in _reads_after(world, dataset, f"no{turn}", token):
+        token = run.write([message]).write_token
+        for name, actual in _read_with_token(run, dataset, f"no{turn}", token):
             if message.message_id not in actual:
                 yield f"write {turn} is not visible to {name}"
 
 
-def _reads_after(world: World, dataset: Dataset, word: str, token: str) -> Iterator[tuple[str, list[str]]]:
+def _read_with_token(run: ConformanceRun, dataset: Dataset, word: str, token: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the ids that each read returns with a write token."""
-    user_id, query_vector = dataset.user_id, vector(world.random, dataset.dimension)
-    yield "list", message_ids(world.list_all(user_id, at_least=token))
-    yield "words", message_ids(entry for entry, _ in world.lexical_search(user_id, word, at_least=token))
-    yield "meaning", message_ids(entry for entry, _ in world.semantic_search(user_id, query_vector, at_least=token))
+    user_id, query_vector = dataset.user_id, random_unit_vector(run.random, dataset.dimension)
+    yield "list", message_ids(run.list_all(user_id, at_least=token))
+    yield "words", message_ids(entry for entry, _ in run.lexical_search(user_id, word, at_least=token))
+    yield "meaning", message_ids(entry for entry, _ in run.semantic_search(user_id, query_vector, at_least=token))
     request = q.HybridSearchRequest(user_id=user_id, query_text=word, at_least=token)
     request.query_embedding.values.extend(query_vector)
-    yield "both", message_ids(item.message for item in world.query.HybridSearch(request).items)
+    yield "both", message_ids(item.message for item in run.query.HybridSearch(request).items)
 
 
-def _check_idempotent_writes(world: World) -> Iterator[str]:
-    dataset = Dataset(world.new_user("once"), world.random, world.info.embedding_dimension)
+def _check_idempotent_writes(run: ConformanceRun) -> Iterator[str]:
+    dataset = Dataset(run.create_user("once"), run.random, run.info.embedding_dimension)
     batch = dataset.create(range(5))
     for message in batch:
         message.message_id = ""
     with ThreadPoolExecutor(_CONCURRENCY) as threads:
-        replies = list(threads.map(lambda _: world.write(batch, request_id="the request"), range(_CONCURRENCY)))
+        replies = list(threads.map(lambda _: run.write(batch, request_id="the request"), range(_CONCURRENCY)))
     if len({tuple(result.message_id for result in reply.results) for reply in replies}) != 1:
         yield "concurrent retries of one request were assigned different ids"
-    yield from differences(
+    yield from list_differences(
         "stored messages",
-        sorted(item.content for item in world.list_all(dataset.user_id)),
+        sorted(item.content for item in run.list_all(dataset.user_id)),
         sorted(item.content for item in batch),
     )
 
 
-def _check_imports(world: World) -> Iterator[str]:
-    dataset = Dataset(world.new_user("imported"), world.random, world.info.embedding_dimension)
+def _check_imports(run: ConformanceRun) -> Iterator[str]:
+    dataset = Dataset(run.create_user("imported"), run.random, run.info.embedding_dimension)
     messages = dataset.create(range(30))
     bad = Message(user_id=dataset.user_id, content=" ")
     stream = [
         i.ImportMessagesRequest(messages=batch)
         for batch in (messages[:10], [*messages[10:20], bad], messages[20:], messages[:5])
     ]
-    reply = world.ingest.ImportMessages(iter(stream))
+    reply = run.ingest.ImportMessages(iter(stream))
     if (reply.created, reply.unchanged, reply.rejected) != (30, 5, 1):
         yield f"created {reply.created}, unchanged {reply.unchanged}, rejected {reply.rejected}; expected 30, 5, 1"
-    actual = message_ids(world.list_all(dataset.user_id, at_least=reply.write_token))
-    yield from differences("stored messages", actual, message_ids(dataset.newest_first()))
+    actual = message_ids(run.list_all(dataset.user_id, at_least=reply.write_token))
+    yield from list_differences("stored messages", actual, message_ids(dataset.newest_first()))
 
 
-def _check_deletions(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("deleted", 40)
+def _check_deletions(run: ConformanceRun) -> Iterator[str]:
+    dataset, _ = run.write_dataset("deleted", 40)
     deleted_ids = message_ids(dataset.messages[5:15])
-    reply = world.delete(dataset.user_id, message_ids=[*deleted_ids, "nobody"])
+    reply = run.delete(dataset.user_id, message_ids=[*deleted_ids, "nobody"])
     dataset.remove(lambda item: item.message_id in deleted_ids)
     if reply.deleted != len(deleted_ids) or list(reply.missing_message_ids) != ["nobody"]:
         yield f"{reply.deleted} deleted, {list(reply.missing_message_ids)} missing"
-    yield from _all_reads_match(world, dataset, reply.write_token, "after a deletion by ids")
+    yield from _compare_all_reads(run, dataset, reply.write_token, "after a deletion by ids")
     message_filter = message_pb2.Filter(conversation_id="c")
     removed = dataset.remove(lambda item: item.conversation_id == "c")
-    reply = world.delete(dataset.user_id, filter=message_filter)
+    reply = run.delete(dataset.user_id, filter=message_filter)
     if reply.deleted != len(removed):
         yield f"{reply.deleted} deleted by a filter, expected {len(removed)}"
-    yield from _all_reads_match(world, dataset, reply.write_token, "after a deletion by a filter")
+    yield from _compare_all_reads(run, dataset, reply.write_token, "after a deletion by a filter")
 
 
-def _all_reads_match(world: World, dataset: Dataset, token: str, when: str) -> Iterator[str]:
+def _compare_all_reads(run: ConformanceRun, dataset: Dataset, token: str, when: str) -> Iterator[str]:
     """Yield a line for each read that does not return exactly the dataset."""
     user_id, expected = dataset.user_id, message_ids(dataset.newest_first())
     everything = " OR ".join(f"no{number}" for number in range(40))
-    query_vector = vector(world.random, dataset.dimension)
-    yield from differences(f"list {when}", message_ids(world.list_all(user_id)), expected)
-    yield from differences(f"export {when}", message_ids(reversed(world.export(user_id))), expected)
-    words = message_ids(item for item, _ in world.lexical_search(user_id, everything, at_least=token))
-    yield from differences(f"words {when}", sorted(words), sorted(expected))
-    meaning = message_ids(item for item, _ in world.semantic_search(user_id, query_vector, at_least=token))
-    yield from differences(f"meaning {when}", sorted(meaning), sorted(expected))
-    if (count := world.count(user_id)) != len(expected):
+    query_vector = random_unit_vector(run.random, dataset.dimension)
+    yield from list_differences(f"list {when}", message_ids(run.list_all(user_id)), expected)
+    yield from list_differences(f"export {when}", message_ids(reversed(run.export(user_id))), expected)
+    words = message_ids(item for item, _ in run.lexical_search(user_id, everything, at_least=token))
+    yield from list_differences(f"words {when}", sorted(words), sorted(expected))
+    meaning = message_ids(item for item, _ in run.semantic_search(user_id, query_vector, at_least=token))
+    yield from list_differences(f"meaning {when}", sorted(meaning), sorted(expected))
+    if (count := run.count(user_id)) != len(expected):
         yield f"count {when}: {count}, expected {len(expected)}"
 
 
-def _check_erasure(world: World) -> Iterator[str]:
-    dataset, _ = world.dataset("erased", 40)
-    reply = world.ingest.EraseUser(i.EraseUserRequest(user_id=dataset.user_id))
+def _check_erasure(run: ConformanceRun) -> Iterator[str]:
+    dataset, _ = run.write_dataset("erased", 40)
+    reply = run.ingest.EraseUser(i.EraseUserRequest(user_id=dataset.user_id))
     everything = dataset.remove(lambda _: True)
     if reply.deleted != len(everything):
         yield f"{reply.deleted} erased, expected {len(everything)}"
-    yield from _all_reads_match(world, dataset, reply.write_token, "after the erasure")
-    actual = world.query.BatchGetMessages(
+    yield from _compare_all_reads(run, dataset, reply.write_token, "after the erasure")
+    actual = run.query.BatchGetMessages(
         q.BatchGetMessagesRequest(user_id=dataset.user_id, message_ids=message_ids(everything))
     )
     if actual.items:
         yield f"{len(actual.items)} erased messages are returned by id"
-    token = world.write(dataset.create([1])).write_token
-    yield from _all_reads_match(world, dataset, token, "after the user has written again")
+    token = run.write(dataset.create([1])).write_token
+    yield from _compare_all_reads(run, dataset, token, "after the user has written again")
 
 
 CHECKS = (

@@ -48,7 +48,7 @@ class Mutation:
     noticed_by: Sequence[str]
 
     @classmethod
-    def read(cls, patch: Path) -> Self:
+    def parse(cls, patch: Path) -> Self:
         """Parse the first two lines of a patch file."""
         mistake, noticed_by, *_ = patch.read_text().splitlines()
         return cls(patch, mistake, shlex.split(noticed_by.removeprefix(_NOTICED_BY)))
@@ -95,11 +95,11 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def read_mutations(only: Sequence[str], by: Sequence[str]) -> list[Mutation]:
     """Return the selected mutations by name."""
-    every = [Mutation.read(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
+    every = [Mutation.parse(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
     return [item for item in every if item.noticed_by[0] in by and any(text in item.name for text in only)]
 
 
-def copy_to(root: Path) -> Path:
+def copy_project(root: Path) -> Path:
     """Copy the code and the tests to a folder; return the folder."""
     for folder in _COPIED:
         shutil.copytree(
@@ -112,7 +112,7 @@ def copy_to(root: Path) -> Path:
 def check_mutation(mutation: Mutation, arguments: argparse.Namespace) -> str:
     """Apply a mutation to a copy and run its test; return the error, empty if the test behaves as expected."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as root:
-        copy = copy_to(Path(root))
+        copy = copy_project(Path(root))
         if not mutation.apply(copy, *(("--check",) if arguments.sound else ())):
             return "the patch does not apply"
         if arguments.fit or mutation.is_noticed(copy) != arguments.sound:

@@ -23,7 +23,7 @@ from pathlib import Path
 from proofs.server_under_test import ServerUnderTest
 from proofs.soak.sample import Sample, Sampler
 from proofs.soak.traffic import Traffic
-from proofs.soak.verdict import Curve, curves
+from proofs.soak.verdict import Curve, build_curves
 
 _DIMENSION = 64
 _SETTLE_S = 1.0
@@ -88,7 +88,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-async def soak(server: ServerUnderTest, arguments: argparse.Namespace) -> SoakResult:
+async def run_soak(server: ServerUnderTest, arguments: argparse.Namespace) -> SoakResult:
     """Measure the capacity, apply the load and sample the server."""
     traffic, result = Traffic(server.target, _DIMENSION, arguments.seed), SoakResult()
     await traffic.open()
@@ -96,7 +96,7 @@ async def soak(server: ServerUnderTest, arguments: argparse.Namespace) -> SoakRe
     result.capacity = await traffic.measure_capacity(arguments.calibrate)
     result.rate = arguments.load * result.capacity
     await asyncio.sleep(_SETTLE_S)
-    traffic.take_waits()
+    traffic.take_statistics()
     began = time.monotonic()
     ends = began + 60 * arguments.minutes
     every = arguments.every or max(1.0, 60 * arguments.minutes / 120)
@@ -104,14 +104,14 @@ async def soak(server: ServerUnderTest, arguments: argparse.Namespace) -> SoakRe
     load = asyncio.create_task(traffic.call_steadily(result.rate, ends))
     while time.monotonic() + every <= ends:
         await asyncio.sleep(every)
-        waits = traffic.take_waits()
+        waits = traffic.take_statistics()
         result.errors = dict(Counter(result.errors) + waits.errors)
         result.left_out += waits.left_out
         minute = (time.monotonic() - began) / 60
         result.samples.append(await asyncio.to_thread(sampler.sample, minute, waits))
     await load
     await traffic.close()
-    result.curves = curves(result.samples)
+    result.curves = build_curves(result.samples)
     return result
 
 
@@ -149,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         server = ServerUnderTest(Path(root) / "data", settings, Path(root) / "server.log")
         server.start()
         try:
-            result = asyncio.run(soak(server, arguments))
+            result = asyncio.run(run_soak(server, arguments))
         finally:
             server.stop()
     print_report(result)

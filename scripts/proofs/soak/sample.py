@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from evaluation.temporary_server import cpu_ms, process_tree
-from proofs.memory import descriptors, rss_mb, threads
+from proofs.memory import open_descriptor_count, rss_mb, thread_count
 from proofs.server_under_test import ServerUnderTest
-from proofs.soak.traffic import Waits
+from proofs.soak.traffic import CallStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,33 +33,33 @@ class Sampler:
 
     def __init__(self, server: ServerUnderTest) -> None:
         self._server = server
-        self._cpu_ms = _cpu_ms(server)
+        self._cpu_ms = _measure_cpu_ms(server)
 
-    def sample(self, minute: float, waits: Waits) -> Sample:
+    def sample(self, minute: float, waits: CallStatistics) -> Sample:
         """Sample the server, with the latencies that callers measured since the last sample."""
-        figures = _resources(self._server) | _latency(waits)
-        used = _cpu_ms(self._server)
+        figures = _measure_resources(self._server) | _summarize_latency(waits)
+        used = _measure_cpu_ms(self._server)
         if waits.waits_ms and used >= self._cpu_ms:
             figures["CPU per call, ms"] = (used - self._cpu_ms) / len(waits.waits_ms)
         self._cpu_ms = used
         return Sample(round(minute, 2), {name: round(value, 2) for name, value in figures.items()})
 
 
-def _resources(server: ServerUnderTest) -> dict[str, float]:
-    processes = server.processes()
+def _measure_resources(server: ServerUnderTest) -> dict[str, float]:
+    processes = server.pids_by_role()
     all_pids = [pid for pids in processes.values() for pid in pids]
     figures = {f"memory of {role}, MB": sum(map(rss_mb, pids)) for role, pids in processes.items()}
     return figures | {
         "memory, MB": sum(figures.values()),
-        "descriptors": float(sum(map(descriptors, all_pids))),
-        "threads": float(sum(map(threads, all_pids))),
-        "lexical segments": float(_segments(server.data)),
+        "descriptors": float(sum(map(open_descriptor_count, all_pids))),
+        "threads": float(sum(map(thread_count, all_pids))),
+        "lexical segments": float(_count_segments(server.data)),
         "files": float(sum(1 for path in server.data.rglob("*") if path.is_file())),
-        "data, MB": _size_mb(server.data),
+        "data, MB": _directory_size_mb(server.data),
     }
 
 
-def _latency(waits: Waits) -> dict[str, float]:
+def _summarize_latency(waits: CallStatistics) -> dict[str, float]:
     counts = {"calls": float(len(waits.waits_ms)), "errors": float(waits.errors.total())}
     if not waits.waits_ms:
         return counts
@@ -67,17 +67,17 @@ def _latency(waits: Waits) -> dict[str, float]:
     return counts | {"p50, ms": float(p50), "p99, ms": float(p99)}
 
 
-def _cpu_ms(server: ServerUnderTest) -> float:
+def _measure_cpu_ms(server: ServerUnderTest) -> float:
     return cpu_ms(process_tree(server.pid)) or 0.0
 
 
-def _segments(data: Path) -> int:
+def _count_segments(data: Path) -> int:
     """Return the number of segments in the metadata of the lexical index."""
     metadata_files = list(data.glob("lexical*/meta.json"))
     return sum(len(json.loads(path.read_text("utf-8"))["segments"]) for path in metadata_files)
 
 
-def _size_mb(data: Path) -> float:
+def _directory_size_mb(data: Path) -> float:
     size = 0
     for path in data.rglob("*"):
         try:

@@ -38,7 +38,7 @@ _WEIGHTS = {"list": 30, "words": 20, "meaning": 15, "hybrid": 8, "neighbors": 10
 
 
 @dataclass(slots=True)
-class Waits:
+class CallStatistics:
     """Measurements since the previous sample.
 
     Attributes:
@@ -67,7 +67,7 @@ class Traffic:
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._message_ids: dict[str, deque[str]] = {f"soak-{n}": deque() for n in range(USERS)}
         self._written = 0
-        self._waits = Waits()
+        self._waits = CallStatistics()
         self._stubs: list[tuple[Any, Any, Any]] = []  # over grpc.aio, which the stubs' types do not know
         self._channels: list[grpc.aio.Channel] = []
 
@@ -83,7 +83,7 @@ class Traffic:
             (QueryServiceStub(item), IngestServiceStub(item), RecallServiceStub(item)) for item in self._channels
         ]
         for user_id, ids in self._message_ids.items():
-            messages = [self._message(user_id) for _ in range(KEPT)]
+            messages = [self._create_message(user_id) for _ in range(KEPT)]
             ids.extend(message.message_id for message in messages)
             await self._stubs[0][1].WriteMessages(i.WriteMessagesRequest(messages=messages), timeout=_TIMEOUT_S)
 
@@ -98,7 +98,7 @@ class Traffic:
 
         async def caller() -> None:
             for _ in remaining:
-                await self._call()
+                await self._send_call()
 
         await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
 
@@ -109,7 +109,7 @@ class Traffic:
         async def caller() -> None:
             nonlocal answered
             while time.monotonic() < ends:
-                await self._call()
+                await self._send_call()
                 answered += 1
 
         await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
@@ -125,30 +125,30 @@ class Traffic:
             if len(in_flight) >= _IN_FLIGHT_MAX:
                 self._waits.left_out += 1
                 continue
-            task = asyncio.create_task(self._call())
+            task = asyncio.create_task(self._send_call())
             in_flight.add(task)
             task.add_done_callback(in_flight.discard)
         await asyncio.gather(*in_flight)
 
-    def take_waits(self) -> Waits:
+    def take_statistics(self) -> CallStatistics:
         """Return and reset the measurements."""
-        waits, self._waits = self._waits, Waits()
+        waits, self._waits = self._waits, CallStatistics()
         return waits
 
-    async def _call(self) -> None:
+    async def _send_call(self) -> None:
         kind = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         began = time.perf_counter()
         try:
-            await self._kinds()[kind](self._random.choice(list(self._message_ids)))
+            await self._calls_by_kind()[kind](self._random.choice(list(self._message_ids)))
         except grpc.aio.AioRpcError as error:
             self._waits.errors[f"{kind}: {error.code().name}"] += 1
             return
         self._waits.waits_ms.append(1000 * (time.perf_counter() - began))
 
-    def _kinds(self) -> dict[str, Callable[[str], Awaitable[object]]]:
+    def _calls_by_kind(self) -> dict[str, Callable[[str], Awaitable[object]]]:
         query, _, recall = self._random.choice(self._stubs)
-        vector = q.Embedding(values=self._vector())
-        word, timeout = self._word(), _TIMEOUT_S
+        vector = q.Embedding(values=self._random_vector())
+        word, timeout = self._random_word(), _TIMEOUT_S
         return {
             "list": lambda user: query.ListMessages(q.ListMessagesRequest(user_id=user), timeout=timeout),
             "words": lambda user: query.LexicalSearch(
@@ -170,34 +170,34 @@ class Traffic:
                 metadata=(("x-user-id", user),),
                 timeout=timeout,
             ),
-            "write": self._write,
+            "write": self._write_and_delete,
         }
 
-    async def _write(self, user_id: str) -> None:
+    async def _write_and_delete(self, user_id: str) -> None:
         """Write a message and delete the oldest message of the user."""
         _, ingest, _ = self._random.choice(self._stubs)
-        message = self._message(user_id)
+        message = self._create_message(user_id)
         await ingest.WriteMessages(i.WriteMessagesRequest(messages=[message]), timeout=_TIMEOUT_S)
         self._message_ids[user_id].append(message.message_id)
         oldest = self._message_ids[user_id].popleft()
         await ingest.DeleteMessages(i.DeleteMessagesRequest(user_id=user_id, message_ids=[oldest]), timeout=_TIMEOUT_S)
 
-    def _message(self, user_id: str) -> message_pb2.ChatMessage:
+    def _create_message(self, user_id: str) -> message_pb2.ChatMessage:
         self._written += 1
-        words = " ".join(self._word() for _ in range(self._random.randint(5, 40)))
+        words = " ".join(self._random_word() for _ in range(self._random.randint(5, 40)))
         message = message_pb2.ChatMessage(
             user_id=user_id,
             message_id=f"m{self._written}",
             role=message_pb2.ROLE_USER if self._written % 2 else message_pb2.ROLE_ASSISTANT,
             content=f"soaked {words}",
             conversation_id=f"c{self._written // 20}",
-            embedding=self._vector(),
+            embedding=self._random_vector(),
         )
         message.ts.FromSeconds(_BEGIN_S + self._written)
         return message
 
-    def _word(self) -> str:
+    def _random_word(self) -> str:
         return f"word{min(self._random.randrange(_WORDS), self._random.randrange(_WORDS))}"
 
-    def _vector(self) -> Sequence[float]:
+    def _random_vector(self) -> Sequence[float]:
         return [self._random.gauss(0, 1) for _ in range(self._dimension)]

@@ -51,17 +51,17 @@ class Curve:
         return self.growth is not None and self.growth <= self.tolerance
 
 
-def curves(samples: Sequence[Sample]) -> list[Curve]:
+def build_curves(samples: Sequence[Sample]) -> list[Curve]:
     """Return the growth of all figures that have a tolerance."""
     measured = samples[int(len(samples) * WARM_UP) :]
     return [
-        _curve(name, measured, share, minimum)
+        _build_curve(name, measured, share, minimum)
         for name, (share, minimum) in TOLERANCES.items()
         if all(name in item.figures for item in measured) and measured
     ]
 
 
-def _curve(name: str, samples: Sequence[Sample], share: float, minimum: float) -> Curve:
+def _build_curve(name: str, samples: Sequence[Sample], share: float, minimum: float) -> Curve:
     minutes = np.array([sample.minute for sample in samples])
     values = np.array([sample.figures[name] for sample in samples])
     growth = None

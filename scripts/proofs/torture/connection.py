@@ -65,7 +65,7 @@ class Connection:
         if self._channel is not None and self._target == self._server.target:
             return
         self.close()
-        self._target, self._channel = self._server.target, self._server.channel()
+        self._target, self._channel = self._server.target, self._server.open_channel()
         self.ingest, self.query = IngestServiceStub(self._channel), QueryServiceStub(self._channel)
 
 
@@ -75,6 +75,6 @@ def is_from_server(error: grpc.RpcError) -> bool:
     return "x-request-id" in dict(trailing)
 
 
-def is_refusal(code: grpc.StatusCode) -> bool:
+def is_rejection(code: grpc.StatusCode) -> bool:
     """Return whether a status guarantees that the call had no effect."""
     return code in _REJECTIONS

@@ -40,7 +40,7 @@ class SmallDisk:
             raise ValueError(f"{self.path}: more than {_LARGEST >> 30} GiB are free; use a small dedicated file system")
         ballast = self.path / "ballast"
         try:
-            _fill(ballast)
+            _fill_file_system(ballast)
             yield
         finally:
             ballast.unlink(missing_ok=True)
@@ -51,13 +51,13 @@ def limit_file_size(pids: Iterable[int], size: int) -> Iterator[None]:
     """Limit the file size of processes during the context."""
     limited = list(pids)
     try:
-        _limit(limited, size)
+        _set_file_size_limit(limited, size)
         yield
     finally:
-        _limit(limited, resource.RLIM_INFINITY)
+        _set_file_size_limit(limited, resource.RLIM_INFINITY)
 
 
-def _limit(pids: Iterable[int], size: int) -> None:
+def _set_file_size_limit(pids: Iterable[int], size: int) -> None:
     if sys.platform != "linux":
         raise NotImplementedError
     for pid in pids:
@@ -67,7 +67,7 @@ def _limit(pids: Iterable[int], size: int) -> None:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft_limit, hard_limit))
 
 
-def _fill(ballast: Path) -> None:
+def _fill_file_system(ballast: Path) -> None:
     with ballast.open("wb", buffering=0) as file:
         for size in (_CHUNK, 1 << 12, 1):
             try:

@@ -90,17 +90,17 @@ class Harness:
             return
         worker = "vector worker" if self.database else "lexical indexer"
         deadline = time.monotonic() + _WORKERS_S
-        while worker not in self.server.processes() and time.monotonic() < deadline:
+        while worker not in self.server.pids_by_role() and time.monotonic() < deadline:
             time.sleep(0.05)
 
     @contextmanager
     def under_load(self) -> Iterator[None]:
         """Write and read concurrently during the context."""
         stop = threading.Event()
-        writers = [self._writer(ledger) for ledger in self.ledgers]
+        writers = [self._writer_of(ledger) for ledger in self.ledgers]
         readers = [Reader(self.ledgers, self.server, self.random.getrandbits(32)) for _ in range(_READERS)]
         callers: list[Writer | Reader] = [*writers, *readers]
-        threads = [threading.Thread(target=caller.work, args=(stop,), daemon=True) for caller in callers]
+        threads = [threading.Thread(target=caller.run_until, args=(stop,), daemon=True) for caller in callers]
         for thread in threads:
             thread.start()
         try:
@@ -112,12 +112,12 @@ class Harness:
             for caller in callers:
                 self.findings += caller.findings
                 caller.close()
-            self.refusals += sum(writer.refusals for writer in writers)
+            self.refusals += sum(writer.failed_calls for writer in writers)
 
-    def settle(self) -> None:
+    def retry_unacknowledged(self) -> None:
         """Retry some unacknowledged batches without ids."""
         for ledger in self.ledgers:
-            writer = self._writer(ledger)
+            writer = self._writer_of(ledger)
             writer.retry_unacknowledged()
             self.findings += writer.findings
             writer.close()
@@ -131,19 +131,19 @@ class Harness:
         self.findings += verification.findings
         self.stored = verification.stored
 
-    def users_to_read(self, before: dict[str, int]) -> list[str]:
+    def select_users(self, before: dict[str, int]) -> list[str]:
         """Return the users that changed since `before`, the result of `versions`, and a sample of the others."""
         changed = [
             user_id for ledger in self.ledgers for user_id in ledger.users if self._has_changed(ledger, user_id, before)
         ]
-        others = sorted(set(self.users()) - set(changed))
+        others = sorted(set(self.all_users()) - set(changed))
         return changed + self.random.sample(others, min(_SAMPLE, len(others)))
 
-    def users(self) -> list[str]:
+    def all_users(self) -> list[str]:
         """Return all users."""
         return [user_id for ledger in self.ledgers for user_id in ledger.users]
 
-    def versions(self) -> dict[str, int]:
+    def state_hashes(self) -> dict[str, int]:
         """Return a hash of the expected state of each user."""
         return {
             user_id: hash(frozenset(ledger.allowed_states(user_id).items()))
@@ -175,5 +175,5 @@ class Harness:
     def _has_changed(self, ledger: Ledger, user_id: str, before: dict[str, int]) -> bool:
         return before.get(user_id) != hash(frozenset(ledger.allowed_states(user_id).items()))
 
-    def _writer(self, ledger: Ledger) -> Writer:
+    def _writer_of(self, ledger: Ledger) -> Writer:
         return Writer(ledger, self.server, self.random.getrandbits(32), self.dimension, self.own_vectors)

@@ -65,7 +65,7 @@ class Ledger:
     _allowed: dict[str, dict[str, frozenset[State]]] = field(default_factory=lambda: defaultdict(dict))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def attempt(self, changes: Changes) -> Changes:
+    def record_attempt(self, changes: Changes) -> Changes:
         """Record changes before they are sent; return the previous states, for `reject`."""
         with self._lock:
             before: dict[Key, State] = {}
@@ -75,17 +75,17 @@ class Ledger:
                 self._allowed[user_id][item] = states | {state}
             return before
 
-    def acknowledge(self, changes: Changes, token: str) -> None:
+    def record_acknowledgment(self, changes: Changes, token: str) -> None:
         """Record acknowledged changes; `token` is empty if it may be older than the latest write token."""
         with self._lock:
-            self._set(changes)
+            self._set_states(changes)
             self.tokens |= {user_id: token for user_id, _ in changes if token}
             self.acknowledged += len(changes)
 
-    def reject(self, before: Changes) -> None:
+    def record_rejection(self, before: Changes) -> None:
         """Record that the server rejected changes without effect."""
         with self._lock:
-            self._set(before)
+            self._set_states(before)
 
     def mark_uncertain(self, changes: Changes) -> None:
         """Record that the outcome of sent changes is unknown."""
@@ -107,7 +107,7 @@ class Ledger:
         changes = {(batch.user_id, item): version for item, version in zip(assigned, batch.versions, strict=True)}
         self.without_ids.pop(batch.request_id, None)
         self.assigned.append((batch, assigned))
-        self.acknowledge(changes, token)
+        self.record_acknowledgment(changes, token)
 
     def certain_states(self, user_id: str) -> dict[str, State]:
         """Return the certain states of a user's messages by id."""
@@ -119,7 +119,7 @@ class Ledger:
         with self._lock:
             return dict(self._allowed[user_id])
 
-    def settle(self, user_id: str, stored: Mapping[str, Version]) -> None:
+    def reduce_to_stored(self, user_id: str, stored: Mapping[str, Version]) -> None:
         """Reduce the allowed states of a user to the stored ones."""
         with self._lock:
             allowed = self._allowed[user_id]
@@ -129,12 +129,12 @@ class Ledger:
             for item, version in stored.items():
                 allowed.setdefault(item, frozenset({version}))
 
-    def close_open(self) -> None:
+    def discard_unacknowledged(self) -> None:
         """Remove all unacknowledged batches after verification."""
         with self._lock:
             self.open.clear()
             self.without_ids.clear()
 
-    def _set(self, changes: Changes) -> None:
+    def _set_states(self, changes: Changes) -> None:
         for (user_id, item), state in changes.items():
             self._allowed[user_id][item] = frozenset({state})

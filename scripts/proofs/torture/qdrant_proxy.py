@@ -30,16 +30,16 @@ class QdrantProxy:
         )
 
     @contextmanager
-    def serving(self) -> Iterator[QdrantProxy]:
+    def serve(self) -> Iterator[QdrantProxy]:
         """Serve during the context."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._accept_connections, daemon=True).start()
         try:
             yield self
         finally:
             self._listener.close()
-            self.close()
+            self.interrupt()
 
-    def close(self) -> None:
+    def interrupt(self) -> None:
         """Close all connections and reject new ones."""
         with self._lock:
             self._open = False
@@ -49,11 +49,11 @@ class QdrantProxy:
                 item.shutdown(socket.SHUT_RDWR)
             item.close()
 
-    def open(self) -> None:
+    def resume(self) -> None:
         """Accept connections again."""
         self._open = True
 
-    def _accept(self) -> None:
+    def _accept_connections(self) -> None:
         with suppress(OSError):  # the listener has been closed
             while True:
                 caller, _ = self._listener.accept()
@@ -71,11 +71,11 @@ class QdrantProxy:
         server.settimeout(None)
         with self._lock:
             self._sockets |= {caller, server}
-        threading.Thread(target=_copy, args=(caller, server), daemon=True).start()
-        _copy(server, caller)
+        threading.Thread(target=_copy_bytes, args=(caller, server), daemon=True).start()
+        _copy_bytes(server, caller)
 
 
-def _copy(source: socket.socket, sink: socket.socket) -> None:
+def _copy_bytes(source: socket.socket, sink: socket.socket) -> None:
     with suppress(OSError):
         while chunk := source.recv(_CHUNK):
             sink.sendall(chunk)

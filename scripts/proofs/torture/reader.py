@@ -14,7 +14,7 @@ from proofs.replicas import Replicas
 from proofs.server_under_test import ServerUnderTest
 from proofs.torture.connection import TIMEOUT_S, Connection
 from proofs.torture.ledger import Ledger, State
-from proofs.torture.reads import ReadResult, list_all, versions
+from proofs.torture.reads import ReadResult, list_all, versions_by_id
 from proofs.torture.verification import find_duplicates
 from proofs.torture.writer import COMMON_WORD
 
@@ -35,7 +35,7 @@ class Reader:
         """The detected violations."""
         return self._mismatches + self._connection.findings
 
-    def work(self, stop: threading.Event) -> None:
+    def run_until(self, stop: threading.Event) -> None:
         """Read until `stop` is set."""
         while not stop.is_set():
             self._read_once()
@@ -52,25 +52,27 @@ class Reader:
         user_id = self._random.choice(ledger.users[-3:])
         before, token = ledger.certain_states(user_id), ledger.tokens.get(user_id, "")
         by_words = self._random.random() < 0.5  # noqa: PLR2004 - probability
-        result = self._connection.attempt(lambda: self._search(user_id, token) if by_words else self._list(user_id))
+        result = self._connection.attempt(
+            lambda: self._search(user_id, token) if by_words else self._list_messages(user_id)
+        )
         if isinstance(result, grpc.StatusCode):
             return
-        self._check(
+        self._check_result(
             f"{user_id} by {'words' if by_words else 'list'} while writing",
             result,
             before,
             ledger.certain_states(user_id),
         )
 
-    def _list(self, user_id: str) -> ReadResult:
+    def _list_messages(self, user_id: str) -> ReadResult:
         return list_all(self._connection.query, user_id)
 
     def _search(self, user_id: str, token: str) -> ReadResult:
         request = pb.LexicalSearchRequest(user_id=user_id, query_text=COMMON_WORD, page_size=500, at_least=token)
         page = self._connection.query.LexicalSearch(request, timeout=TIMEOUT_S)
-        return versions(page.items)
+        return versions_by_id(page.items)
 
-    def _check(self, where: str, result: ReadResult, before: dict[str, State], after: dict[str, State]) -> None:
+    def _check_result(self, where: str, result: ReadResult, before: dict[str, State], after: dict[str, State]) -> None:
         self._mismatches += find_duplicates(where, result)
         seen = dict(result)
         for item, state in before.items():

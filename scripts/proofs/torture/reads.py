@@ -29,7 +29,7 @@ def list_all(query: QueryServiceStub, user_id: str, _ids: Sequence[str] = (), _d
     while True:
         request = pb.ListMessagesRequest(user_id=user_id, page_size=_PAGE, cursor=cursor)
         page = query.ListMessages(request, timeout=_TIMEOUT_S)
-        result += versions(page.items)
+        result += versions_by_id(page.items)
         if not (cursor := page.next_cursor):
             return result
 
@@ -39,7 +39,7 @@ def get_all(query: QueryServiceStub, user_id: str, ids: Sequence[str], _dimensio
     result: ReadResult = []
     for start in range(0, len(ids), _IDS):
         request = pb.BatchGetMessagesRequest(user_id=user_id, message_ids=ids[start : start + _IDS])
-        result += versions(query.BatchGetMessages(request, timeout=_TIMEOUT_S).items)
+        result += versions_by_id(query.BatchGetMessages(request, timeout=_TIMEOUT_S).items)
     return result
 
 
@@ -50,7 +50,7 @@ def lexical_search(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _
     while True:
         request = pb.LexicalSearchRequest(user_id=user_id, query_text=COMMON_WORD, page_size=_PAGE, cursor=cursor)
         page = query.LexicalSearch(request, timeout=_TIMEOUT_S)
-        result += versions(page.items)
+        result += versions_by_id(page.items)
         if not (cursor := page.next_cursor):
             return result
 
@@ -59,28 +59,28 @@ def semantic_search(query: QueryServiceStub, user_id: str, _ids: Sequence[str], 
     """Run a semantic search without a minimum score."""
     vector = pb.Embedding(values=[1.0] * dimension)
     request = pb.SemanticSearchRequest(user_id=user_id, query_embedding=vector, top_k=_TOP_K)
-    return versions(item.message for item in query.SemanticSearch(request, timeout=_TIMEOUT_S).items)
+    return versions_by_id(item.message for item in query.SemanticSearch(request, timeout=_TIMEOUT_S).items)
 
 
-def neighbors(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimension: int) -> ReadResult:
+def list_by_neighbors(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimension: int) -> ReadResult:
     """Read neighbors repeatedly, starting from the oldest message."""
     first = query.ListMessages(
         pb.ListMessagesRequest(user_id=user_id, page_size=1, order=pb.LIST_ORDER_OLDEST_FIRST), timeout=_TIMEOUT_S
     )
-    result = versions(first.items)
+    result = versions_by_id(first.items)
     while result:
         request = pb.GetNeighborsRequest(user_id=user_id, message_id=result[-1][0], before=0, after=_AFTER)
-        next_result = versions(query.GetNeighbors(request, timeout=_TIMEOUT_S).items)[1:]
+        next_result = versions_by_id(query.GetNeighbors(request, timeout=_TIMEOUT_S).items)[1:]
         result += next_result
         if not next_result:
             break
     return result
 
 
-def export(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimension: int) -> ReadResult:
+def export_all(query: QueryServiceStub, user_id: str, _ids: Sequence[str], _dimension: int) -> ReadResult:
     """Export all messages."""
     stream = query.ExportMessages(pb.ExportMessagesRequest(user_id=user_id), timeout=_TIMEOUT_S)
-    return [version for batch in stream for version in versions(batch.messages)]
+    return [version for batch in stream for version in versions_by_id(batch.messages)]
 
 
 def find_wrong_retractions(query: QueryServiceStub, user_id: str) -> list[str]:
@@ -91,18 +91,18 @@ def find_wrong_retractions(query: QueryServiceStub, user_id: str) -> list[str]:
     return [item.message_id for item in oldest_first if item.retracted_by != latest.get(item.message_id, "")]
 
 
-def count(query: QueryServiceStub, user_id: str) -> int:
+def count_messages(query: QueryServiceStub, user_id: str) -> int:
     """Return the message count of a user."""
     return query.CountMessages(pb.CountMessagesRequest(user_id=user_id), timeout=_TIMEOUT_S).count
 
 
-def count_in_conversations(query: QueryServiceStub, user_id: str) -> int:
+def count_by_conversations(query: QueryServiceStub, user_id: str) -> int:
     """Return the sum of the message counts of all conversations of a user."""
     page = query.ListConversations(pb.ListConversationsRequest(user_id=user_id, page_size=_PAGE), timeout=_TIMEOUT_S)
     return sum(conversation.message_count for conversation in page.conversations)
 
 
-def users(query: QueryServiceStub) -> Iterator[tuple[str, int]]:
+def list_users(query: QueryServiceStub) -> Iterator[tuple[str, int]]:
     """Yield all users with their message counts."""
     cursor = ""
     while True:
@@ -117,12 +117,12 @@ READS: Mapping[str, Read] = {
     "get": get_all,
     "lexical": lexical_search,
     "semantic": semantic_search,
-    "neighbors": neighbors,
-    "export": export,
+    "neighbors": list_by_neighbors,
+    "export": export_all,
 }
 
 
-def versions(messages: Iterable[message_pb2.ChatMessage]) -> ReadResult:
+def versions_by_id(messages: Iterable[message_pb2.ChatMessage]) -> ReadResult:
     """Return the ids and versions of messages."""
     return [
         (message.message_id, Version(message.content, message.ts.ToMicroseconds(), message.conversation_id))

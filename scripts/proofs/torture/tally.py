@@ -34,7 +34,9 @@ class Tally:
     unsupported: dict[str, str] = field(default_factory=dict)
     _possible: set[str] = field(default_factory=set)
 
-    def add(self, name: str, acknowledged: int, refused: int, recovery_s: float, findings: Sequence[Finding]) -> None:
+    def add_round(
+        self, name: str, acknowledged: int, refused: int, recovery_s: float, findings: Sequence[Finding]
+    ) -> None:
         """Add the results of a round."""
         row = self.rows[name]
         row.rounds += 1
@@ -61,7 +63,7 @@ class Tally:
             if name not in self.rows
         ]
 
-    def report(self, harnesses: Sequence[Harness], seed: int) -> None:
+    def print_report(self, harnesses: Sequence[Harness], seed: int) -> None:
         """Print the results, the skipped faults, and the findings."""
         print("\n| fault | rounds | changes acknowledged | calls refused | verification, s (longest) | findings |")
         print("|---|---|---|---|---|---|")

@@ -19,11 +19,11 @@ from proofs.torture.ledger import Ledger, Version
 from proofs.torture.reads import (
     READS,
     ReadResult,
-    count,
-    count_in_conversations,
+    count_by_conversations,
+    count_messages,
     find_wrong_retractions,
     list_all,
-    users,
+    list_users,
 )
 
 _THREADS = 3
@@ -34,14 +34,14 @@ _AWAY_S = 30.0
 class Connectable(Protocol):
     """A server that channels can be opened to."""
 
-    def channel(self) -> grpc.Channel:
+    def open_channel(self) -> grpc.Channel:
         """Open a new channel."""
 
 
 def wait_for_indexes(server: Connectable, timeout_s: float) -> list[Finding]:
     """Wait until both indexes are up to date; return findings on a timeout and on dead letters."""
     deadline = time.monotonic() + timeout_s
-    with server.channel() as channel:
+    with server.open_channel() as channel:
         ingest = IngestServiceStub(channel)
         while True:
             status = ingest.GetIndexStatus(GetIndexStatusRequest(), timeout=_STATUS_S, wait_for_ready=True)
@@ -49,7 +49,7 @@ def wait_for_indexes(server: Connectable, timeout_s: float) -> list[Finding]:
                 return _dead_letter_findings(status)
             if time.monotonic() > deadline:
                 return [
-                    Finding("behind", f"after {timeout_s:.0f} s: {_description(status)}"),
+                    Finding("behind", f"after {timeout_s:.0f} s: {_describe_status(status)}"),
                     *_dead_letter_findings(status),
                 ]
             time.sleep(0.1)
@@ -60,7 +60,7 @@ def _dead_letter_findings(status: GetIndexStatusResponse) -> list[Finding]:
     return [Finding("dead_letters", f"{dead_letters} messages, although all can be indexed")] if dead_letters else []
 
 
-def _description(status: GetIndexStatusResponse) -> str:
+def _describe_status(status: GetIndexStatusResponse) -> str:
     pending = f"pending: lexical {status.lexical.pending}, vector {status.vector.pending}"
     return f"{pending}; errors: '{status.lexical.error}' '{status.vector.error}'"
 
@@ -82,17 +82,17 @@ class Verification:
     def run(self, ledgers: Sequence[Ledger], chosen: Sequence[str]) -> None:
         """Verify the chosen users through every read and the message counts of all users; settle their ledgers."""
         owners = {user_id: ledger for ledger in ledgers for user_id in ledger.users}
-        with self._server.channel() as channel, ThreadPoolExecutor(_THREADS) as threads:
+        with self._server.open_channel() as channel, ThreadPoolExecutor(_THREADS) as threads:
             query = QueryServiceStub(channel)
             result = dict(
                 zip(chosen, threads.map(lambda item: self._verify_user(query, owners[item], item), chosen), strict=True)
             )
-            self._check_counts(dict(users(query)), owners, result)
+            self._check_counts(dict(list_users(query)), owners, result)
         for ledger in ledgers:
             self.findings += find_partial_batches(ledger, result)
             for user_id in set(ledger.users) & set(result):
-                ledger.settle(user_id, result[user_id])
-            ledger.close_open()
+                ledger.reduce_to_stored(user_id, result[user_id])
+            ledger.discard_unacknowledged()
 
     def _verify_user(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, Version]:
         """Verify a user through every read; return the stored messages."""
@@ -110,8 +110,8 @@ class Verification:
         for message_id in find_wrong_retractions(query, user_id):
             self.findings.append(Finding("marked", f"{user_id}: {message_id}: wrong retracted_by"))
         for name, number in (
-            ("count", count(query, user_id)),
-            ("conversations", count_in_conversations(query, user_id)),
+            ("count", count_messages(query, user_id)),
+            ("conversations", count_by_conversations(query, user_id)),
         ):
             if number != len(in_log):
                 self.findings.append(Finding("miscounted", f"{user_id} by {name}: {number}, stored {len(in_log)}"))
@@ -203,14 +203,14 @@ def find_partial_batches(ledger: Ledger, result: Mapping[str, Mapping[str, Versi
         applied = [
             result[user_id].get(item) == state for (user_id, item), state in changes.items() if user_id in result
         ]
-        yield from _partial(applied, f"changes of {sorted({user_id for user_id, _ in changes})}")
+        yield from _find_partial_batch(applied, f"changes of {sorted({user_id for user_id, _ in changes})}")
     for batch in ledger.without_ids.values():
         if batch.user_id in result:
             contents = {version.content for version in result[batch.user_id].values()}
             applied = [version.content in contents for version in batch.versions]
-            yield from _partial(applied, f"messages without ids of {batch.user_id}")
+            yield from _find_partial_batch(applied, f"messages without ids of {batch.user_id}")
 
 
-def _partial(applied: Sequence[bool], batch: str) -> Iterator[Finding]:
+def _find_partial_batch(applied: Sequence[bool], batch: str) -> Iterator[Finding]:
     if any(applied) and not all(applied):
         yield Finding("half", f"{sum(applied)} of a batch of {len(applied)} {batch}")

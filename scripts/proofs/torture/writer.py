@@ -14,7 +14,7 @@ from nomemory.v1 import message_pb2
 from proofs.finding import Finding
 from proofs.replicas import Replicas
 from proofs.server_under_test import ServerUnderTest
-from proofs.torture.connection import TIMEOUT_S, Connection, is_refusal
+from proofs.torture.connection import TIMEOUT_S, Connection, is_rejection
 from proofs.torture.ledger import BatchWithoutIds, Changes, Ledger, State, Version
 
 COMMON_WORD = "tortured"
@@ -59,22 +59,22 @@ class Writer:
         return self._connection.findings
 
     @property
-    def refusals(self) -> int:
+    def failed_calls(self) -> int:
         """Number of failed calls."""
         return self._connection.refusals
 
-    def work(self, stop: threading.Event) -> None:
+    def run_until(self, stop: threading.Event) -> None:
         """Make random changes until `stop` is set."""
         weights: dict[Callable[[], None], int] = {
-            self._write: 40,
+            self._write_messages: 40,
             self._write_without_ids: 10,
             self._retry_acknowledged: 6,
-            self._import: 10,
-            self._delete: 14,
+            self._import_messages: 10,
+            self._delete_messages: 14,
             self._delete_conversation: 4,
-            self._replace: 8,
-            self._write_again: 8,
-            self._erase: 1,
+            self._replace_messages: 8,
+            self._rewrite_unchanged: 8,
+            self._erase_user: 1,
         }
         while not stop.is_set():
             self._random.choices(list(weights), list(weights.values()))[0]()
@@ -90,40 +90,40 @@ class Writer:
         """Close the connection."""
         self._connection.close()
 
-    def _write(self) -> None:
+    def _write_messages(self) -> None:
         changes = dict(self._new_messages(self._random_user()))
         if self._random.random() < 0.2:  # noqa: PLR2004 - probability of a batch of two users
             changes |= dict(self._new_messages(self._random_user()))
-        self._send(changes)
+        self._send_write(changes)
 
-    def _write_again(self) -> None:
+    def _rewrite_unchanged(self) -> None:
         """Write existing messages again, unchanged."""
         present = self._present_messages(self._random_user())
-        self._send(dict(self._random.sample(present, min(3, len(present)))))
+        self._send_write(dict(self._random.sample(present, min(3, len(present)))))
 
-    def _replace(self) -> None:
+    def _replace_messages(self) -> None:
         user_id = self._random_user()
         present = self._present_messages(user_id)
         chosen = self._random.sample(present, min(3, len(present)))
-        self._send({key: self._create_version(user_id) for key, _ in chosen}, replace=True)
+        self._send_write({key: self._create_version(user_id) for key, _ in chosen}, replace=True)
 
-    def _import(self) -> None:
+    def _import_messages(self) -> None:
         batches = [dict(self._new_messages(self._random_user())) for _ in range(3)]
-        before = [self._ledger.attempt(changes) for changes in batches]
-        stream = [pb.ImportMessagesRequest(messages=self._messages(changes)) for changes in batches]
+        before = [self._ledger.record_attempt(changes) for changes in batches]
+        stream = [pb.ImportMessagesRequest(messages=self._build_messages(changes)) for changes in batches]
         reply = self._connection.attempt(
             lambda: self._connection.ingest.ImportMessages(iter(stream), timeout=TIMEOUT_S)
         )
         for changes, previous in zip(batches, before, strict=True):
-            self._record(changes, previous, reply)
+            self._record_reply(changes, previous, reply)
 
-    def _send(self, changes: Changes, *, replace: bool = False) -> None:
+    def _send_write(self, changes: Changes, *, replace: bool = False) -> None:
         if not changes:
             return
-        before = self._ledger.attempt(changes)
-        request = pb.WriteMessagesRequest(messages=self._messages(changes), replace=replace)
+        before = self._ledger.record_attempt(changes)
+        request = pb.WriteMessagesRequest(messages=self._build_messages(changes), replace=replace)
         reply = self._connection.attempt(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
-        self._record(changes, before, reply)
+        self._record_reply(changes, before, reply)
 
     def _write_without_ids(self) -> None:
         if len(self._ledger.without_ids) >= _WITHOUT_IDS_MAX:
@@ -137,15 +137,15 @@ class Writer:
         self._send_batch(batch)
 
     def _call_write(self, batch: BatchWithoutIds) -> pb.WriteMessagesResponse | grpc.StatusCode:
-        messages = [self._message((batch.user_id, ""), version) for version in batch.versions]
+        messages = [self._build_message((batch.user_id, ""), version) for version in batch.versions]
         request = pb.WriteMessagesRequest(messages=messages, request_id=batch.request_id)
         return self._connection.attempt(lambda: self._connection.ingest.WriteMessages(request, timeout=TIMEOUT_S))
 
     def _send_batch(self, batch: BatchWithoutIds) -> None:
         reply = self._call_write(batch)
         if isinstance(reply, pb.WriteMessagesResponse):
-            self._ledger.assign_ids(batch, [result.message_id for result in reply.results], _token(reply))
-        elif is_refusal(reply):
+            self._ledger.assign_ids(batch, [result.message_id for result in reply.results], _write_token_of(reply))
+        elif is_rejection(reply):
             self.findings.append(Finding("refused", f"a retry with the same request_id: {reply.name}"))
 
     def _retry_acknowledged(self) -> None:
@@ -162,7 +162,7 @@ class Writer:
         certain = self._ledger.certain_states(batch.user_id)
         return all(certain.get(item) == version for item, version in zip(ids, batch.versions, strict=True))
 
-    def _delete(self) -> None:
+    def _delete_messages(self) -> None:
         user_id = self._random_user()
         present = self._present_messages(user_id)
         chosen = self._random.sample(present, min(self._random.randint(1, 6), len(present)))
@@ -170,7 +170,7 @@ class Writer:
             return
         ids = [item for (_, item), _ in chosen]
         request = pb.DeleteMessagesRequest(user_id=user_id, message_ids=ids)
-        self._remove({key: None for key, _ in chosen}, request)
+        self._send_deletion({key: None for key, _ in chosen}, request)
 
     def _delete_conversation(self) -> None:
         user_id, conversation = self._random_user(), f"c{self._random.randrange(_CONVERSATIONS)}"
@@ -180,34 +180,34 @@ class Writer:
             if state and state.conversation_id == conversation
         ]
         message_filter = message_pb2.Filter(conversation_id=conversation)
-        self._remove(
+        self._send_deletion(
             {key: None for key, _ in matching}, pb.DeleteMessagesRequest(user_id=user_id, filter=message_filter)
         )
 
-    def _remove(self, changes: Changes, request: pb.DeleteMessagesRequest) -> None:
-        before = self._ledger.attempt(changes)
+    def _send_deletion(self, changes: Changes, request: pb.DeleteMessagesRequest) -> None:
+        before = self._ledger.record_attempt(changes)
         if request.HasField("filter"):
             self._ledger.allow_partial_deletion(request.user_id)
         reply = self._connection.attempt(lambda: self._connection.ingest.DeleteMessages(request, timeout=TIMEOUT_S))
-        self._record(changes, before, reply)
+        self._record_reply(changes, before, reply)
 
-    def _erase(self) -> None:
+    def _erase_user(self) -> None:
         user_id = self._random_user()
         if any(batch.user_id == user_id for batch in self._ledger.without_ids.values()):
             return
         changes: Changes = {key: None for key, _ in self._present_messages(user_id)}
-        before = self._ledger.attempt(changes)
+        before = self._ledger.record_attempt(changes)
         self._ledger.allow_partial_deletion(user_id)
         request = pb.EraseUserRequest(user_id=user_id)
         reply = self._connection.attempt(lambda: self._connection.ingest.EraseUser(request, timeout=TIMEOUT_S))
-        self._record(changes, before, reply)
+        self._record_reply(changes, before, reply)
 
-    def _record(self, changes: Changes, before: Changes, reply: object) -> None:
+    def _record_reply(self, changes: Changes, before: Changes, reply: object) -> None:
         if not isinstance(reply, grpc.StatusCode):
-            self._ledger.acknowledge(changes, _token(reply))
+            self._ledger.record_acknowledgment(changes, _write_token_of(reply))
             self._check_import(changes, reply)
-        elif is_refusal(reply):
-            self._ledger.reject(before)
+        elif is_rejection(reply):
+            self._ledger.record_rejection(before)
             self.findings.append(Finding("refused", f"a good request: {reply.name}"))
         else:
             self._ledger.mark_uncertain(changes)
@@ -247,10 +247,10 @@ class Writer:
         conversation_id = conversation or f"c{self._random.randrange(_CONVERSATIONS)}"
         return Version(content, _BEGIN_US + self._written // 2 * 1_000 + len(user_id), conversation_id)
 
-    def _messages(self, changes: Changes) -> list[message_pb2.ChatMessage]:
-        return [self._message(key, state) for key, state in changes.items() if state is not None]
+    def _build_messages(self, changes: Changes) -> list[message_pb2.ChatMessage]:
+        return [self._build_message(key, state) for key, state in changes.items() if state is not None]
 
-    def _message(self, key: tuple[str, str], version: Version) -> message_pb2.ChatMessage:
+    def _build_message(self, key: tuple[str, str], version: Version) -> message_pb2.ChatMessage:
         message = message_pb2.ChatMessage(
             user_id=key[0],
             message_id=key[1],
@@ -271,7 +271,7 @@ def _retracted_ids(content: str) -> set[str]:
     return {word.removeprefix(RETRACTS_PREFIX) for word in content.split() if word.startswith(RETRACTS_PREFIX)}
 
 
-def _token(reply: object) -> str:
+def _write_token_of(reply: object) -> str:
     """Return the write token of a reply; empty if a message was unchanged, because the token is then older."""
     if isinstance(reply, pb.WriteMessagesResponse) and any(
         result.outcome == pb.WRITE_OUTCOME_UNCHANGED for result in reply.results

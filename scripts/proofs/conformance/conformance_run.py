@@ -21,7 +21,7 @@ from proofs.conformance.dataset import Dataset, Message
 
 
 @dataclass(slots=True)
-class World:
+class ConformanceRun:
     """One run against one server.
 
     Attributes:
@@ -46,15 +46,15 @@ class World:
         self.query, self.ingest = QueryServiceStub(self.channel), IngestServiceStub(self.channel)
         self.info = ServerServiceStub(self.channel).GetServerInfo(server_service_pb2.GetServerInfoRequest())
 
-    def new_user(self, name: str) -> str:
+    def create_user(self, name: str) -> str:
         """Return a random user id, which is erased at the end of the run."""
         user_id = f"conformance-{secrets.token_hex(6)}-{name}"
         self.users.append(user_id)
         return user_id
 
-    def dataset(self, name: str, count: int) -> tuple[Dataset, str]:
+    def write_dataset(self, name: str, count: int) -> tuple[Dataset, str]:
         """Write a dataset of `count` messages for a new user; return it and the write token."""
-        dataset = Dataset(self.new_user(name), self.random, self.info.embedding_dimension)
+        dataset = Dataset(self.create_user(name), self.random, self.info.embedding_dimension)
         return dataset, self.write(dataset.create(range(count))).write_token
 
     def write(
@@ -117,12 +117,12 @@ class World:
         """Return the message count."""
         return self.query.CountMessages(q.CountMessagesRequest(user_id=user_id, **options)).count  # type: ignore[arg-type]
 
-    def erase(self) -> None:
+    def erase_users(self) -> None:
         """Erase all users of this run, with retries."""
         for user_id in self.users:
-            self._erase(user_id)
+            self._erase_user(user_id)
 
-    def _erase(self, user_id: str) -> None:
+    def _erase_user(self, user_id: str) -> None:
         for last in (False, False, True):
             try:
                 self.ingest.EraseUser(i.EraseUserRequest(user_id=user_id))
@@ -144,13 +144,13 @@ class Check:
 
     Attributes:
         name: the guarantee.
-        run: yields a line for each violation.
+        function: yields a line for each violation.
     """
 
     name: str
-    run: Callable[[World], Iterator[str]]
+    function: Callable[[ConformanceRun], Iterator[str]]
 
-    def find_differences(self, world: World) -> list[str]:
+    def find_differences(self, run: ConformanceRun) -> list[str]:
         """Run the check; return its violations.
 
         Raises:
@@ -158,7 +158,7 @@ class Check:
         """
         violations: list[str] = []
         try:
-            violations += self.run(world)
+            violations += self.function(run)
         except grpc.RpcError as error:
             violations.append(f"a call failed: {error.code().name}: {error.details()}")
         return violations
