@@ -194,8 +194,13 @@ def test_scheduled_jobs_and_subagents_are_not_stored(at: LocalHome, providers: P
 
 
 def test_a_server_with_an_api_key_is_used_instead_of_the_local_memory(
-    at: LocalHome, providers: Providers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at: LocalHome,
+    providers: Providers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.WARNING, "nomemory_plugin")
     keyring = Keyring(tmp_path / "keys.json")
     key = keyring.key("query", "ingest", "act-as")
     settings = Settings.from_environment(data=tmp_path / "data", listen="127.0.0.1:0", api_keys=keyring.path)
@@ -203,12 +208,17 @@ def test_a_server_with_an_api_key_is_used_instead_of_the_local_memory(
         monkeypatch.setenv("NOMEMORY_TARGET", server.target)
         provider = providers.create("h1")
         provider.sync_turn(RULE, "Noted.")  # without the key
+        assert until(lambda: caplog.messages != [])
         monkeypatch.setenv("NOMEMORY_API_KEY", key)
         provider.on_session_end([])
         assert until(lambda: client.count_messages("ann") == 2)
         assert until(lambda: "Use pnpm" in provider.prefetch(ORDER, session_id="h2"))
         assert provider.prefetch(ORDER) == ""
+        failures = caplog.messages.copy()
+        for odd in ("", "\ud800", "x" * 40_000):
+            assert provider.prefetch(odd) == ""
     assert at.server() is None
+    assert caplog.messages == failures == ["NoMemory is unavailable (exit status 1). The agent continues without it."]
 
 
 @needs_hermes

@@ -35,12 +35,12 @@ def run(home: str, agent: str, user: str) -> None:
             connection.shutdown(socket.SHUT_WR)
             reply = connection.makefile("rb").read()
     except OSError:
-        _queue(home, event)
+        _queue_event(home, event)
     else:
         sys.stdout.buffer.write(reply)
 
 
-def _queue(home: str, event: bytes) -> None:
+def _queue_event(home: str, event: bytes) -> None:
     """Write the event to a file for the next server, and start the server."""
     import time  # noqa: PLC0415 - rarely needed
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from nomemory.agents.local_data_dir import LocalDataDir
-from nomemory.agents.project_memory import ProjectMemory
+from nomemory.agents.project_memory import PROMPT_EVENT, ProjectMemory
 from nomemory.agents.transcript_sync import Event, TranscriptSync, parse_event
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
@@ -26,8 +26,6 @@ _SECOND_READ_DELAY_S: Final = 0.5
 """Delay before a second read, because agents may write the last line after the event."""
 _INCOMPLETE_FILE_MAX_AGE_S: Final = 60.0
 """Age after which an incomplete event file is deleted."""
-_MAX_PROMPT_CHARS: Final = 32_000
-_PROMPT: Final = "UserPromptSubmit"
 _CURSOR_SESSION_START: Final = "sessionStart"
 _SESSION_STARTS: Final = ("SessionStart", _CURSOR_SESSION_START)
 
@@ -107,8 +105,8 @@ class HookServer:
         """Return the messages to add to the agent's context; empty if there are none."""
         if event.name in _SESSION_STARTS:
             return await self._rules(event)
-        prompt = event.fields.text("prompt")[:_MAX_PROMPT_CHARS]
-        if event.name != _PROMPT or not prompt.strip():
+        prompt = event.fields.text("prompt")
+        if event.name != PROMPT_EVENT or not prompt.strip():
             return ""
         searches = [self._memory.related_messages(prompt, event)]
         if event.session in self._sessions_without_rules:

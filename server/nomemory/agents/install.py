@@ -47,7 +47,7 @@ class Agent:
     events: tuple[str, ...]
     base: Mapping[str, Any]
 
-    def entry(self, command: str) -> Settings:
+    def build_entry(self, command: str) -> Settings:
         """Return the entry of an event. Cursor's file has no groups of commands."""
         grouped = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
         return {"command": command} if self.base else {"hooks": [grouped]}
@@ -85,7 +85,7 @@ class HookInstallation:
         self._command = f"{shlex.join([*hook_command(home, name), user])} || true"
         self._before, self._after = home.root / f"{name}.before", home.root / f"{name}.after"
 
-    def install_change(self) -> Change:
+    def build_install_change(self) -> Change:
         """Return the change that adds the hooks, and removes those of an earlier installation.
 
         Raises:
@@ -93,13 +93,13 @@ class HookInstallation:
         """
         path = self._agent.path()
         before = read_if_exists(path)
-        settings = {**self._agent.base, **(_parse(path, before) if before is not None else {})}
+        settings = {**self._agent.base, **(_parse_settings(path, before) if before is not None else {})}
         hooks = _remove_entries(path, settings).setdefault("hooks", {})
         for event in self._agent.events:
-            hooks.setdefault(event, []).append(self._agent.entry(self._command))
-        return Change(path, before, _serialize(settings, before))
+            hooks.setdefault(event, []).append(self._agent.build_entry(self._command))
+        return Change(path, before, _serialize_settings(settings, before))
 
-    def uninstall_change(self) -> Change:
+    def build_uninstall_change(self) -> Change:
         """Return the change that removes the hooks.
 
         Raises:
@@ -111,7 +111,7 @@ class HookInstallation:
             return Change(path, before, read_if_exists(self._before))
         return Change(path, before, _remove_hooks(path, before))
 
-    def record(self, change: Change) -> None:
+    def save_content(self, change: Change) -> None:
         """Save the original content of the file, and its content after the change."""
         if change.before != read_if_exists(self._after):
             self._before.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ class HookInstallation:
                 write_atomically(self._before, clean)
         write_atomically(self._after, change.after or b"")
 
-    def discard_record(self) -> None:
+    def discard_saved_content(self) -> None:
         """Delete the saved contents."""
         self._before.unlink(missing_ok=True)
         self._after.unlink(missing_ok=True)
@@ -129,7 +129,7 @@ def _remove_hooks(path: Path, content: bytes | None) -> bytes | None:
     """Return the content of a file without NoMemory's entries; unchanged if there are none."""
     if content is None or _MARK.encode() not in content:
         return content
-    return _serialize(_remove_entries(path, _parse(path, content)), content)
+    return _serialize_settings(_remove_entries(path, _parse_settings(path, content)), content)
 
 
 def _remove_entries(path: Path, settings: Settings) -> Settings:
@@ -146,7 +146,7 @@ def _remove_entries(path: Path, settings: Settings) -> Settings:
     return settings
 
 
-def _parse(path: Path, content: bytes) -> Settings:
+def _parse_settings(path: Path, content: bytes) -> Settings:
     try:
         settings = json.loads(content)
         json.dumps(settings, ensure_ascii=False).encode()  # fails for lone surrogates, which cannot be written
@@ -157,7 +157,7 @@ def _parse(path: Path, content: bytes) -> Settings:
     return settings
 
 
-def _serialize(settings: Settings, before: bytes | None) -> bytes:
+def _serialize_settings(settings: Settings, before: bytes | None) -> bytes:
     """Return settings as JSON with the indentation of the previous content."""
     first = next((line for line in (before or b"").splitlines() if line[:1] in b" \t" and line.strip()), b"  x")
     indent = first[: len(first) - len(first.lstrip())].decode()

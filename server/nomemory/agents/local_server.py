@@ -53,7 +53,7 @@ class LocalServer:
         self._usage_lock = ExitStack()
         self._is_used = False
 
-    async def reach(self) -> None:
+    async def wait_until_available(self) -> None:
         """Wait until the server is available.
 
         Raises:
@@ -79,7 +79,7 @@ def ensure_running(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -
     """
     use.enter_context(home.hold_usage_lock())
     with home.hold_start_lock():
-        _start(home, idle_s)
+        _start_until_available(home, idle_s)
 
 
 def is_running(home: LocalDataDir) -> bool:
@@ -94,7 +94,7 @@ def is_running(home: LocalDataDir) -> bool:
     return True
 
 
-def stop(home: LocalDataDir) -> bool:
+def stop_if_unused(home: LocalDataDir) -> bool:
     """Stop the server, unless an agent or a command is using it. Return whether no server is running.
 
     Raises:
@@ -128,7 +128,7 @@ def _server_pid(home: LocalDataDir) -> int:
     return int(pid)
 
 
-def _start(home: LocalDataDir, idle_s: float) -> None:
+def _start_until_available(home: LocalDataDir, idle_s: float) -> None:
     """Start the server, again if a previous one is still shutting down, until it is available."""
     deadline = time.monotonic() + _START_TIMEOUT_S
     process: subprocess.Popen[bytes] | None = None

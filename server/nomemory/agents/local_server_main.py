@@ -36,7 +36,7 @@ def main() -> int:
     if home.log.exists() and home.log.stat().st_size > _MAX_LOG_BYTES:
         os.truncate(home.log, 0)
     try:
-        serve(_settings(home), lambda _addresses: _start_hook_server(home, idle_s))
+        serve(_load_settings(home), lambda _addresses: _start_hook_server(home, idle_s))
     except DataDirectoryBusyError:
         return BUSY
     except (StartupError, ValidationError) as error:
@@ -45,7 +45,7 @@ def main() -> int:
     return 0
 
 
-def _settings(home: LocalDataDir) -> Settings:
+def _load_settings(home: LocalDataDir) -> Settings:
     """Return the settings of the environment, except for addresses and credentials: only the owner can connect."""
     no_credentials = {name: field.default for name, field in IdentitySettings.model_fields.items()}
     local = {"data": home.data, "database_url": None, "key_file": None, "listen": home.target, "inspector": False}
@@ -65,7 +65,7 @@ async def _stop_when_idle(home: LocalDataDir, idle_s: float) -> None:
     async with hooks.open():
         while True:
             await asyncio.sleep(idle_s / _IDLE_CHECKS)
-            if not _is_free(usage_lock.fileno()):
+            if not _is_usage_lock_free(usage_lock.fileno()):
                 hooks.last_used = time.monotonic()
             elif time.monotonic() - hooks.last_used >= idle_s:
                 break
@@ -75,7 +75,7 @@ async def _stop_when_idle(home: LocalDataDir, idle_s: float) -> None:
     await asyncio.Event().wait()  # new clients wait for the usage lock until this process has exited
 
 
-def _is_free(descriptor: int) -> bool:
+def _is_usage_lock_free(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -81,7 +81,7 @@ class PluginInstallation:
             "const COMMAND =": [*command, user],
         }
 
-    def install_change(self) -> Change:
+    def build_install_change(self) -> Change:
         """Return the change that writes the plugin.
 
         Raises:
@@ -89,9 +89,9 @@ class PluginInstallation:
         """
         path = self._plugin.path()
         lines = (_PLUGINS / self._plugin.source).read_text("utf-8").splitlines(keepends=True)
-        return Change(path, self._installed(path), "".join(map(self._fill_in, lines)).encode())
+        return Change(path, self._installed(path), "".join(map(self._fill_in_constant, lines)).encode())
 
-    def uninstall_change(self) -> Change:
+    def build_uninstall_change(self) -> Change:
         """Return the change that deletes the plugin.
 
         Raises:
@@ -100,13 +100,13 @@ class PluginInstallation:
         path = self._plugin.path()
         return Change(path, self._installed(path), None)
 
-    def record(self, change: Change) -> None:
+    def save_content(self, change: Change) -> None:
         """Do nothing: the file has no other content."""
 
-    def discard_record(self) -> None:
+    def discard_saved_content(self) -> None:
         """Do nothing: no content was saved."""
 
-    def _fill_in(self, line: str) -> str:
+    def _fill_in_constant(self, line: str) -> str:
         """Return a line of the plugin; a constant gets its value as JSON, which both languages accept."""
         for definition, value in self._values.items():
             if line.startswith(definition):

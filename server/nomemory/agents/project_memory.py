@@ -20,6 +20,9 @@ _Message = Any
 _Item = Any
 """A `HybridItem` of the contract."""
 
+PROMPT_EVENT: Final = "UserPromptSubmit"
+"""Name of the event that contains a prompt."""
+_MAX_PROMPT_CHARS: Final = 32_000
 _TOP_K: Final = 20
 _PROMPT_TOKENS: Final = 1_200
 """Maximum size of the block for a prompt, in tokens."""
@@ -74,6 +77,7 @@ class ProjectMemory:
         Raises:
             NoMemoryError: the search failed.
         """
+        prompt = prompt[:_MAX_PROMPT_CHARS]
         is_question = prompt.rstrip().rstrip(_CLOSING_QUOTES).endswith(_QUESTION_MARKS)
         result, total = await asyncio.gather(
             self._client.hybrid_search(

@@ -7,8 +7,8 @@ import json
 from datetime import UTC, datetime
 from typing import Final
 
-from nomemory.agents.project_memory import ProjectMemory
-from nomemory.agents.transcript_sync import Event, log_rejected, parse_event, plugin_messages
+from nomemory.agents.project_memory import PROMPT_EVENT, ProjectMemory
+from nomemory.agents.transcript_sync import Event, log_rejected, parse_event, parse_plugin_messages
 from nomemory.client.aio import AsyncClient
 from nomemory.client.channel import Identity
 from nomemory.client.sync import Client
@@ -37,16 +37,19 @@ def answer_event(raw: bytes, agent: str, user: str, address: str, identity: Iden
     event = parse_event(f"{agent}\n{user}\n".encode() + raw, datetime.now(UTC))
     if event is None:
         return ""
-    if event.name == "UserPromptSubmit":
+    if event.name == PROMPT_EVENT:
         return asyncio.run(_search(event, address, identity))
     with Client(address, import_timeout=_TIMEOUT_S, **identity) as client:
-        for _ in Upload(client.import_messages, log_rejected).run(plugin_messages(event)):
+        for _ in Upload(client.import_messages, log_rejected).run(parse_plugin_messages(event)):
             pass
     return ""
 
 
 async def _search(event: Event, address: str, identity: Identity) -> str:
+    prompt = event.fields.text("prompt").encode(errors="replace").decode()  # a lone surrogate cannot be sent
+    if not prompt.strip():
+        return ""
     async with AsyncClient(address, timeout=_TIMEOUT_S, **identity) as client:
-        context = await ProjectMemory(client).related_messages(event.fields.text("prompt"), event)
+        context = await ProjectMemory(client).related_messages(prompt, event)
     output = {"hookEventName": event.name, "additionalContext": context}
     return json.dumps({"hookSpecificOutput": output}) if context else ""

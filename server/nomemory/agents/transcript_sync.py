@@ -95,21 +95,21 @@ class TranscriptSync:
         """
         path = event.fields.text("transcript_path")
         if event.agent == "cursor":
-            self._store(_cursor_message(event))
+            self._write_messages(_parse_cursor_message(event))
         elif event.agent in PLUGIN_AGENTS:
-            self._store(plugin_messages(event))
+            self._write_messages(parse_plugin_messages(event))
         elif event.agent in FORMATS and Path(path).is_file():  # a session without messages has no transcript
-            self._follow(event, path)
+            self._store_new_lines(event, path)
 
-    def _follow(self, event: Event, path: str) -> None:
+    def _store_new_lines(self, event: Event, path: str) -> None:
         with Path(path).open("rb") as transcript:
-            self._store(self._new_messages(event, transcript))
+            self._write_messages(self._read_new_messages(event, transcript))
             end = transcript.tell()
         if self._read.pop(path, None) != end:
             write_atomically(self._home.progress, json.dumps({**self._read, path: end}).encode())
         self._read = dict([*self._read.items(), (path, end)][-_MAX_TRACKED:])
 
-    def _new_messages(self, event: Event, transcript: BinaryIO) -> Iterator[ParseResult]:
+    def _read_new_messages(self, event: Event, transcript: BinaryIO) -> Iterator[ParseResult]:
         """Yield the messages of new, complete lines."""
         reader = FORMATS[event.agent](ImportDefaults(event.user))
         start = self._read.get(transcript.name, 0)
@@ -124,7 +124,7 @@ class TranscriptSync:
                 return
             yield from _parse_line(reader, line)
 
-    def _store(self, items: Iterator[ParseResult]) -> None:
+    def _write_messages(self, items: Iterator[ParseResult]) -> None:
         upload = Upload(self._client.import_messages, log_rejected)
         for _ in upload.run(items):
             pass
@@ -138,7 +138,7 @@ def _parse_line(reader: Importer, line: bytes) -> Iterator[ParseResult]:
     yield from reader.parse(Record(SourceLocation("line", 0), value, None))
 
 
-def _cursor_message(event: Event) -> Iterator[ParseResult]:
+def _parse_cursor_message(event: Event) -> Iterator[ParseResult]:
     """Yield the message of a Cursor event."""
     fields = event.fields
     role, field, tool = CURSOR_EVENTS.get(event.name, ("", "", ""))
@@ -159,7 +159,7 @@ def _cursor_message(event: Event) -> Iterator[ParseResult]:
     yield draft.build(SourceLocation("item", 1), None, ())
 
 
-def plugin_messages(event: Event) -> Iterator[ParseResult]:
+def parse_plugin_messages(event: Event) -> Iterator[ParseResult]:
     """Yield the messages of an event of a plugin: a list of `{id, time, role, text, name}`, `name` being the tool's."""
     items = event.fields.value.get("messages")
     for item in items if isinstance(items, list) else []:
