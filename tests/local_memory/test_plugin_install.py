@@ -55,5 +55,5 @@ def test_the_directory_of_the_agent_is_respected(
     name: str, variable: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, str(tmp_path))
-    change = PluginInstallation(name, LocalDataDir(tmp_path / "data"), "ann").install_change()
+    change = PluginInstallation(name, LocalDataDir(tmp_path / "data"), "ann").build_install_change()
     assert change.path == (tmp_path / file).resolve()

@@ -12,7 +12,7 @@ from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.http_server import serve
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials
-from nomemory.inspector.gateway import ForwardedCalls, Guard, gateway
+from nomemory.inspector.gateway import ForwardedCalls, RequestGuard, make_gateway
 from nomemory.server.api.limits import RequestMemory
 from nomemory.server.runtime.listen_address import INSPECTOR, ListenAddress
 from nomemory.server.runtime.settings import Settings
@@ -45,7 +45,7 @@ def inspect(*, listen: ListenAddress, target: Target) -> None:
 
 
 async def _serve(target: Target, address: ListenAddress, settings: Settings) -> None:
-    guard = Guard()
+    guard = RequestGuard()
 
     def announce(bound: ListenAddress) -> None:
         guard.serve_at(bound)
@@ -53,4 +53,4 @@ async def _serve(target: Target, address: ListenAddress, settings: Settings) -> 
 
     async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
         calls = ForwardedCalls(guard, opened, target.identity, _TIMEOUT_S, RequestMemory())
-        await serve(gateway(guard, calls), address, settings, announce)
+        await serve(make_gateway(guard, calls), address, settings, announce)

@@ -50,7 +50,7 @@ _FORWARDED_HEADERS: Final = ("x-user-id", "x-user-id-bin", "x-request-id")
 """The headers that are forwarded to the server. Credentials of the request are not forwarded."""
 
 
-class Guard:
+class RequestGuard:
     """Access control of the inspector. Only the page that was opened with the printed address has access.
 
     Attributes:
@@ -72,9 +72,9 @@ class Guard:
             Fault: ORIGIN_NOT_ALLOWED.
         """
         if host.lower() not in self._hosts:
-            raise _refused("unexpected host name; open the address that `nomemory inspect` printed")
+            raise _permission_denied_fault("unexpected host name; open the address that `nomemory inspect` printed")
         if origin and origin != f"http://{host.lower()}":
-            raise _refused("requests from other origins are not allowed")
+            raise _permission_denied_fault("requests from other origins are not allowed")
 
     def authorize(self, metadata: Metadata) -> None:
         """Check the token of a call.
@@ -83,7 +83,7 @@ class Guard:
             Fault: ORIGIN_NOT_ALLOWED (the call is from another site), CREDENTIALS_MISSING or CREDENTIALS_INVALID.
         """
         if any(name == "sec-fetch-site" and value not in {"same-origin", "none"} for name, value in metadata):
-            raise _refused("requests from other sites are not allowed")
+            raise _permission_denied_fault("requests from other sites are not allowed")
         authorization = " ".join(str(value) for name, value in metadata if name == "authorization")
         if not authorization:
             raise Fault(Reason.ERROR_REASON_CREDENTIALS_MISSING, "open the address that `nomemory inspect` printed")
@@ -94,7 +94,7 @@ class Guard:
             )
 
 
-def _refused(message: str) -> Fault:
+def _permission_denied_fault(message: str) -> Fault:
     return Fault(Reason.ERROR_REASON_ORIGIN_NOT_ALLOWED, message)
 
 
@@ -104,13 +104,13 @@ class GuardMiddleware:
     Args:
         app: the application.
         guard: checks requests.
-        refusals: creates the error responses.
+        rejecter: creates the error responses.
     """
 
-    def __init__(self, app: ASGIApp, guard: Guard, refusals: RequestRejecter) -> None:
+    def __init__(self, app: ASGIApp, guard: RequestGuard, rejecter: RequestRejecter) -> None:
         self._app = app
         self._guard = guard
-        self._refusals = refusals
+        self._rejecter = rejecter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -118,7 +118,7 @@ class GuardMiddleware:
         try:
             self._guard.check_origin(headers.get("host", ""), headers.get("origin", ""))
         except Fault as fault:
-            await self._refusals.reject(scope, fault)(scope, receive, send)
+            await self._rejecter.reject(scope, fault)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -135,7 +135,7 @@ class ForwardedCalls:
         memory: limits the memory of requests.
     """
 
-    guard: Guard
+    guard: RequestGuard
     channel: grpc.aio.Channel
     identity: Identity
     timeout_s: float
@@ -158,7 +158,7 @@ class ForwardedCalls:
                 async for reply in call:
                     yield reply
             except grpc.aio.AioRpcError as error:
-                raise StatusError(_status(error)) from None
+                raise StatusError(_status_of(error)) from None
             finally:
                 call.cancel()
 
@@ -171,7 +171,7 @@ class ForwardedCalls:
         return grpc.aio.Metadata(*with_credential((), self.identity), *forwarded)
 
 
-def _status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
+def _status_of(error: grpc.aio.AioRpcError) -> status_pb2.Status:
     code, message = error.code(), error.details() or ""
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin" and isinstance(value, bytes):
@@ -179,14 +179,14 @@ def _status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
     return status_pb2.Status(code=code.value[0], message=message)
 
 
-def gateway(guard: Guard, calls: ForwardedCalls) -> ASGIApp:
+def make_gateway(guard: RequestGuard, calls: ForwardedCalls) -> ASGIApp:
     """Return the ASGI application of the local inspector.
 
     Args:
         guard: controls access.
         calls: forwards calls.
     """
-    refusals = RequestRejecter(Meters())
+    rejecter = RequestRejecter(Meters())
     size_limits = {http_rule(method): MAX_READ_BYTES for method in methods_at(READ_METHODS)}
     routes = [inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]
-    return application(routes, [Middleware(GuardMiddleware, guard=guard, refusals=refusals)], refusals)
+    return application(routes, [Middleware(GuardMiddleware, guard=guard, rejecter=rejecter)], rejecter)

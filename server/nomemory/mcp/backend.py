@@ -70,7 +70,7 @@ class Backend:
             NoMemoryError: the server rejects the credential or is unavailable.
             UserNotNamedError: neither the credential nor the connection determines the user.
         """
-        info = await self._info(credential.metadata)
+        info = await self._read_server_info(credential.metadata)
         user_id = credential.user_id or info.caller.user_id
         if not user_id:
             raise UserNotNamedError("no user id: the credentials are not bound to a user")
@@ -84,14 +84,14 @@ class Backend:
             NoMemoryError: the server is unavailable.
         """
         try:
-            await self._info(())
+            await self._read_server_info(())
         except NoMemoryError as error:
             if error.code is grpc.StatusCode.UNAUTHENTICATED:
                 return False
             raise
         return True
 
-    async def _info(self, metadata: Metadata) -> server_service_pb2.GetServerInfoResponse:
+    async def _read_server_info(self, metadata: Metadata) -> server_service_pb2.GetServerInfoResponse:
         request = server_service_pb2.GetServerInfoRequest()
         info: server_service_pb2.GetServerInfoResponse = await self.call(self._server.GetServerInfo, request, metadata)
         return info

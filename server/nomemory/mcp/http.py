@@ -69,7 +69,7 @@ def _single_header(headers: Headers, name: str) -> str:
 
 
 @asynccontextmanager
-async def application(
+async def running_application(
     backend: Backend, *, on_loopback: bool, forget: bool = True, resource: ProtectedResource | None = None
 ) -> AsyncIterator[ASGIApp]:
     """Run the MCP endpoint at `/mcp` with authentication.
@@ -82,7 +82,7 @@ async def application(
         resource: the OAuth metadata to publish; None for none. Its host is also accepted in Host headers, because a
             proxy may forward it.
     """
-    protocol = MemoryServer(backend, _caller_of, forget=forget).protocol()
+    protocol = MemoryServer(backend, _caller_of, forget=forget).protocol_server()
     names = (*_OWN_NAMES, resource.host) if resource else _OWN_NAMES
     hosts = [host for name in names for host in (name, f"{name}:*")]
     security = TransportSecuritySettings(enable_dns_rebinding_protection=on_loopback, allowed_hosts=hosts)
@@ -128,10 +128,10 @@ class AuthMiddleware:
         except NoMemoryError as error:
             status = _STATUS.get(error.code, _UNAVAILABLE)
             unauthenticated = error.code is grpc.StatusCode.UNAUTHENTICATED
-            challenge = self._challenges.unauthenticated(error) if unauthenticated else None
+            challenge = self._challenges.unauthenticated_headers(error) if unauthenticated else None
             return JSONResponse({"error": error.message, "reason": error.reason}, status, challenge)
         if not caller.scopes:
             body = {"error": _NO_SCOPE, "reason": "SCOPE_MISSING"}
-            return JSONResponse(body, _FORBIDDEN, self._challenges.insufficient_scope(_NO_SCOPE))
+            return JSONResponse(body, _FORBIDDEN, self._challenges.insufficient_scope_headers(_NO_SCOPE))
         scope.setdefault("state", {})["caller"] = caller
         return None

@@ -71,19 +71,21 @@ class Challenges:
         if resource and resource.scopes:
             self._parameters["scope"] = " ".join(resource.scopes)
 
-    def unauthenticated(self, error: NoMemoryError) -> dict[str, str]:
+    def unauthenticated_headers(self, error: NoMemoryError) -> dict[str, str]:
         """Return the header for status 401. Without credentials, it has no error code (RFC 6750, section 3.1)."""
-        return self._header({} if error.reason == _CREDENTIALS_MISSING else _error("invalid_token", error.message))
+        return self._build_headers(
+            {} if error.reason == _CREDENTIALS_MISSING else _build_error("invalid_token", error.message)
+        )
 
-    def insufficient_scope(self, message: str) -> dict[str, str]:
+    def insufficient_scope_headers(self, message: str) -> dict[str, str]:
         """Return the header for status 403."""
-        return self._header(_error("insufficient_scope", message))
+        return self._build_headers(_build_error("insufficient_scope", message))
 
-    def _header(self, error: dict[str, str]) -> dict[str, str]:
+    def _build_headers(self, error: dict[str, str]) -> dict[str, str]:
         parameters = ", ".join(f'{name}="{value}"' for name, value in {**error, **self._parameters}.items())
         return {"www-authenticate": f"Bearer {parameters}".rstrip()}
 
 
-def _error(code: str, message: str) -> dict[str, str]:
+def _build_error(code: str, message: str) -> dict[str, str]:
     description = {"error_description": message} if _QUOTABLE.fullmatch(message) else {}
     return {"error": code, **description}

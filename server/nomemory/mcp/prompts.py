@@ -34,13 +34,13 @@ You have access to the stored messages of this user and their assistants. They a
 """
 
 
-def definition() -> types.Prompt:
+def prompt_definition() -> types.Prompt:
     """Return the prompt definition for clients."""
     query = types.PromptArgument(name=QUERY, description="The user's question. Default: none.", required=False)
     return types.Prompt(name=NAME, title="Use the memory", description=DESCRIPTION, arguments=[query])
 
 
-def prompt(query: str) -> types.GetPromptResult:
+def build_prompt(query: str) -> types.GetPromptResult:
     """Return the prompt, followed by the question if there is one."""
     text = f"{_TEXT}\nThe user asks: {query}" if query else _TEXT
     message = types.PromptMessage(role="user", content=types.TextContent(text=text))

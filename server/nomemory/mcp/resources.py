@@ -24,7 +24,7 @@ class NoSuchResourceError(Exception):
     """No resource has the requested URI."""
 
 
-def templates() -> list[types.ResourceTemplate]:
+def resource_templates() -> list[types.ResourceTemplate]:
     """Return the resource URI templates."""
     return [
         types.ResourceTemplate(
@@ -42,7 +42,7 @@ def templates() -> list[types.ResourceTemplate]:
     ]
 
 
-async def conversations(backend: Backend, caller: BoundCaller, cursor: str) -> types.ListResourcesResult:
+async def list_conversations(backend: Backend, caller: BoundCaller, cursor: str) -> types.ListResourcesResult:
     """Return a page of the user's conversations, most recently active first.
 
     Raises:
@@ -63,43 +63,43 @@ async def conversations(backend: Backend, caller: BoundCaller, cursor: str) -> t
     return types.ListResourcesResult(resources=found_resources, next_cursor=reply.next_cursor or None)
 
 
-async def read(backend: Backend, caller: BoundCaller, uri: str) -> str:
+async def read_resource(backend: Backend, caller: BoundCaller, uri: str) -> str:
     """Return a resource as JSON.
 
     Raises:
         NoSuchResourceError: the resource does not exist.
         NoMemoryError: the call failed.
     """
-    if conversation_id := _id_in(uri, CONVERSATION):
-        return await _conversation(backend, caller, conversation_id)
-    if message_id := _id_in(uri, MESSAGE):
-        return await _message(backend, caller, message_id)
+    if conversation_id := _parse_id(uri, CONVERSATION):
+        return await _read_conversation(backend, caller, conversation_id)
+    if message_id := _parse_id(uri, MESSAGE):
+        return await _read_message(backend, caller, message_id)
     raise NoSuchResourceError(uri)
 
 
-def _id_in(uri: str, kind: str) -> str:
+def _parse_id(uri: str, kind: str) -> str:
     return unquote(uri.removeprefix(kind)) if uri.startswith(kind) else ""
 
 
-async def _conversation(backend: Backend, caller: BoundCaller, conversation_id: str) -> str:
+async def _read_conversation(backend: Backend, caller: BoundCaller, conversation_id: str) -> str:
     request = requests.list_messages(caller.user_id, conversation_id=conversation_id, page_size=CONVERSATION_MESSAGES)
     reply = await backend.call(backend.query.ListMessages, request, caller.metadata)
     if not reply.items:
         raise NoSuchResourceError(CONVERSATION)
-    return _json([_full_message(message) for message in reversed(reply.items)])
+    return _encode_json([_encode_message(message) for message in reversed(reply.items)])
 
 
-async def _message(backend: Backend, caller: BoundCaller, message_id: str) -> str:
+async def _read_message(backend: Backend, caller: BoundCaller, message_id: str) -> str:
     request = requests.batch_get(caller.user_id, [message_id])
     reply = await backend.call(backend.query.BatchGetMessages, request, caller.metadata)
     if not reply.items:
         raise NoSuchResourceError(MESSAGE)
-    return _json(_full_message(reply.items[0]))
+    return _encode_json(_encode_message(reply.items[0]))
 
 
-def _full_message(message: message_pb2.ChatMessage) -> dict[str, object]:
+def _encode_message(message: message_pb2.ChatMessage) -> dict[str, object]:
     return {**tool_results.message_result(message), "content": message.content, "truncated": False}
 
 
-def _json(value: object) -> str:
+def _encode_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -56,7 +56,7 @@ class MemoryServer:
         self._tools = {name: tool for name, tool in TOOLS.items() if forget or name != FORGET}
         self._written: LRUCache[str, str] = LRUCache(_WRITERS_MAX)
 
-    def protocol(self) -> Server[Any]:
+    def protocol_server(self) -> Server[Any]:
         """Return the protocol server for a transport."""
         return Server(
             "nomemory",
@@ -87,12 +87,12 @@ class MemoryServer:
         if tool.scope not in caller.scopes:
             raise MCPError(types.INVALID_PARAMS, f"the tool {tool.name} requires the scope {tool.scope}")
         try:
-            return await self._run(tool, caller, params.arguments or {})
+            return await self._run_and_report(tool, caller, params.arguments or {})
         except (InvalidToolCallError, NoMemoryError) as error:
             text = types.TextContent(text=_error_text(error))
             return types.CallToolResult(content=[text], is_error=True, meta={REFUSAL: _error_details(error)})
 
-    async def _run(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
+    async def _run_and_report(self, tool: Tool, caller: BoundCaller, arguments: dict[str, Any]) -> types.CallToolResult:
         if unknown := list(find_unknown_arguments(tool.arguments, arguments)):
             raise InvalidToolCallError(tool_results.describe_unknown_arguments(unknown, tool.arguments.model_fields))
         options = parse_arguments(tool.arguments, arguments, UTC).model_dump(exclude_none=True)
@@ -122,7 +122,7 @@ class MemoryServer:
         """Return a page of the user's conversations."""
         caller = await self._caller_of(context)
         try:
-            return await resources.conversations(self._backend, caller, (page and page.cursor) or "")
+            return await resources.list_conversations(self._backend, caller, (page and page.cursor) or "")
         except NoMemoryError as error:
             raise _to_mcp_error(error) from None
 
@@ -130,7 +130,7 @@ class MemoryServer:
         self, _context: Context, _page: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         """Return the resource URI templates."""
-        return types.ListResourceTemplatesResult(resource_templates=resources.templates())
+        return types.ListResourceTemplatesResult(resource_templates=resources.resource_templates())
 
     async def read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
@@ -138,7 +138,7 @@ class MemoryServer:
         """Return a conversation or a message."""
         caller = await self._caller_of(context)
         try:
-            text = await resources.read(self._backend, caller, str(params.uri))
+            text = await resources.read_resource(self._backend, caller, str(params.uri))
         except resources.NoSuchResourceError:
             raise MCPError(types.INVALID_PARAMS, "resource not found") from None
         except NoMemoryError as error:
@@ -150,13 +150,13 @@ class MemoryServer:
         self, _context: Context, _page: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         """Return the list of prompts."""
-        return types.ListPromptsResult(prompts=[prompts.definition()])
+        return types.ListPromptsResult(prompts=[prompts.prompt_definition()])
 
     async def get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Return the prompt with instructions for searching."""
         if params.name != prompts.NAME:
             raise MCPError(types.INVALID_PARAMS, "unknown prompt")
-        return prompts.prompt((params.arguments or {}).get(prompts.QUERY, ""))
+        return prompts.build_prompt((params.arguments or {}).get(prompts.QUERY, ""))
 
     async def _caller_of(self, context: Context) -> BoundCaller:
         try:

@@ -84,7 +84,7 @@ class Tool:
         )
 
 
-async def _recall(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+async def _call_recall(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     question = options.pop("query")
     request = requests.recall(question, **options, evidence_messages=PROMPT_MESSAGES)
     reply = await backend.call(backend.recall.Recall, request, caller.recall_metadata)
@@ -94,27 +94,27 @@ async def _recall(backend: Backend, caller: BoundCaller, options: Options) -> To
     )
 
 
-async def _build_context(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+async def _call_build_context(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.build_context(options.pop("turns"), **options)
     reply = await backend.call(backend.recall.BuildContext, request, caller.recall_metadata)
     return ToolOutput(tool_results.context_result(reply), reply.text)
 
 
-async def _search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+async def _call_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.hybrid_search(caller.user_id, options.pop("query"), **options)
     return ToolOutput(
         tool_results.ranking_result(await backend.call(backend.query.HybridSearch, request, caller.metadata))
     )
 
 
-async def _lexical_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+async def _call_lexical_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.lexical_search(caller.user_id, options.pop("query"), **options)
     return ToolOutput(
         tool_results.lexical_page_result(await backend.call(backend.query.LexicalSearch, request, caller.metadata))
     )
 
 
-async def _semantic_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+async def _call_semantic_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     text, vector = options.pop("query"), options.pop("query_embedding")
     request = requests.semantic_search(caller.user_id, vector or text, **options)
     return ToolOutput(
@@ -122,27 +122,27 @@ async def _semantic_search(backend: Backend, caller: BoundCaller, options: Optio
     )
 
 
-async def _messages_list(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+async def _call_messages_list(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.list_messages(caller.user_id, **options)
     return ToolOutput(
         tool_results.page_result(await backend.call(backend.query.ListMessages, request, caller.metadata))
     )
 
 
-async def _neighbors(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+async def _call_neighbors(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.neighbors(caller.user_id, **options)
     return ToolOutput(
         tool_results.neighbors_result(await backend.call(backend.query.GetNeighbors, request, caller.metadata))
     )
 
 
-async def _remember(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+async def _call_remember(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.write([chat_message(user_id=caller.user_id, ts=options.pop("said_at", None), **options)])
     reply = await backend.call(backend.ingest.WriteMessages, request, caller.metadata)
     return ToolOutput(tool_results.write_result(reply), write_token=reply.write_token)
 
 
-async def _forget(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
+async def _call_forget(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.delete(caller.user_id, options["message_ids"])
     reply = await backend.call(backend.ingest.DeleteMessages, request, caller.metadata)
     return ToolOutput(tool_results.deletion_result(reply))
@@ -161,7 +161,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "oldest first, with dates and ids to cite.",
                 RecallArguments,
                 results.Recalled,
-                _recall,
+                _call_recall,
                 ToolScope.RECALL,
             ),
             Tool(
@@ -171,7 +171,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "conversation, and related messages of the user's other conversations.",
                 ContextArguments,
                 results.Context,
-                _build_context,
+                _call_build_context,
                 ToolScope.RECALL,
             ),
             Tool(
@@ -181,7 +181,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "search with the time and the author that the question mentions.",
                 SearchArguments,
                 results.Messages,
-                _search,
+                _call_search,
             ),
             Tool(
                 "lexical_search",
@@ -190,7 +190,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "literal text.",
                 LexicalArguments,
                 results.Messages,
-                _lexical_search,
+                _call_lexical_search,
             ),
             Tool(
                 "semantic_search",
@@ -198,7 +198,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "Search for messages with a similar meaning in other words, most similar first.",
                 SemanticArguments,
                 results.Messages,
-                _semantic_search,
+                _call_semantic_search,
             ),
             Tool(
                 "messages_list",
@@ -206,7 +206,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "List messages by time, newest first, page by page.",
                 ListArguments,
                 results.Messages,
-                _messages_list,
+                _call_messages_list,
             ),
             Tool(
                 "neighbors",
@@ -214,7 +214,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "Return the messages before and after a message, including the message itself, oldest first.",
                 NeighborArguments,
                 results.Messages,
-                _neighbors,
+                _call_neighbors,
                 waits=False,
             ),
             Tool(
@@ -224,7 +224,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "earlier messages, store a new one and name them in `retracts`.",
                 RememberArguments,
                 results.Remembered,
-                _remember,
+                _call_remember,
                 ToolScope.INGEST,
                 waits=False,
             ),
@@ -235,7 +235,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "show them to the user, and delete only those. To correct a message, use `remember` with `retracts`.",
                 ForgetArguments,
                 results.Forgotten,
-                _forget,
+                _call_forget,
                 ToolScope.INGEST,
                 waits=False,
                 deletes=True,

@@ -40,31 +40,33 @@ def agent() -> None:
     """Give coding agents a memory: Claude Code, Codex, Cursor, Hermes, OpenCode (docs/coding-agents.md)."""
 
 
-def _with_options(command: Command) -> Command:
+def _add_options(command: Command) -> Command:
     """Add the parameters of both commands."""
     command = click.option("--yes", is_flag=True, help="Change the file without asking.")(command)
     return click.argument("name", type=click.Choice(tuple(_NEXT_STEPS)))(command)
 
 
 @agent.command("install")
-@_with_options
+@_add_options
 @click.option("--user", metavar="ID", help="User id of the memory. Default: the name of the operating system user.")
 def install(*, name: str, user: str | None, yes: bool) -> None:
     """Add the hooks or the plugin to an agent, after showing the changes."""
     installation = _prepare_installation(name, user or current_user_name())
     if runs_from_cache():
         click.echo(CACHE_WARNING)
-    if _apply(installation.install_change, yes=yes, then=installation.record):
+    if _apply_change(installation.build_install_change, yes=yes, then=installation.save_content):
         next_steps = _NEXT_STEPS[name].format(program=program_path())
         click.echo(f"NoMemory is installed for {installation.title}. {next_steps}")
 
 
 @agent.command("uninstall")
-@_with_options
+@_add_options
 def uninstall(*, name: str, yes: bool) -> None:
     """Remove the hooks or the plugin from an agent. Stored messages are kept."""
     installation = _prepare_installation(name)
-    if _apply(installation.uninstall_change, yes=yes, then=lambda _change: installation.discard_record()):
+    if _apply_change(
+        installation.build_uninstall_change, yes=yes, then=lambda _change: installation.discard_saved_content()
+    ):
         click.echo(f"NoMemory is removed from {installation.title}.")
 
 
@@ -97,7 +99,7 @@ def _prepare_installation(name: str, user: str = "") -> HookInstallation | Plugi
     return installation(name, LocalDataDir.for_current_user(), user)
 
 
-def _apply(get_change: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:
+def _apply_change(get_change: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:
     """Show a change, ask for confirmation, and apply it. Return whether the file has the intended content."""
     from nomemory.agents.agent_files import InstallError  # noqa: PLC0415 - as above
 
@@ -105,7 +107,7 @@ def _apply(get_change: Callable[[], Change], then: Callable[[Change], None], *, 
         change = get_change()
         if change.before != change.after:
             click.echo(_render_diff(change))
-            if not yes and not _confirm(change):
+            if not yes and not _confirm_change(change):
                 return False
             change.apply()
         then(change)
@@ -114,7 +116,7 @@ def _apply(get_change: Callable[[], Change], then: Callable[[Change], None], *, 
     return True
 
 
-def _confirm(change: Change) -> bool:
+def _confirm_change(change: Change) -> bool:
     """Ask whether to apply a change, and report if the answer is no or there is no answer."""
     try:
         is_confirmed = click.confirm(f"Change {change.path}?")

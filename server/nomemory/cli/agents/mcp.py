@@ -100,14 +100,14 @@ async def _serve_local(user: str) -> None:
     settings = load_settings()
     home = LocalDataDir.for_current_user()
     server = LocalServer(home)
-    starting = asyncio.create_task(server.reach())
+    starting = asyncio.create_task(server.wait_until_available())
     # If the server fails to start, the first tool call raises the error.
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())
     await asyncio.sleep(0)  # the server starts while the modules below are imported
     from nomemory.mcp import stdio  # noqa: PLC0415 - slow to import
     from nomemory.mcp.credentials import unauthenticated_caller  # noqa: PLC0415 - slow to import
 
-    async with _open_backend(Target(home.target), server.reach) as backend:
+    async with _open_backend(Target(home.target), server.wait_until_available) as backend:
         await stdio.serve(backend, partial(unauthenticated_caller, user), forget=settings.mcp.forget)
 
 
@@ -116,22 +116,22 @@ async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | No
     from nomemory.mcp import http  # noqa: PLC0415 - slow to import
 
     settings = load_settings()
-    resource = _protected_resource(settings)
+    resource = _parse_protected_resource(settings)
 
-    def announce(bound: ListenAddress) -> None:
+    def print_address(bound: ListenAddress) -> None:
         click.echo(f"serving {'https' if tls else 'http'}://{bound}{http.PATH}")
 
     async with _open_backend(target) as backend:
         # With the client certificate of this command, the server might accept calls from anyone.
         if resource or not address.is_loopback() or target.identity.get("tls_cert"):
             await _require_authentication(backend, target)
-        async with http.application(
+        async with http.running_application(
             backend, on_loopback=address.is_loopback(), forget=settings.mcp.forget, resource=resource
         ) as application:
-            await serve(application, address, settings, announce, tls)
+            await serve(application, address, settings, print_address, tls)
 
 
-def _protected_resource(settings: Settings) -> ProtectedResource | None:
+def _parse_protected_resource(settings: Settings) -> ProtectedResource | None:
     """Return the OAuth metadata of the endpoint; None if it is disabled.
 
     Raises:

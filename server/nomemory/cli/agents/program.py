@@ -15,13 +15,13 @@ CACHE_WARNING: Final = (
 
 def program_path() -> str:
     """Return the absolute path of this program, quoted for a shell, because agents may have another PATH."""
-    return shlex.quote(str(_path()))
+    return shlex.quote(str(_find_program()))
 
 
 def program_name() -> str:
     """Return how to call this program in this shell: `nomemory` if it is on the PATH, otherwise its path."""
     on_path = shutil.which("nomemory")
-    return "nomemory" if on_path and Path(on_path).absolute() == _path() else program_path()
+    return "nomemory" if on_path and Path(on_path).absolute() == _find_program() else program_path()
 
 
 def runs_from_cache() -> bool:
@@ -29,5 +29,5 @@ def runs_from_cache() -> bool:
     return "cache" in "/".join(Path(sys.executable).parts).lower()
 
 
-def _path() -> Path:
+def _find_program() -> Path:
     return Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()

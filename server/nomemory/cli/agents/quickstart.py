@@ -80,7 +80,7 @@ def _show_recall(client: Client) -> None:
         click.echo(f"  {message.content}")
     wait_until_indexed(client.status, _INDEXING_TIMEOUT_S, lambda _left: None)
     for question in _QUESTIONS:
-        click.echo("\nA question. Each line of the answer quotes a stored message:\n")
+        click.echo("\nAsking a question. Each line of the answer quotes a stored message:\n")
         _run_command("recall", "--user", _USER, question)
 
 
@@ -93,7 +93,7 @@ def _stop(local_data: LocalDataDir) -> None:
     with connection.local_server() as address, connect(Target(address)) as client:
         client.erase_user(_USER)
     try:
-        is_stopped = local_server.stop(local_data)
+        is_stopped = local_server.stop_if_unused(local_data)
     except LocalServerError as error:
         raise click.ClickException(error.message) from None
     server = "was stopped" if is_stopped else "keeps running, because an agent or another command is using it"

@@ -70,6 +70,6 @@ Metadata = Sequence[tuple[str, str | bytes]]
 """Key-value pairs, in the order they were sent. Keys may repeat. Values of keys that end in `-bin` are bytes."""
 
 
-def values_of(metadata: Metadata, key: str) -> list[str | bytes]:
+def metadata_values(metadata: Metadata, key: str) -> list[str | bytes]:
     """Return all values of a key."""
     return [value for name, value in metadata if name == key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from nomemory.server.api.identity.caller import Metadata, values_of
+from nomemory.server.api.identity.caller import Metadata, metadata_values
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.startup_errors import StartupError
 
@@ -46,7 +46,7 @@ def read_credential(metadata: Metadata) -> SentKey | SentToken | None:
     Raises:
         Fault: CREDENTIALS_INVALID, there are several credentials, or the credential is malformed.
     """
-    bearers, keys = values_of(metadata, AUTHORIZATION), values_of(metadata, API_KEY)
+    bearers, keys = metadata_values(metadata, AUTHORIZATION), metadata_values(metadata, API_KEY)
     if len(bearers) + len(keys) > 1:
         raise invalid_credentials_fault(f"send exactly 1 credential, got {len(bearers) + len(keys)}")
     if keys:

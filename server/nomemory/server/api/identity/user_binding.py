@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata, Scope, values_of
+from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata, Scope, metadata_values
 from nomemory.server.api.identity.namespace import without_namespace
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import ID_MAX_CHARS
@@ -74,7 +74,9 @@ def is_valid_user_id(stored: str) -> bool:
 
 
 def _read_user_ids(metadata: Metadata) -> list[str]:
-    return [_decode_text(value) for value in (*values_of(metadata, USER_ID), *values_of(metadata, USER_ID_UTF8))]
+    return [
+        _decode_text(value) for value in (*metadata_values(metadata, USER_ID), *metadata_values(metadata, USER_ID_UTF8))
+    ]
 
 
 def _decode_text(value: str | bytes) -> str:

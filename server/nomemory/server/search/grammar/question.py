@@ -15,22 +15,22 @@ _QUESTION_MAX_CHARS: Final = 4_000
 """Longer texts are not analyzed as questions."""
 
 
-def rank_as_question(reading: QuestionAnalysis, query: Query, phrases: Iterable[Leaf]) -> Query:
+def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable[Leaf]) -> Query:
     """Return the query with speaker boosts, and with lower weights for terms outside question sentences.
 
     Phrases keep their weights. The set of matches does not change. If no sentence is a question, all terms keep their
     weights.
     """
-    text = reading.text
+    text = analysis.text
     if query.is_uniform or len(text) > _QUESTION_MAX_CHARS:
         return query
     words = (
-        " ".join(map(remove_question_words, reading.question_sentences)).split() if reading.contains_question else []
+        " ".join(map(remove_question_words, analysis.question_sentences)).split() if analysis.contains_question else []
     )
     downweighted = (
         _outside_question(query.leaves, words, phrases) if words and words != text.split() else frozenset[Leaf]()
     )
-    return Query(query.root, downweighted, tuple(_speaker_boosts(reading)), by_class=True)
+    return Query(query.root, downweighted, tuple(_speaker_boosts(analysis)), by_class=True)
 
 
 def _outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
@@ -43,9 +43,9 @@ def _outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Ite
     )
 
 
-def _speaker_boosts(reading: QuestionAnalysis) -> Iterable[SpeakerBoost]:
-    names = candidate_name_terms(reading.text)
+def _speaker_boosts(analysis: QuestionAnalysis) -> Iterable[SpeakerBoost]:
+    names = candidate_name_terms(analysis.text)
     if names:
         yield SpeakerBoost(tuple(names))
-    if reading.contains_question and reading.asks_in_first_person:
+    if analysis.contains_question and analysis.asks_in_first_person:
         yield SpeakerBoost()

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from nomemory.server.message import LoggedMessage, Role
 from nomemory.server.message_filter import Filter
-from nomemory.server.search.hybrid.message_features import Features, content_of, extract_features, leading_content
+from nomemory.server.search.hybrid.message_features import (
+    MessageFeatures,
+    content_of,
+    extract_features,
+    leading_content,
+)
 from nomemory.server.search.speakers import main_speakers
 from nomemory.text.analysis import analyze_text
 from nomemory.text.attachments import remove_attachments
@@ -60,7 +65,7 @@ class Timeline:
     """Messages of one user, ordered by `(ts, message_id)`. All arrays are parallel to the messages."""
 
     logged: Sequence[LoggedMessage]
-    features: Sequence[Features]
+    features: Sequence[MessageFeatures]
     _terms: dict[_TermsKey, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     _prefixes: dict[int, Timeline] = field(default_factory=dict, repr=False, compare=False)
 
@@ -151,7 +156,7 @@ class Timeline:
         """
         if self.is_named:
             return self.ends_with_question
-        return np.array([feature.only_asks for feature in self.features], dtype=np.bool_)
+        return np.array([feature.contains_only_questions for feature in self.features], dtype=np.bool_)
 
     @cached_property
     def has_concrete_content(self) -> Flags:
@@ -315,14 +320,14 @@ class Timeline:
         return order, self.sequences[order]
 
 
-def _extract_all(logged: Sequence[LoggedMessage]) -> list[Features]:
+def _extract_all(logged: Sequence[LoggedMessage]) -> list[MessageFeatures]:
     return list(map(extract_features, logged))
 
 
 def build_timeline(
     logged: Iterable[LoggedMessage],
     previous: Timeline | None = None,
-    read_features: Callable[[Sequence[LoggedMessage]], list[Features]] = _extract_all,
+    read_features: Callable[[Sequence[LoggedMessage]], list[MessageFeatures]] = _extract_all,
 ) -> Timeline:
     """Build the timeline of messages of one user.
 

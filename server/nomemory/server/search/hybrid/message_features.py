@@ -31,7 +31,7 @@ _ENTRY_BYTES: Final = 300
 """Estimated memory of a metadata entry or a name."""
 
 
-class Features(NamedTuple):
+class MessageFeatures(NamedTuple):
     """Ranking features of a message. A tuple, because a ranking creates many.
 
     Attributes:
@@ -41,7 +41,7 @@ class Features(NamedTuple):
         metadata: the metadata entries.
         chars: the length of the content, in characters.
         ends_with_question: whether the message ends with a question.
-        only_asks: whether no clause of the message asserts anything.
+        contains_only_questions: whether no clause of the message asserts anything.
         names: normalized prefixes of the names, titles and numbers in the message.
         time_cue: how clearly the message states when something happened, 0 to 4/3.
     """
@@ -52,7 +52,7 @@ class Features(NamedTuple):
     metadata: frozenset[Entry]
     chars: int
     ends_with_question: bool
-    only_asks: bool
+    contains_only_questions: bool
     names: frozenset[str]
     time_cue: float
 
@@ -73,16 +73,16 @@ class FeatureCache:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._features: dict[int, Features] = {}
+        self._features: dict[int, MessageFeatures] = {}
         self._lock = threading.Lock()
         self.memory_bytes = 0
 
-    def read(self, logged: Sequence[LoggedMessage]) -> list[Features]:
+    def read(self, logged: Sequence[LoggedMessage]) -> list[MessageFeatures]:
         """Return the features of messages, in the same order."""
         cached = map(self._features.get, [message.sequence for message in logged])
         return [item or self._extract_and_cache(message) for item, message in zip(cached, logged, strict=True)]
 
-    def _extract_and_cache(self, logged: LoggedMessage) -> Features:
+    def _extract_and_cache(self, logged: LoggedMessage) -> MessageFeatures:
         features = extract_features(logged)
         with self._lock:
             if self.memory_bytes + features.memory_bytes > self._max_bytes:
@@ -94,20 +94,20 @@ class FeatureCache:
         return features
 
 
-def extract_features(logged: LoggedMessage) -> Features:
+def extract_features(logged: LoggedMessage) -> MessageFeatures:
     """Decode a message and return its features."""
     chat = message_pb2.ChatMessage.FromString(logged.wire)
     content = chat.content
     text = remove_attachments(content)
     leading_text = text[:_MAX_CONTENT_CHARS]
-    return Features(
+    return MessageFeatures(
         chat.role,
         "" if chat.role == message_pb2.ROLE_TOOL else intern(chat.name),
         intern(chat.conversation_id),
         frozenset(chat.metadata.items()) if chat.metadata else _NO_METADATA,
         len(content),
         ends_with_question=ends_in_question(text.rstrip()[-_ENDING_CHARS:]),
-        only_asks=contains_only_questions(leading_text),
+        contains_only_questions=contains_only_questions(leading_text),
         names=_extract_names(leading_text),
         time_cue=temporal_cue_score(leading_text),
     )

@@ -42,19 +42,19 @@ class ParsedQuestion:
     """A question, analyzed for a log with certain authors.
 
     Attributes:
-        reading: the analysis that depends on the text only.
+        analysis: the analysis that depends on the text only.
         sentences: the sentences to search for.
         persons: the authors that the question names.
     """
 
-    reading: QuestionAnalysis
+    analysis: QuestionAnalysis
     sentences: tuple[ParsedSentence, ...]
     persons: frozenset[str]
 
     @property
     def asks_about_assistant(self) -> bool:
         """Whether the answer is likely to be in the assistant's messages."""
-        return self.reading.asks_about_assistant
+        return self.analysis.asks_about_assistant
 
     @property
     def asks_about_user(self) -> bool:
@@ -64,25 +64,25 @@ class ParsedQuestion:
     @property
     def date_ranges(self) -> tuple[TimeRange, ...]:
         """The days and periods that the question names."""
-        return self.reading.exact_time_ranges
+        return self.analysis.exact_time_ranges
 
 
 def parse_question(
-    reading: QuestionAnalysis, speakers: Sequence[str], frequent_names: Sequence[str] = ()
+    analysis: QuestionAnalysis, speakers: Sequence[str], frequent_names: Sequence[str] = ()
 ) -> ParsedQuestion:
     """Analyze a question for a log with the given authors. `frequent_names` are not embedded."""
     return ParsedQuestion(
-        reading=reading,
-        sentences=tuple(_parse_sentence(sentence, speakers, frequent_names) for sentence in _search_texts(reading)),
-        persons=frozenset(_mentioned_speakers(reading.text, speakers)),
+        analysis=analysis,
+        sentences=tuple(_parse_sentence(sentence, speakers, frequent_names) for sentence in _search_texts(analysis)),
+        persons=frozenset(_mentioned_speakers(analysis.text, speakers)),
     )
 
 
-def _search_texts(reading: QuestionAnalysis) -> Sequence[str]:
+def _search_texts(analysis: QuestionAnalysis) -> Sequence[str]:
     """Return the texts to search for: the question sentences, or the parts of a whole turn."""
-    if reading.is_conversation_turn:
-        return select_parts(reading.text)
-    return [part for sentence in reading.question_sentences for part in select_parts(sentence)][:_MAX_PARTS]
+    if analysis.is_conversation_turn:
+        return select_parts(analysis.text)
+    return [part for sentence in analysis.question_sentences for part in select_parts(sentence)][:_MAX_PARTS]
 
 
 def _parse_sentence(sentence: str, speakers: Sequence[str], frequent_names: Sequence[str]) -> ParsedSentence:

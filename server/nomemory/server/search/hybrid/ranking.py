@@ -90,7 +90,7 @@ def bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: Weights)
     if question.date_ranges:
         scores = [_date_scores(timeline, date_range) for date_range in question.date_ranges]
         components["dates"] = weights.dates * np.max(scores, axis=0)
-    if question.reading.asks_for_time:
+    if question.analysis.asks_for_time:
         components["occasion"] = weights.occasion * timeline.time_cues
     return components
 
@@ -126,7 +126,7 @@ def sent_by_subject(timeline: Timeline, question: ParsedQuestion) -> Flags:
         by_user = timeline.sent_by_role(Role.USER)
         is_user_name = not timeline.is_named and bool(sent.any()) and not bool((sent & ~by_user).any())
         return by_user if is_user_name else sent
-    if question.asks_about_user and (question.reading.has_first_person or not timeline.is_named):
+    if question.asks_about_user and (question.analysis.has_first_person or not timeline.is_named):
         return timeline.sent_by_role(Role.USER)
     if question.asks_about_assistant and not timeline.is_named:
         return timeline.sent_by_role(Role.ASSISTANT)

@@ -171,9 +171,9 @@ class HybridSearch:
             message_filter = await self.pools.drop_redundant_until(query.user_id, query.filter)
             total = await self.pools.count(query.user_id, message_filter.until_us, counts)
             speakers = await self.pools.speakers(query.user_id, message_filter.until_us, counts, total)
-            reading = QuestionAnalysis(query.text, _reference_time(query.filter))
+            analysis = QuestionAnalysis(query.text, _reference_time(query.filter))
             frequent_names = await self.pools.frequent_names(query.user_id, query.text, message_filter.until_us, total)
-            question = await self._parse_question(reading, speakers, frequent_names)
+            question = await self._parse_question(analysis, speakers, frequent_names)
         periods = [narrow_to_period(message_filter, date_range) for date_range in question.date_ranges]
         nearest = await self._semantic_search(space, query, question, message_filter, periods)
         async with self.slots.slot(query.user_id):
@@ -197,7 +197,7 @@ class HybridSearch:
                     empty_time_ranges=empty,
                 )
             if pool.timeline.main_speakers != speakers:  # in a long log, `speakers` is only a sample
-                question = await self._parse_question(reading, pool.timeline.main_speakers, frequent_names)
+                question = await self._parse_question(analysis, pool.timeline.main_speakers, frequent_names)
             sentences = list(zip(question.sentences, nearest or (None,) * len(question.sentences), strict=True))
             rank = self._rank_with_messages if pool.uses_messages else self._rank_with_index
             result = await rank(space.embedder.model, query, pool, question, sentences)
@@ -209,11 +209,11 @@ class HybridSearch:
         return replace(result, relations=await self._find_relations(space, query, pool.timeline, result.items))
 
     async def _parse_question(
-        self, reading: QuestionAnalysis, speakers: Sequence[str], frequent_names: Sequence[str]
+        self, analysis: QuestionAnalysis, speakers: Sequence[str], frequent_names: Sequence[str]
     ) -> ParsedQuestion:
-        if len(reading.text) <= _SHORT_QUESTION_CHARS:
-            return parse_question(reading, speakers, frequent_names)
-        return await self.threads.run(parse_question, reading, speakers, frequent_names)
+        if len(analysis.text) <= _SHORT_QUESTION_CHARS:
+            return parse_question(analysis, speakers, frequent_names)
+        return await self.threads.run(parse_question, analysis, speakers, frequent_names)
 
     async def _rank_with_messages(
         self,
