@@ -20,8 +20,8 @@ from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing.file_order import FileOrder
 from nomemory.importing.files import STDIN, Source
-from nomemory.importing.formats import FORMATS, detect, load_format, read_records
-from nomemory.importing.progress import indexing_progress, progress
+from nomemory.importing.formats import FORMATS, detect_format, load_format, read_records
+from nomemory.importing.progress import show_indexing_progress, show_progress
 from nomemory.importing.record import Format, ImportDefaults, ParseResult, Rejected
 from nomemory.importing.rejects import Rejects, rejects_path
 from nomemory.importing.sample import sample_path
@@ -120,16 +120,16 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     if sample:
         files = [*files, str(sample_path())]
     if not files:
-        raise click.UsageError("Name a file to import, or import the sample with --sample.")
+        raise click.UsageError("Specify a file to import, or import the sample with --sample.")
     if {rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
         raise click.UsageError("The rejects file of one input would overwrite another input; rename that input.")
     send = _discard_batch if dry_run else functools.partial(client.import_messages, replace=replace)
     rejected = 0
     for file in files:
         source = Source(file)
-        file_format, items = _parse(source, name, ImportDefaults(user, start, step, time_zone, Path(file).stem))
+        file_format, items = _parse_source(source, name, ImportDefaults(user, start, step, time_zone, Path(file).stem))
         with Rejects(rejects_path(file)) as rejects:
-            upload = Upload(send, functools.partial(rejects.write, file))
+            upload = Upload(send, functools.partial(rejects.write_rejection, file))
             _run_import(upload, items, source, rejects)
         output.show(
             Summary(
@@ -152,24 +152,24 @@ def import_(  # noqa: PLR0913 - a parameter for each option
         raise click.exceptions.Exit(1)
 
 
-def _parse(source: Source, name: str | None, defaults: ImportDefaults) -> tuple[Format, Iterator[ParseResult]]:
+def _parse_source(source: Source, name: str | None, defaults: ImportDefaults) -> tuple[Format, Iterator[ParseResult]]:
     items = read_records(source, name)
     if name is None:
-        file_format, items = detect(items, defaults)
+        file_format, items = detect_format(items, defaults)
     else:
         file_format = load_format(name)(defaults)
     results = itertools.chain.from_iterable(
         [item] if isinstance(item, Rejected) else file_format.parse(item) for item in items
     )
-    return file_format, map(FileOrder().in_order, results)
+    return file_format, map(FileOrder().assign_ordered_id, results)
 
 
 def _run_import(upload: Upload, items: Iterator[ParseResult], source: Source, rejects: Rejects) -> None:
     """Upload the messages of a file, and show the progress."""
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:
-        with progress(stderr_console(), label, "messages") as update:
-            for counts in upload.run(items):
+        with show_progress(stderr_console(), label, "messages") as update:
+            for counts in upload.send_all(items):
                 update(counts.sent, source.consumed, len(source.content))
     except NoMemoryError:
         stopped = f"Stopped in {source.name} after {upload.counts.sent:,} messages."
@@ -184,5 +184,5 @@ def _discard_batch(_: object) -> ingest_service_pb2.ImportMessagesResponse:
 
 
 def _wait_for_indexes(client: Client, timeout: timedelta) -> bool:
-    with indexing_progress(stderr_console()) as update:
+    with show_indexing_progress(stderr_console()) as update:
         return wait_until_indexed(client.status, timeout.total_seconds(), update)

@@ -58,7 +58,7 @@ class ChatEndpoint:
         """
         timeout_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
         if timeout_s <= 0:
-            raise ChatFailedError(ModelFailureKind.DEADLINE, "there is no time left for the chat model")
+            raise ChatFailedError(ModelFailureKind.DEADLINE, "no time is left for the chat model before the deadline")
         try:
             async with asyncio.timeout(timeout_s):
                 reply = await self._send(prompt)

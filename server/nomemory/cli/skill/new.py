@@ -25,19 +25,19 @@ from nomemory.text.language import Language, language_of
 
 
 @click.command("new")
-@click.option("--scenario", required=True, metavar="SENTENCE", help="The purpose of the skill, in one sentence.")
-@click.option("--name", metavar="NAME", help="The name of the skill. Default: derived from the sentence.")
+@click.option("--scenario", required=True, metavar="SENTENCE", help="Purpose of the skill, in one sentence.")
+@click.option("--name", metavar="NAME", help="Name of the skill. Default: derived from the sentence.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     show_default=True,
-    help="The folder of skills in which to create it.",
+    help="Folder in which to create the skill's folder.",
 )
 @click.option(
     "--language",
     type=click.Choice(["zh", "en"]),
-    help="The language of the skill. Default: the language of the sentence.",
+    help="Language of the skill. Default: the language of the sentence.",
 )
 def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> None:
     """Create a recall skill from one sentence.

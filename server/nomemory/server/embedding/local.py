@@ -135,9 +135,11 @@ class LocalEmbedder:
             except WorkerLostError:
                 continue
             except UnusableVectorError as error:
-                raise await self._classify_failure(position, f"its vector {error}") from None
+                raise await self._classify_failure(
+                    position, f"the model returned an unusable vector: it {error}"
+                ) from None
             except WorkerFailedError:
-                raise await self._classify_failure(position, "the model failed to compute its vector") from None
+                raise await self._classify_failure(position, "the model failed to embed the text") from None
             return vector
         raise await self._classify_failure(position, f"the model process crashed {_CRASHES_MAX} times")
 

@@ -156,7 +156,7 @@ class OpenAICompatibleEmbedder:
         try:
             return l2_normalize(vector, self.dimension)
         except UnusableVectorError as error:
-            raise await self._classify_failure(position, f"its vector {error}") from None
+            raise await self._classify_failure(position, f"the model returned an unusable vector: it {error}") from None
 
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
         """Embed a probe text. Return TextRefusedError if that succeeds, else a fault of the endpoint."""

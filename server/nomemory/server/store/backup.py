@@ -182,7 +182,7 @@ def _create_in(directory: DataDirectory, part: Path) -> Manifest:
     messages = _copy_log(directory.log, part / _LOG)
     log = read_position_at(part / _LOG)
     if log is None:
-        raise BackupError(f"{directory.log} could not be copied")
+        raise BackupError(f"{directory.log} cannot be copied: the copy is not a message log")
     _check_copy(directory.log, part / _LOG)
     manifest = Manifest(
         _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, file_digest(part / _LOG), time.time()

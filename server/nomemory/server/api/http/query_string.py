@@ -72,7 +72,7 @@ def _put_value(target: dict[str, Any], field: FieldDescriptor, map_key: str | No
     key, value = field.name, _BOOLEANS.get(text, text) if field.type == FieldDescriptor.TYPE_BOOL else text
     if is_map(field):
         if map_key is None:
-            raise _UnknownNameError("requires a key in brackets")
+            raise _UnknownNameError(f"must have a key in brackets, such as {field.name}[key]")
         target, key = target.setdefault(field.name, {}), map_key
     elif map_key is not None:
         raise _UnknownNameError("must not have a key in brackets: the field is not a map")
