@@ -51,7 +51,7 @@ from evaluation.variants import RecallAnswers, build_ablation_tables, leave_one_
 from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
-from nomemory.importing.progress import indexing_progress
+from nomemory.importing.progress import show_indexing_progress
 
 _WIDTH: Final = 160
 _WAITING: Final = 3
@@ -199,7 +199,7 @@ def _server_settings(data: str) -> dict[str, str]:
 def _load_messages(client: Client, sets: Sequence[LabeledSet]) -> None:
     for item in sets:
         import_messages(client, item.path, item.messages)
-    with indexing_progress(stderr_console()) as report_progress:
+    with show_indexing_progress(stderr_console()) as report_progress:
         wait_for_indexes(client, report_progress)
 
 

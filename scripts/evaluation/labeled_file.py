@@ -138,16 +138,16 @@ def _parse_question(record: Record | Rejected) -> Question | Rejected:
         return Rejected(record.location, record.original, ("is not a JSON object",))
     fields = Fields(record.value)
     question = Question(
-        question_id=fields.text("question_id", required=True),
-        user_id=fields.text("user_id", required=True),
-        text=fields.text("question", required=True),
-        category=fields.text("category", required=True),
+        question_id=fields.get_text("question_id", required=True),
+        user_id=fields.get_text("user_id", required=True),
+        text=fields.get_text("question", required=True),
+        category=fields.get_text("category", required=True),
         evidence=_parse_ids("evidence", record.value.get("evidence"), fields.reasons),
-        now=fields.time("now"),
+        now=fields.get_time("now"),
         needed_facts=_parse_needed_facts(record.value.get("evidence_any"), fields.reasons),
         outdated_evidence=_parse_ids("old", record.value.get("old"), fields.reasons),
-        verdict=fields.text("verdict"),
-        language=fields.text("language"),
+        verdict=fields.get_text("verdict"),
+        language=fields.get_text("language"),
     )
     return Rejected(record.location, record.original, tuple(fields.reasons)) if fields.reasons else question
 

@@ -154,7 +154,7 @@ def import_messages(client: Client, path: Path, messages: Sequence[Accepted]) ->
     upload = Upload(
         client.import_messages, lambda rejected, reasons: errors.append(line_error(path, rejected, reasons))
     )
-    for _ in upload.run(messages):
+    for _ in upload.send_all(messages):
         pass
     if errors:
         raise LabeledDataError(errors)

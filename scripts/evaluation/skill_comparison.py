@@ -27,7 +27,7 @@ from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.terminal import pluralize, to_single_line
 from nomemory.client.sync import Client
-from nomemory.importing.progress import indexing_progress
+from nomemory.importing.progress import show_indexing_progress
 from nomemory.recall.skills.folder import SKILL_FILE
 
 _TEXT_MAX: Final = 60  # columns of the terminal
@@ -110,7 +110,7 @@ def _running_client(labeled: LabeledSet, skills: Skills) -> Iterator[Client]:
     settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, skill_dirs))}
     with temporary_server(settings) as server, connect(Target(server.target)) as client:
         import_messages(client, labeled.path, labeled.messages)
-        with indexing_progress(stderr_console()) as report_progress:
+        with show_indexing_progress(stderr_console()) as report_progress:
             wait_for_indexes(client, report_progress)
         yield client
 
@@ -141,7 +141,7 @@ def parse_skills(arguments: Sequence[str], folders: Sequence[Path]) -> Skills:
         if path and not (path / SKILL_FILE).is_file():
             raise click.UsageError(f"{text}: {SKILL_FILE} is missing.")
     if len(set(names)) < len(names):
-        raise click.UsageError("Two skills have the same name. A skill has the name of its folder.")
+        raise click.UsageError("Two skills have the same name. Rename the folder of one of them.")
     libraries = [path.parent for path in paths if path]
     return Skills(tuple(names), tuple(dict.fromkeys([*libraries, *(folder.resolve() for folder in folders)])))
 

@@ -149,7 +149,7 @@ ITEMS = st.lists(st.builds(accepted, IDS, st.integers(0, 2), st.sampled_from(["a
 
 def placed(items: Sequence[Accepted]) -> list[Accepted]:
     order = FileOrder()
-    return [item for item in map(order.in_order, items) if isinstance(item, Accepted)]
+    return [item for item in map(order.assign_ordered_id, items) if isinstance(item, Accepted)]
 
 
 @given(ITEMS)
@@ -180,4 +180,4 @@ def test_ids_that_are_in_order_or_have_to_stay_are_not_changed(items: list[Accep
 
 def test_rejected_items_are_passed_through() -> None:
     refused = Rejected(SourceLocation("line", 1), "", ("is not JSON",))
-    assert FileOrder().in_order(refused) is refused
+    assert FileOrder().assign_ordered_id(refused) is refused

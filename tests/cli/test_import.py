@@ -18,7 +18,7 @@ from rich.console import Console
 from nomemory.client.sync import Client
 from nomemory.importing.files import Source
 from nomemory.importing.json_stream import read_values
-from nomemory.importing.progress import indexing_progress
+from nomemory.importing.progress import show_indexing_progress
 from nomemory.importing.record import Record, Rejected, SourceLocation
 from nomemory.importing.upload import OTHER_REASONS, Upload, wait_until_indexed
 from nomemory.server.faults import Fault, Reason
@@ -240,7 +240,7 @@ def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import,
 def test_reasons_without_end_are_counted_together() -> None:
     upload = Upload(lambda _: ingest_service_pb2.ImportMessagesResponse(), lambda *_: None)
     refused = [Rejected(SourceLocation("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
-    assert list(upload.run(refused))
+    assert list(upload.send_all(refused))
     assert (
         len(upload.rejection_groups),
         upload.rejection_groups[OTHER_REASONS].count,
@@ -290,7 +290,7 @@ def test_long_waits_poll_rarely_and_report_progress(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("time.sleep", sleep)
     monkeypatch.setattr("time.monotonic", lambda: now)
-    with indexing_progress(Console(file=output)) as tell:
+    with show_indexing_progress(Console(file=output)) as tell:
         assert wait_until_indexed(lambda: behind(0 if now > 60 else 4), 600, tell)
     assert len(pauses) < 40, "the server logs each look"
     assert pauses[-1] == 2

@@ -96,7 +96,7 @@ def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int,
     listing = Listing(length)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(options, "PAGE_MAX", page_limit)
-        pages = list(Paging(limit, "").pages(listing.page))
+        pages = list(Paging(limit, "").fetch_pages(listing.page))
     expected = min(limit or length, length)
     assert [number for page in pages for number in page.items] == list(range(expected))
     assert pages[-1].next_cursor == (str(expected) if expected < length else "")
@@ -104,5 +104,5 @@ def test_the_limit_is_met_exactly_and_the_cursor_goes_on_from_there(length: int,
 
 
 def test_a_cursor_decides_where_paging_begins() -> None:
-    (page,) = Paging(5, "7").pages(Listing(10).page)
+    (page,) = Paging(5, "7").fetch_pages(Listing(10).page)
     assert page.items == [7, 8, 9]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nomemory.cli.json_lines import message_record
 from nomemory.client.messages import chat_message
 from nomemory.importing.files import Source
-from nomemory.importing.formats import FORMATS, detect, read_records
+from nomemory.importing.formats import FORMATS, detect_format, read_records
 from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, Record, Rejected, Skipped, SourceLocation
 
 IMPORTS = Path(__file__).parent / "files"
@@ -28,7 +28,7 @@ START = datetime(2024, 5, 1, 8, tzinfo=UTC)
 def parsed(name: str, defaults: ImportDefaults = NOBODY) -> list[ParseResult]:
     def items() -> Iterator[ParseResult]:
         source = Source(str(IMPORTS / name))
-        chosen, recognized = detect(read_records(source, None), defaults)
+        chosen, recognized = detect_format(read_records(source, None), defaults)
         for item in recognized:
             yield from [item] if isinstance(item, Rejected) else chosen.parse(item)
 
@@ -115,13 +115,13 @@ def test_archive_without_messages_or_over_the_size_limit_is_rejected(tmp_path: P
 def test_the_format_is_found_out(name: str, expected: str) -> None:
     source = Source(str(IMPORTS / name))
     items = list(read_records(source, None))
-    chosen, again = detect(iter(items), ImportDefaults())
+    chosen, again = detect_format(iter(items), ImportDefaults())
     assert chosen.name == expected
     assert list(again) == items
 
 
 def test_unrecognized_format_error_names_the_missing_fields() -> None:
-    chosen, _ = detect(iter([Record(SourceLocation("line", 1), {"text": "hi"}, "")]), ImportDefaults())
+    chosen, _ = detect_format(iter([Record(SourceLocation("line", 1), {"text": "hi"}, "")]), ImportDefaults())
     assert chosen.name == "jsonl"
     (refused,) = chosen.parse(Record(SourceLocation("line", 1), {"text": "hi"}, ""))
     assert isinstance(refused, Rejected)

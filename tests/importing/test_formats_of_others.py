@@ -14,7 +14,7 @@ import pytest
 from importing.test_formats import ANN, NOBODY, accepted, parsed, refusals
 
 from nomemory.importing.files import Source
-from nomemory.importing.formats import detect, read_records
+from nomemory.importing.formats import detect_format, read_records
 from nomemory.importing.letta import Letta
 from nomemory.importing.record import ImportDefaults, Record, Skipped, SourceLocation
 
@@ -35,7 +35,7 @@ SHANGHAI = ImportDefaults(user="ann", zone=ZoneInfo("Asia/Shanghai"))
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
     source = Source(f"tests/importing/files/{name}")
-    chosen, _ = detect(read_records(source, None), NOBODY)
+    chosen, _ = detect_format(read_records(source, None), NOBODY)
     assert chosen.name == expected
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from importing.test_formats import ANN, START, accepted, ids, parsed, refusals
 
 from nomemory.importing.files import Source
-from nomemory.importing.formats import detect, read_records
+from nomemory.importing.formats import detect_format, read_records
 from nomemory.importing.record import ImportDefaults, Skipped
 from nomemory.importing.secret_redaction import REDACTED, redact_secrets
 from nomemory.importing.transcripts import content_to_store
@@ -23,7 +23,7 @@ CURSOR = replace(ANN, start=START, file="k1")
     [("claude_code.jsonl", "claude-code"), ("codex.jsonl", "codex"), ("cursor.jsonl", "cursor")],
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
-    chosen, _ = detect(read_records(Source(f"tests/importing/files/{name}"), None), ImportDefaults())
+    chosen, _ = detect_format(read_records(Source(f"tests/importing/files/{name}"), None), ImportDefaults())
     assert chosen.name == expected
 
 

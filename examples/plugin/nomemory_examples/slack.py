@@ -23,7 +23,7 @@ class Slack:
             yield Skipped(record.location)
             return
         fields = Fields(record.value)
-        ts = fields.text("ts", required=True)
+        ts = fields.get_text("ts", required=True)
         time = _parse_ts(ts)
         if time is None:
             fields.reasons.append("ts: must be a Slack timestamp such as 1714552200.000100")
@@ -34,8 +34,8 @@ class Slack:
             message_id=f"slack-{ts}",
             ts=time,
             role="user",
-            name=fields.text("user", required=True),
-            content=fields.text("text", required=True),
+            name=fields.get_text("user", required=True),
+            content=fields.get_text("text", required=True),
         )
         yield draft.build(record.location, record.original, fields.reasons)
 

@@ -105,7 +105,7 @@ class HookServer:
         """Return the messages to add to the agent's context; empty if there are none."""
         if event.name in _SESSION_STARTS:
             return await self._rules(event)
-        prompt = event.fields.text("prompt")
+        prompt = event.fields.get_text("prompt")
         if event.name != PROMPT_EVENT or not prompt.strip():
             return ""
         searches = [self._memory.related_messages(prompt, event)]

@@ -40,13 +40,13 @@ def answer_event(raw: bytes, agent: str, user: str, address: str, identity: Iden
     if event.name == PROMPT_EVENT:
         return asyncio.run(_search(event, address, identity))
     with Client(address, import_timeout=_TIMEOUT_S, **identity) as client:
-        for _ in Upload(client.import_messages, log_rejected).run(parse_plugin_messages(event)):
+        for _ in Upload(client.import_messages, log_rejected).send_all(parse_plugin_messages(event)):
             pass
     return ""
 
 
 async def _search(event: Event, address: str, identity: Identity) -> str:
-    prompt = event.fields.text("prompt").encode(errors="replace").decode()  # a lone surrogate cannot be sent
+    prompt = event.fields.get_text("prompt").encode(errors="replace").decode()  # a lone surrogate cannot be sent
     if not prompt.strip():
         return ""
     async with AsyncClient(address, timeout=_TIMEOUT_S, **identity) as client:

@@ -13,7 +13,7 @@ from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.client.sync import Client
 from nomemory.importing.fields import Fields, Importer
 from nomemory.importing.formats import FORMATS
-from nomemory.importing.message_builder import MessageDraft, derived_id
+from nomemory.importing.message_builder import MessageDraft, hash_to_id
 from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, Record, Rejected, SourceLocation
 from nomemory.importing.transcripts import OWN_TOOLS, content_to_store, turn_id, turn_metadata
 from nomemory.importing.upload import Upload
@@ -66,9 +66,9 @@ def parse_event(raw: bytes, at: datetime) -> Event | None:
         _log.warning("invalid hook event", bytes=len(raw))
         return None
     roots = fields.value.get("workspace_roots")
-    directory = fields.text("cwd") or str(roots[0] if isinstance(roots, list) and roots else "")
-    session = fields.text("session_id") or fields.text("conversation_id")
-    return Event(agent, user, at, fields, fields.text("hook_event_name"), session, directory)
+    directory = fields.get_text("cwd") or str(roots[0] if isinstance(roots, list) and roots else "")
+    session = fields.get_text("session_id") or fields.get_text("conversation_id")
+    return Event(agent, user, at, fields, fields.get_text("hook_event_name"), session, directory)
 
 
 class TranscriptSync:
@@ -93,7 +93,7 @@ class TranscriptSync:
             NoMemoryError: the call failed.
             OSError: the transcript cannot be read.
         """
-        path = event.fields.text("transcript_path")
+        path = event.fields.get_text("transcript_path")
         if event.agent == "cursor":
             self._write_messages(_parse_cursor_message(event))
         elif event.agent in PLUGIN_AGENTS:
@@ -126,7 +126,7 @@ class TranscriptSync:
 
     def _write_messages(self, items: Iterator[ParseResult]) -> None:
         upload = Upload(self._client.import_messages, log_rejected)
-        for _ in upload.run(items):
+        for _ in upload.send_all(items):
             pass
 
 
@@ -142,17 +142,17 @@ def _parse_cursor_message(event: Event) -> Iterator[ParseResult]:
     """Yield the message of a Cursor event."""
     fields = event.fields
     role, field, tool = CURSOR_EVENTS.get(event.name, ("", "", ""))
-    text = fields.text(field) if field else ""
+    text = fields.get_text(field) if field else ""
     if not text.strip():
         return
-    event_id = derived_id("i", fields.text("generation_id"), event.name, text)
+    event_id = hash_to_id("i", fields.get_text("generation_id"), event.name, text)
     draft = MessageDraft(
         user_id=event.user,
         ts=event.at,
         role=role,
         content=content_to_store(text, role),
         message_id=turn_id(event.session, event_id),
-        name=fields.text("tool_name") or tool,
+        name=fields.get_text("tool_name") or tool,
         conversation_id=event.session,
         metadata=turn_metadata(event.agent, event.directory),
     )
@@ -164,15 +164,15 @@ def parse_plugin_messages(event: Event) -> Iterator[ParseResult]:
     items = event.fields.value.get("messages")
     for item in items if isinstance(items, list) else []:
         fields = Fields(item if isinstance(item, dict) else {})
-        role, text, name = fields.text("role", required=True), fields.text("text"), fields.text("name")
+        role, text, name = fields.get_text("role", required=True), fields.get_text("text"), fields.get_text("name")
         if not text.strip() or OWN_TOOLS in name:
             continue
         draft = MessageDraft(
             user_id=event.user,
-            ts=fields.time("time", required=True),
+            ts=fields.get_time("time", required=True),
             role=role,
             content=content_to_store(text, role),
-            message_id=turn_id(event.session, fields.text("id", required=True)),
+            message_id=turn_id(event.session, fields.get_text("id", required=True)),
             name=name,
             conversation_id=event.session,
             metadata=turn_metadata(event.agent, event.directory),

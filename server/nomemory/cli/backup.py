@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from nomemory.cli.configuration import load_settings
-from nomemory.cli.erasures import describe_applied, display_time
+from nomemory.cli.erasures import describe_applied, format_time
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.store import backup as backups
@@ -112,13 +112,13 @@ def _describe_erasures(restored: backups.RestoredBackup, root: Path) -> Iterator
         yield f"Erasures of {name}: {describe_applied(register.applied)}"
     sources = [register.source for register in restored.registers]
     if not sources:
-        yield _NO_REGISTER.format(taken=display_time(taken_us), root=root)
+        yield _NO_REGISTER.format(taken=format_time(taken_us), root=root)
         return
     since_us = min(source.since_us for source in sources)
     if since_us > taken_us:
-        gap = f"between {display_time(taken_us)} and {display_time(since_us)}"
+        gap = f"between {format_time(taken_us)} and {format_time(since_us)}"
         yield f"Erasures {gap} are not known, because the register begins later."
     if all(source.exported_us is not None for source in sources):
         exported_us = max(source.exported_us or 0 for source in sources)
-        yield f"Erasures after the export of the register ({display_time(exported_us)}) are not known."
+        yield f"Erasures after the export of the register ({format_time(exported_us)}) are not known."
     yield _NOT_IN_REGISTER

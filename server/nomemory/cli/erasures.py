@@ -48,13 +48,13 @@ def export(*, file: Path, data: Path | None) -> None:
     An existing file is replaced. Keep the file apart from the backups, and export it more often than you back up.
     """
     settings = load_settings(data=data)
-    with _errors_explained():
+    with _explain_errors():
         if settings.server.database_url is None:
             entries = sqlite_register.export_register(DataDirectory(settings.server.data), file)
         else:
             _require_driver()
             entries = asyncio.run(_export_from_postgres(settings, file))
-    click.echo(f"{file}: {_count(entries)}.")
+    click.echo(f"{file}: {_format_count(entries)}.")
 
 
 @erasures.command("apply")
@@ -67,49 +67,49 @@ def apply(*, file: Path, data: Path | None) -> None:
     command can be repeated.
     """
     settings = load_settings(data=data)
-    with _errors_explained():
+    with _explain_errors():
         if settings.server.database_url is None:
             register, applied = sqlite_register.apply_register(DataDirectory(settings.server.data), file)
         else:
             _require_driver()
             register, applied = asyncio.run(_apply_to_postgres(settings, file))
     click.echo(f"{file}: {describe_applied(applied)}")
-    click.echo(f"Erasures after the export of the register ({display_time(register.exported_us)}) are not known.")
+    click.echo(f"Erasures after the export of the register ({format_time(register.exported_us)}) are not known.")
 
 
 def describe_applied(applied: AppliedErasures) -> str:
     """Describe the effect of a register in a sentence."""
     users = f", including all data of {pluralize(applied.users, 'user')}" if applied.users else ""
-    return f"{_count(applied.entries)}; deleted {pluralize(applied.messages, 'message')}{users}."
+    return f"{_format_count(applied.entries)}; deleted {pluralize(applied.messages, 'message')}{users}."
 
 
-def display_time(us: int) -> str:
+def format_time(us: int) -> str:
     """Return a time in microseconds since the epoch as text, to the second."""
     return f"{datetime.fromtimestamp(us / 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _count(entries: int) -> str:
+def _format_count(entries: int) -> str:
     return pluralize(entries, "erasure")
 
 
 async def _export_from_postgres(settings: Settings, file: Path) -> int:
     from nomemory.server.store.postgres.register_application import export_register  # noqa: PLC0415 - its driver is an extra
 
-    return await export_register(_database(settings), file)
+    return await export_register(_create_database(settings), file)
 
 
 async def _apply_to_postgres(settings: Settings, file: Path) -> tuple[RegisterFile, AppliedErasures]:
     from nomemory.server.search.lexical.postgres.token_columns import token_columns  # noqa: PLC0415 - its driver is an extra
     from nomemory.server.store.postgres.register_application import apply_register  # noqa: PLC0415 - as above
 
-    return await apply_register(_database(settings), file, token_columns)
+    return await apply_register(_create_database(settings), file, token_columns)
 
 
 def _require_driver() -> None:
     require_extra("postgres", ("asyncpg",), "NOMEMORY_DATABASE_URL with a database")
 
 
-def _database(settings: Settings) -> Database:
+def _create_database(settings: Settings) -> Database:
     from nomemory.server.store.postgres.connections import Database  # noqa: PLC0415 - its driver is an extra
 
     url = settings.server.database_url
@@ -121,7 +121,7 @@ def _database(settings: Settings) -> Database:
 
 
 @contextmanager
-def _errors_explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     """Convert expected errors to `click.ClickException`."""
     try:
         yield

@@ -43,17 +43,17 @@ def export(*, user: str | None, filters: FilterOptions, out: Path | None, output
     Embeddings supplied with messages are not exported. With --out, a summary is written to standard output.
     """
     counts = Counter[str]()
-    messages = _messages(client, user, filters, counts)
+    messages = _read_messages(client, user, filters, counts)
     if out is None:
         for message in messages:
             click.echo(encode_json_line(message_record(message)))
         return
-    with _atomic_file(out) as file:
+    with _open_atomically(out) as file:
         file.writelines(encode_utf8_line(message_record(message)) for message in messages)
     output.show(ExportSummary(str(out), len(counts), counts.total()))
 
 
-def _messages(
+def _read_messages(
     client: Client, user: str | None, filters: FilterOptions, counts: Counter[str]
 ) -> Iterator[message_pb2.ChatMessage]:
     """Yield the messages of one user or all users, and count them by user."""
@@ -65,7 +65,7 @@ def _messages(
 
 
 @contextmanager
-def _atomic_file(path: Path) -> Iterator[TextIO]:
+def _open_atomically(path: Path) -> Iterator[TextIO]:
     """Write to a temporary file and rename it on success. On failure an existing file is unchanged."""
     temporary = path.with_name(f"{path.name}.part")
     try:

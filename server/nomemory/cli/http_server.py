@@ -16,7 +16,7 @@ from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressE
 from nomemory.server.runtime.settings import Settings
 
 
-async def serve(
+async def run_application(
     application: ASGIApp,
     address: ListenAddress,
     settings: Settings,

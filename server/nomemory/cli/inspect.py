@@ -9,7 +9,7 @@ import click
 
 from nomemory.cli.configuration import load_settings, parse_address
 from nomemory.cli.connection import Target, connect, target_option
-from nomemory.cli.http_server import serve
+from nomemory.cli.http_server import run_application
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials
 from nomemory.inspector.gateway import ForwardedCalls, RequestGuard, make_gateway
@@ -41,10 +41,10 @@ def inspect(*, listen: ListenAddress, target: Target) -> None:
         raise click.UsageError("--listen must be a loopback address, such as 127.0.0.1:0.")
     with connect(target) as client:
         client.server_info()
-    asyncio.run(_serve(target, listen, load_settings()))
+    asyncio.run(_serve_inspector(target, listen, load_settings()))
 
 
-async def _serve(target: Target, address: ListenAddress, settings: Settings) -> None:
+async def _serve_inspector(target: Target, address: ListenAddress, settings: Settings) -> None:
     guard = RequestGuard()
 
     def announce(bound: ListenAddress) -> None:
@@ -53,4 +53,4 @@ async def _serve(target: Target, address: ListenAddress, settings: Settings) -> 
 
     async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
         calls = ForwardedCalls(guard, opened, target.identity, _TIMEOUT_S, RequestMemory())
-        await serve(make_gateway(guard, calls), address, settings, announce)
+        await run_application(make_gateway(guard, calls), address, settings, announce)

@@ -112,10 +112,10 @@ def skill() -> None:
 
 def main() -> None:
     """Run the command line. Exit statuses: 0 for success, 1 for failure, 2 for incorrect usage."""
-    sys.exit(_run())
+    sys.exit(_run_commands())
 
 
-def _run() -> int:
+def _run_commands() -> int:
     _replace_unencodable_output()
     try:
         code = nomemory.main(standalone_mode=False)

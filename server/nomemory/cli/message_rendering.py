@@ -92,7 +92,7 @@ def render_step(recall_step: pb.RecallStep) -> Iterator[RenderableType]:
     call = Text.assemble((f"{recall_step.iteration} ", "dim"), (recall_step.tool or "decide", "cyan"))
     if recall_step.tool:
         arguments = json_format.MessageToDict(recall_step.arguments)
-        shown = " ".join(f"{name}={value}" for name, value in _flatten(arguments))
+        shown = " ".join(f"{name}={value}" for name, value in _flatten_arguments(arguments))
         call.append(f"  → {recall_step.hits}").append(f"  {to_single_line(shown)}", style="dim")
     yield call
     for remark in filter(None, (recall_step.thought, recall_step.observation)):
@@ -131,7 +131,7 @@ def _render_view(reply: pb.RecallResponse) -> Iterator[RenderableType]:
         )
         yield Text(f"\n{heading}", style="bold yellow")
         for conflict in reply.conflicts:
-            yield _conflict_table(conflict)
+            yield _render_conflict(conflict)
 
 
 def _render_verdict(reply: pb.RecallResponse) -> Text:
@@ -172,12 +172,12 @@ def _render_limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
     ]
     yield Text("\n" + " · ".join(facts), style="dim")
     if limits.model_calls:
-        yield Text(" · ".join(_model_facts(limits)), style="dim")
+        yield Text(" · ".join(_describe_model_use(limits)), style="dim")
     for note in limits.notes:
         yield Padding(Text(replace_control_characters(note.text), style="dim"), _INDENT)
 
 
-def _model_facts(limits: pb.RecallLimits) -> Iterator[str]:
+def _describe_model_use(limits: pb.RecallLimits) -> Iterator[str]:
     """Yield the work of the chat model, with its tokens if the endpoint reports them."""
     yield pluralize(limits.model_calls, "model call")
     yield f"{pluralize(limits.messages_read, 'message')} read"
@@ -194,20 +194,20 @@ def _render_statement(statement: pb.Statement) -> Iterator[RenderableType]:
     line = Text(replace_control_characters(statement.text))
     for citation in statement.citations:
         if citation not in citations:
-            line.append(_citation_source(citation), style="dim")
-    bullet = _column_table(1)
+            line.append(_describe_citation(citation), style="dim")
+    bullet = _create_grid(1)
     bullet.add_row("  •", line)
     yield bullet
     for citation in citations:
         quote = Text(f"“{replace_control_characters(citation.quote)}”", style="italic").append(
-            _citation_source(citation), style="dim"
+            _describe_citation(citation), style="dim"
         )
         yield Padding(quote, (0, 0, 0, 4))
-    if remarks := "; ".join(_statement_remarks(statement)):
+    if remarks := "; ".join(_describe_attribution(statement)):
         yield Padding(Text(remarks, style="yellow"), (0, 0, 0, 4))
 
 
-def _statement_remarks(statement: pb.Statement) -> Iterator[str]:
+def _describe_attribution(statement: pb.Statement) -> Iterator[str]:
     """Yield remarks if the statement is superseded or quotes somebody else."""
     if statement.superseded_by:
         yield f"superseded by {to_single_line(statement.superseded_by)}"
@@ -215,19 +215,19 @@ def _statement_remarks(statement: pb.Statement) -> Iterator[str]:
         yield _ATTRIBUTIONS[statement.attribution]
 
 
-def _citation_source(citation: pb.Citation) -> str:
+def _describe_citation(citation: pb.Citation) -> str:
     return f"  {_format_day(citation.ts)} · {to_single_line(citation.message_id)}"
 
 
-def _conflict_table(conflict: pb.Conflict) -> Table:
-    table = _column_table(2)
+def _render_conflict(conflict: pb.Conflict) -> Table:
+    table = _create_grid(2)
     for name, side in (("  earlier", conflict.earlier), ("  later", conflict.later)):
         date = _format_day(side.citations[0].ts) if side.citations else ""
         table.add_row(Text(name, style="dim"), Text(date, style="dim"), Text(replace_control_characters(side.text)))
     return table
 
 
-def _column_table(fixed: int) -> Table:
+def _create_grid(fixed: int) -> Table:
     """Return a grid with `fixed` columns that do not wrap, and a last column that wraps at any character."""
     table = Table.grid(padding=(0, 1))
     for _ in range(fixed):
@@ -236,10 +236,10 @@ def _column_table(fixed: int) -> Table:
     return table
 
 
-def _flatten(arguments: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+def _flatten_arguments(arguments: dict[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for name, value in sorted(arguments.items()):
         if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{name}.")
+            yield from _flatten_arguments(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", int(value) if isinstance(value, float) and value.is_integer() else value
 

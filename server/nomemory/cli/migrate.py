@@ -14,7 +14,7 @@ import click
 from nomemory.cli.configuration import load_settings
 from nomemory.cli.console import stderr_console
 from nomemory.cli.terminal import pluralize
-from nomemory.importing.progress import progress
+from nomemory.importing.progress import show_progress
 from nomemory.server.runtime.startup_errors import StartupError, require_extra
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ def migrate(*, data_dir: Path, database_url: str | None) -> None:
     if not url.startswith(_SCHEMES):
         raise click.UsageError(_NO_URL)
     with _explain_errors():
-        outcome = asyncio.run(_migrate(settings, data_dir, url))
+        outcome = asyncio.run(_migrate_log(settings, data_dir, url))
     click.echo(_describe_outcome(outcome, data_dir))
 
 
-async def _migrate(settings: Settings, data_dir: Path, url: str) -> MigrationOutcome:
+async def _migrate_log(settings: Settings, data_dir: Path, url: str) -> MigrationOutcome:
     from nomemory.server.runtime.data_directory import DataDirectory  # noqa: PLC0415 - loads the engines
     from nomemory.server.store.migration import migrate_log  # noqa: PLC0415
     from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database  # noqa: PLC0415 - its driver is an extra
@@ -57,7 +57,7 @@ async def _migrate(settings: Settings, data_dir: Path, url: str) -> MigrationOut
     database = Database(
         url, connect_timeout_s=settings.postgres.connect_timeout_s, statement_timeout_s=LONG_TIMEOUT_S, pool_size=1
     )
-    with progress(stderr_console(), "Copying", "messages") as update:
+    with show_progress(stderr_console(), "Copying", "messages") as update:
         return await migrate_log(DataDirectory(data_dir), database, lambda copied, total: update(copied, copied, total))
 
 

@@ -30,7 +30,7 @@ class Paging:
     limit: int
     cursor: str
 
-    def pages(self, fetch: Callable[..., Any], items: str = "items") -> Iterator[Any]:
+    def fetch_pages(self, fetch: Callable[..., Any], items: str = "items") -> Iterator[Any]:
         """Yield pages until the limit or the last page.
 
         Args:
@@ -48,7 +48,7 @@ class Paging:
 
     def fetch_all(self, fetch: Callable[..., Any], items: str) -> Any:  # noqa: ANN401 - any page type
         """Fetch all pages up to the limit, and merge them into one."""
-        merged, *others = self.pages(fetch, items)
+        merged, *others = self.fetch_pages(fetch, items)
         for page in others:
             merged.MergeFrom(page)
             merged.next_cursor = page.next_cursor
@@ -189,7 +189,7 @@ def filter_options(command: Command) -> Command:
 def paging_options(noun: str) -> Callable[[Command], Command]:
     """Return a decorator that adds the pagination options, and passes `paging` to the command."""
 
-    def add(command: Command) -> Command:
+    def add_options(command: Command) -> Command:
         @click.option(
             "--limit",
             type=click.IntRange(min=0),
@@ -204,7 +204,7 @@ def paging_options(noun: str) -> Callable[[Command], Command]:
 
         return with_paging
 
-    return add
+    return add_options
 
 
 def _create_output(*, as_json: bool, full: bool) -> Output:

@@ -35,7 +35,7 @@ def list_(
 ) -> None:
     """List messages by time, newest first by default. Times are in UTC."""
     total, cursor = 0, ""
-    for page in paging.pages(partial(client.list_messages, user, oldest_first=oldest_first, **filters)):
+    for page in paging.fetch_pages(partial(client.list_messages, user, oldest_first=oldest_first, **filters)):
         output.show(page)
         total, cursor = total + len(page.items), page.next_cursor
     if not total:
@@ -59,7 +59,7 @@ def search(*, query: str, user: str, filters: FilterOptions, paging: Paging, out
         nomemory search '"不吃辣" AND 火锅' --user ann
     """
     total, cursor, behind, truncated = 0, "", False, False
-    for page in paging.pages(partial(client.lexical_search, user, query, snippet_chars=0, **filters)):
+    for page in paging.fetch_pages(partial(client.lexical_search, user, query, snippet_chars=0, **filters)):
         output.show(page)
         total, cursor, behind = total + len(page.items), page.next_cursor, behind or page.index_lagging
         truncated = truncated or page.truncated

@@ -54,7 +54,7 @@ def serve(*, recall_only: bool, upstream: str | None, **options: Path | str | bo
         with pause_garbage_collection():
             from nomemory.cli import serve_runner  # noqa: PLC0415 - the engines load only in the process that serves
 
-        serve_runner.run(settings)
+        serve_runner.run_server(settings)
 
 
 def _is_unset(name: str, options: Mapping[str, object]) -> bool:

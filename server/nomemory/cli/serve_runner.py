@@ -16,14 +16,14 @@ from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.store.postgres.display_url import display_url
 
 
-def run(settings: Settings) -> None:
+def run_server(settings: Settings) -> None:
     """Serve until the process is stopped.
 
     Raises:
         click.ClickException: the server cannot start.
     """
     try:
-        app.serve(settings, partial(_announce, settings))
+        app.serve(settings, partial(_print_addresses, settings))
     except StartupError as error:
         raise click.ClickException(str(error)) from None
     except Fault as fault:
@@ -35,7 +35,7 @@ def run(settings: Settings) -> None:
         ) from None
 
 
-def _announce(settings: Settings, addresses: Addresses) -> None:
+def _print_addresses(settings: Settings, addresses: Addresses) -> None:
     """Print the addresses in one write, because the reader may close the pipe after the first line."""
     scheme = "https" if settings.identity.tls_cert else "http"
     lines = [f"NoMemory is serving at {addresses}. Stop it with Ctrl-C."]
@@ -46,11 +46,11 @@ def _announce(settings: Settings, addresses: Addresses) -> None:
     if addresses.metrics:
         lines.append(f"Metrics at {scheme}://{addresses.metrics}/metrics")
     if not settings.recall.upstream:
-        lines.append(_storage_line(settings))
+        lines.append(_describe_storage(settings))
     click.echo("\n".join(lines))
 
 
-def _storage_line(settings: Settings) -> str:
+def _describe_storage(settings: Settings) -> str:
     """Return the line that names the message log."""
     if settings.server.database_url is None:
         return f"Data directory: {settings.server.data.resolve()}"

@@ -39,13 +39,13 @@ class ChatGPT(Importer):
         fields = Fields(record.value)
         conversation = _Conversation(
             self.user,
-            fields.text("conversation_id") or fields.text("id"),
-            title_metadata(fields.text("title")),
-            fields.time("create_time"),
+            fields.get_text("conversation_id") or fields.get_text("id"),
+            title_metadata(fields.get_text("title")),
+            fields.get_time("create_time"),
         )
-        for message in _branch(record.value):
+        for message in _messages_of_current_branch(record.value):
             yield parse_message(
-                record.child(f"{conversation.id}, message {message.get('id')}", message), conversation.draft
+                record.child(f"{conversation.id}, message {message.get('id')}", message), conversation.build_draft
             )
 
 
@@ -58,34 +58,34 @@ class _Conversation:
     metadata: Mapping[str, str]
     latest: datetime | None
 
-    def draft(self, fields: Fields) -> MessageDraft | None:
+    def build_draft(self, fields: Fields) -> MessageDraft | None:
         """Build the next message. A message without a time gets the time of the previous message."""
         message = fields.value
-        text, non_text = read_content(_parts(message))
+        text, non_text = read_content(_content_parts(message))
         if _is_hidden(message) or not text.strip():
             return None
-        ts = fields.time("create_time", required=self.latest is None)
+        ts = fields.get_time("create_time", required=self.latest is None)
         time_source = {} if ts or fields.reasons or self.latest is None else {TIME_FROM: "the message before"}
         self.latest = ts or self.latest
         return MessageDraft(
             user_id=self.user,
             ts=self.latest,
-            role=_author(message, "role"),
+            role=_author_field(message, "role"),
             content=text,
-            message_id=fields.text("id"),
+            message_id=fields.get_text("id"),
             keeps_id=False,
-            name=_author(message, "name"),
+            name=_author_field(message, "name"),
             conversation_id=self.id,
             metadata={**non_text, **time_source, **self.metadata},
         )
 
 
-def _branch(conversation: Object) -> list[Object]:
+def _messages_of_current_branch(conversation: Object) -> list[Object]:
     """Return the messages from the root to the current node."""
     mapping = conversation["mapping"]
     if not isinstance(mapping, dict):
         return []
-    node_id = conversation.get("current_node") or _last_leaf(mapping)
+    node_id = conversation.get("current_node") or _find_last_leaf(mapping)
     messages: list[Object] = []
     seen: set[object] = set()
     while isinstance(node_id, str) and node_id not in seen and isinstance(node := mapping.get(node_id), dict):
@@ -96,12 +96,12 @@ def _branch(conversation: Object) -> list[Object]:
     return messages[::-1]
 
 
-def _last_leaf(mapping: Object) -> str | None:
+def _find_last_leaf(mapping: Object) -> str | None:
     leaves = [key for key, node in mapping.items() if isinstance(node, dict) and not node.get("children")]
     return leaves[-1] if leaves else None
 
 
-def _parts(message: Object) -> object:
+def _content_parts(message: Object) -> object:
     content = message.get("content")
     if not isinstance(content, dict):
         return content
@@ -121,7 +121,7 @@ def _is_hidden(message: Object) -> bool:
     )
 
 
-def _author(message: Object, key: str) -> str:
+def _author_field(message: Object, key: str) -> str:
     author = message.get("author")
     value = author.get(key) if isinstance(author, dict) else None
     return value if isinstance(value, str) else ""

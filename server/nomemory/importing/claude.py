@@ -31,28 +31,28 @@ class Claude(Importer):
     def messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages of a conversation, in order."""
         conversation = Fields(record.value)
-        conversation_id, metadata = conversation.text("uuid"), title_metadata(conversation.text("name"))
-        draft = partial(self._draft, conversation_id, metadata)
+        conversation_id, metadata = conversation.get_text("uuid"), title_metadata(conversation.get_text("name"))
+        draft = partial(self._build_draft, conversation_id, metadata)
         return parse_messages(record, record.value["chat_messages"], f"{conversation_id}, message", draft)
 
-    def _draft(self, conversation_id: str, metadata: Mapping[str, str], fields: Fields) -> MessageDraft | None:
-        text, non_text = _text_and_metadata(fields.value)
+    def _build_draft(self, conversation_id: str, metadata: Mapping[str, str], fields: Fields) -> MessageDraft | None:
+        text, non_text = _extract_text_and_metadata(fields.value)
         if not text.strip():
             return None
-        sender = fields.text("sender", required=True)
+        sender = fields.get_text("sender", required=True)
         return MessageDraft(
             user_id=self.user,
-            ts=fields.time("created_at", required=True),
+            ts=fields.get_time("created_at", required=True),
             role=_ROLES_BY_SENDER.get(sender, sender),
             content=text,
-            message_id=fields.text("uuid"),
+            message_id=fields.get_text("uuid"),
             keeps_id=False,
             conversation_id=conversation_id,
             metadata={**metadata, **non_text},
         )
 
 
-def _text_and_metadata(message: Mapping[str, object]) -> tuple[str, dict[str, str]]:
+def _extract_text_and_metadata(message: Mapping[str, object]) -> tuple[str, dict[str, str]]:
     """Return the text of a message, and metadata that lists the types of its other parts."""
     parts = message.get("content")
     if not isinstance(parts, list) or not parts:

@@ -49,12 +49,12 @@ def _parse_numeric_time(number: float) -> datetime:
 def read_content(content: object) -> tuple[str, dict[str, str]]:
     """Return the text parts of a message, joined by line breaks, and metadata that lists the types of other parts."""
     parts = content if isinstance(content, list) else [content]
-    texts = [_text(part) for part in parts]
+    texts = [_extract_text(part) for part in parts]
     non_text = [_part_type(part) for part, text in zip(parts, texts, strict=True) if text is None]
     return "\n".join(filter(None, texts)), {NON_TEXT: ", ".join(non_text)} if non_text else {}
 
 
-def _text(part: object) -> str | None:
+def _extract_text(part: object) -> str | None:
     """Return the text of a part; None if it is not a text part."""
     if part is None:
         return ""
@@ -97,7 +97,7 @@ class Fields:
         self._read: set[str] = set()
         self.reasons: list[str] = []
 
-    def text(self, key: str, *, required: bool = False) -> str:
+    def get_text(self, key: str, *, required: bool = False) -> str:
         """Return a string field; empty if it is missing or null."""
         value = self._get(key)
         if isinstance(value, str) and (value or not required):
@@ -108,7 +108,7 @@ class Fields:
             self.reasons.append(f"{key}: is required")
         return ""
 
-    def strings(self, key: str) -> list[str]:
+    def get_strings(self, key: str) -> list[str]:
         """Return a field that is a list of strings; empty if it is missing or null."""
         value = self._get(key)
         if value is None:
@@ -118,7 +118,7 @@ class Fields:
         self.reasons.append(f"{key}: must be a list of strings")
         return []
 
-    def time(self, *keys: str, required: bool = False) -> datetime | None:
+    def get_time(self, *keys: str, required: bool = False) -> datetime | None:
         """Return the time in the first of the fields that is set; None if none is set or the value is invalid."""
         for key in keys:
             value = self._get(key)
@@ -133,7 +133,7 @@ class Fields:
             self.reasons.append(f"{keys[0]}: is required")
         return None
 
-    def metadata(self, key: str) -> dict[str, str]:
+    def get_metadata(self, key: str) -> dict[str, str]:
         """Return an object field with its values as text; nulls are dropped."""
         value = self._get(key)
         if value is None:
@@ -147,7 +147,7 @@ class Fields:
             self.reasons.append(f"{key}: is nested too deeply")
             return {}
 
-    def ignored(self) -> tuple[str, ...]:
+    def ignored_names(self) -> tuple[str, ...]:
         """Return the names of the fields that have not been read."""
         return tuple(sorted(self.value.keys() - self._read))
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from nomemory.importing.message_builder import derived_id
+from nomemory.importing.message_builder import hash_to_id
 from nomemory.importing.record import Accepted, ParseResult
 from nomemory.v1 import message_pb2
 
@@ -54,18 +54,18 @@ class FileOrder:
         self._latest: LRUCache[_Timestamp, _LastAtTimestamp] = LRUCache(_STATE_MAX)
         self._assigned: LRUCache[tuple[_Timestamp, str], str] = LRUCache(_STATE_MAX)
 
-    def in_order(self, item: ParseResult) -> ParseResult:
+    def assign_ordered_id(self, item: ParseResult) -> ParseResult:
         """Return the next item of the file. If its id may change, the new id sorts after the previous one."""
         if not isinstance(item, Accepted):
             return item
         message = item.message
         timestamp = (message.user_id, message.ts.seconds, message.ts.nanos)
         assigned = self._assigned.get((timestamp, message.message_id))
-        chosen = assigned or self._assign(timestamp, message.message_id, keeps_id=item.keeps_id)
+        chosen = assigned or self._choose_id(timestamp, message.message_id, keeps_id=item.keeps_id)
         self._assigned[timestamp, message.message_id] = chosen
-        return item if chosen == message.message_id else replace(item, message=_with_id(message, chosen))
+        return item if chosen == message.message_id else replace(item, message=_replace_id(message, chosen))
 
-    def _assign(self, timestamp: _Timestamp, message_id: str, *, keeps_id: bool) -> str:
+    def _choose_id(self, timestamp: _Timestamp, message_id: str, *, keeps_id: bool) -> str:
         latest = self._latest.get(timestamp, _LastAtTimestamp())
         keeps = keeps_id or latest.message_id < message_id < CHANGED_ID_PREFIX
         chosen = message_id if keeps else _prefixed_id(latest.count, message_id)
@@ -78,11 +78,11 @@ def _prefixed_id(index: int, message_id: str) -> str:
     return (
         prefixed
         if len(prefixed) <= _ID_CHARS
-        else f"{CHANGED_ID_PREFIX}{index:0{_DIGITS}}_{derived_id('i', message_id)}"
+        else f"{CHANGED_ID_PREFIX}{index:0{_DIGITS}}_{hash_to_id('i', message_id)}"
     )
 
 
-def _with_id(message: message_pb2.ChatMessage, message_id: str) -> message_pb2.ChatMessage:
+def _replace_id(message: message_pb2.ChatMessage, message_id: str) -> message_pb2.ChatMessage:
     renamed = message_pb2.ChatMessage()
     renamed.CopyFrom(message)
     renamed.message_id = message_id

@@ -46,11 +46,11 @@ class Source:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.content = _content(name)
+        self.content = _map_content(name)
         self.head = self.content[:HEAD_BYTES]
         self.consumed = 0
 
-    def lines(self) -> Iterator[bytes]:
+    def read_lines(self) -> Iterator[bytes]:
         """Yield the lines with their line endings. Lines longer than `VALUE_MAX` are cut to `VALUE_MAX + 1` bytes."""
         begin = 0
         while begin < len(self.content):
@@ -60,7 +60,7 @@ class Source:
             begin = end
 
 
-def _content(name: str) -> Bytes:
+def _map_content(name: str) -> Bytes:
     """Map a file into memory. Pipes and archives are copied to an unnamed temporary file first."""
     with ExitStack() as stack:
         file = sys.stdin.buffer if name == STDIN else stack.enter_context(Path(name).open("rb"))
@@ -70,12 +70,12 @@ def _content(name: str) -> Bytes:
             copy.seek(0)
             file = copy
         if file.read(len(ZIP)) == ZIP:
-            file = _unpacked(file, stack)
+            file = _unpack_archive(file, stack)
         is_empty = not os.fstat(file.fileno()).st_size
         return b"" if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _unpacked(file: BinaryIO, stack: ExitStack) -> BinaryIO:
+def _unpack_archive(file: BinaryIO, stack: ExitStack) -> BinaryIO:
     """Extract the conversations of a zip archive, concatenated, to an unnamed temporary file.
 
     File names in the archive are never used as paths. If the archive has no conversations, is damaged or encrypted, or
@@ -83,7 +83,7 @@ def _unpacked(file: BinaryIO, stack: ExitStack) -> BinaryIO:
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            members = _conversations(archive.infolist())
+            members = _find_conversation_files(archive.infolist())
             copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
             for member in members:
                 with archive.open(member) as packed:
@@ -100,7 +100,7 @@ def _unpacked(file: BinaryIO, stack: ExitStack) -> BinaryIO:
     return copy if members else file
 
 
-def _conversations(members: Iterable[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+def _find_conversation_files(members: Iterable[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     """Return the conversation files, sorted by name; none if they exceed a size limit."""
     named = ((member.filename.rpartition("/")[2], member) for member in members)
     matches = [member for name, member in sorted(named, key=itemgetter(0)) if _CONVERSATIONS.fullmatch(name)]

@@ -52,7 +52,9 @@ def read_records(source: Source, name: str | None) -> Iterator[Record | Rejected
     return whatsapp.read_messages(source) if is_chat else json_stream.read_values(source)
 
 
-def detect(items: Iterator[Record | Rejected], defaults: ImportDefaults) -> tuple[Format, Iterator[Record | Rejected]]:
+def detect_format(
+    items: Iterator[Record | Rejected], defaults: ImportDefaults
+) -> tuple[Format, Iterator[Record | Rejected]]:
     """Detect the format from the first valid record; return the format and an iterator over all items.
 
     The default is JSON Lines, which reports the missing fields.

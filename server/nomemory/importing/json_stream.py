@@ -47,12 +47,12 @@ def _is_json_lines(source: Source) -> bool:
     beginning = source.head.removeprefix(codecs.BOM_UTF8).lstrip(_SPACE)[:1]
     if beginning != b"{":
         return beginning != b"["
-    first_lines = itertools.islice((line for line in source.lines() if line.strip(_SPACE)), 2)
+    first_lines = itertools.islice((line for line in source.read_lines() if line.strip(_SPACE)), 2)
     return any(isinstance(_parse_value(SourceLocation("line", 1), line), Record) for line in first_lines)
 
 
 def _read_lines(source: Source) -> Iterator[Record | Rejected]:
-    for number, line in enumerate(source.lines(), 1):
+    for number, line in enumerate(source.read_lines(), 1):
         if line.strip(_BLANK):
             yield _parse_value(SourceLocation("line", number), line)
 

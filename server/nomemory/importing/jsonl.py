@@ -26,21 +26,21 @@ class MessageLines(Importer):
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the message."""
-        yield parse_message(record, self._draft)
+        yield parse_message(record, self._build_draft)
 
-    def _draft(self, fields: Fields) -> MessageDraft:
-        user_id = fields.text("user_id", required=not self.user)
-        fields.text("retracted_by")
+    def _build_draft(self, fields: Fields) -> MessageDraft:
+        user_id = fields.get_text("user_id", required=not self.user)
+        fields.get_text("retracted_by")
         return MessageDraft(
             user_id=self.user or user_id,
-            ts=fields.time("ts", required=True),
-            role=fields.text("role"),
-            content=fields.text("content", required=True),
-            message_id=fields.text("message_id"),
-            name=fields.text("name"),
-            conversation_id=fields.text("conversation_id"),
-            metadata=fields.metadata("metadata"),
-            expire_ts=fields.time("expire_ts"),
-            retracts=fields.strings("retracts"),
-            ignored=fields.ignored(),
+            ts=fields.get_time("ts", required=True),
+            role=fields.get_text("role"),
+            content=fields.get_text("content", required=True),
+            message_id=fields.get_text("message_id"),
+            name=fields.get_text("name"),
+            conversation_id=fields.get_text("conversation_id"),
+            metadata=fields.get_metadata("metadata"),
+            expire_ts=fields.get_time("expire_ts"),
+            retracts=fields.get_strings("retracts"),
+            ignored=fields.ignored_names(),
         )

@@ -41,42 +41,42 @@ class Letta(Importer):
         agents = record.value.get("agents")
         for agent in agents if isinstance(agents, list) else [record.value]:
             if isinstance(agent, dict) and isinstance(agent.get("messages"), list):
-                yield from self._agent(record, agent)
+                yield from self._parse_agent(record, agent)
             else:
                 yield Rejected(record.location, agent, ("messages: is required",))
 
-    def _agent(self, record: Record, agent: Mapping[str, Any]) -> Iterator[ParseResult]:
+    def _parse_agent(self, record: Record, agent: Mapping[str, Any]) -> Iterator[ParseResult]:
         fields = Fields(agent)
-        agent_id = fields.text("id") or fields.text("name")
+        agent_id = fields.get_text("id") or fields.get_text("name")
         for number, message in enumerate(agent["messages"], 1):
             element = f"{agent_id}, message {number}"
-            yield parse_message(record.child(element, message), partial(self._draft, agent_id, element))
+            yield parse_message(record.child(element, message), partial(self._build_draft, agent_id, element))
 
-    def _draft(self, agent_id: str, position: str, fields: Fields) -> MessageDraft | None:
-        role, text = fields.text("role", required=True), _text(fields.value)
+    def _build_draft(self, agent_id: str, position: str, fields: Fields) -> MessageDraft | None:
+        role, text = fields.get_text("role", required=True), _extract_text(fields.value)
         if role not in _STORED_ROLES or not text.strip():
             return None
         return MessageDraft(
             user_id=self.user,
-            ts=fields.time("created_at", required=True),
+            ts=fields.get_time("created_at", required=True),
             role=role,
             content=text,
-            name=fields.text("name"),
+            name=fields.get_text("name"),
             position=position,
             conversation_id=agent_id,
         )
 
 
-def _text(message: Mapping[str, object]) -> str:
+def _extract_text(message: Mapping[str, object]) -> str:
     """Return the text of a message: what it sends with `send_message`, or else its text parts."""
     content = message.get("content") if message.get("content") is not None else message.get("text")
     calls = message.get("tool_calls")
-    sent = [_sent_text(call) for call in calls] if isinstance(calls, list) else []
+    sent = [_extract_sent_text(call) for call in calls] if isinstance(calls, list) else []
     # In a message with such a call, the text is the agent's reasoning.
-    return "\n".join(filter(None, sent)) or _unwrap(read_content(content)[0])
+    return "\n".join(filter(None, sent)) or _unwrap_user_text(read_content(content)[0])
 
 
-def _sent_text(call: object) -> str:
+def _extract_sent_text(call: object) -> str:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or function.get("name") != _SEND_TOOL:
         return ""
@@ -84,7 +84,7 @@ def _sent_text(call: object) -> str:
     return str(arguments.get("message") or "")
 
 
-def _unwrap(text: str) -> str:
+def _unwrap_user_text(text: str) -> str:
     """Return the user's text from the JSON envelope of older Letta versions; empty for system events."""
     envelope = _parse_object(text)
     kind = envelope.get("type")

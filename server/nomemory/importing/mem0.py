@@ -30,17 +30,17 @@ class Mem0(Importer):
         """Yield the memories of a record."""
         memories = record.value.get("results") if isinstance(record.value, dict) else None
         if isinstance(memories, list):
-            return parse_messages(record, memories, "memory", self._draft)
-        return iter([parse_message(record, self._draft)])
+            return parse_messages(record, memories, "memory", self._build_draft)
+        return iter([parse_message(record, self._build_draft)])
 
-    def _draft(self, fields: Fields) -> MessageDraft:
+    def _build_draft(self, fields: Fields) -> MessageDraft:
         return MessageDraft(
-            user_id=self.user or fields.text("user_id", required=True),
-            ts=fields.time("created_at", required=True),
+            user_id=self.user or fields.get_text("user_id", required=True),
+            ts=fields.get_time("created_at", required=True),
             role="tool",
-            content=fields.text("memory", required=True),
-            message_id=fields.text("id"),
+            content=fields.get_text("memory", required=True),
+            message_id=fields.get_text("id"),
             name=self.name,
-            conversation_id=fields.text("run_id"),
-            metadata=fields.metadata("metadata"),
+            conversation_id=fields.get_text("run_id"),
+            metadata=fields.get_metadata("metadata"),
         )

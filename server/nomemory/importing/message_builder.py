@@ -82,7 +82,7 @@ class MessageDraft:
         try:
             message = chat_message(
                 user_id=self.user_id,
-                message_id=self.message_id or self._derived_id(),
+                message_id=self.message_id or self._derive_id(),
                 ts=self.ts,
                 role=role,
                 content=self.content,
@@ -98,14 +98,14 @@ class MessageDraft:
             return Rejected(location, original, (str(error),))
         return Accepted(location, original, message, self.ignored, keeps_id=self.keeps_id and bool(self.message_id))
 
-    def _derived_id(self) -> str:
+    def _derive_id(self) -> str:
         moment = self.ts.timestamp() if self.ts else None
-        return derived_id(
+        return hash_to_id(
             "i", self.user_id, self.conversation_id, self.position, moment, self.role, self.name, self.content
         )
 
 
-def derived_id(prefix: str, *parts: object) -> str:
+def hash_to_id(prefix: str, *parts: object) -> str:
     """Return a 28-character id that is a hash of the parts."""
     digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).digest()
     return f"{prefix}_{base64.b32encode(digest).decode().rstrip('=').lower()}"

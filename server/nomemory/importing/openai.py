@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from nomemory.importing.fields import Fields, Importer, parse_message, parse_messages, read_content
-from nomemory.importing.message_builder import MessageDraft, derived_id, metadata_text
+from nomemory.importing.message_builder import MessageDraft, hash_to_id, metadata_text
 from nomemory.importing.record import ImportDefaults, ParseResult, Record
 
 _TIMES: Final = ("created_at", "created")
@@ -41,30 +41,30 @@ class OpenAI(Importer):
     def messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages of a conversation, or a single message."""
         if not isinstance(record.value, dict) or not isinstance(record.value.get("messages"), list):
-            return iter([parse_message(record, partial(self._draft, self._without_conversation))])
+            return iter([parse_message(record, partial(self._build_draft, self._without_conversation))])
         conversation = _Conversation(record.value.get("conversation_id") or record.value.get("id"))
-        return parse_messages(record, record.value["messages"], "message", partial(self._draft, conversation))
+        return parse_messages(record, record.value["messages"], "message", partial(self._build_draft, conversation))
 
-    def _draft(self, conversation: _Conversation, fields: Fields) -> MessageDraft:
+    def _build_draft(self, conversation: _Conversation, fields: Fields) -> MessageDraft:
         text, non_text = read_content(fields.value.get("content"))
-        ts = self._time(fields)
+        ts = self._assign_time(fields)
         if not text.strip():
             fields.reasons.append(_empty_content_reason(fields.value))
         return MessageDraft(
             user_id=self.user,
             ts=ts,
-            role=fields.text("role"),
+            role=fields.get_text("role"),
             content=text,
-            message_id=fields.text("id"),
+            message_id=fields.get_text("id"),
             keeps_id=False,
             position=str(next(conversation.positions)),
-            name=fields.text("name"),
-            conversation_id=conversation.id(self.user, ts, text),
+            name=fields.get_text("name"),
+            conversation_id=conversation.derive_id(self.user, ts, text),
             metadata={**non_text, **_call_metadata(fields.value)},
         )
 
-    def _time(self, fields: Fields) -> datetime | None:
-        ts = fields.time(*_TIMES)
+    def _assign_time(self, fields: Fields) -> datetime | None:
+        ts = fields.get_time(*_TIMES)
         if ts is not None or fields.reasons:
             return ts
         if self.defaults.start is None:
@@ -81,8 +81,8 @@ class _Conversation:
         self._id = conversation_id if isinstance(conversation_id, str) else ""
         self.positions = itertools.count(1)
 
-    def id(self, user: str, ts: datetime | None, content: str) -> str:
-        self._id = self._id or derived_id("c", user, ts and ts.timestamp(), content)
+    def derive_id(self, user: str, ts: datetime | None, content: str) -> str:
+        self._id = self._id or hash_to_id("c", user, ts and ts.timestamp(), content)
         return self._id
 
 

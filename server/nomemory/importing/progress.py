@@ -13,7 +13,7 @@ _PRINT_INTERVAL_S = 10.0
 
 
 @contextmanager
-def progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int, int, int], None]]:
+def show_progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int, int, int], None]]:
     """Show a progress bar; yield a function that takes the count to show, the amount done and the total."""
     bar = Progress(
         SpinnerColumn(),
@@ -31,12 +31,12 @@ def progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int,
 
 
 @contextmanager
-def indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
+def show_indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
     """Show how many messages are still to be indexed; yield a function that takes the number.
 
     If standard error is not a terminal, a line is printed every ten seconds.
     """
-    with progress(console, "Indexing", "pending") as update:
+    with show_progress(console, "Indexing", "pending") as update:
         total, last_print = 1, time.monotonic()
 
         def update_pending(pending: int) -> None:

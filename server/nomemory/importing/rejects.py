@@ -45,7 +45,7 @@ class Rejects:
         if self._file is not None:
             self._file.close()
 
-    def write(self, source: str, rejected: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+    def write_rejection(self, source: str, rejected: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
         """Write one rejected message of a source file."""
         location = rejected.location
         entry: dict[str, object] = {"file": source, location.unit: location.number}
@@ -54,7 +54,7 @@ class Rejects:
         entry |= {"reasons": list(reasons), "original": rejected.original}
         if self._file is None:
             self._file = self._create()
-        self._file.write(_reject_line(entry))
+        self._file.write(_encode_rejection(entry))
 
     def _create(self) -> TextIO:
         """Create the file, in the temporary directory if necessary."""
@@ -72,7 +72,7 @@ def _create_temporary(name: str) -> TextIO:
     return Path(path).open("w", encoding="utf-8", errors="backslashreplace")
 
 
-def _reject_line(entry: dict[str, object]) -> str:
+def _encode_rejection(entry: dict[str, object]) -> str:
     try:
         return json.dumps(entry, ensure_ascii=False) + "\n"
     except RecursionError:  # nesting inside the entry exceeds the encoder's recursion limit

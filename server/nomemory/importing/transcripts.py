@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from nomemory.importing.fields import Fields, Importer, parse_message, read_content
-from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, derived_id
+from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, hash_to_id
 from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipped
 from nomemory.importing.secret_redaction import redact_secrets
 
@@ -51,7 +51,7 @@ def turn_metadata(agent: str, directory: str) -> dict[str, str]:
 
 def turn_id(session_id: str, source_id: str) -> str:
     """Return a stable, short message id for an id that is unique within a session."""
-    return derived_id("t", session_id, source_id)
+    return hash_to_id("t", session_id, source_id)
 
 
 class _TurnText(NamedTuple):
@@ -78,25 +78,25 @@ class _Transcript(Importer):
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages of a line."""
-        texts = [turn for turn in self._texts(record.value) if turn.text.strip() and OWN_TOOLS not in turn.name]
-        yield from (parse_message(record, partial(self._draft, turn)) for turn in texts)
+        texts = [turn for turn in self._parse_texts(record.value) if turn.text.strip() and OWN_TOOLS not in turn.name]
+        yield from (parse_message(record, partial(self._build_draft, turn)) for turn in texts)
         if not texts:
             yield Skipped(record.location)
 
-    def _texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
         raise NotImplementedError
 
-    def _time(self, fields: Fields) -> datetime | None:
-        return fields.time("timestamp", required=True)
+    def _parse_time(self, fields: Fields) -> datetime | None:
+        return fields.get_time("timestamp", required=True)
 
-    def _draft(self, turn: _TurnText, fields: Fields) -> MessageDraft:
-        ts = self._time(fields)
+    def _build_draft(self, turn: _TurnText, fields: Fields) -> MessageDraft:
+        ts = self._parse_time(fields)
         return MessageDraft(
             user_id=self.user,
             ts=ts,
             role=turn.role,
             content=content_to_store(turn.text, turn.role),
-            message_id=turn_id(self._session, turn.source_id or derived_id("i", str(ts), turn.role, turn.text)),
+            message_id=turn_id(self._session, turn.source_id or hash_to_id("i", str(ts), turn.role, turn.text)),
             name=turn.name,
             conversation_id=self._session,
             metadata=turn_metadata(self.name, self._directory),
@@ -106,7 +106,7 @@ class _Transcript(Importer):
         if isinstance(call_id, str) and isinstance(name, str):
             self._tool_names[call_id] = name
 
-    def _tool_result(self, call_id: object, content: object, source_id: str) -> _TurnText:
+    def _build_tool_result(self, call_id: object, content: object, source_id: str) -> _TurnText:
         name = self._tool_names.get(call_id, "") if isinstance(call_id, str) else ""
         return _TurnText("tool", read_content(content)[0], source_id, name)
 
@@ -132,13 +132,17 @@ class ClaudeCode(_Transcript):
             or any(map(line.get, _SKIPPED_FLAGS))
         ):
             return
-        fields, parts = Fields(line), _parts(line)
-        self._session, self._directory, source_id = fields.text("sessionId"), fields.text("cwd"), fields.text("uuid")
-        yield _TurnText(line["type"], _text(parts), source_id)
+        fields, parts = Fields(line), _content_parts(line)
+        self._session, self._directory, source_id = (
+            fields.get_text("sessionId"),
+            fields.get_text("cwd"),
+            fields.get_text("uuid"),
+        )
+        yield _TurnText(line["type"], _join_text_parts(parts), source_id)
         for number, part in enumerate(parts):
             self._record_tool_call(part.get("id"), part.get("name"))
             if part.get("type") == "tool_result":
-                yield self._tool_result(part.get("tool_use_id"), part.get("content"), f"{source_id}:{number}")
+                yield self._build_tool_result(part.get("tool_use_id"), part.get("content"), f"{source_id}:{number}")
 
 
 class Codex(_Transcript):
@@ -161,14 +165,14 @@ class Codex(_Transcript):
         fields, kind = Fields(payload), (line.get("type"), payload.get("type"))
         self._record_tool_call(payload.get("call_id"), payload.get("name"))
         if kind[0] == "session_meta" and not self._session:
-            self._session, self._directory = fields.text("id"), fields.text("cwd")
+            self._session, self._directory = fields.get_text("id"), fields.get_text("cwd")
         elif kind == ("response_item", "message") and payload.get("role") in ("user", "assistant"):
             content = payload.get("content")
             texts = [read_content(part)[0] for part in (content if isinstance(content, list) else [content])]
             kept_texts = [text for text in texts if payload["role"] != "user" or not _INSERTED_BY_CODEX.match(text)]
-            yield _TurnText(payload["role"], "\n".join(filter(None, kept_texts)), fields.text("id"))
+            yield _TurnText(payload["role"], "\n".join(filter(None, kept_texts)), fields.get_text("id"))
         elif kind in (("response_item", "function_call_output"), ("response_item", "custom_tool_call_output")):
-            yield self._tool_result(payload.get("call_id"), payload.get("output"), fields.text("id"))
+            yield self._build_tool_result(payload.get("call_id"), payload.get("output"), fields.get_text("id"))
 
 
 class Cursor(_Transcript):
@@ -193,7 +197,7 @@ class Cursor(_Transcript):
     def _texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
         if not isinstance(line, dict) or line.get("role") not in ("user", "assistant"):
             return
-        text = _text(_parts(line))
+        text = _join_text_parts(_content_parts(line))
         queries = _USER_QUERY.findall(text)
         self._number += 1
         yield _TurnText(line["role"], "\n".join(queries) if queries else text, str(self._number))
@@ -205,11 +209,11 @@ class Cursor(_Transcript):
         return self.defaults.start + (self._number - 1) * self.defaults.step
 
 
-def _text(parts: Sequence[Mapping[str, Any]]) -> str:
+def _join_text_parts(parts: Sequence[Mapping[str, Any]]) -> str:
     return read_content([part for part in parts if part.get("type") == "text"])[0]
 
 
-def _parts(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _content_parts(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the content parts of a line's message. A plain string becomes one text part."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None

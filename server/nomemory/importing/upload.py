@@ -92,26 +92,26 @@ class Upload:
         self.rejection_groups: dict[str, RejectionGroup] = {}
         self.write_token = ""
 
-    def run(self, items: Iterable[ParseResult]) -> Iterator[ImportCounts]:
+    def send_all(self, items: Iterable[ParseResult]) -> Iterator[ImportCounts]:
         """Send all messages. Yield the counts after each stream."""
         rest = iter(items)
         while chunk := list(itertools.islice(rest, STREAM_MESSAGES)):
             for item in chunk:
                 if isinstance(item, Rejected):
-                    self._reject(item, item.reasons)
+                    self._reject_message(item, item.reasons)
                 elif isinstance(item, Skipped):
                     self.counts.skipped += 1
-            self._store([item for item in chunk if isinstance(item, Accepted) and self._fits(item)])
+            self._send_stream([item for item in chunk if isinstance(item, Accepted) and self._fits_into_batch(item)])
             yield self.counts
 
-    def _fits(self, item: Accepted) -> bool:
+    def _fits_into_batch(self, item: Accepted) -> bool:
         """Return whether a message is within the batch size limit; reject it if not."""
         size = item.message.ByteSize()
         if size > BATCH_BYTES:
-            self._reject(item, (f"is {size:,} bytes; the limit is {BATCH_BYTES:,}",))
+            self._reject_message(item, (f"is {size:,} bytes; the limit is {BATCH_BYTES:,}",))
         return size <= BATCH_BYTES
 
-    def _reject(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+    def _reject_message(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
         self._record_rejection(item, reasons)
         self.counts.rejected += 1
 
@@ -124,12 +124,12 @@ class Upload:
             group = reason if reason in groups or len(groups) < _REASONS_MAX else OTHER_REASONS
             groups.setdefault(group, RejectionGroup(item.location)).count += 1
 
-    def _store(self, accepted: Sequence[Accepted]) -> None:
+    def _send_stream(self, accepted: Sequence[Accepted]) -> None:
         if not accepted:
             return
         reply = self._send([item.message for item in accepted])
         for rejection in reply.rejections:
-            self._record_rejection(accepted[rejection.index], _reasons(rejection))
+            self._record_rejection(accepted[rejection.index], _format_reasons(rejection))
         self.counts.sent += len(accepted)
         self.counts.created += reply.created
         self.counts.unchanged += reply.unchanged
@@ -139,7 +139,7 @@ class Upload:
         self.write_token = reply.write_token or self.write_token
 
 
-def _reasons(rejection: ingest_service_pb2.Rejection) -> tuple[str, ...]:
+def _format_reasons(rejection: ingest_service_pb2.Rejection) -> tuple[str, ...]:
     """Return the violations without the index of the message in its batch."""
     return tuple(_BATCH_INDEX.sub("", violation) for violation in rejection.violations) or (
         error_reason_pb2.ErrorReason.Name(rejection.reason),
@@ -161,7 +161,7 @@ def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pe
     status = get_status()
     sequence, pause_s = status.log.sequence, _POLL_S
     while _is_behind(status, sequence):
-        on_pending(_pending(status))
+        on_pending(_count_pending(status))
         if time.monotonic() >= deadline:
             return False
         time.sleep(pause_s)
@@ -176,14 +176,14 @@ def _is_behind(status: Status, sequence: int) -> bool:
 
     A caller in a namespace gets no sequences, so the number of pending messages is used instead.
     """
-    return any(index.checkpoint < sequence if sequence else index.pending for index in _indexes(status))
+    return any(index.checkpoint < sequence if sequence else index.pending for index in _indexes_in_use(status))
 
 
-def _pending(status: Status) -> int:
-    return max(index.pending for index in _indexes(status))
+def _count_pending(status: Status) -> int:
+    return max(index.pending for index in _indexes_in_use(status))
 
 
-def _indexes(status: Status) -> list[ingest_service_pb2.IndexStatus]:
+def _indexes_in_use(status: Status) -> list[ingest_service_pb2.IndexStatus]:
     """Return the status of the indexes in use. Without an embedder, only the lexical index is used."""
     return (
         [status.lexical]

@@ -73,9 +73,9 @@ def is_chat(head: bytes) -> bool:
 
 def read_messages(source: Source) -> Iterator[Record | Rejected]:
     """Read the messages of a file. A message extends to the next line that begins with a date and time."""
-    order = _date_order(message for _, message, _ in _group_lines(source.head.split(b"\n")))
+    order = _find_date_order(message for _, message, _ in _group_lines(source.head.split(b"\n")))
     name = PurePath(source.name).stem[:_CONVERSATION_CHARS]
-    for number, message, text in _group_lines(source.lines()):
+    for number, message, text in _group_lines(source.read_lines()):
         location = SourceLocation("line", number)
         if _is_unicode(text):
             yield Record(location, replace(message, chat=name, order=order), text)
@@ -105,7 +105,7 @@ class WhatsApp(Importer):
         if not colon or _is_app_text(text):
             yield Skipped(record.location)
             return
-        ts, reasons = self._time(record.value)
+        ts, reasons = self._parse_time(record.value)
         draft = MessageDraft(
             user_id=self.user,
             ts=ts,
@@ -117,13 +117,13 @@ class WhatsApp(Importer):
         )
         yield draft.build(record.location, record.original, reasons)
 
-    def _time(self, message: _Message) -> tuple[datetime | None, tuple[str, ...]]:
+    def _parse_time(self, message: _Message) -> tuple[datetime | None, tuple[str, ...]]:
         if self.defaults.zone is None:
             return None, (_NO_ZONE,)
         if message.order is None:
             return None, ("ts: ambiguous date: the order of day and month cannot be determined from the file",)
         try:
-            return _date(message, message.order).replace(tzinfo=self.defaults.zone), ()
+            return _to_datetime(message, message.order).replace(tzinfo=self.defaults.zone), ()
         except ValueError:
             return None, ("ts: is not a valid date in the date format of this file",)
 
@@ -159,7 +159,7 @@ def _parse_header(text: str) -> _Message | None:
     match = _HEADER.match(bare[:_HEADER_CHARS].replace("\u202f", " ").replace("\u00a0", " "))
     if match is None:
         return None
-    hour = _hour(int(match["hour"]), match["early"] or match["late"] or "")
+    hour = _to_24_hours(int(match["hour"]), match["early"] or match["late"] or "")
     return _Message(
         (int(match["a"]), int(match["b"]), int(match["c"])),
         (hour, int(match["minute"]), int(match["second"] or 0)),
@@ -168,14 +168,14 @@ def _parse_header(text: str) -> _Message | None:
     )
 
 
-def _hour(hour: int, half: str) -> int:
+def _to_24_hours(hour: int, half: str) -> int:
     if not half:
         return hour
     afternoon = half == "下午" or half[0] in "Pp"
     return hour % _NOON + _NOON * afternoon
 
 
-def _date_order(lines: Iterable[_Message]) -> tuple[int, int, int] | None:
+def _find_date_order(lines: Iterable[_Message]) -> tuple[int, int, int] | None:
     """Return the only date order in which all dates are valid and ascending; None if ambiguous."""
     parsed_lines = list(lines)
     if parsed_lines and parsed_lines[0].four_digits_first:
@@ -186,13 +186,13 @@ def _date_order(lines: Iterable[_Message]) -> tuple[int, int, int] | None:
 
 def _is_ascending(lines: list[_Message], order: tuple[int, int, int]) -> bool:
     try:
-        dates = [_date(line, order) for line in lines]
+        dates = [_to_datetime(line, order) for line in lines]
     except ValueError:
         return False
     return all(earlier <= later for earlier, later in itertools.pairwise(dates))
 
 
-def _date(message: _Message, order: tuple[int, int, int]) -> datetime:
+def _to_datetime(message: _Message, order: tuple[int, int, int]) -> datetime:
     year, month, day = (message.date[position] for position in order)
     hour, minute, second = message.time
     return datetime(year + _CENTURY * (year < 100), month, day, hour, minute, second)  # noqa: DTZ001, PLR2004 - the zone comes after; two digits

@@ -38,24 +38,24 @@ class Zep(Importer):
             yield Rejected(record.location, record.original, ("messages: is required",))
             return
         thread = Fields(record.value)
-        user = self.user or thread.text("user_id")
-        thread_id = thread.text("thread_id") or thread.text("session_id")
+        user = self.user or thread.get_text("user_id")
+        thread_id = thread.get_text("thread_id") or thread.get_text("session_id")
         element = f"{thread_id or 'thread'}, message"
-        yield from parse_messages(record, record.value["messages"], element, partial(_draft, user, thread_id))
+        yield from parse_messages(record, record.value["messages"], element, partial(_build_draft, user, thread_id))
 
 
-def _draft(user: str, thread_id: str, fields: Fields) -> MessageDraft:
+def _build_draft(user: str, thread_id: str, fields: Fields) -> MessageDraft:
     if not user:
         fields.reasons.append("user_id: is required; set one with --user")
-    role_type, role = fields.text("role_type"), fields.text("role")
+    role_type, role = fields.get_text("role_type"), fields.get_text("role")
     return MessageDraft(
         user_id=user,
-        ts=fields.time("reference_time", "created_at", required=True),
+        ts=fields.get_time("reference_time", "created_at", required=True),
         role=role_type or role,
-        content=fields.text("content", required=True),
-        message_id=fields.text("uuid"),
+        content=fields.get_text("content", required=True),
+        message_id=fields.get_text("uuid"),
         keeps_id=False,
-        name=fields.text("name") or (role if role_type else ""),
+        name=fields.get_text("name") or (role if role_type else ""),
         conversation_id=thread_id,
-        metadata=fields.metadata("metadata"),
+        metadata=fields.get_metadata("metadata"),
     )

@@ -112,7 +112,7 @@ async def _serve_local(user: str) -> None:
 
 
 async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
-    from nomemory.cli.http_server import serve  # noqa: PLC0415 - imports the HTTP server
+    from nomemory.cli.http_server import run_application  # noqa: PLC0415 - imports the HTTP server
     from nomemory.mcp import http  # noqa: PLC0415 - slow to import
 
     settings = load_settings()
@@ -128,7 +128,7 @@ async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | No
         async with http.running_application(
             backend, on_loopback=address.is_loopback(), forget=settings.mcp.forget, resource=resource
         ) as application:
-            await serve(application, address, settings, print_address, tls)
+            await run_application(application, address, settings, print_address, tls)
 
 
 def _parse_protected_resource(settings: Settings) -> ProtectedResource | None:

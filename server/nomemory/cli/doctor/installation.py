@@ -101,8 +101,8 @@ async def _describe_local_model(settings: Settings) -> str:
     """Return a description of the local model with its measured speed."""
     embedder = local_embedder(settings)
     try:
-        query_s = await _measure(lambda: embedder.embed_query("When is the report on the tram due?"))
-        texts_s = await _measure(lambda: embedder.embed_documents([_MESSAGE] * _MESSAGES))
+        query_s = await _measure_call(lambda: embedder.embed_query("When is the report on the tram due?"))
+        texts_s = await _measure_call(lambda: embedder.embed_documents([_MESSAGE] * _MESSAGES))
     finally:
         await embedder.close()
     return (
@@ -111,7 +111,7 @@ async def _describe_local_model(settings: Settings) -> str:
     )
 
 
-async def _measure(embed: Callable[[], Awaitable[object]]) -> float:
+async def _measure_call(embed: Callable[[], Awaitable[object]]) -> float:
     """Return the duration of a call in seconds, after a first call that loads the model."""
     await embed()
     started = time.perf_counter()

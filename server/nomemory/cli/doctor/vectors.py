@@ -23,10 +23,10 @@ def check_vectors(settings: Settings) -> Iterator[Check]:
     if not directory.log.exists():
         return
     with suppress(DataDirectoryBusyError, DataDirectoryUnusableError), directory.lock():
-        yield _compare(settings)
+        yield _compare_with_log(settings)
 
 
-def _compare(settings: Settings) -> Check:
+def _compare_with_log(settings: Settings) -> Check:
     try:
         report = asyncio.run(check_vector_index(settings))
     except (Fault, StartupError) as error:
