@@ -32,7 +32,7 @@ from nomemory.text.language import Language, language_of
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     show_default=True,
-    help="Folder in which to create the skill's folder.",
+    help="Directory in which to create the skill.",
 )
 @click.option(
     "--language",
