@@ -93,7 +93,7 @@ class HookServer:
         try:
             context = await self._context(event)
         except (NoMemoryError, UnicodeEncodeError) as error:
-            _log.warning("search for an agent failed", kind=type(error).__name__)
+            _log.warning("memory search for a prompt failed", kind=type(error).__name__)
             return ""
         if not context:
             return ""
@@ -135,6 +135,6 @@ def _store(transcript_sync: TranscriptSync, event: Event) -> None:
     try:
         transcript_sync.store(event)
     except NoMemoryError as error:
-        _log.warning("storing messages of an agent failed", agent=event.agent, code=error.code.name)
+        _log.warning("cannot store the messages of a session", agent=event.agent, code=error.code.name)
     except OSError as error:
         _log.warning("cannot read transcript", agent=event.agent, error=error.strerror)
