@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from usage import show_help
 
 from nomemory.server.runtime.settings.group import SettingsGroup
-from nomemory.server.runtime.settings.settings import groups
+from nomemory.server.runtime.settings.settings import settings_groups
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
@@ -23,11 +23,13 @@ Each setting is an environment variable. Defaults are shown in parentheses.
 
 def render_page() -> str:
     """Return the page as Markdown."""
-    return HEAD + "".join(_render_section(group) for group in groups().values())
+    return HEAD + "".join(_render_section(group) for group in settings_groups().values())
 
 
 def _render_section(group: type[SettingsGroup]) -> str:
-    rows = "".join(_render_row(variable, group.model_fields[name]) for name, variable in group.variables().items())
+    rows = "".join(
+        _render_row(variable, group.model_fields[name]) for name, variable in group.variables_by_field().items()
+    )
     return f"\n## {group.heading}\n\n{rows}" if rows else ""
 
 

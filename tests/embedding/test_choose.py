@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from nomemory.server.embedding import factory as choose
-from nomemory.server.embedding.factory import EmbedderSettingsError, NoEmbedder, choose_embedder
+from nomemory.server.embedding.factory import DisabledEmbedder, EmbedderSettingsError, choose_embedder
 from nomemory.server.embedding.local import EMBEDDER_HINT
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.settings import Settings
@@ -73,7 +73,7 @@ def test_openai_needs_a_model_and_its_dimension() -> None:
 
 
 async def test_none_embedder_rejects_every_text() -> None:
-    embedder = NoEmbedder(8)
+    embedder = DisabledEmbedder(8)
     for call in (embedder.embed_query("tea"), embedder.embed_documents(["tea"])):
         with pytest.raises(Fault) as refused:
             await call

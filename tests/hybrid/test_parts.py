@@ -48,7 +48,7 @@ messages = st.lists(
     min_size=1,
     max_size=30,
 ).map(lambda some: [logged(n + 1, *item) for n, item in enumerate(some)])
-weights = st.builds(Weights().without, st.sets(st.sampled_from([step for step in STEPS if step != "neighbors"])))
+weights = st.builds(Weights().disable_steps, st.sets(st.sampled_from([step for step in STEPS if step != "neighbors"])))
 floats = st.floats(0, 1)
 
 
@@ -63,7 +63,11 @@ def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, Weights]:
     base = match_ranking(MatchScores(meaning, arrays(draw, len(line))), weighing)
     question = draw(st.sampled_from(["What did Ann do in 1970?", "Who did I meet?", "茶？"]))
     question_analysis = parse_question(QuestionAnalysis(question, NOW), line.speakers)
-    return line, add_context(line, base.plus(**bonus_scores(line, question_analysis, weighing)), weighing), weighing
+    return (
+        line,
+        add_context(line, base.with_components(**bonus_scores(line, question_analysis, weighing)), weighing),
+        weighing,
+    )
 
 
 @given(ranked())
@@ -134,7 +138,7 @@ def test_a_timeline_narrows_as_a_filter_does(
     message_filter = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
     line = build_timeline(some)
     for logged_one, item, admitted in zip(
-        line.logged, line.features, line.passing_filter(message_filter).tolist(), strict=True
+        line.logged, line.features, line.matches_of_filter(message_filter).tolist(), strict=True
     ):
         message = Message("u", "m", logged_one.ts_us, Role(item.role), "x", item.name, item.conversation_id)
         assert admitted == message_filter.admits(message)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, subject_score, sufficiency
+from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, estimate_sufficiency, subject_score
 
 floats = st.floats(0, 1)
 
@@ -60,14 +60,14 @@ def of_user(cosines: Sequence[float], **fields: object) -> SufficiencyFeatures:
 
 
 def likely(some: SufficiencyFeatures) -> float:
-    return sufficiency(some, (), 0)
+    return estimate_sufficiency(some, (), 0)
 
 
 @given(candidates(), st.sets(st.integers(0, 2)), st.integers(0, 5))
 def test_sufficiency_is_between_zero_and_one(
     some: SufficiencyFeatures, named_speakers: set[int], speakers: int
 ) -> None:
-    assert 0 <= sufficiency(some, named_speakers, speakers) <= 1
+    assert 0 <= estimate_sufficiency(some, named_speakers, speakers) <= 1
 
 
 def test_sufficiency_without_results_is_zero() -> None:
@@ -111,10 +111,10 @@ def test_sufficiency_falls_when_the_question_names_another_speaker(scores: Seque
         speaker_indexes=np.zeros(count, dtype=np.int64),
         text_of=lambda _: "I ran a marathon",
     )
-    of_first, of_second = sufficiency(said_by_first, [0], 2), sufficiency(said_by_first, [1], 2)
+    of_first, of_second = estimate_sufficiency(said_by_first, [0], 2), estimate_sufficiency(said_by_first, [1], 2)
     assert of_first > of_second
     asking_back = replace(said_by_first, text_of=lambda _: "you ran a marathon")
-    assert sufficiency(asking_back, [1], 2) > sufficiency(asking_back, [0], 2)
+    assert estimate_sufficiency(asking_back, [1], 2) > estimate_sufficiency(asking_back, [0], 2)
     assert (
         subject_score("I ran", is_question=False)
         > subject_score("You and I", is_question=False)

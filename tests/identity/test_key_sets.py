@@ -26,7 +26,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from nomemory.server.api.identity.caller import Caller
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.factory import make_authenticator
-from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch, is_secure_url
+from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch_document, is_secure_url
 from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, parse_key_set
 from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.faults import Fault, Reason
@@ -305,14 +305,14 @@ async def test_key_set_is_fetched_over_http(tmp_path: Path) -> None:
 
 def test_redirect_is_not_followed() -> None:
     with web(replying(b"elsewhere")) as elsewhere, web(replying(b"", 302, Location=elsewhere)) as url:
-        assert fetch(elsewhere, 5) == b"elsewhere"
+        assert fetch_document(elsewhere, 5) == b"elsewhere"
         with pytest.raises(OSError, match="302"):
-            fetch(url, 5)
+            fetch_document(url, 5)
 
 
 def test_document_above_the_size_limit_is_rejected() -> None:
     with web(replying(b"x" * 1_000_001)) as url, pytest.raises(OSError, match="larger than"):
-        fetch(url, 5)
+        fetch_document(url, 5)
 
 
 @pytest.mark.parametrize(

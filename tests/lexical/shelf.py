@@ -15,7 +15,7 @@ from lexical.engine import Engine
 from nomemory.server import wire
 from nomemory.server.message import LoggedMessage, Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.search.grammar.grammar import Limits, parse
+from nomemory.server.search.grammar.grammar import QueryLimits, parse
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.protocol import (
     FrozenRanking,
@@ -26,7 +26,7 @@ from nomemory.server.search.lexical.protocol import (
     RankPosition,
 )
 
-LIMITS = Limits(chars=2000, terms=128, depth=16)
+LIMITS = QueryLimits(chars=2000, terms=128, depth=16)
 LATEST = 1 << 62
 
 T = TypeVar("T")

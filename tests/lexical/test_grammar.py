@@ -13,12 +13,12 @@ from lexical.engine import Engine
 from lexical.shelf import Shelf, query, shelved
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.search.grammar.grammar import Limits, parse
+from nomemory.server.search.grammar.grammar import QueryLimits, parse
 from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Stream
 from nomemory.text.analysis import tokenize
 from nomemory.text.normalization import remove_invisible_characters
 
-BOUNDLESS = Limits(chars=10**7, terms=10**7, depth=50)
+BOUNDLESS = QueryLimits(chars=10**7, terms=10**7, depth=50)
 
 
 def written(node: Node) -> str:
@@ -176,14 +176,14 @@ def test_deep_parentheses_are_refused_before_anything_recurses() -> None:
 )
 def test_over_a_limit_is_a_fault_of_query_text(text: str, description: str) -> None:
     with pytest.raises(Fault) as raised:
-        parse(text, Limits(chars=40, terms=5, depth=3))
+        parse(text, QueryLimits(chars=40, terms=5, depth=3))
     assert raised.value.reason == Reason.ERROR_REASON_QUERY_TOO_COMPLEX
     assert [(v.field, v.description) for v in raised.value.violations] == [("query_text", description)]
 
 
 @pytest.mark.parametrize("text", ["x" * 40, "(((a)))", "q w e r y", "(" * 30 + "a", '"' + "辣" * 38 + '"'])
 def test_a_query_at_a_limit_is_parsed(text: str) -> None:
-    parse(text, Limits(chars=40, terms=5, depth=3))
+    parse(text, QueryLimits(chars=40, terms=5, depth=3))
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "query-grammar.md"
@@ -217,5 +217,5 @@ def test_example(shelf: Shelf, text: str, numbers: list[int]) -> None:
 
 def test_a_pasted_text_is_searched_by_its_most_frequent_terms() -> None:
     text = "boiler valve boiler gasket boiler valve manifold sensor pump filter"
-    root = parse(text, Limits(chars=100, terms=2, depth=3)).root
+    root = parse(text, QueryLimits(chars=100, terms=2, depth=3)).root
     assert root == AnyOf((Leaf(Stream.TERMS, ("boiler",)), Leaf(Stream.TERMS, ("valv",))))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lexical.shelf import message
 
 from nomemory.server.search.grammar.tree import Leaf, SpeakerBoost, Stream
-from nomemory.server.search.lexical.message_class import message_class
+from nomemory.server.search.lexical.message_class import classify_message
 from nomemory.server.search.lexical.postgres.token_columns import (
     TermPredicate,
     TokenColumns,
@@ -76,7 +76,7 @@ def test_keys_are_distinct_and_no_other_users(text: str) -> None:
     assert not set(mine.keys) & set(others.keys)
     assert all(-(1 << 63) <= key < 1 << 63 for key in mine.keys)
     assert mine.tokens == others.tokens
-    assert mine.tokens[0] == message_class(text, len(analyze_text(text).terms))
+    assert mine.tokens[0] == classify_message(text, len(analyze_text(text).terms))
 
 
 @pytest.mark.parametrize(("user", "text"), [("u", "vw"), ("uv", "w"), ("uvw", "")])

@@ -119,5 +119,5 @@ def test_names_and_kinds_are_those_that_prometheus_expects() -> None:
 
 def test_a_label_is_escaped() -> None:
     samples = Samples()
-    samples.put(BY_NAME["nomemory_active_faults"], 1, 'a"b\\c\nd', "KIND")
+    samples.set_value(BY_NAME["nomemory_active_faults"], 1, 'a"b\\c\nd', "KIND")
     assert r'nomemory_active_faults{component="a\"b\\c\nd",kind="KIND"} 1' in render(samples).decode()

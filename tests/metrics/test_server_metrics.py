@@ -25,7 +25,7 @@ from running_server import Server
 class Unreadable:
     """A report on a log that cannot be read."""
 
-    async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:  # noqa: ARG002 - as a Report
+    async def read_status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:  # noqa: ARG002 - as a Report
         raise Fault(Reason.ERROR_REASON_STORAGE_UNAVAILABLE, "the log cannot be read")
 
 

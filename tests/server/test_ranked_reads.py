@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.server.embedding.factory import NoEmbedder
+from nomemory.server.embedding.factory import DisabledEmbedder
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
@@ -17,7 +17,7 @@ from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.token_cipher import TokenCipher
 from nomemory.server.search.cursor import Cursors, Listing
-from nomemory.server.search.grammar.grammar import Limits, parse
+from nomemory.server.search.grammar.grammar import QueryLimits, parse
 from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.search.lexical.tantivy.schema import discard_index
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
@@ -92,7 +92,7 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
                 for n in range(COUNT)
             ]
         )
-        space = VectorSpace("space", NoEmbedder(2), index, UpToDate())
+        space = VectorSpace("space", DisabledEmbedder(2), index, UpToDate())
         nearest = SemanticSearch(log, SpeakerNames(log), BUDGET)
         hits = await nearest.search(space, SemanticQuery("u", None, EAST, EVERYTHING, 20, min_score))
     finally:
@@ -119,7 +119,7 @@ async def test_a_listing_does_not_end_early_while_its_index_is_built_anew(tmp_pa
         listing = LexicalListing(index, log, Cursors(TokenCipher(b"k" * 32, "log"), 3600), BUDGET)
         lexical_listing, query = (
             Listing("LexicalSearch", "u", "hello", EVERYTHING),
-            parse("hello", Limits(2000, 128, 16)),
+            parse("hello", QueryLimits(2000, 128, 16)),
         )
 
         async def page(cursor: str) -> RankedPage:

@@ -21,7 +21,7 @@ from nomemory.server.faults import Fault
 from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
-from nomemory.server.runtime.processes.watchdog import watch_policy
+from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
@@ -135,7 +135,7 @@ def test_workers_are_watched_as_the_settings_say() -> None:
     settings = Settings.from_environment(
         process_heartbeat_s=0.5, process_idle_timeout_s=7.0, process_busy_timeout_s=90.0, process_memory_bytes=1 << 30
     )
-    policy = watch_policy(settings.processes, ActiveFaults(), ProcessRegistry())
+    policy = build_watch_policy(settings.processes, ActiveFaults(), ProcessRegistry())
     assert (policy.heartbeat_s, policy.idle_timeout_s, policy.busy_timeout_s) == (0.5, 7.0, 90.0)
     assert policy.memory_max_bytes == 1 << 30
 

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from nomemory.server.runtime.app import running_server
-from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.processes.spawn import ProcessLaunch
 from nomemory.server.runtime.settings import Settings
 
 
@@ -18,15 +18,15 @@ async def test_a_lexical_indexer_that_takes_its_time_does_not_hold_up_the_event_
     own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexers: list[subprocess.Popen[bytes]] = []
-    start = Launch.start
+    start = ProcessLaunch.start
 
-    def noted_start(launch: Launch) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    def noted_start(launch: ProcessLaunch) -> tuple[subprocess.Popen[bytes], socket.socket]:
         process, pipe = start(launch)
         if launch.module.endswith("indexing.lexical.worker"):
             indexers.append(process)
         return process, pipe
 
-    monkeypatch.setattr(Launch, "start", noted_start)
+    monkeypatch.setattr(ProcessLaunch, "start", noted_start)
     held_up: list[int | None] = []
 
     def let_go(indexer: subprocess.Popen[bytes]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.embedding.factory import NoEmbedder
+from nomemory.server.embedding.factory import DisabledEmbedder
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import collection_name, collection_of
 from nomemory.server.search.semantic.edge.index import EdgeIndex
@@ -31,7 +31,7 @@ def test_each_dimension_has_its_own_collection() -> None:
 
 
 async def test_each_server_collection_has_its_own_backlog(tmp_path: Path) -> None:
-    embedder = NoEmbedder(8)
+    embedder = DisabledEmbedder(8)
     embedded = Settings.from_environment(qdrant_url=None)
     on_server = Settings.from_environment(qdrant_url="http://127.0.0.1:1")
     backlogs = {collection_of(settings, tmp_path, embedder).backlog for settings in (embedded, on_server)}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from vector.scripted_embedder import DIMENSION, ScriptedEmbedder, new_message, vector_of
 
-from nomemory.server.embedding.factory import NoEmbedder
+from nomemory.server.embedding.factory import DisabledEmbedder
 from nomemory.server.embedding.local import LocalEmbedder, cache_directory, document_concurrency
 from nomemory.server.embedding.local_model import local_is_available, package_model
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, embedder_unavailable_fault
@@ -231,7 +231,7 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     embeds = kind != "none"
-    first, second = (ScriptedEmbedder() if embeds else NoEmbedder(DIMENSION) for _ in range(2))
+    first, second = (ScriptedEmbedder() if embeds else DisabledEmbedder(DIMENSION) for _ in range(2))
     caller_vector = None if embeds else vector_of("own")
     long = " ".join(f"{name} {'x' * 38}." for name in ("one", "two", "six"))
     message_filter = Filter(metadata=(("app", "phone"),))
@@ -265,7 +265,7 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
 
 
 async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path) -> None:
-    async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
+    async with world(tmp_path, DisabledEmbedder(DIMENSION)) as w, running(w):
         await w.write(new_message("a"), new_message("b", "m2", embedding=vector_of("own")))
         await w.settled()
         assert await w.found("ann", "own") == ["m2"]
@@ -274,7 +274,7 @@ async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path
 
 
 async def test_without_an_embedder_messages_without_vectors_are_skipped(tmp_path: Path) -> None:
-    async with world(tmp_path, NoEmbedder(DIMENSION)) as w:
+    async with world(tmp_path, DisabledEmbedder(DIMENSION)) as w:
         await w.write(*(new_message("a", f"m{number}") for number in range(50)))
         assert await w.indexer.is_lagging("ann", await w.reader.sequence())
         async with running(w):
@@ -284,7 +284,7 @@ async def test_without_an_embedder_messages_without_vectors_are_skipped(tmp_path
 
 
 async def test_without_an_embedder_removed_caller_vectors_leave_the_index(tmp_path: Path) -> None:
-    async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
+    async with world(tmp_path, DisabledEmbedder(DIMENSION)) as w, running(w):
         await w.write(*(new_message("a", f"m{number}", embedding=vector_of("own")) for number in range(3)))
         await w.settled()
         await w.write(new_message("without", "m0"))
@@ -295,7 +295,7 @@ async def test_without_an_embedder_removed_caller_vectors_leave_the_index(tmp_pa
 
 
 async def test_messages_are_indexed_when_an_embedder_is_added(tmp_path: Path) -> None:
-    async with world(tmp_path, NoEmbedder(DIMENSION)) as w, running(w):
+    async with world(tmp_path, DisabledEmbedder(DIMENSION)) as w, running(w):
         await w.write(new_message("tea"), new_message("coffee", "m2", embedding=vector_of("own")))
         await w.settled()
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
@@ -509,10 +509,10 @@ async def test_missing_messages_are_reindexed_and_reported(tmp_path: Path) -> No
     embedder.gate.clear()
     async with world(tmp_path, embedder) as w, running(w):
         await embedder.called.wait()
-        assert [fault.kind for fault in w.faults.all()] == [INDEX_INCONSISTENT]
+        assert [fault.kind for fault in w.faults.active_faults()] == [INDEX_INCONSISTENT]
         assert await w.indexer.is_lagging("ann", 1)
         embedder.gate.set()
-        await w.until(lambda: not w.faults.all())
+        await w.until(lambda: not w.faults.active_faults())
         assert [await w.found("ann", text) for text in texts] == [[text] for text in texts]
         assert sorted(embedder.texts) == sorted(texts[:15])
 
@@ -524,6 +524,6 @@ async def test_an_unreadable_index_is_rebuilt(tmp_path: Path) -> None:
     (segment,) = (tmp_path / "vectors").glob("*/edge/*/segments/*/segment.json")
     segment.unlink()
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
-        await w.until(lambda: bool(w.faults.all()))
-        await w.until(lambda: not w.faults.all())
+        await w.until(lambda: bool(w.faults.active_faults()))
+        await w.until(lambda: not w.faults.active_faults())
         assert [await w.found("ann", f"text {number}") for number in range(20)] == [[f"m{n}"] for n in range(20)]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from nomemory.server.embedding.factory import NoEmbedder
+from nomemory.server.embedding.factory import DisabledEmbedder
 from nomemory.server.indexing.vector.backlog import Backlog
 from nomemory.server.indexing.vector.model_record import ModelRecord, read_model_record, write_model_record
 from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, previous_model
+from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, restore_previous_model
 from nomemory.server.search.semantic.collection import collection_named
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
@@ -29,7 +29,7 @@ def settings(url: str | None, model: str, **more: object) -> Settings:
 
 
 def kept(tmp_path: Path, former: Settings) -> ModelRecord:
-    write_model_record(tmp_path / "model.json", ModelRecord.of(former, "small-8"))
+    write_model_record(tmp_path / "model.json", ModelRecord.from_settings(former, "small-8"))
     record = read_model_record(tmp_path / "model.json")
     assert record is not None
     return record
@@ -40,7 +40,7 @@ def test_a_model_record_restores_all_settings_except_keys(tmp_path: Path) -> Non
     record = kept(tmp_path, former)
     written = (tmp_path / "model.json").read_text()
     assert not any(secret in written for secret in ("secret", "password", "key=k"))
-    again = record.restored(settings(HERE, "large", hybrid_cache_bytes=7_000_000))
+    again = record.restore_settings(settings(HERE, "large", hybrid_cache_bytes=7_000_000))
     assert (again.embedder.kind, again.embedder.model, again.embedder.batch_size) == ("openai", "small", 50)
     assert again.hybrid.cache_bytes == 7_000_000, "what is not the model's is as it is now"
     assert again.openai.base_url == HERE, "the same endpoint, with what it needs"
@@ -53,7 +53,7 @@ def test_a_model_record_restores_all_settings_except_keys(tmp_path: Path) -> Non
 def test_an_api_key_is_only_sent_to_its_endpoint(
     tmp_path: Path, now: str | None, former_key: str | None, key: str | None
 ) -> None:
-    again = kept(tmp_path, settings(HERE, "small")).restored(
+    again = kept(tmp_path, settings(HERE, "small")).restore_settings(
         settings(now, "large", previous_embedding_api_key=former_key)
     )
     assert (again.openai.api_key.get_secret_value() if again.openai.api_key else None) == key
@@ -61,7 +61,7 @@ def test_an_api_key_is_only_sent_to_its_endpoint(
 
 
 def test_the_default_endpoint_is_recorded_by_its_url(tmp_path: Path) -> None:
-    again = kept(tmp_path, settings(None, "small")).restored(settings(HERE, "large"))
+    again = kept(tmp_path, settings(None, "small")).restore_settings(settings(HERE, "large"))
     assert again.openai.base_url == "https://api.openai.com/v1"
 
 
@@ -73,7 +73,7 @@ def test_a_malformed_record_is_ignored(tmp_path: Path, written: str) -> None:
 
 
 def test_a_changed_previous_model_does_not_overwrite_cached_vectors(tmp_path: Path) -> None:
-    class Now(NoEmbedder):
+    class Now(DisabledEmbedder):
         kind = "scripted"
 
     directory, log = DataDirectory(tmp_path), LogPosition(LogIdentity("a log"), 1)
@@ -82,7 +82,7 @@ def test_a_changed_previous_model_does_not_overwrite_cached_vectors(tmp_path: Pa
     backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.at_sequence(1))
     backlog.mark_applied(backlog.next_pending([], 1))
     backlog.close()
-    write_model_record(directory.model, ModelRecord.of(settings(HERE, "small"), "gone-8"))
+    write_model_record(directory.model, ModelRecord.from_settings(settings(HERE, "small"), "gone-8"))
     now = settings(HERE, "large")
     with pytest.raises(PreviousModelUnavailableError, match="provide small instead"):
-        previous_model(now, directory, Now(8), log, ActiveFaults())
+        restore_previous_model(now, directory, Now(8), log, ActiveFaults())

@@ -27,7 +27,7 @@ def test_messages_with_more_failures_are_retried_later() -> None:
     first, second = Pending("ann", "m1", 1), Pending("ann", "m2", 2)
     suspects.record_failure([first, second])
     suspects.record_failure([first])
-    assert sorted([first, second], key=suspects.failures) == [second, first]
+    assert sorted([first, second], key=suspects.failure_count) == [second, first]
 
 
 def test_the_number_of_tracked_messages_is_limited() -> None:

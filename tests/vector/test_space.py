@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from nomemory.server.embedding.factory import NoEmbedder
+from nomemory.server.embedding.factory import DisabledEmbedder
 from nomemory.server.embedding.protocol import RATE_LIMITED, embedder_unavailable_fault
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.faults import Fault
@@ -32,7 +32,7 @@ EAST = b"\0\0\x80?" + b"\0" * 12
 
 def space(name: str) -> VectorSpace:
     nothing: Any = None
-    return VectorSpace(name, NoEmbedder(4), nothing, nothing)
+    return VectorSpace(name, DisabledEmbedder(4), nothing, nothing)
 
 
 async def test_a_replaced_space_is_closed_after_its_last_read() -> None:
@@ -54,7 +54,7 @@ async def test_replacing_a_space_does_not_wait_for_slow_reads() -> None:
     assert (await serving.replace(space("newer"), 60)).name == "new"
 
 
-class Failing(NoEmbedder):
+class Failing(DisabledEmbedder):
     async def embed_query(self, text: str) -> bytes:
         if text == "works":
             return EAST

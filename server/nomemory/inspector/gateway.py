@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nomemory.client.channel import Identity, with_credential
 from nomemory.server.api.call import IncomingCall
-from nomemory.server.api.http.application import application
+from nomemory.server.api.http.application import build_application
 from nomemory.server.api.http.call_endpoint import StatusError, call_routes
 from nomemory.server.api.http.http_rules import http_rule, methods_at
 from nomemory.server.api.http.request_rejecter import RequestRejecter
@@ -189,4 +189,4 @@ def make_gateway(guard: RequestGuard, calls: ForwardedCalls) -> ASGIApp:
     rejecter = RequestRejecter(Meters())
     size_limits = {http_rule(method): MAX_READ_BYTES for method in methods_at(READ_METHODS)}
     routes = [inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]
-    return application(routes, [Middleware(GuardMiddleware, guard=guard, rejecter=rejecter)], rejecter)
+    return build_application(routes, [Middleware(GuardMiddleware, guard=guard, rejecter=rejecter)], rejecter)

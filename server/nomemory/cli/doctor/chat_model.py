@@ -16,7 +16,7 @@ from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.model_reading import ModelFailureKind
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
-from nomemory.server.runtime.wiring.recall_planner import answers_with_model, recall_model
+from nomemory.server.runtime.wiring.recall_planner import recall_model, uses_chat_model
 
 _NAME: Final = "Chat model"
 _KEY: Final = "ok"
@@ -47,7 +47,7 @@ _ADVICE: Final = {
 
 def check_chat_model(settings: Settings) -> Iterator[Check]:
     """Send a small request to the chat model, if recalls use one."""
-    if not answers_with_model(settings):
+    if not uses_chat_model(settings):
         return
     try:
         yield asyncio.run(_check_answer(settings))

@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from nomemory.server.api.call import IncomingCall
-from nomemory.server.api.errors import as_fault, code_name, plain_reason
+from nomemory.server.api.errors import code_name, short_reason, to_fault
 from nomemory.server.api.service import Method
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.metrics import catalog
@@ -38,21 +38,21 @@ class CallRecord:
 
     def succeed(self) -> None:
         """Record that the call succeeded."""
-        self._end("OK")
+        self._record_end("OK")
 
     def cancel(self) -> None:
         """Record that the client cancelled the call or disconnected."""
-        self._end("CANCELLED")
+        self._record_end("CANCELLED")
 
     def fail(self, error: BaseException) -> Fault:
         """Record that the call failed. Return the fault to send to the client."""
-        fault = as_fault(error, _log.bind(**self.log_fields))
-        reason = plain_reason(fault)
+        fault = to_fault(error, _log.bind(**self.log_fields))
+        reason = short_reason(fault)
         self._meters.count(catalog.ERRORS, self._method_name, self._transport, reason)
-        self._end(code_name(fault), reason)
+        self._record_end(code_name(fault), reason)
         return fault
 
-    def _end(self, code: str, reason: str = "") -> None:
+    def _record_end(self, code: str, reason: str = "") -> None:
         seconds = time.perf_counter() - self._started
         self._meters.observe(catalog.CALLS, seconds, self._method_name, self._transport, code)
         error = {"reason": f"ERROR_REASON_{reason}"} if reason else {}

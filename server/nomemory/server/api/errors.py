@@ -65,12 +65,12 @@ def code_name(fault: Fault) -> str:
     return str(code_pb2.Code.Name(code_of(fault)))
 
 
-def plain_reason(fault: Fault) -> str:
+def short_reason(fault: Fault) -> str:
     """Return the reason of a fault without the enum prefix, such as `INVALID_FIELD`."""
     return str(Reason.Name(fault.reason)).removeprefix("ERROR_REASON_")
 
 
-def as_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
+def to_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
     """Convert an error to a fault for the client. An unexpected error is logged and converted to INTERNAL.
 
     The log entry contains the type and the stack frames of the error. Error messages may quote content, and are only

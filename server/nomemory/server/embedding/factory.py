@@ -27,7 +27,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError, require_extra
 
 
-class NoEmbedder:
+class DisabledEmbedder:
     """An `Embedder` that rejects every text with EMBEDDER_DISABLED.
 
     Args:
@@ -147,8 +147,8 @@ def models_directory(settings: Settings) -> Path:
     return settings.embedder.model_cache_dir or cache_directory()
 
 
-def _create_no_embedder(settings: Settings, _policy: WatchPolicy | None) -> NoEmbedder:
-    return NoEmbedder(settings.embedder.dimension or _CALLERS_DIMENSION)
+def _create_no_embedder(settings: Settings, _policy: WatchPolicy | None) -> DisabledEmbedder:
+    return DisabledEmbedder(settings.embedder.dimension or _CALLERS_DIMENSION)
 
 
 def _create_openai_embedder(settings: Settings, _policy: WatchPolicy | None) -> Embedder:

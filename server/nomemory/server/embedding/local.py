@@ -13,7 +13,7 @@ from nomemory.server.embedding.protocol import TextRefusedError, embedder_unavai
 from nomemory.server.embedding.text_batches import split_batches
 from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
 from nomemory.server.faults import Fault
-from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.processes.spawn import ProcessLaunch
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
 from nomemory.server.runtime.processes.worker import Worker
 from nomemory.server.runtime.processes.worker_errors import WorkerError, WorkerFailedError, WorkerLostError
@@ -167,5 +167,5 @@ class LocalEmbedder:
 
 def _create_worker(arguments: tuple[str, ...], timeout_s: float, component: str, policy: WatchPolicy) -> Worker:
     return Worker(
-        Launch("nomemory.server.embedding.local_worker", arguments, _ENVIRONMENT), timeout_s, component, policy
+        ProcessLaunch("nomemory.server.embedding.local_worker", arguments, _ENVIRONMENT), timeout_s, component, policy
     )

@@ -75,7 +75,7 @@ class ActiveFaults:
         self._prefix = prefix
         self._faults = {} if faults is None else faults
 
-    def for_previous_model(self) -> ActiveFaults:
+    def view_for_previous_model(self) -> ActiveFaults:
         """Return a view for the components of the model that is being replaced. Their names begin with `previous-`."""
         return ActiveFaults(PREVIOUS_MODEL, self._faults)
 
@@ -101,6 +101,6 @@ class ActiveFaults:
             duration_s = round(time.time() - fault.since_s, 3)
             _log.info("fault cleared", component=component, kind=fault.kind, duration_s=duration_s)
 
-    def all(self) -> list[ActiveFault]:
+    def active_faults(self) -> list[ActiveFault]:
         """Return the current faults, oldest first."""
         return sorted(self._faults.values(), key=lambda fault: fault.since_s)

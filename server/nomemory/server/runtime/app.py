@@ -63,10 +63,12 @@ def serve(
     with reserve_stderr_for_logs(settings.server.log_level):
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        uvloop.run(_serve(settings, ready, interceptors))
+        uvloop.run(_serve_until_signal(settings, ready, interceptors))
 
 
-async def _serve(settings: Settings, ready: Callable[[Addresses], None], interceptors: HostInterceptors) -> None:
+async def _serve_until_signal(
+    settings: Settings, ready: Callable[[Addresses], None], interceptors: HostInterceptors
+) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)

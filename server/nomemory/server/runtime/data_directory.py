@@ -113,13 +113,13 @@ class DataDirectory:
             cause = error.strerror or str(error)
             raise DataDirectoryUnusableError(_NOT_WRITABLE.format(root=self.root, cause=cause)) from None
         try:
-            self._claim(descriptor)
+            self._lock_file(descriptor)
             make_private(self.root)
             yield
         finally:
             os.close(descriptor)
 
-    def _claim(self, descriptor: int) -> None:
+    def _lock_file(self, descriptor: int) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -25,13 +25,13 @@ def log_interpreter_messages() -> None:
     """Log what Python would otherwise write to stderr. Warnings are logged as records of `py.warnings`."""
     report_crashes()
     logging.captureWarnings(capture=True)
-    logging.root.addHandler(_Records(logging.WARNING))
+    logging.root.addHandler(_TextlessHandler(logging.WARNING))
     sys.excepthook = lambda _kind, error, _trace: _log_exception("uncaught exception", error)
     sys.unraisablehook = lambda unraisable: _log_exception("unraisable exception", unraisable.exc_value)
     threading.excepthook = lambda args: _log_exception("uncaught exception in thread", args.exc_value)
 
 
-class _Records(logging.Handler):
+class _TextlessHandler(logging.Handler):
     """Handler for log records of libraries."""
 
     def emit(self, record: logging.LogRecord) -> None:

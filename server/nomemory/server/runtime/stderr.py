@@ -19,7 +19,7 @@ _VARIABLE: Final = "NOMEMORY_LOG_DESCRIPTOR"
 """Environment variable that passes the log's file descriptor to worker processes. Not a setting."""
 
 
-class _Log:
+class _LogTarget:
     """The file descriptor of this process's log."""
 
     descriptor: int | None = None
@@ -32,10 +32,10 @@ def reserve_stderr_for_logs(level: str) -> Iterator[None]:
     Args:
         level: the log level; `debug` leaves stderr unchanged.
     """
-    if _Log.descriptor is not None:
+    if _LogTarget.descriptor is not None:
         yield
         return
-    _Log.descriptor = original = os.dup(_STDERR)
+    _LogTarget.descriptor = original = os.dup(_STDERR)
     if level != "debug":
         _flush_streams()
         devnull = os.open(os.devnull, os.O_WRONLY)
@@ -44,7 +44,7 @@ def reserve_stderr_for_logs(level: str) -> Iterator[None]:
     try:
         yield
     finally:
-        _Log.descriptor = None
+        _LogTarget.descriptor = None
         _flush_streams()
         os.dup2(original, _STDERR)  # `original` stays open because cached loggers use it
 
@@ -62,8 +62,8 @@ def log_stream() -> BinaryIO:
 
 def log_descriptor() -> int | None:
     """Return the file descriptor of the log, or None if the log goes to stderr."""
-    if _Log.descriptor is not None:
-        return _Log.descriptor
+    if _LogTarget.descriptor is not None:
+        return _LogTarget.descriptor
     descriptor = os.environ.get(_VARIABLE, "")
     return int(descriptor) if descriptor.isdecimal() else None
 

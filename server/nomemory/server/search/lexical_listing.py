@@ -46,12 +46,12 @@ class _ListingState:
     last: tuple[float, int, str] | None = None
 
     def is_remaining(self, item: RankedMessage) -> bool:
-        return self.last is None or item.order() < self.last
+        return self.last is None or item.sort_key() < self.last
 
     def cursor_after(self, item: RankedMessage) -> RankedCursor:
         applied, weights, window = self.ranking
         terms, since_us = window or (None, None)
-        return RankedCursor(applied, weights, terms, since_us, *item.order())
+        return RankedCursor(applied, weights, terms, since_us, *item.sort_key())
 
 
 class LexicalListing:
@@ -119,7 +119,7 @@ class LexicalListing:
             search = LexicalSearch(listing.user_id, state.query, state.ranking, listing.filter, start, limit)
             hits = await self._index.search(search)
             ranked = filter(state.is_remaining, await self._resolve_hits(listing.user_id, hits))
-            items += sorted(ranked, key=RankedMessage.order, reverse=True)
+            items += sorted(ranked, key=RankedMessage.sort_key, reverse=True)
             if len(hits) < limit:
                 break
             start = RankPosition(hits[-1].score, hits[-1].ts_us - 1)  # hits with equal score and time are not separated

@@ -13,6 +13,6 @@ class RankedMessage(NamedTuple):
     message: LoggedMessage
     score: float
 
-    def order(self) -> tuple[float, int, str]:
+    def sort_key(self) -> tuple[float, int, str]:
         """Return the sort key, for descending order."""
         return (self.score, self.message.ts_us, self.message.message_id)

@@ -85,5 +85,5 @@ class SemanticSearch:
             versions = await self._log.by_sequences(query.user_id, [hit.sequence for hit in above])
             ranked = [RankedMessage(versions[hit.sequence], hit.score) for hit in above if hit.sequence in versions]
             if len(ranked) >= query.top_k or len(above) < limit:
-                return sorted(ranked, key=RankedMessage.order, reverse=True)[: query.top_k]
+                return sorted(ranked, key=RankedMessage.sort_key, reverse=True)[: query.top_k]
             limit *= _GROWTH

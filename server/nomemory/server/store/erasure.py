@@ -54,7 +54,7 @@ class Indexes:
         """Return the name of an index that has not applied everything up to a position; empty if there is none."""
         if not FeedPosition.at_sequence(self.lexical.applied).covers(until):
             return "lexical"
-        for indexed in self.spaces.all():
+        for indexed in self.spaces.all_spaces():
             if not (await indexed.indexer.applied()).covers(until):
                 return indexed.space.name
         return ""
@@ -62,14 +62,14 @@ class Indexes:
     async def erase_deleted(self) -> None:
         """Erase deleted messages from all files except those of the vector indexes in use."""
         await self.lexical.erase_deleted()
-        for indexed in self.spaces.all():
+        for indexed in self.spaces.all_spaces():
             await indexed.indexer.wipe_backlog()
         await self.cleanup.delete()
 
     async def erase_vectors(self) -> str:
         """Erase deleted messages from the vector indexes in use. Return the error message, or an empty string."""
         try:
-            for indexed in self.spaces.all():
+            for indexed in self.spaces.all_spaces():
                 await indexed.index.erase_deleted()
         except InsufficientSpaceError as error:
             return str(error)

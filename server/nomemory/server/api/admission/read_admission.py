@@ -81,11 +81,11 @@ class ReadAdmission:
         user = user_id or ("", caller)
         if not self._has_capacity(user, caller):
             await self._reject()
-        self._count(user, caller, 1)
+        self._change_counts(user, caller, 1)
         try:
             yield
         finally:
-            self._count(user, caller, -1)
+            self._change_counts(user, caller, -1)
 
     async def _reject(self) -> NoReturn:
         self._refused += 1
@@ -104,7 +104,7 @@ class ReadAdmission:
             and self._by_caller[caller] < self._caller_max
         )
 
-    def _count(self, user: Hashable, caller: Hashable, change: int) -> None:
+    def _change_counts(self, user: Hashable, caller: Hashable, change: int) -> None:
         self._total += change
         for counts, key in ((self._by_user, user), (self._by_caller, caller)):
             counts[key] += change

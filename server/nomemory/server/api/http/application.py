@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from nomemory.server.api.errors import as_fault
+from nomemory.server.api.errors import to_fault
 from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.http.call_endpoint import call_routes
 from nomemory.server.api.http.health_page import health_route
@@ -26,7 +26,7 @@ from nomemory.server.api.http.origin_check import origin_middleware
 from nomemory.server.api.http.request_body import UnsupportedMediaTypeError
 from nomemory.server.api.http.request_id import RequestIds
 from nomemory.server.api.http.request_rejecter import RequestRejecter
-from nomemory.server.api.http.static_pages import fixed_route, inspector_routes, try_it_routes
+from nomemory.server.api.http.static_pages import constant_route, inspector_routes, try_it_routes
 from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.faults import Fault, Reason
@@ -55,7 +55,7 @@ def api_application(
         routes.append(metrics.route())
     if settings.server.reflection:
         document = orjson.dumps(openapi_document(methods))
-        routes += [fixed_route("/openapi.json", document, "application/json"), *try_it_routes()]
+        routes += [constant_route("/openapi.json", document, "application/json"), *try_it_routes()]
     if settings.http.inspector:
         routes += inspector_routes()
     write_bytes = settings.limits.max_request_bytes
@@ -63,15 +63,17 @@ def api_application(
         {rule: write_bytes if required.writes else MAX_READ_BYTES for rule, required in methods.items()}, pipeline
     )
     rejecter = RequestRejecter(pipeline.meters)
-    return application(routes, origin_middleware(settings, rejecter), rejecter)
+    return build_application(routes, origin_middleware(settings, rejecter), rejecter)
 
 
 def metrics_application(page: MetricsPage, settings: Settings, rejecter: RequestRejecter) -> ASGIApp:
     """Return an application that serves only metrics."""
-    return application([page.route()], origin_middleware(settings, rejecter), rejecter)
+    return build_application([page.route()], origin_middleware(settings, rejecter), rejecter)
 
 
-def application(routes: Sequence[BaseRoute], middleware: Sequence[Middleware], rejecter: RequestRejecter) -> ASGIApp:
+def build_application(
+    routes: Sequence[BaseRoute], middleware: Sequence[Middleware], rejecter: RequestRejecter
+) -> ASGIApp:
     """Return an application that adds request ids to responses and sends errors as `google.rpc.Status`.
 
     Args:
@@ -105,7 +107,7 @@ class RawPath:
 
 async def _render_fault(rejecter: RequestRejecter, request: Request, error: Exception) -> Response:
     status = _UNSUPPORTED_MEDIA_TYPE if isinstance(error, UnsupportedMediaTypeError) else None
-    return rejecter.reject(request.scope, as_fault(error, _log), status)
+    return rejecter.reject(request.scope, to_fault(error, _log), status)
 
 
 async def _render_http_exception(rejecter: RequestRejecter, request: Request, error: Exception) -> Response:

@@ -13,9 +13,9 @@ from nomemory.server.api.http.json_reply import JsonReply
 def health_route(health: ServerHealth) -> Route:
     """Return the route of the health check. It responds with 200 if the server is serving, otherwise with 503."""
 
-    async def answer(_request: Request) -> Response:
+    async def report_health(_request: Request) -> Response:
         if health.is_serving:
             return JsonReply({"status": "SERVING"})
         return JsonReply({"status": "NOT_SERVING"}, 503)
 
-    return Route("/healthz", answer)
+    return Route("/healthz", report_health)

@@ -55,24 +55,24 @@ class Schemas:
     def __init__(self) -> None:
         self.by_name: dict[str, Json] = {}
 
-    def of_message(self, message: Descriptor) -> Json:
+    def message_schema(self, message: Descriptor) -> Json:
         """Add the schema of a message. Return a reference to the schema."""
         if message.name not in self.by_name:
             self.by_name[message.name] = {}  # message types may be recursive
             self.by_name[message.name].update(self._object_schema(message))
         return {"$ref": f"#/components/schemas/{message.name}"}
 
-    def of_field(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
+    def field_schema(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
         """Return the schema of a field."""
         comment = description_schema(field.full_name) if is_described else {}
         if is_map(field):
-            values = self.of_field(map_value(field), is_described=False)
+            values = self.field_schema(map_value(field), is_described=False)
             return {"type": "object", "additionalProperties": values, **comment}
         value = self._value_schema(field)
         return {**({"type": "array", "items": value} if field.is_repeated else value), **comment}
 
     def _object_schema(self, message: Descriptor) -> Json:
-        fields = {field.json_name: self.of_field(field) for field in message.fields}
+        fields = {field.json_name: self.field_schema(field) for field in message.fields}
         return {
             "type": "object",
             **description_schema(message.full_name),
@@ -84,7 +84,7 @@ class Schemas:
         if field.enum_type is not None:
             return self._enum_schema(field.enum_type)
         if is_json_object(field):
-            return self.of_message(message_type(field))
+            return self.message_schema(message_type(field))
         if field.message_type is not None:
             return dict(_WELL_KNOWN_TYPES[field.message_type.full_name])
         return dict(_SCALARS[field.type])

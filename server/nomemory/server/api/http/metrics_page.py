@@ -16,7 +16,7 @@ from nomemory.server.api.http.request_metadata import auth_context, metadata_of
 from nomemory.server.api.identity.access import Access, RequiredScopes
 from nomemory.server.api.identity.caller import Metadata, Scope
 from nomemory.server.api.identity.credentials import SentToken, read_credential
-from nomemory.server.api.identity.factory import checks_credentials
+from nomemory.server.api.identity.factory import requires_credentials
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.metrics.exporter import MetricsExporter
 from nomemory.server.runtime.metrics.text import CONTENT_TYPE
@@ -60,7 +60,7 @@ class MetricsPage:
         return Response(text, headers={**UNCACHED, "content-type": CONTENT_TYPE})
 
     async def _authorize(self, request: Request) -> None:
-        checks = checks_credentials(self.settings)
+        checks = requires_credentials(self.settings)
         if self.settings.metrics.token is None and not checks:
             return
         metadata = metadata_of(request.scope)

@@ -100,14 +100,14 @@ def _build_operation(rule: HttpRule, required: RequiredScopes, schemas: Schemas)
         "responses": {
             "200": {
                 "description": "The response.",
-                "content": _json_content(schemas.of_message(method.output_type), *answers),
+                "content": _json_content(schemas.message_schema(method.output_type), *answers),
             },
             "default": _build_reference("responses", "Error"),
         },
     }
     if rule.has_body:
         bodies = (_LINES, _JSON) if method.client_streaming else (_JSON,)
-        content = _json_content(schemas.of_message(method.input_type), *bodies)
+        content = _json_content(schemas.message_schema(method.input_type), *bodies)
         content[_JSON]["example"] = example_request(method)
         operation["requestBody"] = {"required": True, "content": content}
     else:
@@ -155,4 +155,4 @@ def _leaf_fields(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator
 
 
 def _build_parameter(field: FieldDescriptor, schemas: Schemas) -> Json:
-    return {**description_schema(field.full_name), "schema": schemas.of_field(field, is_described=False)}
+    return {**description_schema(field.full_name), "schema": schemas.field_schema(field, is_described=False)}

@@ -16,7 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nomemory.server.api.http.request_rejecter import RequestRejecter
-from nomemory.server.api.identity.factory import checks_credentials
+from nomemory.server.api.identity.factory import requires_credentials
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.settings import Settings
 
@@ -72,7 +72,7 @@ def origin_middleware(settings: Settings, rejecter: RequestRejecter) -> list[Mid
         expose_headers=("x-request-id", "retry-after"),
         max_age=_PREFLIGHT_MAX_AGE_S,
     )
-    any_host = checks_credentials(settings)
+    any_host = requires_credentials(settings)
     check = Middleware(OriginCheck, rejecter=rejecter, origins=origins, any_host=any_host)
     return [check, cors] if origins else [check]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
-from nomemory.server.api.errors import plain_reason, status_of
+from nomemory.server.api.errors import short_reason, status_of
 from nomemory.server.api.http.errors import error_reply
 from nomemory.server.api.http.json_reply import JsonReply
 from nomemory.server.api.http.request_id import request_id_in
@@ -39,7 +39,7 @@ class RequestRejecter:
         request_id = request_id_in(scope)
         reply = error_reply(status_of(fault, request_id), http_status)
         reply.headers.update(headers or {})
-        self.meters.count(catalog.HTTP_REJECTED, plain_reason(fault))
-        reason = f"ERROR_REASON_{plain_reason(fault)}"
+        self.meters.count(catalog.HTTP_REJECTED, short_reason(fault))
+        reason = f"ERROR_REASON_{short_reason(fault)}"
         _log.info("request rejected", request_id=request_id, status=reply.status_code, reason=reason)
         return reply

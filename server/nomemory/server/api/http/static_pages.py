@@ -36,7 +36,7 @@ SECURITY_HEADERS: Final = {
 }
 
 
-def fixed_route(path: str, content: bytes, media_type: str) -> Route:
+def constant_route(path: str, content: bytes, media_type: str) -> Route:
     """Return a route that serves constant content with the security headers."""
 
     async def serve(_request: Request) -> Response:
@@ -70,7 +70,7 @@ def _folder_routes(folder: str, path: str) -> list[Route]:
         for file in sorted(root.rglob("*")):
             if media_type := _MEDIA_TYPES.get(file.suffix):
                 content, name = file.read_bytes(), file.relative_to(root).as_posix()
-                routes.append(fixed_route(f"{path}{name}", content, media_type))
+                routes.append(constant_route(f"{path}{name}", content, media_type))
                 if name == "index.html":
-                    routes.append(fixed_route(path, content, media_type))
+                    routes.append(constant_route(path, content, media_type))
     return routes

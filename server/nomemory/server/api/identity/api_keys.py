@@ -83,7 +83,7 @@ class KeyFile(BaseModel):
     version: Literal[1] = 1
     keys: tuple[KeyRecord, ...] = ()
 
-    def by_id(self) -> dict[str, KeyRecord]:
+    def records_by_id(self) -> dict[str, KeyRecord]:
         """Return the records by key id."""
         return {key.id: key for key in self.keys}
 
@@ -95,7 +95,7 @@ def parse_keys(raw: bytes) -> KeyFile:
         ValueError: the file is malformed. The message names the invalid fields.
     """
     file = parse_document(KeyFile, raw, "API keys")
-    if len(file.by_id()) != len(file.keys):
+    if len(file.records_by_id()) != len(file.keys):
         raise ValueError("duplicate key id")
     return file
 
@@ -128,7 +128,7 @@ class ApiKeyAuthenticator:
 
     def __init__(self, path: Path) -> None:
         advice = ". Create a key with: nomemory keys create"
-        self._file = CredentialFile(path, lambda raw: parse_keys(raw).by_id(), "API keys", advice)
+        self._file = CredentialFile(path, lambda raw: parse_keys(raw).records_by_id(), "API keys", advice)
 
     def authenticate(self, text: str) -> Caller:
         """Return the service that owns a key.

@@ -16,7 +16,7 @@ from nomemory.server.api.identity.authenticator import Authenticator, Credential
 from nomemory.server.api.identity.caller import parse_scopes
 from nomemory.server.api.identity.certificates import CertificateAuthenticator
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch, is_secure_url
+from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch_document, is_secure_url
 from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, SharedSecret
 from nomemory.server.api.identity.namespace import namespace_of
 from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
@@ -30,7 +30,7 @@ _KEY_SET_ALGORITHMS: Final = frozenset(
 _SECRET_MIN_BYTES: Final = 32
 
 
-def checks_credentials(settings: Settings) -> bool:
+def requires_credentials(settings: Settings) -> bool:
     """Return whether the server requires credentials."""
     identity = settings.identity
     return any((identity.api_keys, identity.jwt_secret, identity.jwt_jwks, identity.tls_identities))
@@ -44,7 +44,7 @@ def make_authenticator(settings: Settings) -> Authenticator:
     """
     check_credential_settings(settings)
     identity = settings.identity
-    if not checks_credentials(settings):
+    if not requires_credentials(settings):
         return LocalAuthenticator()
     return CredentialAuthenticator(
         ApiKeyAuthenticator(identity.api_keys) if identity.api_keys else None,
@@ -101,7 +101,7 @@ def _make_key_source(path_or_url: str, algorithms: frozenset[str]) -> KeySource:
         return KeySetFile(Path(path_or_url), algorithms)
     if not is_secure_url(path_or_url):
         raise IdentitySettingsError("NOMEMORY_JWT_JWKS must be a file or an https URL")
-    return KeySetUrl(functools.partial(fetch, path_or_url), algorithms)
+    return KeySetUrl(functools.partial(fetch_document, path_or_url), algorithms)
 
 
 _TOKEN_RULES: Final = ("jwt_issuer", "jwt_audience", "jwt_algorithms", "jwt_default_scopes", "jwt_namespace")
@@ -120,7 +120,7 @@ def check_credential_settings(settings: Settings) -> None:
 def _missing_variables(settings: Settings) -> Iterator[str]:
     identity, recall, vector = settings.identity, settings.recall, settings.vector
     has_tokens = identity.jwt_secret or identity.jwt_jwks
-    rules = [identity.variables()[field] for field in _TOKEN_RULES if getattr(identity, field)]
+    rules = [identity.variables_by_field()[field] for field in _TOKEN_RULES if getattr(identity, field)]
     if rules and not has_tokens:
         yield f"{' and '.join(rules)} require NOMEMORY_JWT_SECRET or NOMEMORY_JWT_JWKS"
     if identity.tls_client_ca and not (identity.tls_identities or identity.api_keys or has_tokens):

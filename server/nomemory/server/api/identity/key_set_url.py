@@ -103,7 +103,7 @@ def is_secure_url(url: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
-def fetch(url: str, timeout_s: float = _FETCH_TIMEOUT_S) -> bytes:
+def fetch_document(url: str, timeout_s: float = _FETCH_TIMEOUT_S) -> bytes:
     """Fetch a document of at most 1 MB. Blocks for about `timeout_s` at most.
 
     Raises:

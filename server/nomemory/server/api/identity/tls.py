@@ -86,7 +86,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
         raise IdentitySettingsError(f"cannot load the TLS files: {error.strerror or error}") from None
     return grpc.dynamic_ssl_server_credentials(
         initial,
-        renewal.fetch,  # type: ignore[arg-type]  # gRPC accepts None for an unchanged configuration
+        renewal.load_if_changed,  # type: ignore[arg-type]  # gRPC accepts None for an unchanged configuration
         require_client_authentication=files.client_ca is not None,
     )
 
@@ -98,7 +98,7 @@ class _CertificateReloader:
         self._files = files
         self._versions = versions
 
-    def fetch(self) -> grpc.ServerCertificateConfiguration | None:
+    def load_if_changed(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the new configuration, or None if the files are unchanged or invalid."""
         try:
             versions = self._files.read_versions()

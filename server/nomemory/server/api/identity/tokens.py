@@ -77,7 +77,7 @@ class TokenAuthenticator:
                 options={"require": ["exp", "iss", "aud", self._rules.user_claim]},
             )
         except jwt.PyJWTError as error:
-            raise _as_fault(error) from None
+            raise _to_fault(error) from None
 
     def _parse_scopes(self, claims: Mapping[str, Any]) -> frozenset[Scope]:
         granted = claims.get("scope", claims.get("scp"))
@@ -89,7 +89,7 @@ class TokenAuthenticator:
         return parse_scopes(names) & READS
 
 
-def _as_fault(error: Exception) -> Fault:
+def _to_fault(error: Exception) -> Fault:
     if isinstance(error, jwt.MissingRequiredClaimError):
         return invalid_credentials_fault(f"the token lacks the claim `{error.claim}`")
     return invalid_credentials_fault(_MESSAGES.get(type(error), _INVALID))

@@ -22,13 +22,13 @@ _SHARED_COUNTERS: Final = frozenset({"sequence", "checkpoint", "texts_embedded"}
 
 def user_ids_in(message: ProtoMessage) -> Iterator[str]:
     """Yield all user ids in a message. An unset field yields an empty string."""
-    for owner, name in _fields_named(message, _USER_IDS):
+    for owner, name in _find_fields(message, _USER_IDS):
         yield getattr(owner, name)
 
 
 def add_namespace(request: ProtoMessage, namespace: Namespace) -> None:
     """Add the namespace prefix to all user ids in a request."""
-    for owner, name in _fields_named(request, _USER_IDS):
+    for owner, name in _find_fields(request, _USER_IDS):
         setattr(owner, name, namespace.stored_id(getattr(owner, name)))
 
 
@@ -38,28 +38,28 @@ def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Name
     Raises:
         ForeignUserError: a user id is outside of the namespace.
     """
-    if not _paths_to(reply_type.DESCRIPTOR, _USER_IDS | _SHARED_COUNTERS):
+    if not _fields_leading_to(reply_type.DESCRIPTOR, _USER_IDS | _SHARED_COUNTERS):
         return raw
     reply = reply_type.FromString(raw)
-    for owner, name in _fields_named(reply, _USER_IDS):
+    for owner, name in _find_fields(reply, _USER_IDS):
         setattr(owner, name, namespace.external_id(getattr(owner, name)))
-    for owner, name in _fields_named(reply, _SHARED_COUNTERS):
+    for owner, name in _find_fields(reply, _SHARED_COUNTERS):
         owner.ClearField(name)
     return reply.SerializeToString()
 
 
-def _fields_named(message: ProtoMessage, names: frozenset[str]) -> Iterator[tuple[ProtoMessage, str]]:
+def _find_fields(message: ProtoMessage, names: frozenset[str]) -> Iterator[tuple[ProtoMessage, str]]:
     """Yield the containing message and the name of each field that has one of the names."""
-    for field in _paths_to(message.DESCRIPTOR, names):
+    for field in _fields_leading_to(message.DESCRIPTOR, names):
         if field.message_type is None:
             yield message, field.name
         else:
             for nested in _nested_messages(message, field):
-                yield from _fields_named(nested, names)
+                yield from _find_fields(nested, names)
 
 
 @cache
-def _paths_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
+def _fields_leading_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
     """Return the fields of a message type that have one of the names, or contain a field with one."""
     return tuple(field for field in message_type.fields if _contains_field(field, names, frozenset()))
 

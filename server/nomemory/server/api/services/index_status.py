@@ -46,7 +46,7 @@ _FAULT_KINDS: Final = frozenset(pb.FaultKind.keys())
 class IndexStatusReporter(Protocol):
     """Reports the status of the message log and of the indexes."""
 
-    async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
+    async def read_status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Return the status for one user; if it is None, for all users whose stored ids start with `prefix`.
 
         No sequence is greater than that of the latest change to these users' messages.
@@ -75,7 +75,7 @@ class LocalStatusReporter:
     notice: str
     damage_registry: DamageRegistry
 
-    async def status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
+    async def read_status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
         """Return the status for one user; if it is None, for all users whose stored ids start with `prefix`.
 
         Raises:
@@ -97,7 +97,7 @@ class LocalStatusReporter:
             lexical=await self._lexical_status(user_id, prefix, counts.sequence),
             vector=await self._vector_status(active, user_id, prefix, counts.sequence),
             embedder=_embedder_status(active),
-            faults=map(_encode_fault, self.faults.all()),
+            faults=map(_encode_fault, self.faults.active_faults()),
         )
         if next_ is not None:
             status.next_vector.CopyFrom(await self._vector_status(next_, user_id, prefix, counts.sequence))
@@ -152,7 +152,7 @@ class LocalStatusReporter:
 
     def _active_fault(self, *components: str) -> ActiveFault | None:
         """Return the oldest active fault of these components."""
-        active = (fault for fault in self.faults.all() if fault.component in components)
+        active = (fault for fault in self.faults.active_faults() if fault.component in components)
         return next(active, None)
 
 

@@ -124,7 +124,7 @@ class IngestService:
         )
         response.erase_ts.GetCurrentTime()
         if erased.was_known:
-            faults = (await self.status_reporter.status(user_id)).faults
+            faults = (await self.status_reporter.read_status(user_id)).faults
             is_blocked = any(fault.component == pb.COMPONENT_ERASURE for fault in faults)
             response.residues.extend(erasure_residues(self.settings, response.erase_ts, is_blocked=is_blocked))
         return response
@@ -134,7 +134,7 @@ class IngestService:
     ) -> pb.GetIndexStatusResponse:
         """Return the status of the message log and of the indexes."""
         user_id = decode_user(request.user_id, self.settings, required=False)
-        return await self.status_reporter.status(user_id or None, context.user_prefix)
+        return await self.status_reporter.read_status(user_id or None, context.user_prefix)
 
     async def _write(self, action: Action, batch: Batch, context: CallContext) -> Written:
         """Store a batch and record the write in the audit log, even if the call is cancelled."""

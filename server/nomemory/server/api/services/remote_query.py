@@ -22,15 +22,15 @@ class RemoteQueryStub:
     """The methods of `QueryServiceStub` that recalls use. A call raises a `Fault` if the other server is overloaded."""
 
     def __init__(self, stub: QueryStub) -> None:
-        self.ListMessages = _with_overload_faults(stub.ListMessages)
-        self.LexicalSearch = _with_overload_faults(stub.LexicalSearch)
-        self.SemanticSearch = _with_overload_faults(stub.SemanticSearch)
-        self.HybridSearch = _with_overload_faults(stub.HybridSearch)
-        self.GetNeighbors = _with_overload_faults(stub.GetNeighbors)
-        self.BatchGetMessages = _with_overload_faults(stub.BatchGetMessages)
+        self.ListMessages = _convert_overload_errors(stub.ListMessages)
+        self.LexicalSearch = _convert_overload_errors(stub.LexicalSearch)
+        self.SemanticSearch = _convert_overload_errors(stub.SemanticSearch)
+        self.HybridSearch = _convert_overload_errors(stub.HybridSearch)
+        self.GetNeighbors = _convert_overload_errors(stub.GetNeighbors)
+        self.BatchGetMessages = _convert_overload_errors(stub.BatchGetMessages)
 
 
-def _with_overload_faults(rpc: Rpc[Request, Reply]) -> Rpc[Request, Reply]:
+def _convert_overload_errors(rpc: Rpc[Request, Reply]) -> Rpc[Request, Reply]:
     async def call(request: Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109 - the signature of a stub's method
         try:
             return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_trace_metadata()))

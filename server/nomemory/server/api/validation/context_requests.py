@@ -36,7 +36,7 @@ def decode_context(request: pb.BuildContextRequest, settings: Settings, now: dat
         return ContextRequest(
             turns=decode_turns(checker, "turns", request.turns),
             conversation_id=conversation_id,
-            max_tokens=_max_tokens(checker, request.max_tokens),
+            max_tokens=_check_max_tokens(checker, request.max_tokens),
             now=decode_now(checker, "now", request.now if request.HasField("now") else None, zone, now),
             at_least=request.at_least,
             exclude_conversation_ids=checker.check_excluded_conversations(
@@ -45,7 +45,7 @@ def decode_context(request: pb.BuildContextRequest, settings: Settings, now: dat
         )
 
 
-def _max_tokens(checker: Checker, sent: int) -> int:
+def _check_max_tokens(checker: Checker, sent: int) -> int:
     if sent and not _MIN_TOKENS <= sent <= _MAX_TOKENS:
         checker.add_violation("max_tokens", f"must be 0 or from {_MIN_TOKENS} to {_MAX_TOKENS}")
     return sent or _DEFAULT_TOKENS

@@ -70,7 +70,7 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
         arrived_us = _now_us()
         messages = [
             _check_message(checker, f"messages[{position}].", chat, dimension, arrived_us + position)
-            async for position, chat in _with_yields(request.messages[: settings.limits.max_batch_messages])
+            async for position, chat in _iterate_with_yields(request.messages[: settings.limits.max_batch_messages])
         ]
         return Batch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
 
@@ -85,7 +85,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
         _check_batch(checker, request)
     batch = Batch([], OnConflict.REPLACE if request.replace else OnConflict.SKIP, request.request_id)
     arrived_us = _now_us()
-    async for position, chat in _with_yields(request.messages):
+    async for position, chat in _iterate_with_yields(request.messages):
         message_checker = Checker(settings)
         message = _check_message(message_checker, "", chat, dimension, arrived_us + position)
         if message_checker.violations:
@@ -125,7 +125,7 @@ def decode_user(user_id: str, settings: Settings, *, required: bool) -> str:
         return checker.check_user_id("user_id", user_id, required=required)
 
 
-async def _with_yields(
+async def _iterate_with_yields(
     messages: Sequence[message_pb2.ChatMessage],
 ) -> AsyncIterator[tuple[int, message_pb2.ChatMessage]]:
     for position, chat in enumerate(messages):
@@ -171,7 +171,7 @@ def _check_message(
         conversation_id=checker.check_identifier(f"{prefix}conversation_id", chat.conversation_id, required=False),
         metadata=checker.check_metadata(f"{prefix}metadata", chat.metadata, maximum=_METADATA_MAX_ENTRIES),
         embedding=checker.check_vector(f"{prefix}embedding", chat.embedding, dimension) if chat.embedding else None,
-        expire_us=_expire_us(checker, f"{prefix}expire_ts", chat, ts_us),
+        expire_us=_check_expire_ts(checker, f"{prefix}expire_ts", chat, ts_us),
         is_undated=is_undated,
         retracts=_check_retracts(checker, f"{prefix}retracts", chat) if chat.retracts else (),
     )
@@ -187,7 +187,7 @@ def _check_retracts(checker: Checker, field: str, chat: message_pb2.ChatMessage)
     return ids
 
 
-def _expire_us(checker: Checker, field: str, chat: message_pb2.ChatMessage, ts_us: int) -> int | None:
+def _check_expire_ts(checker: Checker, field: str, chat: message_pb2.ChatMessage, ts_us: int) -> int | None:
     if not chat.HasField("expire_ts"):
         return None
     previous_violations = len(checker.violations)

@@ -48,13 +48,13 @@ def convert(folder: Path, *, signed: bool) -> None:
 
     weights = open_weights(weights_path())
     model, data = E5GraphBuilder(weights, MODEL_DATA_FILE, signed=signed).build()
-    contents = {MODEL_FILE: model, MODEL_DATA_FILE: data, TRIE_FILE: trie_of(weights)}
+    contents = {MODEL_FILE: model, MODEL_DATA_FILE: data, TRIE_FILE: build_piece_trie(weights)}
     for name, content in contents.items():
         write_atomically(folder / name, content)
     digests = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in contents.items())
     write_atomically(folder / DIGESTS_FILE, "".join(digests).encode())
 
 
-def trie_of(weights: Weights) -> bytes:
+def build_piece_trie(weights: Weights) -> bytes:
     """Return the trie of all pieces except the piece for unknown characters."""
     return build_trie([piece for piece in weights.pieces() if piece.token_id != weights.special_tokens.unknown])

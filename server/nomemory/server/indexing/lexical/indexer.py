@@ -72,7 +72,7 @@ class LexicalIndexer:
             TantivyLexicalWriter(self._work.directory, self._work.heap_bytes, feed.position().identity.name) as writer,
         ):
             self._record_applied(writer.applied)
-            erasure = self._erasure_steps(writer, feed)
+            erasure = self._run_erasure_steps(writer, feed)
             while not self._stopping.is_set():
                 self._wake.clear()
                 began_at = time.monotonic()
@@ -110,7 +110,7 @@ class LexicalIndexer:
         """Apply the next batch of changes in one commit. Return False if there are none."""
         last = first = writer.applied
         size = 0
-        for change in self._next_changes(feed, first):
+        for change in self._read_changes(feed, first):
             _apply_change(change, writer)
             last = change.sequence
             size += len(change.stored.wire) if change.stored else 0
@@ -121,7 +121,7 @@ class LexicalIndexer:
             self._record_applied(last)
         return last > first
 
-    def _erasure_steps(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
+    def _run_erasure_steps(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
         """Run one batch of a requested erasure for each iteration. Yield whether there was a batch to run."""
         while True:
             if self._erasure_requested.is_set():
@@ -147,7 +147,7 @@ class LexicalIndexer:
                 break
             yield True
 
-    def _next_changes(self, feed: ChangeFeed, after: int) -> Iterator[Change]:
+    def _read_changes(self, feed: ChangeFeed, after: int) -> Iterator[Change]:
         """Yield the changes of the next commit, reading a few at a time."""
         left = self._work.batch_max
         while left and (changes := feed.changes(after, min(left, _READ_MAX))):

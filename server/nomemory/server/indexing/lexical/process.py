@@ -8,7 +8,7 @@ from nomemory.server.indexing.lexical.messages import FAILURES_BY_NAME, EraseDel
 from nomemory.server.runtime.active_faults import LEXICAL_INDEXER
 from nomemory.server.runtime.processes.child_process import ChildProcess
 from nomemory.server.runtime.processes.ipc_connection import CallFailedError, PipeClosedError, PipeConnection
-from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.processes.spawn import ProcessLaunch
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
 
 _MODULE = "nomemory.server.indexing.lexical.worker"
@@ -31,7 +31,7 @@ class LexicalIndexerProcess:
 
     def __init__(self, work: FollowLog, wake: asyncio.Event, policy: WatchPolicy | None = None) -> None:
         self._policy = policy or WatchPolicy()
-        self._launch = Launch(_MODULE, (), logs=True)
+        self._launch = ProcessLaunch(_MODULE, (), logs=True)
         self._work = work
         self._wake = wake
         self._is_stopping = False

@@ -58,7 +58,7 @@ class BacklogFeed:
 
     def copy_changes(self) -> bool:
         """Read a batch of changes into the backlog, and return whether there may be more."""
-        fed, end = self.backlog.fed_position(), self.log_end()
+        fed, end = self.backlog.fed_position(), self.read_log_end()
         if fed.covers(end):
             return False
         limit = _MAX_CHANGES if self.split else _MAX_CHANGES_WITHOUT_EMBEDDER
@@ -114,7 +114,7 @@ class BacklogFeed:
         self._may_have_dead_letters = bool(dead)
         return IndexProgress(checkpoint, tuple(ahead), dead)
 
-    def log_end(self) -> FeedPosition:
+    def read_log_end(self) -> FeedPosition:
         """Return the end of the log, or the zero position if another server fills the index."""
         return self.log.end_position() if self._is_leading else FeedPosition()
 
@@ -122,7 +122,7 @@ class BacklogFeed:
         """Return the object that computes the expected points. It belongs to the same thread."""
         return ExpectedPoints(self.log, self.backlog.tracked_ids, self.dimension, part_chars, self.split)
 
-    def next_work(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
+    def read_pending(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
         """Return the next pending messages with the points that the index should have."""
         items = self.backlog.next_pending(hot_users, limit)
         desired: dict[Pending, DesiredPoints] = {}
@@ -136,7 +136,7 @@ class BacklogFeed:
                 )
         return [desired[item] for item in items]
 
-    def settle(self, done: Iterable[Pending], refused: Mapping[Pending, str]) -> None:
+    def record_results(self, done: Iterable[Pending], refused: Mapping[Pending, str]) -> None:
         """Record messages that are indexed, and messages that are rejected with a reason."""
         self.backlog.mark_applied(done)
         self.backlog.mark_dead(refused)

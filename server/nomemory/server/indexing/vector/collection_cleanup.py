@@ -42,7 +42,7 @@ class CollectionCleanup:
         Raises:
             Fault: INDEX_UNAVAILABLE, the Qdrant server does not respond; STORAGE_UNAVAILABLE, the database is down.
         """
-        used = {space.indexer.directory for space in self.spaces.all()}
+        used = {space.indexer.directory for space in self.spaces.all_spaces()}
         for directory in other_collections(self.vectors, used):
             name = qdrant_collection_in(self.settings, directory)
             if name is not None and not await self._is_abandoned(name):

@@ -34,7 +34,7 @@ class DesiredPoints:
     caller_vector: Vector | None = None
     stored: tuple[Vector, ...] = ()
 
-    def points(self, vectors: Sequence[Vector]) -> list[VectorPoint]:
+    def build_points(self, vectors: Sequence[Vector]) -> list[VectorPoint]:
         """Return the points, given the vectors of the texts."""
         message = self.message
         if message is None:

@@ -48,7 +48,7 @@ class Batch:
         if vectors is None:
             self.refused[desired.item] = TEXT_REFUSED
             return
-        points = desired.points(vectors)
+        points = desired.build_points(vectors)
         self.points += points
         self.parts[desired.item] = len(points)
 
@@ -79,7 +79,7 @@ class BatchIndexer:
     may_write: Callable[[], bool]
     _suspects: PoisonMessageTracker = field(default_factory=PoisonMessageTracker, init=False)
 
-    async def apply(self, messages: Sequence[DesiredPoints]) -> tuple[Batch, Fault | None]:
+    async def index_batch(self, messages: Sequence[DesiredPoints]) -> tuple[Batch, Fault | None]:
         """Embed and store one batch from the beginning of a list of messages.
 
         Returns:
@@ -122,11 +122,11 @@ class BatchIndexer:
             yield group
         suspects = [desired for desired in messages if desired.item in self._suspects]
         yield from (
-            [desired] for desired in sorted(suspects, key=lambda desired: self._suspects.failures(desired.item))
+            [desired] for desired in sorted(suspects, key=lambda desired: self._suspects.failure_count(desired.item))
         )
 
     async def _embed_group(self, batch: Batch, group: Sequence[DesiredPoints]) -> bool:
-        group = await asyncio.gather(*map(self._with_stored_vectors, group))
+        group = await asyncio.gather(*map(self._reuse_stored_vectors, group))
         texts = [text for desired in group for text in desired.texts]
         if not await self.vectors.embed(texts, self.interrupted):
             return False
@@ -136,7 +136,7 @@ class BatchIndexer:
             batch.add(desired, self.vectors.vectors(desired.texts))
         return True
 
-    async def _with_stored_vectors(self, desired: DesiredPoints) -> DesiredPoints:
+    async def _reuse_stored_vectors(self, desired: DesiredPoints) -> DesiredPoints:
         """Reuse the vectors if the index already has this version, because embedding is far more expensive."""
         message = desired.message
         if message is None or desired.is_new or not desired.texts:

@@ -65,7 +65,7 @@ class IndexedSpaces:
         """The message for the operator about the active index."""
         return self.migration_notice or self._notice
 
-    def all(self) -> list[IndexedSpace]:
+    def all_spaces(self) -> list[IndexedSpace]:
         """Return all spaces."""
         return [space for space in (self.active, self.next, self.previous) if space is not None]
 
@@ -75,7 +75,7 @@ class IndexedSpaces:
         Raises:
             ForeignCollectionError: a collection is filled from another log.
         """
-        for space in self.all():
+        for space in self.all_spaces():
             try:
                 await space.index.probe()
             except ForeignCollectionError:
@@ -83,7 +83,7 @@ class IndexedSpaces:
             except Fault:
                 continue  # the engine is unavailable: later reads fail
 
-    def promote(self, space: IndexedSpace, notice: str) -> None:
+    def activate(self, space: IndexedSpace, notice: str) -> None:
         """Make the next space the active one."""
         self.active, self.next, self.previous = space, None, self.active
         self._notice, self.migration_notice = "", notice

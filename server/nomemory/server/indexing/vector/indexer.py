@@ -187,14 +187,14 @@ class VectorIndexer:
     async def run(self) -> None:
         """Index messages until `stop` is called. `run` can be called again after an error."""
         with ThreadPoolExecutor(1, "vector-store") as self._thread:
-            self._feed = await self._in_store_thread(self._open_backlog_feed)
+            self._feed = await self._run_in_store_thread(self._open_backlog_feed)
             maintenance = self._create_maintenance()
             try:
                 async with asyncio.TaskGroup() as tasks:
                     maintaining = tasks.create_task(maintenance.run())
                     tasks.create_task(self._feed_backlog())
                     if self._shared is not None:
-                        self._leader = self._leader_of(self._shared)
+                        self._leader = self._create_leader(self._shared)
                         tasks.create_task(self._leader.run())
                     tasks.create_task(self._index_pending(maintenance)).add_done_callback(
                         lambda _: maintaining.cancel()
@@ -202,7 +202,7 @@ class VectorIndexer:
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None  # the first error cancelled the other tasks
             finally:
-                await self._in_store_thread(self._feed.close)
+                await self._run_in_store_thread(self._feed.close)
 
     def _split_text(self, text: str) -> list[str]:
         embedder = self._settings.embedder
@@ -217,7 +217,7 @@ class VectorIndexer:
             is_shared=self._shared is not None,
         )
 
-    async def _in_store_thread(self, job: Callable[[], _T]) -> _T:
+    async def _run_in_store_thread(self, job: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     async def _feed_backlog(self) -> None:
@@ -225,7 +225,7 @@ class VectorIndexer:
         while not self._stopping.is_set():
             self._changed.clear()
             began_at = time.monotonic()
-            has_more = await self._in_store_thread(self._feed.copy_changes)
+            has_more = await self._run_in_store_thread(self._feed.copy_changes)
             self._fed.set()
             if has_more:
                 await asyncio.sleep(time.monotonic() - began_at)
@@ -233,18 +233,18 @@ class VectorIndexer:
                 await _wait_for_event(self._changed, _POLL_S)
                 await _wait_for_event(self._stopping, _GATHER_S)
 
-    def _leader_of(self, shared: PostgresSharedIndex) -> IndexingLeader:
+    def _create_leader(self, shared: PostgresSharedIndex) -> IndexingLeader:
         return IndexingLeader(
             shared.leader_lock(),
             self._feed,
-            self._in_store_thread,
+            self._run_in_store_thread,
             self._index,
             self._hot.users,
-            self._on_query_elsewhere,
+            self._record_remote_query,
             self._changed.set,
         )
 
-    def _on_query_elsewhere(self, user_id: str) -> None:
+    def _record_remote_query(self, user_id: str) -> None:
         self.record_query(user_id)
         self.poll()
 
@@ -256,7 +256,7 @@ class VectorIndexer:
     def _create_maintenance(self) -> IndexMaintenance:
         expected = self._feed.expected_points(self._settings.embedder.chunk_chars)
         return IndexMaintenance(
-            self._index, self._feed, self._in_store_thread, self._progress, expected, self._faults, self._fed.set
+            self._index, self._feed, self._run_in_store_thread, self._progress, expected, self._faults, self._fed.set
         )
 
     async def _index_pending(self, maintenance: IndexMaintenance) -> None:
@@ -292,12 +292,12 @@ class VectorIndexer:
         self._term = self._leader.terms if self._leader is not None else 0
         if not self._may_write():
             return False
-        work = await self._in_store_thread(partial(self._feed.next_work, self._hot.users(), self._max_taken))
+        work = await self._run_in_store_thread(partial(self._feed.read_pending, self._hot.users(), self._max_taken))
         if not work:
             return False
-        batch, fault = await self._batches.apply(work)
+        batch, fault = await self._batches.index_batch(work)
         self._is_dirty = True
-        await self._in_store_thread(partial(self._feed.settle, batch.parts, batch.refused))
+        await self._run_in_store_thread(partial(self._feed.record_results, batch.parts, batch.refused))
         if self._leader is not None:
             self._leader.record_progress()
         if fault is not None:
@@ -307,7 +307,7 @@ class VectorIndexer:
     async def _flush(self) -> None:
         if self._is_dirty:
             await self._index.flush()
-            await self._in_store_thread(self._backlog.forget_applied)
+            await self._run_in_store_thread(self._backlog.forget_applied)
             self._is_dirty = False
         self._flushed_at = time.monotonic()
 
@@ -315,7 +315,7 @@ class VectorIndexer:
         erasure = self._erasure
         if erasure is not None and not erasure.done():
             await self._flush()
-            await self._in_store_thread(self._backlog.erase_deleted)
+            await self._run_in_store_thread(self._backlog.erase_deleted)
             if not erasure.done():
                 erasure.set_result(None)
 
@@ -325,7 +325,7 @@ class VectorIndexer:
             raise fault
         kind, now_s = Reason.Name(fault.reason), time.time()
         self._fault = JobFault(kind, self._fault.since_s if self._fault else now_s, now_s)
-        wait_s = self._backoff.next_s()
+        wait_s = self._backoff.next_delay_s()
         if not may_be_caused_by_text(fault):
             wait_s = max(wait_s, min(fault.retry_after_s or 0.0, _MAX_REQUESTED_WAIT_S))
         await _wait_for_event(self._stopping, wait_s)

@@ -78,16 +78,16 @@ class IndexingLeader:
             while not self._stopping.is_set():
                 try:
                     if await self.lock.acquire():
-                        await self._lead()
+                        await self._lead_until_lost()
                 except Fault as fault:
                     _log.debug("cannot lead the indexing of the shared vector index", cause=fault.message)
-                    await self._lose_lock()
+                    await self._handle_lost_lock()
                 await _wait_for_event(self._stopping, self.lock.lease_s / _RENEWALS)
         finally:
             self._safe_until = 0.0
             await (self.lock.release() if self._stopping.is_set() else self.lock.disconnect())
 
-    async def _lead(self) -> None:
+    async def _lead_until_lost(self) -> None:
         """Lead until `stop` is called or the lock is lost."""
         if not await self.lock.was_released():
             await self._wait_for_previous_lease()
@@ -130,7 +130,7 @@ class IndexingLeader:
         self._safe_until = began_at + self.lock.lease_s * (1 - _MARGIN)
         return began_at + self.lock.lease_s / _RENEWALS
 
-    async def _lose_lock(self) -> None:
+    async def _handle_lost_lock(self) -> None:
         self._safe_until = 0.0
         await self.lock.disconnect()
         if self.feed.is_leading():

@@ -95,7 +95,7 @@ class ModelMigration:
     async def _switch_model(self, space: IndexedSpace, notice: str) -> None:
         space.record()
         previous = self.spaces.active
-        self.spaces.promote(space, notice)
+        self.spaces.activate(space, notice)
         log = _log.warning if notice else _log.info
         log("semantic search switched to another model", previous=previous.space.name, now=space.space.name)
         await self.serving.replace(space.space, self.max_read_s)

@@ -32,16 +32,16 @@ class ModelRecord:
     variables: Mapping[str, object]
 
     @classmethod
-    def of(cls, settings: Settings, collection: str) -> Self:
+    def from_settings(cls, settings: Settings, collection: str) -> Self:
         """Build the record of a collection from the settings."""
         variables = {
             variable: value
-            for field, variable in type(settings.embedder).variables().items()
+            for field, variable in type(settings.embedder).variables_by_field().items()
             if not isinstance(value := getattr(settings.embedder, field), SecretStr)
         }
-        return cls(collection, {**variables, _ENDPOINT: _without_secrets(settings.openai.base_url)})
+        return cls(collection, {**variables, _ENDPOINT: _remove_credentials(settings.openai.base_url)})
 
-    def restored(self, settings: Settings) -> Settings:
+    def restore_settings(self, settings: Settings) -> Settings:
         """Return the current settings, with the model replaced by the recorded one.
 
         The endpoint gets the current API key only if it is the same endpoint, otherwise the one of
@@ -50,7 +50,7 @@ class ModelRecord:
         Raises:
             ValidationError: the recorded settings are no longer valid.
         """
-        same = self.variables.get(_ENDPOINT) == _without_secrets(settings.openai.base_url)
+        same = self.variables.get(_ENDPOINT) == _remove_credentials(settings.openai.base_url)
         key = settings.embedder.previous_api_key or (settings.openai.api_key if same else None)
         url = {_ENDPOINT: settings.openai.base_url} if same else {}
         changes = {name.removeprefix(PREFIX).lower(): value for name, value in {**self.variables, **url}.items()}
@@ -79,7 +79,7 @@ def write_model_record(path: Path, record: ModelRecord) -> None:
     write_atomically(path, content)
 
 
-def _without_secrets(url: str | None) -> str:
+def _remove_credentials(url: str | None) -> str:
     """Remove user name and password from an endpoint URL. The default is the endpoint of OpenAI."""
     parts = urlsplit(url or _OPENAI)
     host = parts.netloc.rpartition("@")[2]

@@ -14,7 +14,7 @@ _MAX_TRACKED: Final = 1024
 
 
 @dataclass(slots=True)
-class _Record:
+class _FailureRecord:
     failures_alone: int = 0
     strikes: int = 0
     last_strike_at: int = -1
@@ -29,13 +29,13 @@ class PoisonMessageTracker:
     """
 
     def __init__(self) -> None:
-        self._records: OrderedDict[Pending, _Record] = OrderedDict()
+        self._records: OrderedDict[Pending, _FailureRecord] = OrderedDict()
         self._successes = 0
 
     def __contains__(self, item: Pending) -> bool:
         return item in self._records
 
-    def failures(self, item: Pending) -> int:
+    def failure_count(self, item: Pending) -> int:
         """Return the number of times that a message failed alone."""
         return self._records[item].failures_alone if item in self._records else 0
 
@@ -46,7 +46,7 @@ class PoisonMessageTracker:
             The message to make a dead letter: the only one of the batch, if it has too many strikes.
         """
         for item in items:
-            self._records.setdefault(item, _Record())
+            self._records.setdefault(item, _FailureRecord())
         while len(self._records) > _MAX_TRACKED:
             self._records.popitem(last=False)
         return items[0] if len(items) == 1 and self._has_failed_too_often(items[0]) else None

@@ -43,9 +43,9 @@ class Meters:
         samples = Samples()
         for family, counter in self._counters.items():
             for labels, count in counter.items():
-                samples.put(family, count, *labels)
+                samples.set_value(family, count, *labels)
         for (family, labels), histogram in self._histograms.items():
-            samples.put(family, histogram.copy(), *labels)
+            samples.set_value(family, histogram.copy(), *labels)
         for source in self._sources:
             source(samples)
         return samples

@@ -50,6 +50,6 @@ class Samples:
 
     values: dict[str, dict[Labels, Value]] = field(default_factory=dict)
 
-    def put(self, family: Family, value: Value, *labels: str) -> None:
+    def set_value(self, family: Family, value: Value, *labels: str) -> None:
         """Set the value of a sample."""
         self.values.setdefault(family.name, {})[labels] = value

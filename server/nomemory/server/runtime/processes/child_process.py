@@ -13,7 +13,7 @@ from nomemory.server.runtime.processes.ipc_connection import (
     PipeConnection,
     ignore_notification,
 )
-from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.processes.spawn import ProcessLaunch
 from nomemory.server.runtime.processes.watchdog import Watchdog, WatchPolicy
 from nomemory.server.runtime.processes.worker_errors import WorkerUnavailableError
 
@@ -43,7 +43,11 @@ class ChildProcess:
 
     @classmethod
     async def start(
-        cls, launch: Launch, component: str, policy: WatchPolicy, on_notification: OnNotification = ignore_notification
+        cls,
+        launch: ProcessLaunch,
+        component: str,
+        policy: WatchPolicy,
+        on_notification: OnNotification = ignore_notification,
     ) -> Self:
         """Start a process with a watchdog, and wait until it accepts calls.
 

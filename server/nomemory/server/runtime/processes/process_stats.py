@@ -28,7 +28,7 @@ class ProcessStats:
     cpu_s: float
     private_bytes: int
 
-    def works_since(self, before: ProcessStats | None) -> bool:
+    def has_worked_since(self, before: ProcessStats | None) -> bool:
         """Return whether the process is running, or has used CPU time since an earlier snapshot."""
         return self.state in _WORKING_STATES or (before is not None and self.cpu_s > before.cpu_s)
 
@@ -36,19 +36,19 @@ class ProcessStats:
 def process_stats(process_id: int) -> ProcessStats | None:
     """Return the statistics of a process, or None if it has exited. Without /proc, this runs `ps`."""
     try:
-        return _from_proc(process_id) if _PROC.exists() else _from_ps(process_id)
+        return _read_from_proc(process_id) if _PROC.exists() else _read_from_ps(process_id)
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _from_proc(process_id: int) -> ProcessStats:
+def _read_from_proc(process_id: int) -> ProcessStats:
     fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     _, resident, shared, *_ = map(int, Path(f"/proc/{process_id}/statm").read_text().split())
     ticks = int(fields[_CPU_FIELD]) + int(fields[_SYSTEM_CPU_FIELD])
     return ProcessStats(fields[0], ticks / os.sysconf("SC_CLK_TCK"), (resident - shared) * os.sysconf("SC_PAGE_SIZE"))
 
 
-def _from_ps(process_id: int) -> ProcessStats:
+def _read_from_ps(process_id: int) -> ProcessStats:
     command = ["ps", "-o", "state=,time=,rss=", "-p", str(process_id)]
     state, cpu, resident = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()  # noqa: S603 - a fixed command
     seconds = 0.0

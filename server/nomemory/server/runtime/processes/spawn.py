@@ -20,7 +20,7 @@ from nomemory.server.runtime.settings.settings import strip_settings
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ProcessLaunch:
     """The command of a worker process.
 
     Attributes:

@@ -88,13 +88,13 @@ class Supervisor:
             except BaseException as error:  # noqa: BLE001 - a Rust panic must not end the job
                 if time.monotonic() - began_at > _MAX_RESTART_DELAY_S:  # the job was healthy for a while
                     backoff.reset()
-                delay_s = backoff.next_s()
+                delay_s = backoff.next_delay_s()
                 self._record_failure(name, error, delay_s)
-                await self._sleep(delay_s)
+                await self._wait_for_restart(delay_s)
             else:
                 return
 
-    async def _sleep(self, delay_s: float) -> None:
+    async def _wait_for_restart(self, delay_s: float) -> None:
         """Wait for a delay, or until restarts are disabled."""
         with suppress(TimeoutError):
             async with asyncio.timeout(delay_s):

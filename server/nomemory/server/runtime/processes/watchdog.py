@@ -46,7 +46,7 @@ class WatchPolicy:
     busy_timeout_s: float = 60.0
 
 
-def watch_policy(processes: ProcessSettings, faults: ActiveFaults, registry: ProcessRegistry) -> WatchPolicy:
+def build_watch_policy(processes: ProcessSettings, faults: ActiveFaults, registry: ProcessRegistry) -> WatchPolicy:
     """Return the watchdog policy of the settings."""
     return WatchPolicy(
         processes.memory_bytes,
@@ -89,11 +89,11 @@ class Watchdog:
         name = self._faults.qualified_name(self._component)
         self._registry.record_start(name, self._process_id)
         try:
-            await self._watch()
+            await self._watch_process()
         finally:
             self._registry.record_exit(name, self._process_id)
 
-    async def _watch(self) -> None:
+    async def _watch_process(self) -> None:
         self._limit_memory()
         beat = self._pipe.send_heartbeat()
         while self._pipe.is_open:
@@ -116,7 +116,7 @@ class Watchdog:
             self._silent_s = self._idle_s = 0.0
             self._faults.clear(self._component)
             return True
-        is_working = stats is not None and stats.works_since(self._last_stats)
+        is_working = stats is not None and stats.has_worked_since(self._last_stats)
         self._last_stats = stats
         return self._may_stay_silent(is_working=is_working)
 

@@ -9,7 +9,7 @@ from typing import Any
 from nomemory.server.runtime.backoff import Backoff
 from nomemory.server.runtime.processes.child_process import ChildProcess
 from nomemory.server.runtime.processes.ipc_connection import CallFailedError, PipeClosedError
-from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.processes.spawn import ProcessLaunch
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
 from nomemory.server.runtime.processes.worker_errors import (
     WorkerError,
@@ -31,7 +31,7 @@ class Worker:
         component: the component name in faults.
     """
 
-    def __init__(self, launch: Launch, timeout_s: float, component: str, policy: WatchPolicy) -> None:
+    def __init__(self, launch: ProcessLaunch, timeout_s: float, component: str, policy: WatchPolicy) -> None:
         self._launch = launch
         self._component = component
         self._policy = policy
@@ -113,7 +113,7 @@ class Worker:
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> ChildProcess:
-        delay_s = self._backoff.next_s()
+        delay_s = self._backoff.next_delay_s()
         if self._child is not None:
             await self._child.close()
         await asyncio.sleep(delay_s)

@@ -26,7 +26,7 @@ NonEmpty = Annotated[_Value, AfterValidator(_check_not_empty)]
 protection that the operator meant to configure."""
 
 
-def variables(prefix: str = "") -> ConfigDict:
+def map_fields_to_variables(prefix: str = "") -> ConfigDict:
     """Return a model configuration that maps each field to the variable `NOMEMORY_<PREFIX><FIELD>`."""
     alias_generator = AliasGenerator(validation_alias=lambda field: f"{PREFIX}{prefix}{field}".upper())
     return ConfigDict(frozen=True, extra="ignore", alias_generator=alias_generator)
@@ -39,10 +39,10 @@ class SettingsGroup(BaseModel):
         heading: the group's heading in docs/settings.md.
     """
 
-    model_config = variables()
+    model_config = map_fields_to_variables()
     heading: ClassVar[str]
 
     @classmethod
-    def variables(cls) -> dict[str, str]:
+    def variables_by_field(cls) -> dict[str, str]:
         """Return the environment variable of each field."""
         return {name: str(field.validation_alias) for name, field in cls.model_fields.items()}

@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, variables
+from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, map_fields_to_variables
 
 
 class VectorSettings(SettingsGroup):
     """The vector index."""
 
-    model_config = variables("vector_")
+    model_config = map_fields_to_variables("vector_")
     heading: ClassVar[str] = "Vector index"
 
     qdrant_url: str | None = Field(
@@ -53,7 +53,7 @@ class VectorSettings(SettingsGroup):
 class EmbedderSettings(SettingsGroup):
     """The embedding model and its cache."""
 
-    model_config = variables("embedding_")
+    model_config = map_fields_to_variables("embedding_")
     heading: ClassVar[str] = "Embedder"
 
     kind: str = Field(
@@ -121,7 +121,7 @@ class EmbedderSettings(SettingsGroup):
 class OpenAISettings(SettingsGroup):
     """The endpoint of the `openai` embedder and the chat model."""
 
-    model_config = variables("openai_")
+    model_config = map_fields_to_variables("openai_")
     heading: ClassVar[str] = "OpenAI-compatible endpoint"
 
     base_url: str | None = Field(
@@ -139,7 +139,7 @@ class OpenAISettings(SettingsGroup):
 class HybridSettings(SettingsGroup):
     """Hybrid search (docs/quality.md)."""
 
-    model_config = variables("hybrid_")
+    model_config = map_fields_to_variables("hybrid_")
     heading: ClassVar[str] = "Hybrid search"
 
     cache_bytes: int = Field(

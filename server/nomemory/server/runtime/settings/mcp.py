@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from nomemory.server.runtime.settings.group import SettingsGroup, variables
+from nomemory.server.runtime.settings.group import SettingsGroup, map_fields_to_variables
 
 
 class McpSettings(SettingsGroup):
     """The MCP server, `nomemory mcp` (docs/mcp.md)."""
 
-    model_config = variables("mcp_")
+    model_config = map_fields_to_variables("mcp_")
     heading: ClassVar[str] = "MCP server"
 
     forget: bool = Field(

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.runtime.settings.group import SettingsGroup, variables
+from nomemory.server.runtime.settings.group import SettingsGroup, map_fields_to_variables
 
 
 class MetricsSettings(SettingsGroup):
     """Prometheus metrics (docs/metrics.md)."""
 
-    model_config = variables("metrics_")
+    model_config = map_fields_to_variables("metrics_")
     heading: ClassVar[str] = "Metrics"
 
     listen: str = Field(
@@ -33,7 +33,7 @@ class MetricsSettings(SettingsGroup):
 class TracingSettings(SettingsGroup):
     """OpenTelemetry traces (docs/tracing.md)."""
 
-    model_config = variables("trace_")
+    model_config = map_fields_to_variables("trace_")
     heading: ClassVar[str] = "Traces"
 
     endpoint: str = Field(

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from pydantic import Field, SecretStr
 
-from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, variables
+from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, map_fields_to_variables
 
 
 class RecallSettings(SettingsGroup):
     """Planner and limits of recalls (docs/recall.md)."""
 
-    model_config = variables("recall_")
+    model_config = map_fields_to_variables("recall_")
     heading: ClassVar[str] = "Recall"
 
     skill_dirs: str = Field(

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from nomemory.server.runtime.settings.group import SettingsGroup, variables
+from nomemory.server.runtime.settings.group import SettingsGroup, map_fields_to_variables
 
 
 class ServerSettings(SettingsGroup):
@@ -65,7 +65,7 @@ INSPECTOR_ADDRESS: Final = "127.0.0.1:7701"
 class HttpSettings(SettingsGroup):
     """The HTTP API and the inspector (docs/http.md)."""
 
-    model_config = variables("http_")
+    model_config = map_fields_to_variables("http_")
     heading: ClassVar[str] = "HTTP"
 
     listen: str = Field(
@@ -89,7 +89,7 @@ class HttpSettings(SettingsGroup):
 class ProcessSettings(SettingsGroup):
     """The watchdog of the worker processes (docs/operating.md)."""
 
-    model_config = variables("process_")
+    model_config = map_fields_to_variables("process_")
     heading: ClassVar[str] = "Worker processes"
 
     heartbeat_s: float = Field(1.0, gt=0, description="Interval between heartbeats to worker processes, in seconds.")

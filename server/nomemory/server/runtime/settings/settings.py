@@ -65,8 +65,8 @@ class Settings(BaseModel):
         """
         values = {
             variable: getattr(getattr(self, name), field)
-            for name, group in groups().items()
-            for field, variable in group.variables().items()
+            for name, group in settings_groups().items()
+            for field, variable in group.variables_by_field().items()
         }
         return self._validate_groups(values | {_variable_of(name): value for name, value in changes.items()})
 
@@ -76,7 +76,7 @@ class Settings(BaseModel):
         return cls.model_validate(dict.fromkeys(cls.model_fields, values))
 
 
-def groups() -> dict[str, type[SettingsGroup]]:
+def settings_groups() -> dict[str, type[SettingsGroup]]:
     """Return the settings groups by name, in the order of docs/settings.md."""
     return {
         name: field.annotation
@@ -92,7 +92,7 @@ def strip_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _known_variables() -> set[str]:
-    return {variable for group in groups().values() for variable in group.variables().values()}
+    return {variable for group in settings_groups().values() for variable in group.variables_by_field().values()}
 
 
 def _variable_of(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from nomemory.server.runtime.settings.group import SettingsGroup, variables
+from nomemory.server.runtime.settings.group import SettingsGroup, map_fields_to_variables
 
 
 class LogSettings(SettingsGroup):
@@ -37,7 +37,7 @@ class LogSettings(SettingsGroup):
 class PostgresSettings(SettingsGroup):
     """Connections to PostgreSQL."""
 
-    model_config = variables("postgres_")
+    model_config = map_fields_to_variables("postgres_")
     heading: ClassVar[str] = "PostgreSQL, with `NOMEMORY_DATABASE_URL`"
 
     pool_size: int = Field(10, ge=1, description="Maximum number of connections for reads.")
@@ -66,7 +66,7 @@ class PostgresSettings(SettingsGroup):
 class RetentionSettings(SettingsGroup):
     """How long messages are kept."""
 
-    model_config = variables("retention_")
+    model_config = map_fields_to_variables("retention_")
     heading: ClassVar[str] = "Retention"
 
     days: float = Field(
@@ -85,7 +85,7 @@ class RetentionSettings(SettingsGroup):
 class ErasureSettings(SettingsGroup):
     """Physical erasure of deleted messages (docs/operating.md)."""
 
-    model_config = variables("erase_")
+    model_config = map_fields_to_variables("erase_")
     heading: ClassVar[str] = "Erasure"
 
     within_s: float = Field(

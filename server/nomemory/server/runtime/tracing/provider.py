@@ -124,7 +124,7 @@ def _parse_endpoint(endpoint: str) -> tuple[str, bool]:
 
 
 def _refuse_without_endpoint(settings: Settings) -> None:
-    variables = settings.tracing.variables()
+    variables = settings.tracing.variables_by_field()
     for field in ("headers", "ca", "content"):
         if getattr(settings.tracing, field) not in {None, False}:
             raise TracingSettingsError(_NO_ENDPOINT.format(variables[field]))
@@ -139,7 +139,7 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
 
 def _refuse_exposure(settings: Settings, target: str) -> None:
     """Raise if headers or message content would be sent to another machine without TLS."""
-    variables = settings.tracing.variables()
+    variables = settings.tracing.variables_by_field()
     secret = [variables[field] for field in ("headers", "content") if getattr(settings.tracing, field)]
     if secret and not parse_listen_address(target).is_loopback() and not settings.identity.insecure_plaintext:
         raise TracingSettingsError(

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar, cast
 
 from opentelemetry.trace import Span, SpanKind
 
-from nomemory.server.embedding.factory import NoEmbedder
+from nomemory.server.embedding.factory import DisabledEmbedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.protocol import LexicalIndex
@@ -67,7 +67,7 @@ def traced_vector_index(index: VectorSearch, settings: Settings) -> VectorSearch
 
 def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
     """Return an embedder with a span per call."""
-    if embedder.kind == NoEmbedder.kind:
+    if embedder.kind == DisabledEmbedder.kind:
         return embedder
     attributes: dict[str, AttributeValue] = {
         OPERATION: "embeddings",
@@ -78,7 +78,7 @@ def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
         attributes["gen_ai.provider.name"] = "openai"
     name = f"embeddings {embedder.model}"
     methods = {
-        method: _in_span(getattr(embedder, method), name, attributes, kind=SpanKind.CLIENT)
+        method: _wrap_in_span(getattr(embedder, method), name, attributes, kind=SpanKind.CLIENT)
         for method in ("embed_query", "embed_documents")
     }
     return _trace_component(embedder, methods, settings)
@@ -87,7 +87,7 @@ def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
 def traced_search(search: _Component, method: str, settings: Settings) -> _Component:
     """Return a search with a span per call of `method`, whose result must have `items`."""
     attributes: dict[str, AttributeValue] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
-    traced = _in_span(getattr(search, method), "search_memory", attributes, _annotate_search)
+    traced = _wrap_in_span(getattr(search, method), "search_memory", attributes, _annotate_search)
     return _trace_component(search, {method: traced}, settings)
 
 
@@ -100,7 +100,7 @@ def traced_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
         "erase": ("delete_memory_store", _annotate_user),
     }
     methods = {
-        method: _in_span(getattr(log, method), name, {OPERATION: name}, annotate)
+        method: _wrap_in_span(getattr(log, method), name, {OPERATION: name}, annotate)
         for method, (name, annotate) in operations.items()
     }
     return _trace_component(log, methods, settings)
@@ -132,11 +132,13 @@ def _trace_engine(component: _Component, system: str, span_names: Mapping[str, s
     traced_methods: dict[str, Method] = {}
     for method, name in span_names.items():
         attributes: dict[str, AttributeValue] = {"db.system.name": system, "db.operation.name": method}
-        traced_methods[method] = _in_span(getattr(component, method), name, attributes, _annotate_rows, SpanKind.CLIENT)
+        traced_methods[method] = _wrap_in_span(
+            getattr(component, method), name, attributes, _annotate_rows, SpanKind.CLIENT
+        )
     return _trace_component(component, traced_methods, settings)
 
 
-def _in_span(
+def _wrap_in_span(
     method: Method,
     name: str,
     attributes: Mapping[str, AttributeValue],
@@ -145,14 +147,14 @@ def _in_span(
 ) -> Method:
     """Return a method that runs in a span."""
 
-    async def traced(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as `Method`
+    async def run_in_span(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as `Method`
         with child_span(name, kind, attributes) as current:
             result = await method(*args, **kwargs)
             if current is not None and annotate is not None:
                 annotate(current, args, result)
             return result
 
-    return traced
+    return run_in_span
 
 
 def _annotate_rows(current: Span, _arguments: tuple[Any, ...], result: Any) -> None:  # noqa: ANN401 - as `Annotate`

@@ -10,8 +10,8 @@ from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, previous_model
-from nomemory.server.runtime.wiring.rebuild_notice import rebuild_notice
+from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, restore_previous_model
+from nomemory.server.runtime.wiring.rebuild_notice import log_rebuild_notice
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
 from nomemory.server.search.semantic.collection import collection_of
 from nomemory.server.search.semantic.collection_state import discard_foreign_vectors
@@ -44,10 +44,10 @@ async def open_spaces(
         ForeignCollectionError: a collection belongs to another message log.
     """
     collection = collection_of(settings, builder.directory.vectors, embedder)
-    notice = rebuild_notice(collection.name, was_discarded=discard_foreign_vectors(collection, position))
-    previous_faults, migration_notice = faults.for_previous_model(), ""
+    notice = log_rebuild_notice(collection.name, was_discarded=discard_foreign_vectors(collection, position))
+    previous_faults, migration_notice = faults.view_for_previous_model(), ""
     try:
-        previous = previous_model(settings, builder.directory, embedder, position, previous_faults, meters)
+        previous = restore_previous_model(settings, builder.directory, embedder, position, previous_faults, meters)
     except PreviousModelUnavailableError as error:
         _log.warning("the embedding model has changed, and the previous model is not available", cause=str(error))
         previous, migration_notice = None, str(error)

@@ -12,20 +12,20 @@ class CommitSignal:
         self._followers: list[asyncio.Event] = []
         self._loop = asyncio.get_running_loop()
 
-    def follow(self) -> asyncio.Event:
+    def subscribe(self) -> asyncio.Event:
         """Return a new event that is set after each commit. The indexer must clear it."""
         follower = asyncio.Event()
         self._followers.append(follower)
         return follower
 
-    def unfollow(self, follower: asyncio.Event) -> None:
+    def unsubscribe(self, follower: asyncio.Event) -> None:
         """Remove an event."""
         self._followers.remove(follower)
 
     def announce(self) -> None:
         """Set all events. Thread-safe."""
-        self._loop.call_soon_threadsafe(self._set_all)
+        self._loop.call_soon_threadsafe(self._set_events)
 
-    def _set_all(self) -> None:
+    def _set_events(self) -> None:
         for follower in self._followers:
             follower.set()

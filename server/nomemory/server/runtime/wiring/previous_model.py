@@ -8,14 +8,14 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
+from nomemory.server.embedding.factory import DisabledEmbedder, choose_embedder
 from nomemory.server.embedding.protocol import Embedder
 from nomemory.server.embedding.wrappers import WatchedEmbedder
 from nomemory.server.indexing.vector.model_record import ModelRecord, read_model_record
 from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics.meters import Meters
-from nomemory.server.runtime.processes.watchdog import watch_policy
+from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.tracing.traced import traced_embedder
@@ -56,7 +56,7 @@ class PreviousModelUnavailableError(Exception):
     """The previous model is unavailable. The message is shown in the index status."""
 
 
-def previous_model(
+def restore_previous_model(
     settings: Settings,
     directory: DataDirectory,
     current: Embedder,
@@ -69,7 +69,7 @@ def previous_model(
     Raises:
         PreviousModelUnavailableError: there is an index of another model, but that model is unavailable.
     """
-    if current.kind == NoEmbedder.kind:
+    if current.kind == DisabledEmbedder.kind:
         return None
     collection = collection_named(settings, directory.vectors, collection_name(current.model, current.dimension))
     record = read_model_record(directory.model) or _UNRECORDED
@@ -90,23 +90,23 @@ def previous_model(
 
 
 def _restore_model(settings: Settings, record: ModelRecord, faults: ActiveFaults, meters: Meters) -> PreviousModel:
-    restored = record.restored(settings)
+    restored = record.restore_settings(settings)
     watched: list[WatchedEmbedder] = []
 
-    def watch(model: Embedder) -> Embedder:
+    def wrap_embedder(model: Embedder) -> Embedder:
         if collection_name(model.model, model.dimension) != record.collection:
             raise PreviousModelUnavailableError(f"the installed packages provide {model.model} instead")
         watched.append(WatchedEmbedder(traced_embedder(model, settings)))
         return watched[0]
 
-    policy = watch_policy(settings.processes, faults, meters.processes)
-    embedder = choose_embedder(restored, policy, watch, meters)
+    policy = build_watch_policy(settings.processes, faults, meters.processes)
+    embedder = choose_embedder(restored, policy, wrap_embedder, meters)
     return PreviousModel(restored, embedder, watched[0])
 
 
 def _check_for_unavailable_models(message: str, vectors: Path, collection: Collection, model: str) -> None:
     """Raise if there is an index whose model is unavailable."""
-    without_embedder = f"{NoEmbedder.model}-"
+    without_embedder = f"{DisabledEmbedder.model}-"
     others = [
         directory
         for directory in other_collections(vectors, {collection.directory})

@@ -11,7 +11,7 @@ _NOTICE: Final = "rebuilding since startup: the index belonged to another messag
 _log = get_logger("server")
 
 
-def rebuild_notice(index: str, *, was_discarded: bool) -> str:
+def log_rebuild_notice(index: str, *, was_discarded: bool) -> str:
     """Return the notice for the index status and log a warning. Return an empty string if nothing was discarded."""
     if not was_discarded:
         return ""

@@ -35,7 +35,7 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
         ExtraMissingError: the OpenAI client is not installed.
     """
     name = settings.recall.planner
-    if answers_with_model(settings):
+    if uses_chat_model(settings):
         return AnswerStrategy(model=recall_model(settings, stack))
     if name in {"auto", "rules"}:
         return AnswerStrategy()
@@ -46,7 +46,7 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
     return AnswerStrategy(planner=functools.partial(make, settings))
 
 
-def answers_with_model(settings: Settings) -> bool:
+def uses_chat_model(settings: Settings) -> bool:
     """Return whether recalls are planned by a chat model."""
     name = settings.recall.planner
     return name == "llm" or (name == "auto" and bool(settings.recall.model))

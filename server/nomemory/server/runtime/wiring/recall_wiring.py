@@ -17,7 +17,7 @@ from nomemory.server.api.services.recall_service import RecallService
 from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.recall_planner import answers_with_model, choose_planner
+from nomemory.server.runtime.wiring.recall_planner import choose_planner, uses_chat_model
 from nomemory.server.search.semantic.active_index import ActiveSpace
 
 _ANCHORS: Final = 3
@@ -96,7 +96,7 @@ def host_budget(settings: Settings) -> Budget:
         evidence_messages=settings.recall.evidence_messages,
         deadline_s=settings.recall.deadline_s,
         model_s=settings.recall.model_timeout_s,
-        read_messages=settings.recall.context_messages if answers_with_model(settings) else 0,
+        read_messages=settings.recall.context_messages if uses_chat_model(settings) else 0,
         read_tokens=settings.recall.context_tokens,
         result_items=_RESULT_ITEMS,
         result_chars=_RESULT_CHARS,

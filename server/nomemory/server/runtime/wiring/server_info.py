@@ -7,12 +7,12 @@ from typing import Final
 
 from nomemory.server import __version__
 from nomemory.server.api.admission.read_admission import ReadAdmission
-from nomemory.server.api.identity.factory import checks_credentials
+from nomemory.server.api.identity.factory import requires_credentials
 from nomemory.server.api.service import Service
 from nomemory.server.api.services.server_service import ServerService
 from nomemory.server.api.validation.recall_requests import TURNS_MAX
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.runtime.wiring.recall_planner import answers_with_model
+from nomemory.server.runtime.wiring.recall_planner import uses_chat_model
 from nomemory.server.runtime.wiring.recall_wiring import skill_library
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.v1 import server_service_pb2 as pb
@@ -58,9 +58,9 @@ def server_service(
 def _optional_features(settings: Settings, services: Sequence[str], *, embeds: bool) -> Iterator[str]:
     if embeds:
         yield "semantic_search_text"
-    if _RECALL in services and answers_with_model(settings):
+    if _RECALL in services and uses_chat_model(settings):
         yield "recall_model"
-    if checks_credentials(settings):
+    if requires_credentials(settings):
         yield "authentication"
     if settings.retention.days:
         yield "retention"

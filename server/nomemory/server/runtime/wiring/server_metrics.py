@@ -45,40 +45,40 @@ class ServerMetrics:
         samples = self._meters.samples()
         await self._add_indexes(samples)
         await self._add_processes(samples)
-        samples.put(catalog.BUILD, 1, __version__, platform.python_version())
-        samples.put(catalog.START, round(self._started, 3))
-        for fault in self._faults.all():
-            samples.put(catalog.FAULTS, 1, fault.component, fault.kind)
+        samples.set_value(catalog.BUILD, 1, __version__, platform.python_version())
+        samples.set_value(catalog.START, round(self._started, 3))
+        for fault in self._faults.active_faults():
+            samples.set_value(catalog.FAULTS, 1, fault.component, fault.kind)
         return await asyncio.to_thread(render, samples)
 
     async def _add_indexes(self, samples: Samples) -> None:
         if self._report is None:
             return
         try:
-            status = await self._report.status(None)
+            status = await self._report.read_status(None)
         except Fault:
-            samples.put(catalog.LOG_READABLE, 0)
+            samples.set_value(catalog.LOG_READABLE, 0)
             return
-        samples.put(catalog.LOG_READABLE, 1)
-        samples.put(catalog.LOG_MESSAGES, status.log.messages)
-        samples.put(catalog.LOG_USERS, status.log.users)
-        samples.put(catalog.LOG_DAMAGED, status.log.damaged)
+        samples.set_value(catalog.LOG_READABLE, 1)
+        samples.set_value(catalog.LOG_MESSAGES, status.log.messages)
+        samples.set_value(catalog.LOG_USERS, status.log.users)
+        samples.set_value(catalog.LOG_DAMAGED, status.log.damaged)
         self._lag.record(status.log.sequence)
         for name, index in _index_statuses(status):
-            samples.put(catalog.INDEX_PENDING, index.pending, name)
-            samples.put(catalog.INDEX_LAG, round(self._lag.lag_s(index.checkpoint), 3), name)
-            samples.put(catalog.INDEX_DEAD_LETTERS, index.dead_letters, name)
-            samples.put(catalog.INDEX_FAILING, int(bool(index.error)), name)
+            samples.set_value(catalog.INDEX_PENDING, index.pending, name)
+            samples.set_value(catalog.INDEX_LAG, round(self._lag.lag_s(index.checkpoint), 3), name)
+            samples.set_value(catalog.INDEX_DEAD_LETTERS, index.dead_letters, name)
+            samples.set_value(catalog.INDEX_FAILING, int(bool(index.error)), name)
 
     async def _add_processes(self, samples: Samples) -> None:
         records = self._meters.processes.records
         running = {name: record.process_id for name, record in records.items() if record.process_id is not None}
         for name, stats in (await asyncio.to_thread(_stats_of, running)).items():
-            samples.put(catalog.PROCESS_MEMORY, stats.private_bytes, name)
+            samples.set_value(catalog.PROCESS_MEMORY, stats.private_bytes, name)
             records[name].record_cpu_time(running[name], stats.cpu_s)
         for name, record in records.items():
-            samples.put(catalog.PROCESS_CPU, round(record.cpu_s, 3), name)
-            samples.put(catalog.PROCESS_RESTARTS, record.starts - 1, name)
+            samples.set_value(catalog.PROCESS_CPU, round(record.cpu_s, 3), name)
+            samples.set_value(catalog.PROCESS_RESTARTS, record.starts - 1, name)
 
 
 def _index_statuses(status: pb.GetIndexStatusResponse) -> Iterator[tuple[str, pb.IndexStatus]]:

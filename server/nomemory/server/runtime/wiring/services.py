@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from nomemory.server.api.admission.read_admission import ReadAdmission
-from nomemory.server.api.identity.factory import checks_credentials
+from nomemory.server.api.identity.factory import requires_credentials
 from nomemory.server.api.service import Service
 from nomemory.server.api.services.ingest_service import IngestService
 from nomemory.server.api.services.query_service import QueryService
@@ -108,7 +108,7 @@ def recall_only_services(
     Raises:
         RecallSettingsError: the settings are contradictory, or would expose a protected server without authentication.
     """
-    if settings.recall.upstream_api_key is not None and not checks_credentials(settings):
+    if settings.recall.upstream_api_key is not None and not requires_credentials(settings):
         raise RecallSettingsError(
             "NOMEMORY_RECALL_UPSTREAM_API_KEY is set but callers are not authenticated: any local process could read "
             "the upstream server's messages. Configure credentials, see docs/authentication.md"
@@ -153,13 +153,13 @@ def _parse_weights(settings: Settings) -> Weights:
         raise StartupError(
             f"NOMEMORY_HYBRID_DISABLED_FEATURES: unknown steps: {', '.join(unknown)}; available: {', '.join(STEPS)}"
         )
-    return Weights().without(omitted)
+    return Weights().disable_steps(omitted)
 
 
 def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Samples) -> None:
     load = admission.load()
-    samples.put(catalog.READS_RUNNING, load.running)
-    samples.put(catalog.READS_WAITING, load.waiting)
-    samples.put(catalog.READS_USERS, load.users)
-    samples.put(catalog.READS_REJECTED, load.refused)
-    samples.put(catalog.QUEUE, spaces.current.queries.waiting, "embedder")
+    samples.set_value(catalog.READS_RUNNING, load.running)
+    samples.set_value(catalog.READS_WAITING, load.waiting)
+    samples.set_value(catalog.READS_USERS, load.users)
+    samples.set_value(catalog.READS_REJECTED, load.refused)
+    samples.set_value(catalog.QUEUE, spaces.current.queries.waiting, "embedder")

@@ -53,11 +53,11 @@ async def check_vector_index(settings: Settings) -> ReconcileReport | None:
         split = None if embedder.kind == "none" else partial(split_text, max_chars=max_chars, max_parts=max_parts)
         expected = ExpectedPoints(log, backlog.tracked_ids, embedder.dimension, max_chars, split)
         return await Reconciliation(
-            index, expected, _run_here, backlog.fed_position(), _skip_repair, _skip_repair
+            index, expected, _run_in_this_thread, backlog.fed_position(), _skip_repair, _skip_repair
         ).run()
 
 
-async def _run_here(job: Callable[[], _T], /) -> _T:
+async def _run_in_this_thread(job: Callable[[], _T], /) -> _T:
     return job()
 
 

@@ -16,7 +16,7 @@ from nomemory.server.runtime.active_faults import QDRANT, VECTOR_ENGINE, VECTOR_
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
 from nomemory.server.runtime.processes.supervisor import Supervisor
-from nomemory.server.runtime.processes.watchdog import watch_policy
+from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.tracing.traced import traced_vector_index
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
@@ -88,14 +88,14 @@ class VectorSpaces:
             partial(supervisor.fault, VECTOR_JOB),
             tuple(map(faults.qualified_name, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
             failing_s,
-            partial(write_model_record, self.directory.model, ModelRecord.of(settings, indexer.collection)),
+            partial(write_model_record, self.directory.model, ModelRecord.from_settings(settings, indexer.collection)),
             stack.aclose,
         )
 
     def _create_index(
         self, settings: Settings, embedder: Embedder, faults: ActiveFaults, stack: AsyncExitStack
     ) -> VectorIndex:
-        policy = watch_policy(settings.processes, faults, self.processes)
+        policy = build_watch_policy(settings.processes, faults, self.processes)
         index = choose_vector_index(settings, self.directory.vectors, embedder, policy, log_id=self.log_id)
         stack.push_async_callback(index.close)
         return index
@@ -108,8 +108,8 @@ class VectorSpaces:
         index: VectorIndex,
         stack: AsyncExitStack,
     ) -> VectorIndexer:
-        vectors, changed = self.directory.vectors, self.committed.follow()
-        stack.callback(self.committed.unfollow, changed)
+        vectors, changed = self.directory.vectors, self.committed.subscribe()
+        stack.callback(self.committed.unsubscribe, changed)
         shared = self.store.create_shared_index(qdrant_collection_of(settings, vectors, embedder))
         if shared is not None:
             stack.push_async_callback(shared.close)

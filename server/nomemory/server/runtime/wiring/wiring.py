@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from nomemory.server.api.services.index_status import LEXICAL_JOB, LocalStatusReporter
-from nomemory.server.embedding.factory import NoEmbedder, choose_embedder
+from nomemory.server.embedding.factory import DisabledEmbedder, choose_embedder
 from nomemory.server.indexing.vector.collection_cleanup import CollectionCleanup
 from nomemory.server.indexing.vector.model_migration import ModelMigration
 from nomemory.server.runtime.active_faults import ActiveFaults
@@ -16,7 +16,7 @@ from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.metrics.samples import Samples
 from nomemory.server.runtime.processes.supervisor import Supervisor
-from nomemory.server.runtime.processes.watchdog import watch_policy
+from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.tracing.traced import traced_embedder, traced_log_writer
@@ -25,7 +25,7 @@ from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.lexical_index import open_index_in_log, open_tantivy_index
 from nomemory.server.runtime.wiring.log_record import record_position
 from nomemory.server.runtime.wiring.log_store import LogStore, QueuedWriter, log_store
-from nomemory.server.runtime.wiring.rebuild_notice import rebuild_notice
+from nomemory.server.runtime.wiring.rebuild_notice import log_rebuild_notice
 from nomemory.server.runtime.wiring.server_components import ServerComponents
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
 from nomemory.server.search.lexical.tantivy.schema import discard_foreign_index
@@ -57,7 +57,7 @@ async def build_components(
         StartupError: the settings or the data are invalid.
     """
     store, damage_registry, committed = log_store(settings, directory), DamageRegistry(), CommitSignal()
-    supervisor, policy = Supervisor(), watch_policy(settings.processes, faults, meters.processes)
+    supervisor, policy = Supervisor(), build_watch_policy(settings.processes, faults, meters.processes)
 
     embedder = choose_embedder(settings, policy, partial(traced_embedder, settings=settings), meters)
 
@@ -72,9 +72,9 @@ async def build_components(
         supervisor.supervise(stack, "log-inspector", inspector.run, inspector.stop)
     position = record_position(store, directory.record, stack)
 
-    notice = rebuild_notice("lexical", was_discarded=discard_foreign_index(directory.lexical, position))
+    notice = log_rebuild_notice("lexical", was_discarded=discard_foreign_index(directory.lexical, position))
     lexical = open_index_in_log(store, damage_registry, stack) or open_tantivy_index(
-        settings, directory, store, committed.follow(), policy, threads, stack
+        settings, directory, store, committed.subscribe(), policy, threads, stack
     )
     if lexical.indexer is not None:
         supervisor.supervise(stack, LEXICAL_JOB, lexical.indexer.run, lexical.indexer.stop)
@@ -83,7 +83,7 @@ async def build_components(
     spaces = await open_spaces(settings, builder, embedder, position, faults, meters, stack)
     cleanup = CollectionCleanup(settings, directory.vectors, spaces, store.create_shared_index)
     serving = ActiveSpace(spaces.active.space)
-    if spaces.active.space.embedder.kind != NoEmbedder.kind:  # without an embedder, existing indexes are kept
+    if spaces.active.space.embedder.kind != DisabledEmbedder.kind:  # without an embedder, existing indexes are kept
         migration = ModelMigration(
             spaces,
             serving,
@@ -109,4 +109,4 @@ def _log_end_position(store: LogStore) -> FeedPosition:
 
 
 def _sample_write_queue(writer: QueuedWriter, samples: Samples) -> None:
-    samples.put(catalog.QUEUE, writer.waiting, "writes")
+    samples.set_value(catalog.QUEUE, writer.waiting, "writes")

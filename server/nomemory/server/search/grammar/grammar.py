@@ -19,7 +19,13 @@ from nomemory.server.search.grammar.parser import (
     split_query,
 )
 from nomemory.server.search.grammar.question import rank_as_question
-from nomemory.server.search.grammar.text_terms import TermSets, combine, exact_leaf, phrase_leaf, ranking_terms
+from nomemory.server.search.grammar.text_terms import (
+    TermSets,
+    combine_term_sets,
+    exact_leaf,
+    phrase_leaf,
+    ranking_terms,
+)
 from nomemory.server.search.grammar.tree import AllOf, Leaf, Node, Query, Stream, all_of, any_of, count_terms
 from nomemory.text.analysis import analyze_text
 from nomemory.text.normalization import remove_invisible_characters
@@ -33,7 +39,7 @@ _OPERATORS = frozenset([TokenKind.AND, TokenKind.OR, TokenKind.NOT])
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QueryLimits:
     """Limits of a query: characters of the text, number of terms, nesting depth of parentheses.
 
     A phrase counts as one term per eight words, symbols or characters of unspaced scripts, rounded up.
@@ -45,7 +51,7 @@ class Limits:
 
 
 @lru_cache(_CACHED_QUERIES)
-def parse(text: str, limits: Limits) -> Query:
+def parse(text: str, limits: QueryLimits) -> Query:
     """Parse a query. Any text is valid: text that cannot be an operator is searched. Blank text is the empty query.
 
     Takes time and memory O(n) in the length of the text. The nesting depth is checked before the recursion starts.
@@ -54,18 +60,18 @@ def parse(text: str, limits: Limits) -> Query:
         Fault: QUERY_TOO_COMPLEX with the field `query_text`: a limit is exceeded.
     """
     if len(text) > limits.chars:
-        raise _too_complex(f"is longer than {limits.chars} characters")
+        raise _query_too_complex_fault(f"is longer than {limits.chars} characters")
     text = remove_invisible_characters(text)
     tokens = split_query(text)
     if not tokens:
         return Query()
     if nesting_depth(tokens) > limits.depth:
-        raise _too_complex(f"nests deeper than {limits.depth} levels")
+        raise _query_too_complex_fault(f"nests deeper than {limits.depth} levels")
     root = _convert_clause(build_clause(iter(tokens)), is_exact=False)
     if count_terms(root) > limits.terms:
         frequent = _frequent_terms(text, limits.terms)
         if not frequent or any(token.kind is not TokenKind.WORD for token in tokens):
-            raise _too_complex(f"has more than {limits.terms} terms")
+            raise _query_too_complex_fault(f"has more than {limits.terms} terms")
         return Query(any_of(frequent))
     return _rank_question(text, tokens, Query(root))
 
@@ -83,7 +89,7 @@ def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Que
     return rank_as_question(QuestionAnalysis(text), query, phrases)
 
 
-def _too_complex(description: str) -> Fault:
+def _query_too_complex_fault(description: str) -> Fault:
     return field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", description))
 
 
@@ -94,13 +100,13 @@ def _convert_clause(clause: Clause, *, is_exact: bool) -> Node:
 
 def _convert_group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
     """Convert adjacent operands: any of them matches, except the negated ones."""
-    terms = combine(_term_sets(chain, is_exact=is_exact) for chain in chains)
+    terms = combine_term_sets(_build_term_sets(chain, is_exact=is_exact) for chain in chains)
     negations = [node for node in terms.strong if isinstance(node, AllOf) and node.only_negates]
     alternatives = [node for node in terms.strong if node not in negations] or terms.weak
     return all_of([any_of(alternatives), *negations] if alternatives else negations)
 
 
-def _term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
+def _build_term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
     match chain:
         case [Operand(QueryToken(TokenKind.WORD, word), negated=False)] if not is_exact:
             return ranking_terms(word)

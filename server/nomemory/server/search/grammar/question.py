@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nomemory.server.search.grammar.text_terms import combine, ranking_terms
+from nomemory.server.search.grammar.text_terms import combine_term_sets, ranking_terms
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost
 from nomemory.text.names import candidate_name_terms
 from nomemory.text.question_analysis import QuestionAnalysis
@@ -28,14 +28,14 @@ def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable
         " ".join(map(remove_question_words, analysis.question_sentences)).split() if analysis.contains_question else []
     )
     downweighted = (
-        _outside_question(query.leaves, words, phrases) if words and words != text.split() else frozenset[Leaf]()
+        _leaves_outside_question(query.leaves, words, phrases) if words and words != text.split() else frozenset[Leaf]()
     )
     return Query(query.root, downweighted, tuple(_speaker_boosts(analysis)), by_class=True)
 
 
-def _outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
+def _leaves_outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
     """Return the leaves that are not content words of a question sentence."""
-    in_question = {*phrases, *combine(map(ranking_terms, words)).strong}
+    in_question = {*phrases, *combine_term_sets(map(ranking_terms, words)).strong}
     return (
         frozenset(leaf for leaf in leaves if leaf not in in_question)
         if in_question.intersection(leaves)

@@ -28,7 +28,7 @@ class TermSets:
     weak: tuple[Node, ...] = ()
 
 
-def combine(term_sets: Iterable[TermSets]) -> TermSets:
+def combine_term_sets(term_sets: Iterable[TermSets]) -> TermSets:
     """Combine the terms of several texts."""
     sets = list(term_sets)
     return TermSets(
@@ -52,7 +52,7 @@ def exact_leaf(word: str) -> Leaf:
 
 def ranking_terms(word: str) -> TermSets:
     """Return the terms of a word that affects the ranking: pairs of characters in unspaced scripts, and words."""
-    return combine(
+    return combine_term_sets(
         _pair_terms(run) if kind is TokenKind.CHARACTER else _word_terms(run)
         for kind, run in _split_runs(tokenize(word), word)
     )

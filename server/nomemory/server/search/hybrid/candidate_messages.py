@@ -226,7 +226,7 @@ class Timeline:
         mask: Flags = self.roles == int(role)
         return mask
 
-    def passing_filter(self, message_filter: Filter) -> Flags:
+    def matches_of_filter(self, message_filter: Filter) -> Flags:
         """Return a mask of the messages that pass a filter."""
         mask = np.ones(len(self), dtype=np.bool_)
         if message_filter.since_us is not None:
@@ -279,7 +279,7 @@ class Timeline:
         is_long = self.features[index].chars > _LEADING_TERMS_CHARS
         return self._leading_terms(index, _LEADING_TERMS_CHARS if is_long else None)
 
-    def with_terms_of(self, previous: Timeline) -> Timeline:
+    def reuse_terms_of(self, previous: Timeline) -> Timeline:
         """Return a copy that reuses the terms that another timeline has computed."""
         sequences = {message.sequence for message in self.logged}
         return replace(self, _terms={key: terms for key, terms in previous._terms.items() if key.sequence in sequences})
@@ -342,4 +342,4 @@ def build_timeline(
     reusable = dict(zip((message.sequence for message in previous.logged), previous.features, strict=True))
     fresh = iter(read_features([message for message in ordered if message.sequence not in reusable]))
     features = [reusable.get(message.sequence) or next(fresh) for message in ordered]
-    return Timeline(ordered, features).with_terms_of(previous)
+    return Timeline(ordered, features).reuse_terms_of(previous)

@@ -63,7 +63,7 @@ class Ranking:
             return self
         return ranking_of({name: values / best for name, values in self.components.items()})
 
-    def plus(self, **components: Floats) -> Ranking:
+    def with_components(self, **components: Floats) -> Ranking:
         """Return the ranking with additional components."""
         return ranking_of({**self.components, **components})
 
@@ -99,7 +99,7 @@ def add_context(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
     """Add components for the context of each message: the question before it, its neighbors, and its conversation."""
     base = base.normalized()
     scores = base.scores
-    return base.plus(
+    return base.with_components(
         answers=weights.answers * _preceding_question_scores(timeline, scores),
         asks=np.where(timeline.lacks_assertion, -weights.asks, 0.0),
         around=weights.around * _window_means(timeline, scores),
@@ -116,7 +116,7 @@ def apply_retractions(timeline: Timeline, base: Ranking) -> Ranking:
     for _ in range(MAX_RETRACTION_CHAIN):
         np.maximum.at(scores, retracting, scores[retracted])
         np.maximum.at(penalties, retracted, penalties[retracting] + 1)
-    return base.plus(retracts=scores - base.scores, retracted=-_RETRACTION_PENALTY * penalties)
+    return base.with_components(retracts=scores - base.scores, retracted=-_RETRACTION_PENALTY * penalties)
 
 
 def sent_by_subject(timeline: Timeline, question: ParsedQuestion) -> Flags:

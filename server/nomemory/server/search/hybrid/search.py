@@ -40,7 +40,7 @@ from nomemory.server.search.hybrid.relevance_feedback import (
 )
 from nomemory.server.search.hybrid.semantic_hits import SemanticHits
 from nomemory.server.search.hybrid.semantic_scores import SemanticScores, semantic_scores
-from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, matches_single_speaker, sufficiency
+from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, estimate_sufficiency, names_single_speaker
 from nomemory.server.search.hybrid.term_scores import TermScores, term_scores
 from nomemory.server.search.hybrid.weights import Weights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
@@ -226,8 +226,8 @@ class HybridSearch:
         """Rank a short timeline in one thread call, without reading postings from the index."""
 
         def rank() -> HybridResult:
-            first_passes = [self._first_pass(pool, question, sentence, None) for sentence in sentences]
-            ranked = [self._second_pass(pool, first_pass, None) for first_pass in first_passes]
+            first_passes = [self._run_first_pass(pool, question, sentence, None) for sentence in sentences]
+            ranked = [self._run_second_pass(pool, first_pass, None) for first_pass in first_passes]
             return self._build_result(model, query, pool.timeline, question, ranked)
 
         return await self.threads.run(rank)
@@ -243,7 +243,7 @@ class HybridSearch:
         """Rank in two thread calls, because each pass needs the postings of different terms."""
         postings = [await self.pools.postings(query.user_id, pool, sentence.terms) for sentence, _ in sentences]
         first_passes = await self.threads.run(
-            lambda: [self._first_pass(pool, question, *item) for item in zip(sentences, postings, strict=True)]
+            lambda: [self._run_first_pass(pool, question, *item) for item in zip(sentences, postings, strict=True)]
         )
         feedback_postings = [
             await self.pools.postings(query.user_id, pool, sorted(first_pass.feedback_terms), MAX_DOCUMENT_FREQUENCY)
@@ -251,7 +251,7 @@ class HybridSearch:
         ]
 
         def rank() -> HybridResult:
-            ranked = [self._second_pass(pool, *item) for item in zip(first_passes, feedback_postings, strict=True)]
+            ranked = [self._run_second_pass(pool, *item) for item in zip(first_passes, feedback_postings, strict=True)]
             return self._build_result(model, query, pool.timeline, question, ranked)
 
         return await self.threads.run(rank)
@@ -277,8 +277,8 @@ class HybridSearch:
             truncated=len(items) < len(hits),
             index_lagging=False,
             semantic_unavailable=False,
-            sufficiency=sufficiency(features, persons, len(timeline.speakers)),
-            speaker_matched=matches_single_speaker(persons, len(timeline.speakers)),
+            sufficiency=estimate_sufficiency(features, persons, len(timeline.speakers)),
+            speaker_matched=names_single_speaker(persons, len(timeline.speakers)),
             sufficiency_lexical_only=features.cosines is None,
         )
 
@@ -327,7 +327,7 @@ class HybridSearch:
         ]
         return SemanticHits(overall, in_periods)
 
-    def _first_pass(
+    def _run_first_pass(
         self,
         pool: CandidatePool,
         question: ParsedQuestion,
@@ -344,12 +344,12 @@ class HybridSearch:
             is_complete = len(nearest.overall) < self.candidates_max
             semantic = semantic_scores(timeline, nearest, is_complete=is_complete, total=pool.total)
         match = match_ranking(MatchScores(None if semantic is None else semantic.normalized, lexical.scores), weights)
-        ranking = add_context(timeline, match.plus(**bonus_scores(timeline, question, weights)), weights)
+        ranking = add_context(timeline, match.with_components(**bonus_scores(timeline, question, weights)), weights)
         excluded_terms = timeline.name_terms.keys() | set(sentence.terms)
         feedback = select_feedback(timeline, ranking.scores, excluded_terms) if weights.shared else []
         return _FirstPass(_SentenceRanking(ranking, match.scores, lexical, semantic), feedback)
 
-    def _second_pass(
+    def _run_second_pass(
         self, pool: CandidatePool, first_pass: _FirstPass, postings: Mapping[str, Posting] | None
     ) -> _SentenceRanking:
         """Add the feedback scores and apply retractions. `postings` are those of the feedback terms."""
@@ -357,7 +357,7 @@ class HybridSearch:
         if self.weights.shared:
             occurrences = pool.occurrences(sorted(first_pass.feedback_terms), postings)
             scores = feedback_scores(timeline, first_pass.feedback, occurrences, pool.total)
-            ranking = ranking.plus(shared=self.weights.shared * scores)
+            ranking = ranking.with_components(shared=self.weights.shared * scores)
         return replace(first_pass.ranked, ranking=apply_retractions(timeline, ranking))
 
     async def _find_relations(
@@ -442,7 +442,7 @@ def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], me
         matches |= sentence.lexical.coverage > 0
         if sentence.semantic is not None:
             matches |= sentence.semantic.is_hit > 0
-    admitted = timeline.passing_filter(message_filter)
+    admitted = timeline.matches_of_filter(message_filter)
     matches &= admitted
     retracted, retracting = timeline.retraction_pairs
     for _ in range(MAX_RETRACTION_CHAIN if len(retracted) else 0):

@@ -96,7 +96,7 @@ class SufficiencyFeatures:
     ends_with_question: Flags
     text_of: Callable[[int], str]
 
-    def best(self) -> Self:
+    def select_best(self) -> Self:
         """Return the features of the messages with the best match scores."""
         best = np.argsort(-self.match_scores, kind="stable")[:_MAX_MESSAGES]
         indexes, text_of = best.tolist(), self.text_of
@@ -112,7 +112,7 @@ class SufficiencyFeatures:
         )
 
 
-def sufficiency(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
+def estimate_sufficiency(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
     """Return the estimated probability that the messages answer the question.
 
     If the question names one of several authors, the person feature has the highest weight. Otherwise the strongest
@@ -127,7 +127,7 @@ def sufficiency(features: SufficiencyFeatures, persons: Collection[int], speaker
     if not len(features.match_scores):
         return 0.0
     topic = _topic_probability(features, persons, speaker_count)
-    if features.cosines is None or matches_single_speaker(persons, speaker_count):
+    if features.cosines is None or names_single_speaker(persons, speaker_count):
         return topic
     asserted = features.cosines[features.is_assertion]
     best = float((asserted if len(asserted) else features.cosines).max())
@@ -151,16 +151,16 @@ def _mean_cosine(features: SufficiencyFeatures, best: float) -> float:
 
 def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
     """Return the estimate of the topic and person features. A missing feature does not affect the estimate."""
-    best = features.best()
+    best = features.select_best()
     about = _aboutness_scores(best, persons, speaker_count)
     log_odds = _INTERCEPT + _COSINE * (_max_about_score(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
     log_odds += _COVERAGE * _max_about_score(best.coverage, about, _TYPICAL_COVERAGE)
-    if matches_single_speaker(persons, speaker_count):
+    if names_single_speaker(persons, speaker_count):
         log_odds += _PERSON * (_weighted_mean(best.match_scores, about) - _NEUTRAL_PERSON)
     return 1 / (1 + math.exp(-log_odds))
 
 
-def matches_single_speaker(persons: Collection[int], speaker_count: int) -> bool:
+def names_single_speaker(persons: Collection[int], speaker_count: int) -> bool:
     """Return whether the question names exactly one of several authors, so that the person feature applies."""
     return len(persons) == 1 and speaker_count > 1
 
@@ -178,7 +178,7 @@ def subject_score(text: str, *, is_question: bool) -> float:
 def _aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> Floats:
     """Return how much each message is about the persons, from 1 to -1; all 1 if the question names nobody."""
     by_person = np.isin(features.speaker_indexes, list(persons))
-    if not matches_single_speaker(persons, speaker_count):
+    if not names_single_speaker(persons, speaker_count):
         return np.where(by_person, 1.0, 0.0) if persons else np.ones(len(by_person))
     is_question = enumerate(features.ends_with_question.tolist())
     subjects = np.array([subject_score(features.text_of(at), is_question=asks) for at, asks in is_question])

@@ -39,7 +39,7 @@ class Weights:
     conversation: float = 0.2
     shared: float = 0.9
 
-    def without(self, steps: Collection[str]) -> Self:
+    def disable_steps(self, steps: Collection[str]) -> Self:
         """Return the weights with some steps disabled. Without `meaning`, the ranking is lexical only."""
         return replace(self, **dict.fromkeys(steps, 0.0))
 

@@ -166,10 +166,10 @@ def _select_snippet(content: str, spans: Sequence[Span], chars: int, analyzed_ch
         return Span(shown.start, shown.start + chars)
     start = max(0, min(shown.start - (chars - (shown.end - shown.start)) // 2, len(content) - chars))
     window = Span(start, start + chars)
-    return _align_to_tokens(_tokens_near(content, window, analyzed_chars), window, shown)
+    return _align_to_tokens(_find_tokens_near(content, window, analyzed_chars), window, shown)
 
 
-def _tokens_near(content: str, window: Span, analyzed_chars: int) -> list[Span]:
+def _find_tokens_near(content: str, window: Span, analyzed_chars: int) -> list[Span]:
     """Return the ranges of tokens, including all that overlap a window. Tokens do not contain spaces."""
     if len(content) > analyzed_chars:
         return [Span(token.start, token.end) for token in _whole_tokens(content, analyzed_chars)]

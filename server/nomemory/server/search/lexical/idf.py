@@ -43,21 +43,21 @@ def query_weights(
     return (*rounded, *(boost if index == boosted else 0.0 for index in range(len(query.boosts))))
 
 
-def estimated_shares(query: Query, weights: Sequence[float]) -> dict[Leaf, float]:
+def estimate_shares(query: Query, weights: Sequence[float]) -> dict[Leaf, float]:
     """Estimate the share of the user's messages that contain each leaf, from IDF ≈ ln(messages / frequency)."""
     leaves = zip(query.leaves, weights, strict=False)
     return {leaf: math.exp(-weight / query.factor(leaf)) for leaf, weight in leaves}
 
 
-def estimated_share(node: Node, shares: Mapping[Leaf, float]) -> float:
+def estimate_share(node: Node, shares: Mapping[Leaf, float]) -> float:
     """Estimate the share of the user's messages that match a node, assuming independent leaves."""
     match node:
         case Leaf():
             return shares[node]
         case AllOf(required):
-            return math.prod(estimated_share(child, shares) for child in required)
+            return math.prod(estimate_share(child, shares) for child in required)
         case AnyOf(parts):
-            return min(1.0, sum(estimated_share(part, shares) for part in parts))
+            return min(1.0, sum(estimate_share(part, shares) for part in parts))
 
 
 def _idf(messages: int, frequency: int) -> float:

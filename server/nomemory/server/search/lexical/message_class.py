@@ -21,7 +21,7 @@ _STEPS: Final = 16
 _END_CHARS: Final = 40
 
 
-def message_class(content: str, terms: int) -> int:
+def classify_message(content: str, terms: int) -> int:
     """Return the class of a message, given its content and number of terms."""
     return bisect_right(_LENGTHS, terms) + (_QUESTION_STEPS if is_question(content) else 0)
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from nomemory.server.search.grammar.tree import Leaf, Query
-from nomemory.server.search.lexical.idf import estimated_share
+from nomemory.server.search.lexical.idf import estimate_share
 
 WINDOW: Final = 10_000
 """Maximum number of ranked messages. Messages with equal timestamps are not separated, so there may be more."""
@@ -41,7 +41,7 @@ def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> b
     if query.is_uniform or messages <= WINDOW:
         return False
     shares = {leaf: frequency / messages for leaf, frequency in zip(query.leaves, frequencies, strict=True)}
-    return messages * estimated_share(query.root, shares) > WINDOW
+    return messages * estimate_share(query.root, shares) > WINDOW
 
 
 def count_window_terms(query: Query, weights: Sequence[float], frequencies: Sequence[int]) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import requires_leaf
-from nomemory.server.search.lexical.idf import estimated_share, estimated_shares
+from nomemory.server.search.lexical.idf import estimate_share, estimate_shares
 from nomemory.server.search.lexical.message_class import CLASSES, class_weight
 from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, conjunction, disjunction
 from nomemory.server.search.lexical.protocol import LexicalSearch, RankPosition
@@ -102,7 +102,7 @@ class MatchingRows:
 
     def _estimate_share(self) -> float:
         """Estimate the share of the user's messages that match."""
-        return estimated_share(self._query.root, estimated_shares(self._query, self._ranking.weights))
+        return estimate_share(self._query.root, estimate_shares(self._query, self._ranking.weights))
 
 
 def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> Statement | None:

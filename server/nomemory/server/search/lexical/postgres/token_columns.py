@@ -18,7 +18,7 @@ import numpy as np
 
 from nomemory.server.message import Message
 from nomemory.server.search.grammar.tree import Leaf, SpeakerBoost, Stream
-from nomemory.server.search.lexical.message_class import message_class
+from nomemory.server.search.lexical.message_class import classify_message
 from nomemory.text.analysis import analyze_text
 from nomemory.text.names import name_terms
 
@@ -61,7 +61,7 @@ def token_columns(message: Message) -> TokenColumns:
         _join_with_separator(_SEPARATORS[Stream.TERMS], dict.fromkeys(terms)),
         _join_with_separator(_NAMES, names),
     )
-    return TokenColumns(keys, b"".join((bytes((message_class(message.content, len(terms)),)), *parts)))
+    return TokenColumns(keys, b"".join((bytes((classify_message(message.content, len(terms)),)), *parts)))
 
 
 def leaf_predicate(user_id: str, leaf: Leaf) -> TermPredicate:

@@ -10,7 +10,7 @@ import tantivy
 
 from nomemory.server.message import Message
 from nomemory.server.metadata_hashes import entry_hashes
-from nomemory.server.search.lexical.message_class import message_class
+from nomemory.server.search.lexical.message_class import classify_message
 from nomemory.server.search.lexical.tantivy.schema import (
     CHECKPOINT,
     MESSAGE_CLASS,
@@ -64,7 +64,7 @@ class TantivyLexicalWriter:
             "chars": " ".join(tokens),
             "terms": " ".join(terms),
             "speaker": _speaker_terms(message.name),
-            MESSAGE_CLASS: message_class(message.content, len(terms)),
+            MESSAGE_CLASS: classify_message(message.content, len(terms)),
             "role": int(message.role),
             "ts": message.ts_us,
             "seq": sequence,

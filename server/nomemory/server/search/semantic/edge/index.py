@@ -14,7 +14,7 @@ from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import index_unavailable_fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.active_faults import VECTOR_ENGINE
-from nomemory.server.runtime.processes.spawn import Launch
+from nomemory.server.runtime.processes.spawn import ProcessLaunch
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
 from nomemory.server.runtime.processes.worker import Worker
 from nomemory.server.runtime.processes.worker_errors import WorkerError, WorkerSlowError
@@ -70,7 +70,7 @@ class EdgeIndex:
         self._min_free_bytes = min_free_bytes
         policy = policy or WatchPolicy()
         arguments = (directory, dimension, policy.memory_max_bytes)
-        launch = Launch("nomemory.server.search.semantic.edge.worker", tuple(map(str, arguments)))
+        launch = ProcessLaunch("nomemory.server.search.semantic.edge.worker", tuple(map(str, arguments)))
         self._worker = Worker(launch, timeout_s, VECTOR_ENGINE, policy)
 
     @property
