@@ -1,0 +1,44 @@
+"""A search whose index lags returns what there is, and says that the latest messages are missing."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from client.scripted_server import scripted_server
+from mcp import StdioServerParameters
+from mcp.client import Client
+from model_context.guarded import NOMEMORY
+from model_context.tool_results import ids, text_of
+
+from nomemory.server.faults import Fault, Reason
+from nomemory.v1 import ingest_service_pb2 as ingest
+from nomemory.v1 import query_service_pb2 as query
+from nomemory.v1 import recall_service_pb2 as recall
+from nomemory.v1 import server_service_pb2 as server
+
+CALLER = server.CallerInfo(scopes=["ingest", "query", "recall", "act-as"])
+
+
+async def test_search_after_a_write_does_not_fail_if_the_index_lags() -> None:
+    late = Fault(Reason.ERROR_REASON_INDEX_LAGGING, "the vector index has not applied this write yet")
+    written = ingest.WriteMessagesResponse(results=[ingest.WriteResult(outcome=ingest.WRITE_OUTCOME_CREATED)])
+    written.write_token = "w_1"  # noqa: S105 - not a secret
+    with scripted_server() as script:
+        script.will("GetServerInfo", server.GetServerInfoResponse(caller=CALLER))
+        script.will("WriteMessages", written)
+        script.will("HybridSearch", late, query.HybridSearchResponse(index_lagging=True))
+        script.will("Recall", recall.RecallResponse(verdict=recall.VERDICT_PENDING))
+        environment = {"PATH": os.environ["PATH"], "NOMEMORY_TARGET": script.target}
+        parameters = StdioServerParameters(command=NOMEMORY, args=["mcp", "--user", "ann"], env=environment)
+        async with Client(parameters) as client:
+            await client.call_tool("remember", {"content": "I moved to Basel."})
+            searched = await client.call_tool("search", {"query": "Where did I move to?"})
+            recalled = await client.call_tool("recall", {"query": "Where did I move to?"})
+    tokens = [request.at_least for request in script.asked if isinstance(request, query.HybridSearchRequest)]
+    assert tokens == ["w_1", ""]
+    assert ids(searched) == []
+    assert json.loads(text_of(searched)) == {"messages": [], "index_lagging": True}
+    assert text_of(recalled).startswith(
+        "Verdict: pending (the messages do not answer the question, and the latest ones"
+    )
