@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 import pytest
 from hypothesis import settings
-from postgres import NOT_INSTALLED, PrivatePostgres, fresh_schema, find_program_directory, shared_postgres
+from postgres import NOT_INSTALLED, PrivatePostgres, find_program_directory, fresh_schema, shared_postgres
 from server.fleet import fleet
 
 from nomemory.server.runtime.logs import configure_logs
@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @contextmanager
 def two_replicas(settings: Settings, url: str, data: Path) -> Iterator[Server]:
     """Run two servers of one database, the second in a process of its own; calls go to them by turns."""
-    with started(settings.with_changes(database_url=url)) as first:
+    with started(settings.copy_with_changes(database_url=url)) as first:
         data.mkdir()
         shutil.copy(settings.server.data / "server.key", data)  # what one has sealed, the other opens
         with (

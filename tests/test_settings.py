@@ -54,7 +54,7 @@ def test_an_override_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NOMEMORY_MAX_PAGE_SIZE", "300")
     settings = Settings.from_environment(max_page_size=200)
     assert settings.limits.max_page_size == 200
-    assert settings.with_changes(drain_timeout_s=1.0).limits.max_page_size == 200
+    assert settings.copy_with_changes(drain_timeout_s=1.0).limits.max_page_size == 200
 
 
 def test_all_invalid_values_are_named_at_once() -> None:

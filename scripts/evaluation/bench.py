@@ -30,7 +30,7 @@ from evaluation.asking import (
 )
 from evaluation.labeled_file import LabeledDataError, Question
 from evaluation.labeled_set import (
-    IndexesBehindError,
+    IndexingTimeoutError,
     LabeledSet,
     import_messages,
     make_off_topic_questions,
@@ -56,7 +56,7 @@ from nomemory.importing.progress import show_indexing_progress
 _WIDTH: Final = 160
 _WAITING: Final = 3
 _CALL_MAX_S: Final = 600.0
-_FAILURES: Final = (LabeledDataError, IndexesBehindError, ServerStartError)
+_FAILURES: Final = (LabeledDataError, IndexingTimeoutError, ServerStartError)
 
 
 def _parse_method_names(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from evaluation.asking import MethodResult, RecallMethod
 from evaluation.labeled_file import LabeledDataError, Question, read_messages, read_questions
-from evaluation.labeled_set import IndexesBehindError, import_messages, wait_for_indexes
+from evaluation.labeled_set import IndexingTimeoutError, import_messages, wait_for_indexes
 from evaluation.temporary_server import ServerStartError, temporary_server
 from nomemory.cli.console import stdout_console
 from nomemory.client.errors import NoMemoryError
@@ -60,7 +60,7 @@ def bench_everyday() -> None:
     """
     try:
         results = _recall_questions(read_questions(_SAMPLE / "everyday.jsonl"))
-    except (LabeledDataError, IndexesBehindError, ServerStartError) as error:
+    except (LabeledDataError, IndexingTimeoutError, ServerStartError) as error:
         raise click.ClickException(str(error)) from None
     except NoMemoryError as error:
         raise click.ClickException(f"a call failed: {error}") from None

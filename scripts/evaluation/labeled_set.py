@@ -20,7 +20,7 @@ INDEXING_MAX_S: Final = 3 * 3600.0
 """Timeout of indexing in seconds: the local embedder embeds about 20 texts per second."""
 
 
-class IndexesBehindError(Exception):
+class IndexingTimeoutError(Exception):
     """Raised if the indexes do not catch up within `INDEXING_MAX_S`."""
 
 
@@ -168,11 +168,11 @@ def wait_for_indexes(client: Client, report_progress: Callable[[int], None] = la
         report_progress: called repeatedly with the number of messages that are not yet indexed.
 
     Raises:
-        IndexesBehindError: indexing took longer than `INDEXING_MAX_S`.
+        IndexingTimeoutError: indexing took longer than `INDEXING_MAX_S`.
         NoMemoryError: a call failed.
     """
     if not wait_until_indexed(client.status, INDEXING_MAX_S, report_progress):
-        raise IndexesBehindError(f"the indexes did not catch up within {INDEXING_MAX_S:.0f} s")
+        raise IndexingTimeoutError(f"the indexes did not catch up within {INDEXING_MAX_S:.0f} s")
 
 
 def make_off_topic_questions(questions: Sequence[Question]) -> list[Question]:

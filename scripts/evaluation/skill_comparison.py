@@ -18,7 +18,7 @@ from rich.text import Text
 
 from evaluation.asking import Answer, Cost, RecallMethod, ask_question
 from evaluation.labeled_file import LabeledDataError, Question, read_questions
-from evaluation.labeled_set import IndexesBehindError, LabeledSet, import_messages, read_set, wait_for_indexes
+from evaluation.labeled_set import IndexingTimeoutError, LabeledSet, import_messages, read_set, wait_for_indexes
 from evaluation.options import json_file_option, write_json
 from evaluation.summary import summarize
 from evaluation.table import build_skill_table
@@ -32,7 +32,7 @@ from nomemory.recall.skills.folder import SKILL_FILE
 
 _TEXT_MAX: Final = 60  # columns of the terminal
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-_FAILURES: Final = (LabeledDataError, IndexesBehindError, ServerStartError)
+_FAILURES: Final = (LabeledDataError, IndexingTimeoutError, ServerStartError)
 
 Answers = Mapping[str, Sequence[Answer]]
 """The answers of each skill, in the order of the questions."""

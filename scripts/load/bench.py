@@ -203,7 +203,7 @@ class Benchmark:
         """Return the median latency of reads by typical users of the first 10 %, in milliseconds."""
         _print_progress("growth …")
         selected = [case for case in build_cases(sample) if case.name in {f"{read}_typical" for read in _GROWTH}]
-        return {case.name: self._measure_case(case, 1).figures()["p50_ms"] for case in selected}
+        return {case.name: self._measure_case(case, 1).summarize()["p50_ms"] for case in selected}
 
     def _selected_cases(self, sample: CorpusSample) -> list[Case]:
         prefixes = tuple(self._case_prefixes)
@@ -223,7 +223,7 @@ class Benchmark:
                     if case.name in _OVER_HTTP:
                         self._measure_http_list(case, concurrency)
                     if case.name in _AGAINST_NULL:
-                        self._measure_null_servers(nulls, case.name, concurrency, outcome.figures()["reply_bytes"])
+                        self._measure_null_servers(nulls, case.name, concurrency, outcome.summarize()["reply_bytes"])
 
     def _measure_case(self, case: Case, concurrency: int) -> Outcome:
         pids = self._server.pids()
@@ -244,7 +244,7 @@ class Benchmark:
             self._record_outcome(f"{prefix}_{name}", concurrency, self._run_in_process(run_closed_loop, load))
 
     def _record_outcome(self, name: str, concurrency: int, outcome: Outcome) -> None:
-        self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.figures()
+        self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.summarize()
 
     def _measure_reads_while_writing(self, sample: CorpusSample) -> None:
         """Measure reads of one caller, idle and under steady writes; each phase takes 5 × `--seconds`."""
@@ -253,11 +253,11 @@ class Benchmark:
         result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}
         for case in selected:
             load = Load(self._server.target, case.method, case.requests, 1, seconds, self._server.pids(), case.metadata)
-            idle = self._run_in_process(run_closed_loop, load).figures()
+            idle = self._run_in_process(run_closed_loop, load).summarize()
             writing: Future[float] = self._background_process.submit(
                 write_at_constant_rate, self._server.target, _WRITES_PER_S, seconds * 1.3
             )
-            during_writes = self._run_in_process(run_closed_loop, load).figures()
+            during_writes = self._run_in_process(run_closed_loop, load).summarize()
             ratio = round(during_writes["p99_ms"] / idle["p99_ms"], 2)
             result[case.name] = {
                 "idle": idle,

@@ -64,7 +64,7 @@ class Outcome:
     bytes_received: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
-    def figures(self) -> dict[str, float]:
+    def summarize(self) -> dict[str, float]:
         """Return throughput, latency percentiles and CPU time per call; empty without replies."""
         count = len(self.waits_ms)
         if not count:

@@ -198,7 +198,7 @@ class PostgresBenchmark:
         outcome = self._run_in_process(run_closed_loop, deployment.build_load(case, callers, times * self._seconds))
         if outcome.errors:
             _print_progress(f"{case.name}, {deployment.name}: {dict(outcome.errors)}")
-        return outcome.figures()
+        return outcome.summarize()
 
     def _run_in_process(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return self._load_process.submit(job, *args, **kwargs).result()

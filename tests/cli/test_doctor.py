@@ -65,7 +65,7 @@ def test_server_without_an_embedder_has_no_vector_index(run: Run, vector_server:
 def test_doctor_passes_for_a_recall_only_server(
     run: Run, start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings, vector_server: Server
 ) -> None:
-    with start(own_settings.with_changes(recall_upstream=vector_server.target)) as server:
+    with start(own_settings.copy_with_changes(recall_upstream=vector_server.target)) as server:
         result = run("doctor", "--target", server.target, "--json")
     checks = checks_by_name(result)
     assert result.exit_code == 0, result.stdout

@@ -69,7 +69,7 @@ def test_a_server_is_copied_by_export_and_import(
         assert json.loads(receipt.stdout) == {"file": "all.jsonl", "users": 3, "messages": 60}
         assert run("export", "--target", old.target).stdout.encode() == Path("all.jsonl").read_bytes()
         everything = [batch.messages for user in ("ann", "ben ", "安娜") for batch in client.export_messages(user)]
-    with start(own_settings.with_changes(data=tmp_path / "other")) as new, Client(new.target) as client:
+    with start(own_settings.copy_with_changes(data=tmp_path / "other")) as new, Client(new.target) as client:
         summary = json.loads(run("import", "all.jsonl", "--target", new.target, "--json").stdout)
         assert (summary["created"], summary["rejected"], summary["ignored_fields"]) == (60, 0, {})
         assert [b.messages for user in ("ann", "ben ", "安娜") for b in client.export_messages(user)] == everything

@@ -108,7 +108,7 @@ def migrate(run: Run, data: Path, url: str) -> None:
 
 
 def test_migrated_log_is_the_same_log(run: Run, start: Start, settings: Settings, postgres_url: str) -> None:
-    data, migrated = settings.server.data, settings.with_changes(database_url=postgres_url)
+    data, migrated = settings.server.data, settings.copy_with_changes(database_url=postgres_url)
     with start(settings) as server:
         token = fill(server)
         page = server.query.ListMessages(q.ListMessagesRequest(user_id="bob", page_size=10))
@@ -155,13 +155,13 @@ def test_vector_index_on_a_qdrant_server_continues(
     run: Run, start: Start, settings: Settings, postgres_url: str
 ) -> None:
     with run_fake_qdrant() as qdrant:
-        settings = settings.with_changes(qdrant_url=f"grpc://127.0.0.1:{qdrant.port}", qdrant_shard_keys=4)
+        settings = settings.copy_with_changes(qdrant_url=f"grpc://127.0.0.1:{qdrant.port}", qdrant_shard_keys=4)
         with start(settings) as server:
             token = fill(server)
             before = answers(server, token)
             assert texts_embedded(server) > 30
         migrate(run, settings.server.data, postgres_url)
-        with start(settings.with_changes(database_url=postgres_url)) as server:
+        with start(settings.copy_with_changes(database_url=postgres_url)) as server:
             assert answers(server, token) == before
             assert texts_embedded(server) == 0
             write(server, new_message("ann", "m9", "written in the database", ts=9))
@@ -171,9 +171,9 @@ def test_vector_index_on_a_qdrant_server_continues(
 def test_database_with_a_log_is_refused(
     run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path
 ) -> None:
-    other = own_settings.with_changes(data=tmp_path / "other")
+    other = own_settings.copy_with_changes(data=tmp_path / "other")
     url, used = fresh_schema(postgres), fresh_schema(postgres)
-    for settings in (own_settings, other, other.with_changes(database_url=used, data=tmp_path / "third")):
+    for settings in (own_settings, other, other.copy_with_changes(database_url=used, data=tmp_path / "third")):
         with start(settings) as server:
             fill_some(server)
     migrate(run, own_settings.server.data, url)
@@ -203,7 +203,7 @@ def test_log_with_damaged_messages_is_not_migrated(
     assert "message number" not in refused.output
     run("doctor", "--data", str(data), "--delete-damaged")
     migrate(run, data, postgres_url)
-    with start(own_settings.with_changes(database_url=postgres_url)) as server:
+    with start(own_settings.copy_with_changes(database_url=postgres_url)) as server:
         assert listed_ids(server, "bob") == ["b4", "b2", "b1", "b0"]
 
 
@@ -236,7 +236,7 @@ def test_tables_have_the_indexes_that_a_server_makes(
     run: Run, start: Start, own_settings: Settings, postgres: PrivatePostgres, tmp_path: Path
 ) -> None:
     made, migrated = fresh_schema(postgres), fresh_schema(postgres)
-    with start(own_settings.with_changes(database_url=made, data=tmp_path / "other")):
+    with start(own_settings.copy_with_changes(database_url=made, data=tmp_path / "other")):
         pass
     with start(own_settings) as server:
         fill_some(server)

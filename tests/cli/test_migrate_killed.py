@@ -59,7 +59,7 @@ def test_migration_killed_at_any_moment_is_run_again(
     migrated = run("migrate", str(data), url)
     assert migrated.exit_code == 0, migrated.output
     assert rows_of_database(url) == rows
-    with start(own_settings.with_changes(database_url=url)) as server:
+    with start(own_settings.copy_with_changes(database_url=url)) as server:
         token = write(server, new_message("user2", "new", "zebra", ts=1)).write_token
         assert lexical_search(server, "user2", "zebra", token) == ["new"]
 
@@ -93,5 +93,5 @@ def test_migration_killed_at_its_commit_is_completed_by_the_next_run(
     migrated = run("migrate", str(data), postgres_url)
     assert (migrated.exit_code, "already migrated" in migrated.output) == (0, is_committed)
     assert rows_of_database(postgres_url) == rows
-    with start(own_settings.with_changes(database_url=postgres_url)) as server:
+    with start(own_settings.copy_with_changes(database_url=postgres_url)) as server:
         assert len(listed_ids(server, "bob")) == 5

@@ -55,7 +55,7 @@ def schema(postgres: PrivatePostgres, postgres_url: str, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def settings(own_settings: Settings, postgres_url: str) -> Settings:
-    return own_settings.with_changes(database_url=postgres_url)
+    return own_settings.copy_with_changes(database_url=postgres_url)
 
 
 def test_a_register_is_applied_to_a_restored_database(

@@ -38,7 +38,7 @@ def test_status_names_the_fault_while_the_database_is_down(
         pytest.skip(NOT_INSTALLED)
     with (
         private_postgres() as database,
-        start(own_settings.with_changes(database_url=fresh_schema(database))) as server,
+        start(own_settings.copy_with_changes(database_url=fresh_schema(database))) as server,
     ):
         status = ("status", "--target", server.target)
         assert run(*status).exit_code == 0

@@ -29,8 +29,8 @@ class Noting(Client):
         self.tokens: list[str] = []
         self.at_least: list[str] = []
 
-    def _unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
-        reply = super()._unary(call, request, metadata)
+    def _call_unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
+        reply = super()._call_unary(call, request, metadata)
         self.tokens += filter(None, [getattr(reply, "write_token", "")])
         self.at_least.append(getattr(request, "at_least", ""))
         return reply

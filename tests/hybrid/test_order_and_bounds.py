@@ -193,7 +193,7 @@ def test_meaning_finds_what_no_word_does(vector_server: Server, user: str) -> No
 def test_a_reply_ends_early_rather_than_being_too_large(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    with start(own_settings.with_changes(max_response_bytes=20_000)) as server:
+    with start(own_settings.copy_with_changes(max_response_bytes=20_000)) as server:
         token = write(server, [new_message("u", f"m{n}", "tea " + "x" * 900, n) for n in range(40)])
         answer = ask(server, "u", "tea", token, top_k=40)
         assert answer.truncated

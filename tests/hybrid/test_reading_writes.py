@@ -99,7 +99,7 @@ def stuck(own_settings: Settings) -> Settings:
         "openai_base_url": "http://127.0.0.1:9/v1",
         "openai_api_key": SecretStr("none"),
     }
-    return own_settings.with_changes(**update)
+    return own_settings.copy_with_changes(**update)
 
 
 def test_without_an_answer_of_the_embedder_the_words_decide(
@@ -126,7 +126,7 @@ def test_without_an_answer_of_the_embedder_the_words_decide(
 def test_hanging_embedder_uses_at_most_half_of_the_deadline(
     start: Callable[[Settings], AbstractContextManager[Server]], stuck: Settings, silent_endpoint: str
 ) -> None:
-    with start(stuck.with_changes(openai_base_url=silent_endpoint, embedding_timeout_s=2.0)) as server:
+    with start(stuck.copy_with_changes(openai_base_url=silent_endpoint, embedding_timeout_s=2.0)) as server:
         write(server, [new_message("u", "a", "green tea", 1)])
         while not ask(server, "u", "tea", query_embedding=VECTOR).items:
             time.sleep(0.01)
@@ -141,7 +141,7 @@ def test_hanging_embedder_uses_at_most_half_of_the_deadline(
 def test_without_the_vector_index_the_words_decide(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    nobody = own_settings.with_changes(qdrant_url="http://127.0.0.1:9", vector_timeout_s=1.0)
+    nobody = own_settings.copy_with_changes(qdrant_url="http://127.0.0.1:9", vector_timeout_s=1.0)
     with start(nobody) as server:
         write(server, [new_message("u", "a", "green tea", 1)])
         answer = ask(server, "u", "tea", query_embedding=VECTOR)

@@ -51,9 +51,9 @@ def shown(talk: Client, server: Server) -> dict[str, set[str]]:
             memory = ProjectMemory(client)
             blocks = {
                 row["prompt_id"]: await (
-                    memory.rules(new_session(row))
+                    memory.search_rules(new_session(row))
                     if row["kind"] == "session"
-                    else memory.related_messages(row["prompt"], new_session(row))
+                    else memory.search_related_messages(row["prompt"], new_session(row))
                 )
                 for row in PROMPTS
             }

@@ -26,7 +26,7 @@ from nomemory.server.store.postgres.erasure_register import read_erasures as rea
 from nomemory.server.store.register_file import read_register, write_register
 from nomemory.server.store.sqlite.erasure_register import read_erasures
 
-KEY = RegisterKey.of_log("0123456789abcdef")
+KEY = RegisterKey.for_log("0123456789abcdef")
 FIRST, SECOND, THIRD = EpochStart("", 0, 0), EpochStart("e1", 10, 1_000), EpochStart("e2", 30, 2_000)
 ERASURES = [
     Erasure(KEY.digest_of_user("u"), USER, "", 7, 1_750_000_000_123_456),
@@ -52,7 +52,7 @@ async def test_deletions_and_erasures_are_registered_and_replacements_are_not(
 ) -> None:
     await log.write(*(new_message(name, message_id=name, ts_us=at) for at, name in enumerate("abcd", 1)))
     await log.write(new_message("x", message_id="x", ts_us=1, user="v"))
-    key = RegisterKey.of_log((await log.reader.identity()).log_id)
+    key = RegisterKey.for_log((await log.reader.identity()).log_id)
     await log.writer.delete("u", ["a", "unknown"])
     await log.writer.delete_matching("u", Filter(since_us=3, until_us=4))
     entries = await entries_of(engine, tmp_path)
@@ -70,7 +70,7 @@ async def test_deletions_and_erasures_are_registered_and_replacements_are_not(
 async def test_an_entry_is_later_than_what_was_erased_and_earlier_than_what_is_written_afterwards(
     engine: Engine, log: Log, tmp_path: Path
 ) -> None:
-    key = RegisterKey.of_log((await log.reader.identity()).log_id)
+    key = RegisterKey.for_log((await log.reader.identity()).log_id)
     for erase in (
         lambda: log.writer.delete("u", ["a"]),
         lambda: log.writer.delete_matching("u", Filter(since_us=0)),
@@ -112,7 +112,7 @@ def test_a_restored_log_without_a_new_epoch_is_rejected(epoch: str, sequence: in
 
 def test_ids_of_different_kinds_and_logs_have_different_digests() -> None:
     assert KEY.digest_of_user("u") != KEY.digest_of_message("u", "")
-    assert KEY.digest_of_user("u") != RegisterKey.of_log("another").digest_of_user("u")
+    assert KEY.digest_of_user("u") != RegisterKey.for_log("another").digest_of_user("u")
     assert KEY.digest_of_message("ab", "c") != KEY.digest_of_message("a", "bc")
 
 
@@ -152,7 +152,7 @@ def test_a_damaged_register_is_rejected(tmp_path: Path) -> None:
 def test_the_register_of_another_log_is_rejected(tmp_path: Path) -> None:
     write_register(tmp_path / "erasures.jsonl", KEY, 0, ERASURES, 1)
     with pytest.raises(RegisterError, match="another message log"):
-        read_register(tmp_path / "erasures.jsonl", RegisterKey.of_log("another"))
+        read_register(tmp_path / "erasures.jsonl", RegisterKey.for_log("another"))
 
 
 async def test_postgresql_computes_the_same_digests(postgres_url: str) -> None:

@@ -230,7 +230,7 @@ async def test_a_hanging_database_times_out() -> None:
 async def test_jobs_queued_during_an_unexpected_error_are_committed(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, taken, may_go_on = PostgresTransaction.plan, asyncio.Event(), asyncio.Event()
+    original, taken, may_go_on = PostgresTransaction.plan_jobs, asyncio.Event(), asyncio.Event()
 
     async def plan(transaction: PostgresTransaction, jobs: Sequence[AnyPlannedJob]) -> None:
         if taken.is_set():
@@ -240,7 +240,7 @@ async def test_jobs_queued_during_an_unexpected_error_are_committed(
         await may_go_on.wait()
         raise ZeroDivisionError
 
-    monkeypatch.setattr(PostgresTransaction, "plan", plan)
+    monkeypatch.setattr(PostgresTransaction, "plan_jobs", plan)
     async with _writers(postgres_url, 1) as ([writer], reader):
         first = asyncio.create_task(writer.write([new_message("first")], on_conflict=OnConflict.REFUSE))
         await taken.wait()

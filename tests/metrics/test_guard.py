@@ -97,7 +97,7 @@ def test_refused_credentials_are_counted(guarded: Guarded) -> None:
 
 
 def test_a_token_guards_a_server_without_other_credentials(own_settings: Settings) -> None:
-    with started(own_settings.with_changes(metrics_listen="127.0.0.1:0", metrics_token="x" * 16)) as server:
+    with started(own_settings.copy_with_changes(metrics_listen="127.0.0.1:0", metrics_token="x" * 16)) as server:
         assert status(server.metrics) == 401
         assert status(server.metrics, "y" * 16) == 401
         assert status(server.metrics, "x" * 16) == 200
@@ -105,7 +105,7 @@ def test_a_token_guards_a_server_without_other_credentials(own_settings: Setting
 
 def test_a_port_that_others_can_reach_wants_credentials(own_settings: Settings) -> None:
     with pytest.raises(ListenAddressError, match="refusing to listen on"):
-        listen_addresses(own_settings.with_changes(metrics_listen="0.0.0.0:9464"))
+        listen_addresses(own_settings.copy_with_changes(metrics_listen="0.0.0.0:9464"))
 
 
 @pytest.mark.parametrize("weak", ["", "short"])

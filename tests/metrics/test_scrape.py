@@ -185,7 +185,7 @@ def test_a_client_that_does_not_read_its_scrape_blocks_nobody(tmp_path_factory: 
 
 
 def test_a_port_of_its_own_has_the_figures_and_nothing_else(own_settings: Settings, start: Start, user: str) -> None:
-    with start(own_settings.with_changes(metrics_listen="127.0.0.1:0")) as server:
+    with start(own_settings.copy_with_changes(metrics_listen="127.0.0.1:0")) as server:
         assert server.http == ""
         server.query.ListMessages(q.ListMessagesRequest(user_id=user))
         assert scraped(server.metrics).value(COUNT, method="ListMessages", transport="grpc", code="OK") == 1

@@ -84,7 +84,7 @@ async def test_the_embedder_is_counted_beneath_its_cache() -> None:
 def test_recall_only_server_exports_metrics(
     own_settings: Settings, start: Callable[[Settings], AbstractContextManager[Server]], vector_server: Server
 ) -> None:
-    changed = own_settings.with_changes(recall_upstream=vector_server.target, metrics_listen="127.0.0.1:0")
+    changed = own_settings.copy_with_changes(recall_upstream=vector_server.target, metrics_listen="127.0.0.1:0")
     with start(changed) as server:
         scrape = scraped(server.metrics)
     assert scrape.value("nomemory_process_memory_bytes", process="server") > 1_000_000

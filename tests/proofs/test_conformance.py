@@ -60,7 +60,7 @@ def test_server_conforms_over_http(
     start: Callable[[Settings], AbstractContextManager[Server]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with start(own_settings.with_changes(http_listen="127.0.0.1:0")) as server:
+    with start(own_settings.copy_with_changes(http_listen="127.0.0.1:0")) as server:
         code = main(["--target", server.http])
         assert code == 0, capsys.readouterr().out
 
@@ -72,7 +72,7 @@ def test_vectors_on_qdrant_keep_to_the_contract(
     postgres_url: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with start(own_settings.with_changes(database_url=postgres_url, qdrant_url=QDRANT)) as server:
+    with start(own_settings.copy_with_changes(database_url=postgres_url, qdrant_url=QDRANT)) as server:
         code = main(["--target", server.target])
         assert code == 0, capsys.readouterr().out
 

@@ -213,7 +213,7 @@ def test_an_unreachable_endpoint_is_a_fault_of_a_recall_only_server_too(tmp_path
         reply = scripted.recall()
         assert "the chat model cannot be reached; showing quotes instead" in [note.text for note in reply.limits.notes]
         assert scripted.faults() == [(i.COMPONENT_CHAT_MODEL, i.FAULT_KIND_UNREACHABLE)]
-        only = settings_of(tmp_path / "only").with_changes(recall_upstream=scripted.server.target)
+        only = settings_of(tmp_path / "only").copy_with_changes(recall_upstream=scripted.server.target)
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("OPENAI_BASE_URL", NOWHERE)
             with started(only) as server, Client(server.target) as client:

@@ -144,7 +144,7 @@ def assert_complete(server: Server | Process, user: str, numbers: Sequence[int])
 @pytest.fixture
 def erasing(own_settings: Settings) -> Settings:
     """Settings with which bytes are gone soon, in small pieces."""
-    return own_settings.with_changes(
+    return own_settings.copy_with_changes(
         erase_within_s=1.0,
         erase_batch_size=50,
         erase_max_pages=20,
@@ -193,10 +193,10 @@ def test_the_space_of_what_is_deleted_comes_back(start: Start, own_settings: Set
         for n in range(1000)
     ]
     kept = many[::4]
-    with start(own_settings.with_changes(data=tmp_path / "alone", **soon)) as server:
+    with start(own_settings.copy_with_changes(data=tmp_path / "alone", **soon)) as server:
         write(server, kept)
     alone = size_of(tmp_path / "alone")
-    with start(own_settings.with_changes(**soon, erase_max_vacuum_bytes=0)) as server:
+    with start(own_settings.copy_with_changes(**soon, erase_max_vacuum_bytes=0)) as server:
         data = own_settings.server.data
         write(server, many)
         assert size_of(data) > 2 * alone

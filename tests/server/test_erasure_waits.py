@@ -34,7 +34,7 @@ def promised(receipt: i.EraseUserResponse) -> set[str]:
 
 @pytest.fixture
 def soon(own_settings: Settings) -> Settings:
-    return own_settings.with_changes(
+    return own_settings.copy_with_changes(
         erase_within_s=1.0, erase_max_retry_delay_s=0.2, erase_max_vacuum_bytes=0, vector_flush_interval_s=0.2
     )
 
@@ -46,7 +46,7 @@ def test_erasure_of_vectors_waits_for_disk_space_while_they_stay_searchable(
     data = soon.server.data
     texts, *vectors = texts_and_vectors("q7erased", MESSAGES)
     monkeypatch.setattr(DataDirectory, "check_disk_space", lambda _self, _least: None)
-    with start(soon.with_changes(min_free_disk_bytes=MORE_THAN_ANY_DISK)) as server:
+    with start(soon.copy_with_changes(min_free_disk_bytes=MORE_THAN_ANY_DISK)) as server:
         plant(server, "keeper", MESSAGES)
         plant(server, "q7erased", MESSAGES)
         erase = i.EraseUserRequest(user_id="q7erased")

@@ -85,7 +85,7 @@ def wait_until(at_s: float) -> None:
 def test_a_message_is_gone_from_every_read_at_its_moment_before_anything_deletes_it(
     start: Start, own_settings: Settings, user: str
 ) -> None:
-    with start(own_settings.with_changes(retention_sweep_interval_s=3600.0)) as server:
+    with start(own_settings.copy_with_changes(retention_sweep_interval_s=3600.0)) as server:
         at_s = time.time() + 3.0
         written = write(server, tea(user, "a", 1), expiring(tea(user, "b", 2), at_s), tea(user, "c", 3))
         before = found_by_every_read(server, user, "a", written.write_token)  # fills every cache, too
@@ -103,7 +103,7 @@ def test_a_message_is_gone_from_every_read_at_its_moment_before_anything_deletes
 
 
 def test_expired_messages_are_deleted_from_log_and_indexes(start: Start, own_settings: Settings, user: str) -> None:
-    with start(own_settings.with_changes(retention_sweep_interval_s=0.05, retention_sweep_batch_size=7)) as server:
+    with start(own_settings.copy_with_changes(retention_sweep_interval_s=0.05, retention_sweep_batch_size=7)) as server:
         at_s = time.time() + 0.5
         write(server, tea(user, "a", 1), *(expiring(tea(user, f"x{n}", 2), at_s) for n in range(50)))
         sequence = server.ingest.GetIndexStatus(i.GetIndexStatusRequest()).log.sequence
@@ -119,7 +119,7 @@ def test_expired_messages_are_deleted_from_log_and_indexes(start: Start, own_set
 
 
 def test_a_greatest_age_holds_for_every_message(start: Start, own_settings: Settings, user: str) -> None:
-    settings = own_settings.with_changes(retention_days=10.0, retention_sweep_interval_s=3600.0)
+    settings = own_settings.copy_with_changes(retention_days=10.0, retention_sweep_interval_s=3600.0)
     with start(settings) as server:
         now = time.time()
         written = write(
@@ -131,7 +131,7 @@ def test_a_greatest_age_holds_for_every_message(start: Start, own_settings: Sett
         ids_by_read = found_by_every_read(server, user, "a", written.write_token)
         assert set(map(tuple, ids_by_read.values())) == {("a", "b")}
         assert count(server, user) == 2
-    with start(settings.with_changes(retention_sweep_interval_s=0.05)) as server:
+    with start(settings.copy_with_changes(retention_sweep_interval_s=0.05)) as server:
         # Deletions of the sweep are changes of the log.
         assert until(lambda: server.ingest.GetIndexStatus(i.GetIndexStatusRequest()).log.sequence == 4)
         assert count(server, user) == 2

@@ -133,7 +133,7 @@ def test_an_import_takes_the_batches_of_an_export_as_they_are(
 def test_an_export_has_the_deadline_of_an_import_if_its_client_sets_none(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    with start(own_settings.with_changes(default_deadline_s=1e-9)) as server:
+    with start(own_settings.copy_with_changes(default_deadline_s=1e-9)) as server:
         with pytest.raises(grpc.RpcError) as error:
             count(server, "u")
         assert refusal(error.value).reason == "DEADLINE_EXCEEDED"

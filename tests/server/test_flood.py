@@ -46,7 +46,7 @@ def refusals(calls: Iterable[grpc.Future[Any]]) -> list[Refusal]:
 @pytest.fixture
 def small(start: Start, own_settings: Settings) -> Iterator[Server]:
     """A server that takes in two expensive reads of one user at a time."""
-    with start(own_settings.with_changes(max_inflight_reads_per_user=2)) as server:
+    with start(own_settings.copy_with_changes(max_inflight_reads_per_user=2)) as server:
         messages = [new_message("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[*messages, new_message("quiet", "m", "hello", 1)]))
         yield server
@@ -87,10 +87,10 @@ def test_the_server_says_how_many_reads_it_has_in_hand_and_has_refused(small: Se
 
 
 def test_a_recall_over_another_server_that_has_no_room_says_so(start: Start, own_settings: Settings) -> None:
-    full = own_settings.with_changes(max_inflight_reads_per_user=1)
+    full = own_settings.copy_with_changes(max_inflight_reads_per_user=1)
     with (
         start(full) as server,
-        start(own_settings.with_changes(recall_upstream=server.target)) as recalls,
+        start(own_settings.copy_with_changes(recall_upstream=server.target)) as recalls,
         grpc.insecure_channel(recalls.target) as channel,
     ):
         messages = [new_message("loud", f"m{n}", f"tea and the report {n}", n) for n in range(400)]

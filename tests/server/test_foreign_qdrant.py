@@ -31,7 +31,7 @@ def test_a_server_of_another_log_does_not_start_on_a_qdrant_that_is_used(
 ) -> None:
     with run_fake_qdrant() as qdrant:
         ours, theirs = (
-            own_settings.with_changes(
+            own_settings.copy_with_changes(
                 data=tmp_path / name,
                 qdrant_url=qdrant.url,
                 database_url=fresh_schema(postgres) if in_database else None,

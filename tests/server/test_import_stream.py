@@ -117,7 +117,7 @@ def overload(server: Server) -> str:
 
 
 def test_import_waits_while_the_queue_is_full(start: Start, own_settings: Settings) -> None:
-    with start(own_settings.with_changes(max_queued_writes=1)) as server:
+    with start(own_settings.copy_with_changes(max_queued_writes=1)) as server:
         with busy(own_settings.server.data / "log.db"):
             assert overload(server) == "OVERLOADED"
             imported = server.ingest.ImportMessages.future(iter([batch("v", "a"), batch("v", "b")]))
@@ -127,7 +127,7 @@ def test_import_waits_while_the_queue_is_full(start: Start, own_settings: Settin
 
 def test_import_fails_if_the_queue_stays_full(start: Start, own_settings: Settings) -> None:
     with (
-        start(own_settings.with_changes(max_queued_writes=1)) as server,
+        start(own_settings.copy_with_changes(max_queued_writes=1)) as server,
         busy(own_settings.server.data / "log.db"),
     ):
         assert overload(server) == "OVERLOADED"

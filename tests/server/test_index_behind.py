@@ -26,7 +26,7 @@ EAST = q.Embedding(values=[1, 0, 0, 0])
 @pytest.fixture
 def stuck(own_settings: Settings) -> Settings:
     """Settings of a server whose embedder never answers."""
-    return own_settings.with_changes(
+    return own_settings.copy_with_changes(
         embedder="openai", embedding_model="absent", openai_base_url=NOBODY_LISTENS, openai_api_key=SecretStr("none")
     )
 

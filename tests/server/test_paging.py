@@ -240,14 +240,14 @@ def test_cursor_of_another_server_is_rejected(
 def test_cursor_expires(start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings) -> None:
     with start(own_settings) as server:
         cursor = cursor_of(server, "u")
-    with start(own_settings.with_changes(cursor_lifetime_s=1e-9)) as server:
+    with start(own_settings.copy_with_changes(cursor_lifetime_s=1e-9)) as server:
         assert refused(server, q.ListMessagesRequest(user_id="u", cursor=cursor)) == "CURSOR_EXPIRED"
 
 
 def test_page_is_cut_at_the_reply_size_limit(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    with start(own_settings.with_changes(max_response_bytes=2000)) as server:
+    with start(own_settings.copy_with_changes(max_response_bytes=2000)) as server:
         write(server, [new_message("u", f"m{n}", "x" * 500, ts=n) for n in range(10)])
         pages = [len(page) for page in walk(server, "u", None, [10])]
         assert pages == [3, 3, 3, 1]

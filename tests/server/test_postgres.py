@@ -152,7 +152,7 @@ def test_calls_are_unavailable_only_while_the_database_is_down(
         pytest.skip(NOT_INSTALLED)
     with (
         private_postgres() as database,
-        start(own_settings.with_changes(database_url=fresh_schema(database))) as server,
+        start(own_settings.copy_with_changes(database_url=fresh_schema(database))) as server,
     ):
         server.ingest.WriteMessages(i.WriteMessagesRequest(messages=[new_message("u", "m", "word")]))
         database.stop()
@@ -183,8 +183,8 @@ def test_two_servers_of_one_database_answer_alike(
     url = fresh_schema(postgres)
     key_file = tmp_path / "key"
     key_file.write_bytes(os.urandom(32))  # what one has sealed, the other opens
-    ours = own_settings.with_changes(database_url=url, erase_within_s=2.0, key_file=key_file)
-    theirs = ours.with_changes(data=tmp_path / "other")
+    ours = own_settings.copy_with_changes(database_url=url, erase_within_s=2.0, key_file=key_file)
+    theirs = ours.copy_with_changes(data=tmp_path / "other")
     with start(ours) as our_server, start(theirs) as other:
         batch = i.WriteMessagesRequest(
             messages=[new_message("u", "", f"word {n}", ts=n, embedding=VECTOR) for n in range(6)], request_id="r"

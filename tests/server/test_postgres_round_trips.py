@@ -35,7 +35,7 @@ def server(
     start: Callable[[Settings], AbstractContextManager[Server]],
 ) -> Iterator[Server]:
     quiet = {"erase_within_s": 3600.0, "postgres_watch_s": 3600.0}
-    with start(own_settings.with_changes(database_url=postgres_url, **quiet)) as server:
+    with start(own_settings.copy_with_changes(database_url=postgres_url, **quiet)) as server:
         yield server
 
 

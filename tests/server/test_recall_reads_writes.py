@@ -111,7 +111,7 @@ def test_invalid_write_token_is_rejected(vector_server: Server, user: str, token
 @pytest.fixture
 def behind(own_settings: Settings, start: Start) -> Iterator[tuple[Server, RecallServiceStub, str]]:
     """A server whose embedder never answers, one message of `u` in it, and the token of its write."""
-    stuck = own_settings.with_changes(
+    stuck = own_settings.copy_with_changes(
         embedder="openai", embedding_model="absent", openai_base_url=NOBODY_LISTENS, openai_api_key=SecretStr("none")
     )
     with start(stuck) as server, recalling(server) as stub:

@@ -94,7 +94,7 @@ def test_the_same_code_answers_from_another_process(
 def test_a_recall_says_so_when_there_is_nothing_to_read_from(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    lost = own_settings.with_changes(recall_upstream="127.0.0.1:9")
+    lost = own_settings.copy_with_changes(recall_upstream="127.0.0.1:9")
     with start(lost) as server, grpc.insecure_channel(server.target) as channel:
         with pytest.raises(grpc.RpcError) as error:
             RecallServiceStub(channel).Recall(
@@ -106,7 +106,7 @@ def test_a_recall_says_so_when_there_is_nothing_to_read_from(
 def test_a_remote_upstream_without_tls_is_rejected(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
-    far = own_settings.with_changes(recall_upstream="192.0.2.1:7700")
+    far = own_settings.copy_with_changes(recall_upstream="192.0.2.1:7700")
     with pytest.raises(RecallSettingsError, match="without TLS"), start(far):
         pass
 
@@ -115,7 +115,7 @@ def test_an_upstream_key_requires_authentication_of_callers(
     start: Callable[[Settings], AbstractContextManager[Server]], own_settings: Settings
 ) -> None:
     guarded = {"recall_upstream": "127.0.0.1:7700", "recall_upstream_api_key": SecretStr("nm_a_b")}
-    opened = own_settings.with_changes(**guarded)
+    opened = own_settings.copy_with_changes(**guarded)
     with pytest.raises(RecallSettingsError, match="callers are not authenticated"), start(opened):
         pass
 

@@ -71,7 +71,7 @@ def test_limits_follow_the_settings(start: Start, own_settings: Settings) -> Non
         "max_inflight_reads_per_user": 4,
         "max_inflight_reads_per_caller": 5,
     }
-    with start(own_settings.with_changes(**changed)) as server:
+    with start(own_settings.copy_with_changes(**changed)) as server:
         limits = server_info(server).limits
     assert limits == s.ServerLimits(
         max_request_bytes=10_000,
@@ -87,7 +87,9 @@ def test_limits_follow_the_settings(start: Start, own_settings: Settings) -> Non
 
 
 def test_size_at_the_limit_is_accepted_and_above_is_rejected(start: Start, own_settings: Settings) -> None:
-    small = own_settings.with_changes(max_content_bytes=100, max_batch_messages=3, max_page_size=60, max_query_chars=50)
+    small = own_settings.copy_with_changes(
+        max_content_bytes=100, max_batch_messages=3, max_page_size=60, max_query_chars=50
+    )
     with start(small) as server, Client(server.target) as client:
         limits = client.server_info().limits
         sizes: list[tuple[int, Callable[[int], object]]] = [
@@ -110,7 +112,7 @@ def test_size_at_the_limit_is_accepted_and_above_is_rejected(start: Start, own_s
 def test_a_server_that_only_recalls_tells_what_it_knows(
     start: Start, own_settings: Settings, vector_server: Server
 ) -> None:
-    with start(own_settings.with_changes(recall_upstream=vector_server.target)) as server:
+    with start(own_settings.copy_with_changes(recall_upstream=vector_server.target)) as server:
         info = server_info(server)
     assert (info.version, list(info.features)) == (__version__, ["recall"])
     assert (info.embedding_model, info.embedding_dimension) == ("", 0)
@@ -132,13 +134,13 @@ def test_a_chat_model_is_a_feature_where_it_plans(
     start: Start, own_settings: Settings, chosen: dict[str, str], *, is_told: bool
 ) -> None:
     with start(
-        own_settings.with_changes(**chosen, openai_api_key="k", openai_base_url="http://127.0.0.1:9/v1")
+        own_settings.copy_with_changes(**chosen, openai_api_key="k", openai_base_url="http://127.0.0.1:9/v1")
     ) as server:
         assert ("recall_model" in server_info(server).features) == is_told
 
 
 def test_server_info_lists_the_current_recall_skills(start: Start, own_settings: Settings, tmp_path: Path) -> None:
-    with start(own_settings.with_changes(recall_skill_dirs=str(tmp_path))) as server:
+    with start(own_settings.copy_with_changes(recall_skill_dirs=str(tmp_path))) as server:
         assert list(server_info(server).skills) == ["nomemory-recall-default"]
         for name in ("tea", "Not a skill", "no-file"):
             (tmp_path / name).mkdir()
@@ -164,7 +166,7 @@ def keyring(tmp_path: Path) -> Keyring:
 
 
 def test_only_authenticated_callers_may_call(start: Start, own_settings: Settings, keyring: Keyring) -> None:
-    guarded = own_settings.with_changes(api_keys=keyring.path, **TRUSTED)
+    guarded = own_settings.copy_with_changes(api_keys=keyring.path, **TRUSTED)
     with start(guarded) as server, grpc.insecure_channel(server.target) as channel:
         ask = ServerServiceStub(channel).GetServerInfo
         let_in = [keyring.key(scope) for scope in ("query", "ingest", "recall", "admin")]

@@ -51,7 +51,7 @@ async def test_a_token_that_has_just_expired_is_valid_within_the_leeway() -> Non
 def test_write_is_rejected_if_the_queue_is_full(start: Start, own_settings: Settings) -> None:
     write = i.WriteMessagesRequest(messages=[new_message("u", "", "x" * 1000)])
     with (
-        start(own_settings.with_changes(max_queued_write_bytes=2000)) as server,
+        start(own_settings.copy_with_changes(max_queued_write_bytes=2000)) as server,
         closing(sqlite3.connect(own_settings.server.data / "log.db", isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")  # the writer waits, and so do the writes behind it
@@ -84,10 +84,10 @@ def test_a_step_of_the_ranking_can_be_left_out(start: Start, own_settings: Setti
             return {component.name for component in item.explanation.components}
 
     assert "speaker" in components(own_settings)
-    assert "speaker" not in components(own_settings.with_changes(hybrid_disabled_features="around speaker"))
+    assert "speaker" not in components(own_settings.copy_with_changes(hybrid_disabled_features="around speaker"))
     with (
         pytest.raises(StartupError, match="unknown steps: words; available: meaning,"),
-        start(own_settings.with_changes(hybrid_disabled_features="words")),
+        start(own_settings.copy_with_changes(hybrid_disabled_features="words")),
     ):
         pass
 
@@ -103,7 +103,7 @@ def test_concurrent_expensive_reads_are_limited(
             super().__init__(slots)
 
     monkeypatch.setattr(services, "RoundRobinLimit", Recorded)
-    with start(own_settings.with_changes(expensive_read_concurrency=7)):
+    with start(own_settings.copy_with_changes(expensive_read_concurrency=7)):
         assert limits == [7]
 
 
@@ -118,7 +118,7 @@ def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
             super().__init__(*parts)
 
     monkeypatch.setattr(recall_wiring, "RecallRunner", Recorded)
-    settings = own_settings.with_changes(
+    settings = own_settings.copy_with_changes(
         recall_max_tool_calls=5,
         recall_evidence_messages=3,
         recall_quote_threshold=0.3,
@@ -146,7 +146,7 @@ def test_connections_to_postgresql_have_the_limits_of_the_settings(
     limits: dict[str, object] = {}
     monkeypatch.setattr(postgres_store, "Database", lambda _url, **options: limits.update(options))
     changed = {"pool_size": 3, "connect_timeout_s": 1.5, "statement_timeout_s": 9.0}
-    settings = own_settings.with_changes(
+    settings = own_settings.copy_with_changes(
         postgres_pool_size=3, postgres_connect_timeout_s=1.5, postgres_statement_timeout_s=9.0
     )
     postgres_store.PostgresStore(settings, DataDirectory.of(settings), "postgresql://nowhere/x")

@@ -60,14 +60,14 @@ class Two:
 def two(own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path) -> Iterator[Two]:
     with ExitStack() as stack:
         qdrant = stack.enter_context(run_fake_qdrant())
-        ours = own_settings.with_changes(
+        ours = own_settings.copy_with_changes(
             database_url=fresh_schema(postgres),
             qdrant_url=qdrant.url,
             qdrant_shard_keys=4,
             indexer_lock_lease_s=2.0,
             erase_within_s=4.0,
         )
-        theirs = ours.with_changes(data=tmp_path / "other")
+        theirs = ours.copy_with_changes(data=tmp_path / "other")
         theirs.server.data.mkdir()
         first = stack.enter_context(start(ours))
         shutil.copy(ours.server.data / "server.key", theirs.server.data)
@@ -126,9 +126,9 @@ def test_waiting_for_a_write_of_another_server_does_not_wait_for_the_next_poll(
     own_settings: Settings, postgres: PrivatePostgres, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexer, "_POLL_S", 600.0)
-    settings = own_settings.with_changes(database_url=fresh_schema(postgres), key_file=tmp_path / "key")
+    settings = own_settings.copy_with_changes(database_url=fresh_schema(postgres), key_file=tmp_path / "key")
     (tmp_path / "key").write_bytes(bytes(32))
-    with start(settings) as first, start(settings.with_changes(data=tmp_path / "other")) as other:
+    with start(settings) as first, start(settings.copy_with_changes(data=tmp_path / "other")) as other:
         for n in range(3):
             batch = i.WriteMessagesRequest(messages=[new_message("u", f"m{n}", "east", ts=n, embedding=EAST)])
             token = first.ingest.WriteMessages(batch).write_token

@@ -28,7 +28,7 @@ def collector() -> Iterator[Collector]:
 @pytest.fixture
 def traced_settings(own_settings: Settings, collector: Collector) -> Settings:
     """Settings of a small server that records every trace and sends spans soon."""
-    return own_settings.with_changes(
+    return own_settings.copy_with_changes(
         otlp_endpoint=collector.target, trace_sample_ratio=1.0, trace_export_interval_s=0.05
     )
 

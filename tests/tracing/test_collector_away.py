@@ -31,8 +31,8 @@ def listed(server: Server, times: int) -> None:
 
 def test_a_collector_that_is_away_harms_nothing(start: Start, own_settings: Settings) -> None:
     with port_of_nobody() as nobody:
-        away = own_settings.with_changes(otlp_endpoint=f"http://127.0.0.1:{nobody}", trace_sample_ratio=1.0)
-        with start(away.with_changes(trace_export_timeout_s=0.2, trace_export_interval_s=0.05)) as server:
+        away = own_settings.copy_with_changes(otlp_endpoint=f"http://127.0.0.1:{nobody}", trace_sample_ratio=1.0)
+        with start(away.copy_with_changes(trace_export_timeout_s=0.2, trace_export_interval_s=0.05)) as server:
             listed(server, 20)
 
 
@@ -40,7 +40,9 @@ def test_a_collector_that_hangs_costs_spans_and_no_time(
     start: Start, traced_settings: Settings, collector: Collector
 ) -> None:
     collector.held.clear()
-    small = traced_settings.with_changes(trace_export_timeout_s=10.0, trace_max_queue_size=8, trace_max_batch_size=8)
+    small = traced_settings.copy_with_changes(
+        trace_export_timeout_s=10.0, trace_max_queue_size=8, trace_max_batch_size=8
+    )
     with start(small) as server:
         listed(server, 50)
         collector.held.set()
@@ -51,7 +53,7 @@ def test_a_server_ends_soon_though_the_collector_hangs(
     start: Start, traced_settings: Settings, collector: Collector
 ) -> None:
     collector.held.clear()
-    with start(traced_settings.with_changes(trace_export_timeout_s=60.0, trace_max_batch_size=4)) as server:
+    with start(traced_settings.copy_with_changes(trace_export_timeout_s=60.0, trace_max_batch_size=4)) as server:
         listed(server, 20)
         began = time.monotonic()
     assert time.monotonic() - began < ENDS_S
@@ -72,7 +74,7 @@ def test_span_export_continues_after_a_rejected_batch(
 def test_remaining_spans_are_exported_at_shutdown(
     start: Start, traced_settings: Settings, collector: Collector
 ) -> None:
-    with start(traced_settings.with_changes(trace_export_interval_s=60.0, trace_max_batch_size=4)) as server:
+    with start(traced_settings.copy_with_changes(trace_export_interval_s=60.0, trace_max_batch_size=4)) as server:
         listed(server, 2)
         collector.wait(lambda spans: len(spans) == 4)
         listed(server, 1)
@@ -81,7 +83,7 @@ def test_remaining_spans_are_exported_at_shutdown(
 
 
 def test_the_collectors_credentials_are_sent(start: Start, traced_settings: Settings, collector: Collector) -> None:
-    with start(traced_settings.with_changes(otlp_headers="x-team=memory, Authorization=Bearer abc=")) as server:
+    with start(traced_settings.copy_with_changes(otlp_headers="x-team=memory, Authorization=Bearer abc=")) as server:
         listed(server, 1)
         collector.wait(lambda spans: len(spans) == 2)
     assert collector.metadata[0]["x-team"] == "memory"

@@ -117,7 +117,7 @@ def test_spans_hold_no_content_and_no_ids(
 def test_content_is_there_where_a_setting_allows_it(
     start: Start, traced_settings: Settings, collector: Collector, script: ChatScript
 ) -> None:
-    allowed = with_model(traced_settings, script).with_changes(trace_content=True)
+    allowed = with_model(traced_settings, script).copy_with_changes(trace_content=True)
     with start(allowed) as server:
         seen = talked(server, collector, fresh_trace())
     of = {(span.name, name, str(value)) for span in seen.spans for name, value in span.attributes.items()}
@@ -139,7 +139,7 @@ def with_model(settings: Settings, script: ChatScript) -> Settings:
     filtered = {"role": "any", "time_range": {"until": "2030-01-01T00:00:00Z"}}
     search = {"stop": False, "tool": "lexical_search", "args": {"query_text": "zeppelin", "filter": filtered}}
     script.answers = [answers(search, usage_of(prompt=1_000, completion=20, cached=900))]
-    return settings.with_changes(
+    return settings.copy_with_changes(
         openai_base_url=script.url, openai_api_key="zealous-key", recall_model="scripted", recall_model_timeout_s=5.0
     )
 
@@ -150,7 +150,7 @@ def test_a_trace_of_somebody_else_confers_nothing(
     """Mallory takes Alice's context over: the trace grows, and nothing else changes."""
     keyring = Keyring(tmp_path / "keys")
     loader = keyring.key("ingest", name="loader")
-    guarded = traced_settings.with_changes(
+    guarded = traced_settings.copy_with_changes(
         api_keys=str(keyring.path), jwt_secret=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE
     )
     trace = fresh_trace()
@@ -181,7 +181,7 @@ def test_a_call_over_http_is_part_of_its_callers_trace(
 ) -> None:
     traces = [fresh_trace(), fresh_trace()]
     with (
-        start(traced_settings.with_changes(http_listen="127.0.0.1:0")) as server,
+        start(traced_settings.copy_with_changes(http_listen="127.0.0.1:0")) as server,
         httpx.Client(base_url=server.http) as client,
     ):
         for trace in traces:  # on one connection

@@ -26,7 +26,7 @@ def test_a_question_is_embedded_within_its_call(
     first, again = fresh_trace(), fresh_trace()
     with (
         models() as served,
-        start(traced_settings.with_changes(openai_base_url=served.url, openai_api_key="any", **named)) as server,
+        start(traced_settings.copy_with_changes(openai_base_url=served.url, openai_api_key="any", **named)) as server,
     ):
         for trace in (first, again):
             request = q.SemanticSearchRequest(user_id="lin", query_text="zeppelin")

@@ -47,7 +47,7 @@ def test_incomplete_configuration_is_rejected(
     changed, sentence = REFUSED[case]
     monkeypatch.setattr(cannot_start, "find_spec", lambda _name: object())
     with pytest.raises(TracingSettingsError) as error:
-        start_tracing(own_settings.with_changes(**changed), AsyncExitStack())
+        start_tracing(own_settings.copy_with_changes(**changed), AsyncExitStack())
     assert sentence in str(error.value)
     assert "secret" not in str(error.value)
 
@@ -60,7 +60,7 @@ def test_without_an_endpoint_there_are_no_traces(own_settings: Settings) -> None
 async def test_sampling_ratio_decides_if_callers_do_not(own_settings: Settings) -> None:
     parent = [("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
     for parent_sampling in (True, False):
-        changed = own_settings.with_changes(
+        changed = own_settings.copy_with_changes(
             otlp_endpoint=LOCAL,
             trace_sample_ratio=0.0,
             trace_parent_sampling=parent_sampling,

@@ -193,7 +193,7 @@ async def test_unrecorded_parts_of_an_earlier_run_are_removed(tmp_path: Path, mo
 
     sentences = [f"{name} {'x' * 38}." for name in ("one", "two", "six")]
     with monkeypatch.context() as broken:
-        broken.setattr(backlog_feed.BacklogFeed, "settle", failing)
+        broken.setattr(backlog_feed.BacklogFeed, "record_results", failing)
         async with world(tmp_path, ScriptedEmbedder()) as w:
             await w.write(new_message(" ".join(sentences)))
             with pytest.raises(LookupError):

@@ -340,4 +340,4 @@ async def test_a_single_server_gets_no_shard_keys(cluster: Cluster) -> None:
 @pytest.mark.parametrize(("replicas", "expected"), [(1, 1), (2, 2), (3, 2), (9, 5)])
 def test_a_write_is_confirmed_by_a_majority_of_replicas(replicas: int, expected: int) -> None:
     settings = Settings.from_environment(qdrant_replication_factor=replicas)
-    assert QdrantSharding.of(settings).write_consistency == expected
+    assert QdrantSharding.from_settings(settings).write_consistency == expected

@@ -60,7 +60,7 @@ class Cluster:
         """Wait until the index has applied all changes."""
         reached = await self.reader.end_position()
         async with asyncio.timeout(60):
-            while not (await self.known.checkpoint()).covers(reached):  # noqa: ASYNC110 - a state in the database
+            while not (await self.known.checkpoint()).is_at_or_after(reached):  # noqa: ASYNC110 - a state in the database
                 await asyncio.sleep(0.02)
 
     async def found(self, user_id: str, text: str) -> list[str]:

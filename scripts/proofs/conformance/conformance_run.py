@@ -28,7 +28,7 @@ class ConformanceRun:
         connection: addresses and credentials of the server.
         channel: channel to the server.
         random: source of random choices.
-        users: ids of the users that `new_user` created.
+        users: ids of the users that `create_user` created.
         query: stub of QueryService.
         ingest: stub of IngestService.
         info: reply of GetServerInfo.

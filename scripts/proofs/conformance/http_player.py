@@ -113,7 +113,7 @@ class HttpPlayer(Player):
             for caller, bearer in connection["bearers"].items()
         }
 
-    def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
+    def call(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Return the replies of the call of a step."""
         return list(make_call(self._clients[step["as"]], step, request))
 

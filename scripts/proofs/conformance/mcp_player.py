@@ -48,7 +48,7 @@ class McpPlayer(Player):
         except NoToolError as missing:
             return {NO_TOOL: str(missing)}
 
-    def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
+    def call(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Return the replies of the call of a step."""
         try:
             call = tool_call(step, request)
@@ -57,12 +57,12 @@ class McpPlayer(Player):
             return self._call_tool(step, call)
         except NoToolError:
             with suppress(RejectedCallError):
-                self.store_values(step, self._python_player.replies(step, request))
+                self.store_values(step, self._python_player.call(step, request))
             raise
 
     def _wait_for_write(self, user_id: str, write_token: str) -> None:
         request = {"userId": user_id, "queryText": "anything", AT_LEAST: write_token}
-        self._python_player.replies({"call": "HybridSearch", "as": "service"}, request)
+        self._python_player.call({"call": "HybridSearch", "as": "service"}, request)
 
     def _call_tool(self, step: Json, call: ToolCall) -> list[object]:
         credentials = {"authorization": f"Bearer {bearer}"} if (bearer := self._bearers[step["as"]]) else {}

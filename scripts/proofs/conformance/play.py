@@ -27,7 +27,7 @@ class Player(ABC):
         self._kept: dict[str, Any] = {}
 
     @abstractmethod
-    def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
+    def call(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Return the replies of a step as JSON: one reply, the replies of a stream, or all items of a listing.
 
         Raises:
@@ -37,7 +37,7 @@ class Player(ABC):
     def execute(self, step: Json) -> Json:
         """Execute a step and return its outcome."""
         try:
-            replies = self.replies(step, self._substitute_stored_values(step["request"]))
+            replies = self.call(step, self._substitute_stored_values(step["request"]))
         except RejectedCallError as error:
             return {"refused": error.rejection}
         self.store_values(step, replies)

@@ -144,7 +144,7 @@ class PythonPlayer(Player):
             for caller, bearer in connection["bearers"].items()
         }
 
-    def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
+    def call(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Return the replies of the call of a step."""
         return call_and_convert(self._clients[step["as"]], step, request)
 

@@ -40,7 +40,7 @@ class _RoundRobinPlayer(Player):
         super().__init__()
         self._turns = cycle([_make_caller(connection, target) for target in connection.targets])
 
-    def replies(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
+    def call(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         return next(self._turns)(step, request)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from proofs.server_under_test import ServerUnderTest
 from proofs.soak.sample import Sample, Sampler
-from proofs.soak.traffic import Traffic
+from proofs.soak.traffic import TrafficGenerator
 from proofs.soak.verdict import Curve, build_curves
 
 _DIMENSION = 64
@@ -90,7 +90,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 async def run_soak(server: ServerUnderTest, arguments: argparse.Namespace) -> SoakResult:
     """Measure the capacity, apply the load and sample the server."""
-    traffic, result = Traffic(server.target, _DIMENSION, arguments.seed), SoakResult()
+    traffic, result = TrafficGenerator(server.target, _DIMENSION, arguments.seed), SoakResult()
     await traffic.open()
     await traffic.warm_up(arguments.warm_up)
     result.capacity = await traffic.measure_capacity(arguments.calibrate)

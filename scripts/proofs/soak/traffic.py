@@ -52,7 +52,7 @@ class CallStatistics:
     left_out: int = 0
 
 
-class Traffic:
+class TrafficGenerator:
     """Load generator that retries unavailable calls like the client library.
 
     Args:

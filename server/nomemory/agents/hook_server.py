@@ -53,8 +53,8 @@ class HookServer:
         """Process pending events and serve until the context exits."""
         async with AsyncClient(self._home.target, timeout=_SEARCH_TIMEOUT_S) as client:
             self._memory = ProjectMemory(client)
-            storing = Supervisor().start_task("agents", self._store_all)
-            async with await asyncio.start_unix_server(self._serve, self._home.hooks):
+            storing = Supervisor().start_task("agents", self._store_queued_events)
+            async with await asyncio.start_unix_server(self._handle_connection, self._home.hooks):
                 self._read_queued_events()
                 yield
             self._home.hooks.unlink(missing_ok=True)
@@ -73,14 +73,14 @@ class HookServer:
                     self._sessions_without_rules.add(event.session)
             file.unlink()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_RECEIVE_TIMEOUT_S):
                 raw = await reader.read()
             event = parse_event(raw, datetime.now(UTC)) if raw else None
             if event is not None:
                 self.last_used = time.monotonic()
-                writer.write((await self._answer(event)).encode())
+                writer.write((await self._answer_event(event)).encode())
                 self._events.put_nowait(event)
             await writer.drain()
         except (OSError, TimeoutError) as error:
@@ -88,10 +88,10 @@ class HookServer:
         finally:
             writer.close()
 
-    async def _answer(self, event: Event) -> str:
+    async def _answer_event(self, event: Event) -> str:
         """Return the hook output: rules for a new session, related messages for a prompt, otherwise empty."""
         try:
-            context = await self._context(event)
+            context = await self._build_context(event)
         except (NoMemoryError, UnicodeEncodeError) as error:
             _log.warning("memory search for a prompt failed", kind=type(error).__name__)
             return ""
@@ -101,39 +101,39 @@ class HookServer:
             return json.dumps({"additional_context": context})
         return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": context}})
 
-    async def _context(self, event: Event) -> str:
+    async def _build_context(self, event: Event) -> str:
         """Return the messages to add to the agent's context; empty if there are none."""
         if event.name in _SESSION_STARTS:
-            return await self._rules(event)
+            return await self._search_rules(event)
         prompt = event.fields.get_text("prompt")
         if event.name != PROMPT_EVENT or not prompt.strip():
             return ""
-        searches = [self._memory.related_messages(prompt, event)]
+        searches = [self._memory.search_related_messages(prompt, event)]
         if event.session in self._sessions_without_rules:
-            searches.append(self._rules(event))
+            searches.append(self._search_rules(event))
         return "\n".join(filter(None, await asyncio.gather(*searches)))
 
-    async def _rules(self, event: Event) -> str:
+    async def _search_rules(self, event: Event) -> str:
         """Return the rules for a session. If the search fails, it is repeated with the next prompt."""
         self._sessions_without_rules.add(event.session)
-        rules = await self._memory.rules(event)
+        rules = await self._memory.search_rules(event)
         if rules is not None:
             self._sessions_without_rules.discard(event.session)
         return rules or ""
 
-    async def _store_all(self) -> None:
+    async def _store_queued_events(self) -> None:
         with Client(self._home.target) as client:
             transcript_sync = TranscriptSync(self._home, client)
             while True:
                 event = await self._events.get()
                 for pause_s in (0.0, _SECOND_READ_DELAY_S):
                     await asyncio.sleep(pause_s)
-                    await asyncio.to_thread(_store, transcript_sync, event)
+                    await asyncio.to_thread(_store_event, transcript_sync, event)
 
 
-def _store(transcript_sync: TranscriptSync, event: Event) -> None:
+def _store_event(transcript_sync: TranscriptSync, event: Event) -> None:
     try:
-        transcript_sync.store(event)
+        transcript_sync.store_event(event)
     except NoMemoryError as error:
         _log.warning("cannot store the messages of a session", agent=event.agent, code=error.code.name)
     except OSError as error:

@@ -69,7 +69,7 @@ class ProjectMemory:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def related_messages(self, prompt: str, event: Event) -> str:
+    async def search_related_messages(self, prompt: str, event: Event) -> str:
         """Return the messages that bear on a prompt, as a prompt block; empty if there are none.
 
         A question also gets replies of the agent. Any other prompt gets only messages of the user.
@@ -85,21 +85,23 @@ class ProjectMemory:
                 prompt,
                 top_k=_TOP_K,
                 explain=True,
-                **_other_sessions(event, role=None if is_question else "user"),
+                **_filter_other_sessions(event, role=None if is_question else "user"),
             ),
             self._client.count_messages(event.user),
         )
-        by_user = [item for item in result.items if _role(item.message) == "user" and not item.message.retracted_by]
+        by_user = [
+            item for item in result.items if _role_name(item.message) == "user" and not item.message.retracted_by
+        ]
         match = max((item.explanation.lexical_score for item in by_user), default=0.0)
         bears = match >= MIN_MATCH * idf(1, total) ** 2
         if not bears and not (is_question and result.sufficiency >= MIN_SUFFICIENCY):
             return ""
         messages = [item.message for item in (result.items if is_question else by_user[:_MAX_FOR_ORDER])]
-        recalled = _recalled(message for message in messages if _is_informative(message))
+        recalled = _to_recalled_messages(message for message in messages if _is_informative(message))
         block = PromptBlock(recalled, question=prompt, is_index_lagging=result.index_lagging)
         return block.render(_PROMPT_TOKENS) if recalled else ""
 
-    async def rules(self, event: Event) -> str | None:
+    async def search_rules(self, event: Event) -> str | None:
         """Return what the user stated as rules of the project, as a prompt block.
 
         Rules are messages that are closer to an example of a rule than to examples of other messages.
@@ -110,7 +112,7 @@ class ProjectMemory:
         Raises:
             NoMemoryError: the search failed.
         """
-        scope = _other_sessions(event, role="user")
+        scope = _filter_other_sessions(event, role="user")
         if not scope["metadata"]:
             return ""
         result, others = await asyncio.gather(
@@ -128,7 +130,7 @@ class ProjectMemory:
         )
         if result.semantic_unavailable or others.semantic_unavailable:
             return None
-        margins = _margins(_cosines(result.items), _cosines(others.items))
+        margins = _cosine_differences(_cosines_by_id(result.items), _cosines_by_id(others.items))
         rules = {
             item.message.message_id: item.message
             for item in result.items
@@ -140,11 +142,13 @@ class ProjectMemory:
         if not rules:
             return ""
         best_first = sorted(rules.values(), key=lambda message: -margins[message.message_id])
-        block = PromptBlock(_recalled(best_first), is_index_lagging=result.index_lagging).render(_RULES_TOKENS)
+        block = PromptBlock(_to_recalled_messages(best_first), is_index_lagging=result.index_lagging).render(
+            _RULES_TOKENS
+        )
         return f"{_RULES_HEADING}\n{block}"
 
 
-def _other_sessions(event: Event, role: RoleName | None) -> FilterOptions:
+def _filter_other_sessions(event: Event, role: RoleName | None) -> FilterOptions:
     """Return the filter for messages of the project that are not in the current session."""
     project = turn_metadata(event.agent, event.directory).get("project")
     return {
@@ -154,11 +158,11 @@ def _other_sessions(event: Event, role: RoleName | None) -> FilterOptions:
     }
 
 
-def _cosines(items: Iterable[_Item]) -> dict[str, float]:
+def _cosines_by_id(items: Iterable[_Item]) -> dict[str, float]:
     return {item.message.message_id: item.explanation.semantic_score for item in items}
 
 
-def _margins(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> dict[str, float]:
+def _cosine_differences(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> dict[str, float]:
     """Return the difference of the cosines. A message that the second search did not return has at most its minimum."""
     minimum = min(to_others.values(), default=0.0)
     return {message_id: cosine - to_others.get(message_id, minimum) for message_id, cosine in to_rules.items()}
@@ -166,15 +170,15 @@ def _margins(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> d
 
 def _is_informative(message: _Message) -> bool:
     """Return whether a message was written by the user, or is a reply of the agent that is not a status line."""
-    role = _role(message)
+    role = _role_name(message)
     return role == "user" or (role == "assistant" and count_tokens(message.content) >= _MIN_REPLY_TOKENS)
 
 
-def _role(message: _Message) -> str:
+def _role_name(message: _Message) -> str:
     return role_name(message.role)
 
 
-def _recalled(messages: Iterable[_Message]) -> list[RecalledMessage]:
+def _to_recalled_messages(messages: Iterable[_Message]) -> list[RecalledMessage]:
     return [
         RecalledMessage(
             message.message_id,

@@ -38,18 +38,18 @@ def answer_event(raw: bytes, agent: str, user: str, address: str, identity: Iden
     if event is None:
         return ""
     if event.name == PROMPT_EVENT:
-        return asyncio.run(_search(event, address, identity))
+        return asyncio.run(_search_related_messages(event, address, identity))
     with Client(address, import_timeout=_TIMEOUT_S, **identity) as client:
         for _ in Upload(client.import_messages, log_rejected).send_all(parse_plugin_messages(event)):
             pass
     return ""
 
 
-async def _search(event: Event, address: str, identity: Identity) -> str:
+async def _search_related_messages(event: Event, address: str, identity: Identity) -> str:
     prompt = event.fields.get_text("prompt").encode(errors="replace").decode()  # a lone surrogate cannot be sent
     if not prompt.strip():
         return ""
     async with AsyncClient(address, timeout=_TIMEOUT_S, **identity) as client:
-        context = await ProjectMemory(client).related_messages(prompt, event)
+        context = await ProjectMemory(client).search_related_messages(prompt, event)
     output = {"hookEventName": event.name, "additionalContext": context}
     return json.dumps({"hookSpecificOutput": output}) if context else ""

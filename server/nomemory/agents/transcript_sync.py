@@ -86,7 +86,7 @@ class TranscriptSync:
         with suppress(OSError, ValueError, TypeError):
             self._read = {path: int(end) for path, end in json.loads(home.progress.read_bytes()).items()}
 
-    def store(self, event: Event) -> None:
+    def store_event(self, event: Event) -> None:
         """Store the new messages of an event.
 
         Raises:

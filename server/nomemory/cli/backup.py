@@ -89,7 +89,7 @@ def restore(
         raise click.ClickException(_RESTORE_IN_POSTGRES)
     directory = DataDirectory(settings.server.data, settings.server.key_file)
     try:
-        restored = backups.restore(
+        restored = backups.restore_backup(
             backup,
             directory,
             replaces=replace,

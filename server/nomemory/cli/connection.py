@@ -121,14 +121,14 @@ def target_option(command: Command) -> Command:
         if (tls_client_cert is None) != (tls_client_key is None):
             raise click.UsageError("--tls-client-cert and --tls-client-key must be used together.")
         identity = Identity(api_key=api_key, tls=tls, tls_ca=tls_ca, tls_cert=tls_client_cert, tls_key=tls_client_key)
-        with local_server() if target == LOCAL else nullcontext(target) as address:
+        with running_local_server() if target == LOCAL else nullcontext(target) as address:
             command(target=Target(address, identity), **others)
 
     return with_connection
 
 
 @contextmanager
-def local_server() -> Iterator[str]:
+def running_local_server() -> Iterator[str]:
     """Start the local server if necessary, keep it running, and yield its address.
 
     Raises:

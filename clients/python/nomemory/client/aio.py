@@ -57,7 +57,7 @@ class AsyncClient(BaseClient, AsynchronousClient):
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         self._channel = channel.open_async(target, credentials, attempts)
 
-    async def _unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
+    async def _call_unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
         send: grpc.aio.UnaryUnaryMultiCallable[Message, Reply] = self._channel.unary_unary(
             call.path, type(request).SerializeToString, call.reply_type.FromString
         )
@@ -66,7 +66,7 @@ class AsyncClient(BaseClient, AsynchronousClient):
         except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from None
 
-    async def _stream(
+    async def _call_stream(
         self, call: StreamingMethod[..., Reply], request: Message, metadata: Metadata
     ) -> AsyncGenerator[Reply, None]:
         send: grpc.aio.UnaryStreamMultiCallable[Message, Reply] = self._channel.unary_stream(
@@ -82,14 +82,14 @@ class AsyncClient(BaseClient, AsynchronousClient):
         finally:
             replies.cancel()
 
-    async def _pages(
+    async def _iterate_items(
         self,
         paged: PagedMethod[..., Any, Item],
         request: Any,  # noqa: ANN401 - any listing's
         metadata: Metadata,
     ) -> AsyncIterator[Item]:
         while True:
-            page = await self._unary(paged.page_method, request, metadata)
+            page = await self._call_unary(paged.page_method, request, metadata)
             for item in paged.items_of(page):
                 yield item
             if not page.next_cursor:

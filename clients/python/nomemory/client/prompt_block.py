@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from nomemory.client.messages import role_name
-from nomemory.client.prompt_lines import NO_CODE, escape_invisible, fence_code, format_time
+from nomemory.client.prompt_lines import NO_CODE, escape_invisible_characters, fence_code, format_time
 from nomemory.client.prompt_passages import Passages, count_tokens
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -221,7 +221,9 @@ class PromptBlock:
             *([annotations] if annotations else []),
         ]
         return _Line(
-            shown, escape_invisible(json.dumps(item, ensure_ascii=False, separators=(",", ":"))), annotations.keys()
+            shown,
+            escape_invisible_characters(json.dumps(item, ensure_ascii=False, separators=(",", ":"))),
+            annotations.keys(),
         )
 
     def _annotate_message(self, message: RecalledMessage) -> dict[str, object]:

@@ -28,7 +28,7 @@ def format_time(moment: datetime, zone: tzinfo | None) -> str:
     return f"{_WEEKDAYS[local.weekday()]} {local.replace(tzinfo=None).isoformat(' ', 'minutes')}"
 
 
-def escape_invisible(line: str) -> str:
+def escape_invisible_characters(line: str) -> str:
     """Escape the line separators and invisible characters of a line."""
     return line if line.isascii() else "".join(map(_escape_char, line))
 

@@ -80,7 +80,7 @@ class Client(BaseClient, BlockingClient):
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         self._channel = channel.open_sync(target, credentials, attempts)
 
-    def _unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
+    def _call_unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
         send: grpc.UnaryUnaryMultiCallable[Message, Reply] = self._channel.unary_unary(
             call.path, type(request).SerializeToString, call.reply_type.FromString
         )
@@ -89,7 +89,7 @@ class Client(BaseClient, BlockingClient):
         except grpc.RpcError as error:
             raise errors.from_rpc_error(error) from None
 
-    def _stream(
+    def _call_stream(
         self, call: StreamingMethod[..., Reply], request: Message, metadata: Metadata
     ) -> Generator[Reply, None, None]:
         send: grpc.UnaryStreamMultiCallable[Message, Reply] = self._channel.unary_stream(
@@ -104,9 +104,9 @@ class Client(BaseClient, BlockingClient):
         finally:
             replies.cancel()
 
-    def _pages(self, paged: PagedMethod[..., Any, Item], request: Any, metadata: Metadata) -> Iterator[Item]:  # noqa: ANN401 - any listing's
+    def _iterate_items(self, paged: PagedMethod[..., Any, Item], request: Any, metadata: Metadata) -> Iterator[Item]:  # noqa: ANN401 - any listing's
         while True:
-            page = self._unary(paged.page_method, request, metadata)
+            page = self._call_unary(paged.page_method, request, metadata)
             yield from paged.items_of(page)
             if not page.next_cursor:
                 return

@@ -66,7 +66,7 @@ class MemoryStore(BaseStore):
         validate_op_namespace(op)
         if isinstance(op, GetOp):
             message = self._get(op.key)
-            return self._item(message) if self._is_at(message, op.namespace) else None
+            return self._item(message) if self._is_in_namespace(message, op.namespace) else None
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
@@ -78,7 +78,7 @@ class MemoryStore(BaseStore):
         messages = self._client.batch_get(self._user_id, [key]).items
         return messages[0] if messages else None
 
-    def _is_at(self, message: message_pb2.ChatMessage | None, namespace: Namespace) -> bool:
+    def _is_in_namespace(self, message: message_pb2.ChatMessage | None, namespace: Namespace) -> bool:
         conversation_id = self._namespaces.conversation_id(namespace)
         return message is not None and message.conversation_id == conversation_id
 
@@ -92,7 +92,7 @@ class MemoryStore(BaseStore):
     def _put(self, op: PutOp, stored: message_pb2.ChatMessage | None, value: Mapping[str, Any]) -> None:
         if op.index is not None or op.ttl is not None:
             raise UnsupportedOperationError("`index` and `ttl` are not supported")
-        if stored is not None and not self._is_at(stored, op.namespace):
+        if stored is not None and not self._is_in_namespace(stored, op.namespace):
             raise UnsupportedOperationError(f"key {op.key} already exists in another namespace")
         message = new_message(value, stored)
         message.user_id, message.message_id = self._user_id, op.key
@@ -100,7 +100,7 @@ class MemoryStore(BaseStore):
         self._last_write.token = self._client.write([message], replace=True).write_token
 
     def _delete(self, op: PutOp, stored: message_pb2.ChatMessage | None) -> None:
-        if self._is_at(stored, op.namespace):
+        if self._is_in_namespace(stored, op.namespace):
             self._client.delete(self._user_id, [op.key])
 
     def _search(self, op: SearchOp) -> list[SearchItem]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Final
 
-from nomemory.client.prompt_lines import NO_CODE, escape_invisible, fence_code, format_time
+from nomemory.client.prompt_lines import NO_CODE, escape_invisible_characters, fence_code, format_time
 from nomemory.recall.context.result import ContextMessage
 
 _INTRODUCTION: Final = (
@@ -38,7 +38,7 @@ def format_line(item: ContextMessage, zone: tzinfo | None) -> str:
         message.content,
         *([shown] if shown else []),
     ]
-    return escape_invisible(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))
+    return escape_invisible_characters(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))
 
 
 def is_outdated(item: ContextMessage) -> bool:
@@ -46,7 +46,7 @@ def is_outdated(item: ContextMessage) -> bool:
     return bool(item.message.retracted_by or item.superseded_by)
 
 
-def frame_lines(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
+def add_frame(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
     """Return the complete block with the given lines of its sections."""
     introduction = _INTRODUCTION.format(zone=zone)
     head = f"{introduction}\n{_OUTDATED}" if explains_marks else introduction
@@ -64,7 +64,7 @@ def render_context(related: Sequence[ContextMessage], recent: Sequence[ContextMe
         return ""
     lines = _render_section(_RELATED, related, zone) + _render_section(_RECENT, recent, zone)
     explains_marks = any(map(is_outdated, (*related, *recent)))
-    return frame_lines(lines, zone, code=fence_code(lines), explains_marks=explains_marks)
+    return add_frame(lines, zone, code=fence_code(lines), explains_marks=explains_marks)
 
 
 def _render_section(heading: str, items: Sequence[ContextMessage], zone: tzinfo | None) -> str:

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from typing import Final
 
 from nomemory.client.prompt_passages import count_tokens
-from nomemory.recall.context.prompt_text import format_line, frame_lines, is_outdated, render_headings
+from nomemory.recall.context.prompt_text import add_frame, format_line, is_outdated, render_headings
 from nomemory.recall.context.result import ContextMessage
 from nomemory.text.sentences import SENTENCE_END, mask_quotations
 
@@ -54,7 +54,7 @@ class MessageSelection:
             has_recent=bool(self.recent) or section is self.recent,
         )
         explains_marks = self._explains_marks or is_outdated(item)
-        frame_tokens = count_tokens(frame_lines(heading_text, self._zone, explains_marks=explains_marks))
+        frame_tokens = count_tokens(add_frame(heading_text, self._zone, explains_marks=explains_marks))
         return self._max_tokens - frame_tokens - self._line_tokens
 
     def _add(self, section: list[ContextMessage], item: ContextMessage, share: int) -> bool:

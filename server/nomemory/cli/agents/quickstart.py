@@ -54,20 +54,20 @@ def quickstart(*, stop: bool) -> None:
     """
     local_data = LocalDataDir.for_current_user()
     if stop:
-        _stop(local_data)
+        _clean_up(local_data)
         return
     click.echo(
         f"Starting the local server. The first start can take a minute. Its data is in {local_data.root}; only you "
         "have access."
     )
-    with connection.local_server() as address, connect(Target(address)) as client:
-        _show_recall(client)
+    with connection.running_local_server() as address, connect(Target(address)) as client:
+        _run_example_recall(client)
     click.echo(_NEXT_STEPS.format(name=program_name(), program=program_path(), user=_USER), nl=False)
     if runs_from_cache():
         click.echo(f"\n{CACHE_WARNING}")
 
 
-def _show_recall(client: Client) -> None:
+def _run_example_recall(client: Client) -> None:
     click.echo(f"Storing {len(_CONVERSATION)} messages verbatim for the user `{_USER}`:\n")
     begin = datetime.now(UTC) - timedelta(days=1)
     messages = [
@@ -84,13 +84,13 @@ def _show_recall(client: Client) -> None:
         _run_command("recall", "--user", _USER, question)
 
 
-def _stop(local_data: LocalDataDir) -> None:
+def _clean_up(local_data: LocalDataDir) -> None:
     """Erase the conversation, and stop the server unless it is in use.
 
     Raises:
         click.ClickException: the server does not stop.
     """
-    with connection.local_server() as address, connect(Target(address)) as client:
+    with connection.running_local_server() as address, connect(Target(address)) as client:
         client.erase_user(_USER)
     try:
         is_stopped = local_server.stop_if_unused(local_data)

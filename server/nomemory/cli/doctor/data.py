@@ -24,8 +24,8 @@ from nomemory.server.store.consistency import accept_loss as accept_log_loss
 from nomemory.server.store.consistency import find_loss
 from nomemory.server.store.protocol import LogMigratedError
 from nomemory.server.store.repair import delete_damaged as delete_damaged_messages
-from nomemory.server.store.repair import repair as repair_from_log
-from nomemory.server.store.sqlite.inspection import check_counts, inspect
+from nomemory.server.store.repair import repair_log as repair_from_log
+from nomemory.server.store.sqlite.inspection import check_counts, inspect_log
 from nomemory.server.store.sqlite.schema import SCHEMA_VERSION, open_for_reading, read_identity, read_position_at
 
 _RESTORE = "Restore a backup: nomemory restore BACKUP --replace."
@@ -85,7 +85,7 @@ def _check_history(lost: str, restore: str) -> Check:
 
 
 def _check_messages(log: Path) -> Check:
-    damage = inspect(log)
+    damage = inspect_log(log)
     if damage.file:
         return Check("Checksums", "fail", f"the file is damaged: {damage.file}", _RESTORE)
     if damage.messages:

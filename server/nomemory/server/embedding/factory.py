@@ -105,7 +105,7 @@ def _create_embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder
 
 def _create_default_embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
     if settings.embedder.model_dir is None and not local_is_available():
-        return _create_no_embedder(settings, policy)
+        return _create_disabled_embedder(settings, policy)
     return local_embedder(settings, policy)
 
 
@@ -147,7 +147,7 @@ def models_directory(settings: Settings) -> Path:
     return settings.embedder.model_cache_dir or cache_directory()
 
 
-def _create_no_embedder(settings: Settings, _policy: WatchPolicy | None) -> DisabledEmbedder:
+def _create_disabled_embedder(settings: Settings, _policy: WatchPolicy | None) -> DisabledEmbedder:
     return DisabledEmbedder(settings.embedder.dimension or _CALLERS_DIMENSION)
 
 
@@ -172,7 +172,7 @@ _BUILT_IN: Final[Mapping[str, Callable[[Settings, WatchPolicy | None], Embedder]
         "auto": _create_default_embedder,
         "local": local_embedder,
         "openai": _create_openai_embedder,
-        "none": _create_no_embedder,
+        "none": _create_disabled_embedder,
     }
 )
 

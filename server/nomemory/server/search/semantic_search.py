@@ -73,7 +73,7 @@ class SemanticSearch:
     async def _embedding_text(self, query: SemanticQuery) -> str:
         """Return the text without names of authors, which make greetings similar, unless it consists of names only."""
         text = query.text or ""
-        names = await self._speakers.read(query.user_id, query.filter.until_us)
+        names = await self._speakers.read_names(query.user_id, query.filter.until_us)
         return remove_speaker_names(text, names) or text
 
     async def _rank_messages(self, space: VectorSpace, query: SemanticQuery, vector: Vector) -> list[RankedMessage]:

@@ -37,7 +37,7 @@ class SpeakerNames:
         self._log = log
         self._cache: LRUCache[str, tuple[int, tuple[str, ...]]] = LRUCache(_CACHED_USERS)
 
-    async def read(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
+    async def read_names(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
         """Return the names of at most `SPEAKERS_MAX` authors of messages before a time, sorted."""
         sequence = await self._log.user_sequence(user_id)
         newest = await self._read_page(user_id, None, 1)

@@ -21,12 +21,12 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.secure_files import file_digest, fsync_path
 from nomemory.server.runtime.token_keys import KeyFileError, read_key
 from nomemory.server.store.log_record import write_record
-from nomemory.server.store.sqlite.inspection import inspect
+from nomemory.server.store.sqlite.inspection import inspect_log
 from nomemory.server.store.sqlite.restored_erasures import (
     AppliedRegister,
     RegisterSource,
     apply_registers,
-    registers_of,
+    load_registers,
 )
 from nomemory.server.store.sqlite.schema import (
     SCHEMA_VERSION,
@@ -96,14 +96,14 @@ def back_up(directory: DataDirectory, target: Path) -> Manifest:
     with ExitStack() as rollback:
         part.mkdir(mode=0o700, parents=True)
         rollback.callback(shutil.rmtree, part)
-        manifest = _create_in(directory, part)
+        manifest = _write_backup(directory, part)
         part.rename(target)
         rollback.pop_all()
     fsync_path(target.parent)
     return manifest
 
 
-def verify(backup: Path) -> Manifest:
+def verify_backup(backup: Path) -> Manifest:
     """Verify the manifest, the checksum of the log and the key of a backup.
 
     Raises:
@@ -116,7 +116,7 @@ def verify(backup: Path) -> Manifest:
     return manifest
 
 
-def restore(
+def restore_backup(
     backup: Path,
     directory: DataDirectory,
     *,
@@ -142,14 +142,14 @@ def restore(
         DataDirectoryBusyError: a server uses the directory.
         DataDirectoryUnusableError, LogUnusableError, LogVersionError, OSError: the directory cannot be written.
     """
-    manifest = verify(backup)
+    manifest = verify_backup(backup)
     with directory.lock():
         if directory.log.exists() and not replaces:
             raise BackupError(f"{directory.log} already exists; use --replace to overwrite it")
         registers = _install_log(
             backup,
             directory,
-            lambda log: registers_of(log, directory.log, register, ignores_existing=ignores_existing_register),
+            lambda log: load_registers(log, directory.log, register, ignores_existing=ignores_existing_register),
         )
     return RestoredBackup(manifest, registers)
 
@@ -176,7 +176,7 @@ def _install_log(
     return applied
 
 
-def _create_in(directory: DataDirectory, part: Path) -> Manifest:
+def _write_backup(directory: DataDirectory, part: Path) -> Manifest:
     with suppress(FileNotFoundError):
         _copy_file(directory.key, part / _KEY)
     messages = _copy_log(directory.log, part / _LOG)
@@ -215,7 +215,7 @@ def _copy_log(source: Path, target: Path) -> int:
 
 
 def _check_copy(source: Path, copy: Path) -> None:
-    inspection = inspect(copy)
+    inspection = inspect_log(copy)
     if inspection.messages or inspection.file:
         damage = inspection.file or f"{len(inspection.messages):,} messages have wrong checksums"
         raise BackupError(f"{source} is damaged: {damage}. Run `nomemory doctor` for details.")

@@ -65,7 +65,7 @@ def digest_of(request_id: str) -> bytes:
     return hashlib.blake2b(request_id.encode(), digest_size=16).digest()
 
 
-def _users_without_ids(messages: Sequence[Message]) -> set[str]:
+def _find_users_without_ids(messages: Sequence[Message]) -> set[str]:
     return {message.user_id for message in messages if not message.message_id}
 
 
@@ -180,7 +180,7 @@ class CommitPlan:
             self.sequence = sequence
             self._add_to_count(user_id, -removed)
 
-    def messages(self) -> Iterator[tuple[Message, Row]]:
+    def message_rows(self) -> Iterator[tuple[Message, Row]]:
         """Yield each message to store with its row."""
         for m, encoded, sequence in self._planned_writes.values():
             crc = checksum(m.user_id, sequence, encoded)
@@ -192,7 +192,7 @@ class CommitPlan:
                 ),
             )
 
-    def other_rows(self) -> dict[Table, list[Row]]:
+    def rows_by_table(self) -> dict[Table, list[Row]]:
         """Return the rows of the other tables. Rows of `users` hold the difference in the number of messages."""
         stored = [store.message for store in self._planned_writes.values()]
         return {
@@ -218,7 +218,7 @@ class CommitPlan:
         Raises:
             Fault: MESSAGE_CONFLICT, the request id was used for another batch.
         """
-        users = _users_without_ids(messages)
+        users = _find_users_without_ids(messages)
         if not users:
             return messages, {}
         digest = digest_of(request_id)

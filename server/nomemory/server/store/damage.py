@@ -13,7 +13,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import LoggedMessage
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.checksums import Row, checksum, initial_crc
-from nomemory.server.wire import with_retracted_by
+from nomemory.server.wire import append_retracted_by
 
 _RETRY_AFTER_S: Final = 1.0
 
@@ -56,11 +56,11 @@ class DamageRegistry:
         return self._checked_at
 
     @property
-    def file(self) -> str:
+    def file_damage(self) -> str:
         """SQLite's description of the damage to the file; empty if none is known."""
         return self._file
 
-    def messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
+    def damaged_messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
         """Return the damaged messages of one user, or of all users whose ids begin with a prefix, by sequence."""
         matching = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
         return sorted(matching, key=lambda message: message.sequence)
@@ -94,7 +94,7 @@ class DamageRegistry:
         wires, sequences, checksums, retracting_ids = zip(*rows, strict=True)
         start = initial_crc(user_id)
         if tuple(map(crc32, wires, [start + sequence for sequence in sequences])) == checksums:
-            return list(map(with_retracted_by, wires, retracting_ids)) if any(retracting_ids) else list(wires)
+            return list(map(append_retracted_by, wires, retracting_ids)) if any(retracting_ids) else list(wires)
         damaged = [sequence for wire, sequence, crc, _ in rows if checksum(user_id, sequence, wire) != crc]
         raise next(iter([self.report_message(user_id, sequence) for sequence in damaged]))
 
@@ -131,9 +131,9 @@ class DamageRegistry:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise self.fault_for(error) or error from error
+            raise self.to_fault(error) or error from error
 
-    def fault_for(self, error: sqlite3.DatabaseError) -> Fault | None:
+    def to_fault(self, error: sqlite3.DatabaseError) -> Fault | None:
         """Return the fault for an error, and record damage. Return None if the statement caused the error."""
         kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & _PRIMARY
         if kind in _STATEMENT_ERRORS:

@@ -52,10 +52,10 @@ class Indexes:
 
     async def find_lagging(self, until: FeedPosition) -> str:
         """Return the name of an index that has not applied everything up to a position; empty if there is none."""
-        if not FeedPosition.at_sequence(self.lexical.applied).covers(until):
+        if not FeedPosition.at_sequence(self.lexical.applied).is_at_or_after(until):
             return "lexical"
         for indexed in self.spaces.all_spaces():
-            if not (await indexed.indexer.applied()).covers(until):
+            if not (await indexed.indexer.applied()).is_at_or_after(until):
                 return indexed.space.name
         return ""
 

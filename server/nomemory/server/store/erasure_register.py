@@ -92,7 +92,7 @@ class RegisterKey:
     key: bytes
 
     @classmethod
-    def of_log(cls, log_id: str) -> RegisterKey:
+    def for_log(cls, log_id: str) -> RegisterKey:
         """Return the key for a log."""
         return cls(hmac.digest(log_id.encode(), _PURPOSE, "sha256"))
 

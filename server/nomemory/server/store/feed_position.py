@@ -35,17 +35,17 @@ class FeedPosition:
         """Return the sequence of a user's bucket."""
         return self.sequences[0] if len(self.sequences) == 1 else self.sequence_of(bucket_of(user_id))
 
-    def covers(self, other: FeedPosition) -> bool:
+    def is_at_or_after(self, other: FeedPosition) -> bool:
         """Return whether this position is at or after another one in every bucket."""
-        return all(ours >= theirs for ours, theirs in self._pairs(other))
+        return all(ours >= theirs for ours, theirs in self._pair_buckets(other))
 
     def maximum(self, other: FeedPosition) -> FeedPosition:
         """Return the larger sequence of each bucket."""
-        return FeedPosition(tuple(max(ours, theirs) for ours, theirs in self._pairs(other)))
+        return FeedPosition(tuple(max(ours, theirs) for ours, theirs in self._pair_buckets(other)))
 
     def minimum(self, other: FeedPosition) -> FeedPosition:
         """Return the smaller sequence of each bucket."""
-        return FeedPosition(tuple(min(ours, theirs) for ours, theirs in self._pairs(other)))
+        return FeedPosition(tuple(min(ours, theirs) for ours, theirs in self._pair_buckets(other)))
 
     def restrict_to(self, buckets: Collection[int]) -> FeedPosition:
         """Return this position for the given buckets, and 0 for all others."""
@@ -55,7 +55,7 @@ class FeedPosition:
 
     def covered_sequence(self, end: FeedPosition) -> int:
         """Return the largest sequence up to which this position covers every change of a log that ends at `end`."""
-        behind = [ours for ours, theirs in self._pairs(end) if ours < theirs]
+        behind = [ours for ours, theirs in self._pair_buckets(end) if ours < theirs]
         return min(behind, default=max(self.latest, end.latest))
 
     def encode(self) -> bytes:
@@ -75,6 +75,6 @@ class FeedPosition:
             raise ValueError(f"feed position: expected a positive multiple of {_NUMBER_BYTES} bytes, got {len(stored)}")
         return cls(struct.unpack(f"<{len(stored) // _NUMBER_BYTES}q", stored))
 
-    def _pairs(self, other: FeedPosition) -> Iterator[tuple[int, int]]:
+    def _pair_buckets(self, other: FeedPosition) -> Iterator[tuple[int, int]]:
         buckets = max(len(self.sequences), len(other.sequences))
         return ((self.sequence_of(bucket), other.sequence_of(bucket)) for bucket in range(buckets))

@@ -120,7 +120,9 @@ async def migrate_log(
         connection = await database.connect()
         try:
             async with connection.transaction():
-                return await _Migration(directory, source, connection, display_url(database.url)).run(report_progress)
+                return await _Migration(directory, source, connection, display_url(database.url)).copy_and_verify(
+                    report_progress
+                )
         finally:
             connection.terminate()
 
@@ -153,7 +155,7 @@ class _Migration:
     target: Connection
     destination: str
 
-    async def run(self, report_progress: ReportProgress) -> MigrationOutcome:
+    async def copy_and_verify(self, report_progress: ReportProgress) -> MigrationOutcome:
         log = read_position(self.source)
         (messages,) = self.source.execute("SELECT count(*) FROM messages").fetchone()
         migrated_to = read_meta(self.source, MIGRATED_TO)
@@ -180,7 +182,7 @@ class _Migration:
         await self.target.execute(LEXICAL_INDEX)
         await self.target.execute(f"ANALYZE {', '.join(table.name for table in TABLES)}")
         for table, digest in digests:
-            stored = await self._digest_of_copy(table)
+            stored = await self._compute_copy_digest(table)
             if stored != digest:
                 raise MigrationError(_DIFFERENT.format(table=table.name, read=digest, stored=stored))
 
@@ -208,7 +210,7 @@ class _Migration:
             raise MigrationError(_DAMAGED.format(count=damaged, root=self.directory.root))
         return digest
 
-    async def _digest_of_copy(self, table: Table) -> RowDigest:
+    async def _compute_copy_digest(self, table: Table) -> RowDigest:
         digest = RowDigest()
         statement = f"SELECT {', '.join(table.columns)} FROM {table.name}"  # noqa: S608 - ours
         cursor = await self.target.cursor(statement)

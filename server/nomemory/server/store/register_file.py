@@ -69,7 +69,7 @@ def read_register(path: Path, key: RegisterKey) -> RegisterFile:
         try:
             first = next(lines, b"")
             header = orjson.loads(first)
-            log, since_us, exported_us = header["log"], _us(header["since"]), _us(header["exported"])
+            log, since_us, exported_us = header["log"], _parse_time(header["since"]), _parse_time(header["exported"])
         except (ValueError, KeyError, TypeError):
             raise RegisterError(_NOT_A_REGISTER.format(path=path)) from None
         if header.get("format") != _FORMAT:
@@ -98,14 +98,19 @@ def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterab
     """
     new = path.with_name(f"{path.name}.new")
     mac, entries = hmac.new(key.key, digestmod="sha256"), 0
-    header = {"format": _FORMAT, "log": key.fingerprint, "since": time_text(since_us), "exported": time_text(now_us)}
+    header = {
+        "format": _FORMAT,
+        "log": key.fingerprint,
+        "since": format_time(since_us),
+        "exported": format_time(now_us),
+    }
     with suppress(FileNotFoundError):
         new.unlink()
     try:
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             _write_line(file, header, mac)
             for erasure in erasures:
-                _write_line(file, _fields_of(erasure), mac)
+                _write_line(file, _encode_erasure(erasure), mac)
                 entries += 1
             file.write(orjson.dumps({"entries": entries, "hmac": mac.hexdigest()}) + b"\n")
             file.flush()
@@ -117,13 +122,13 @@ def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterab
     return entries
 
 
-def time_text(us: int) -> str:
+def format_time(us: int) -> str:
     """Return a time as it is written in a register file, such as `2026-07-01T10:00:00.000000Z`."""
     time = datetime.fromtimestamp(us // _US, UTC).replace(microsecond=us % _US, tzinfo=None)
     return f"{time.isoformat(timespec='microseconds')}Z"
 
 
-def _us(text: str) -> int:
+def _parse_time(text: str) -> int:
     time = datetime.fromisoformat(text)
     return int(time.replace(microsecond=0).timestamp()) * _US + time.microsecond
 
@@ -151,13 +156,13 @@ def _verify_lines(header: bytes, lines: Iterator[bytes], key: RegisterKey) -> in
     return entries
 
 
-def _fields_of(erasure: Erasure) -> dict[str, object]:
+def _encode_erasure(erasure: Erasure) -> dict[str, object]:
     return {
         "kind": erasure.kind,
         "id": erasure.digest.hex(),
         "epoch": erasure.epoch,
         "sequence": erasure.sequence,
-        "time": time_text(erasure.erased_us),
+        "time": format_time(erasure.erased_us),
     }
 
 
@@ -166,5 +171,5 @@ def _parse_erasure(fields: dict[str, Any]) -> Erasure:
     if kind not in KINDS:
         raise ValueError(kind)
     return Erasure(
-        bytes.fromhex(fields["id"]), kind, str(fields["epoch"]), int(fields["sequence"]), _us(fields["time"])
+        bytes.fromhex(fields["id"]), kind, str(fields["epoch"]), int(fields["sequence"]), _parse_time(fields["time"])
     )

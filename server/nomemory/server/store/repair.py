@@ -11,12 +11,12 @@ from nomemory.server.search.lexical.protocol import IndexUnusableError
 from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_log
 from nomemory.server.search.lexical.tantivy.schema import discard_index, lexical_checkpoint
 from nomemory.server.store.retention import RetentionPolicy
-from nomemory.server.store.sqlite.inspection import check_counts, inspect, repair_counts
+from nomemory.server.store.sqlite.inspection import check_counts, inspect_log, repair_counts
 from nomemory.server.store.sqlite.schema import open_for_writing, read_bucket_state, read_position, write_transaction
 from nomemory.server.store.sqlite.transaction import TransactionStep
 
 
-def repair(directory: DataDirectory) -> list[str]:
+def repair_log(directory: DataDirectory) -> list[str]:
     """Repair message counts, delete orphaned rows, and discard an inconsistent lexical index.
 
     Returns:
@@ -45,12 +45,12 @@ def delete_damaged(directory: DataDirectory) -> int:
         LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be opened.
     """
     with directory.lock(), closing(open_for_writing(directory.log)) as log:
-        damaged = inspect(directory.log).messages
+        damaged = inspect_log(directory.log).messages
         with write_transaction(log):
             step = TransactionStep(log, read_bucket_state(log), RetentionPolicy())
             for message in damaged:
                 step.delete_version(message.user_id, message.sequence)
-            step.flush()
+            step.write_planned_rows()
     return len(damaged)
 
 

@@ -28,7 +28,7 @@ class RetentionPolicy:
     now_us: Callable[[], int] = _now_us
 
     @classmethod
-    def of_days(cls, days: float) -> RetentionPolicy:
+    def from_days(cls, days: float) -> RetentionPolicy:
         """Return the policy for a maximum age in days; 0 for no limit."""
         return cls(round(days * 86_400_000_000) or None)
 

@@ -51,7 +51,7 @@ class WriteQueue(Generic[Queued]):
             Fault: OVERLOADED, the queue is full.
         """
         with self._lock:
-            if self._is_full_for(size):
+            if self._would_exceed_limits(size):
                 raise Fault(Reason.ERROR_REASON_OVERLOADED, "the write queue is full", retry_after_s=_RETRY_AFTER_S)
             self._partitions[partition].append((job, size))
             self._waiting += 1
@@ -71,11 +71,11 @@ class WriteQueue(Generic[Queued]):
             self._bytes -= sum(size for _, size in taken)
         return [job for job, _ in taken]
 
-    def _is_full_for(self, size: int) -> bool:
+    def _would_exceed_limits(self, size: int) -> bool:
         return self._waiting >= self._jobs_max or (self._waiting > 0 and self._bytes + size > self._bytes_max)
 
 
-def _size_of(message: Message) -> int:
+def _message_size(message: Message) -> int:
     metadata = sum(len(key) + len(value) for key, value in message.metadata.items())
     return len(message.content.encode()) + metadata + len(message.embedding or b"")
 
@@ -90,7 +90,7 @@ class Job(Generic[Receipt]):
     done: Future[Receipt] = field(default_factory=Future)
     result: Receipt | Fault | None = None
 
-    def settle(self, failure: BaseException | None = None) -> None:
+    def resolve(self, failure: BaseException | None = None) -> None:
         """Resolve the future with the result or the failure."""
         if self.done.done():
             return
@@ -182,7 +182,7 @@ class QueuedLogWriter:
         job = PlannedJob[Written](
             work=lambda plan: plan.write(messages, on_conflict, request_id), keys=keys, request_id=request_id
         )
-        return await self._submit_job(job, keys[0][0] if keys else "", sum(map(_size_of, messages)))
+        return await self._submit_job(job, keys[0][0] if keys else "", sum(map(_message_size, messages)))
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of a user durably."""

@@ -105,14 +105,14 @@ class LocalStatusReporter:
         return status
 
     def _log_status(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
-        damaged = self.damage_registry.messages(user_id, prefix)
+        damaged = self.damage_registry.damaged_messages(user_id, prefix)
         status = pb.LogStatus(
             sequence=counts.sequence, messages=counts.messages, users=counts.users, damaged=len(damaged)
         )
         if self.damage_registry.checked_at is not None:
             status.check_ts.FromMilliseconds(int(self.damage_registry.checked_at * 1000))
         if not prefix:
-            status.error = self.damage_registry.file
+            status.error = self.damage_registry.file_damage
             status.damaged_sequences.extend(message.sequence for message in damaged[:_DAMAGED_SEQUENCES_MAX])
         return status
 

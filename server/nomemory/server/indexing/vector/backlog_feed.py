@@ -59,12 +59,12 @@ class BacklogFeed:
     def copy_changes(self) -> bool:
         """Read a batch of changes into the backlog, and return whether there may be more."""
         fed, end = self.backlog.fed_position(), self.read_log_end()
-        if fed.covers(end):
+        if fed.is_at_or_after(end):
             return False
         limit = _MAX_CHANGES if self.split else _MAX_CHANGES_WITHOUT_EMBEDDER
         batch = self.log.change_refs(fed, end, limit, caller_vectors_only=self.split is None)
         self.backlog.add_changes(batch.entries, batch.until)
-        return not batch.until.covers(end)
+        return not batch.until.is_at_or_after(end)
 
     def restart_empty(self) -> bool:
         """Record that the index is empty. If it has lost points, read the feed from the start and return True."""

@@ -148,5 +148,5 @@ class IndexMaintenance:
     async def _catch_up(self) -> None:
         """Wait until the index has applied all current changes of the log, or another server becomes the leader."""
         until = await self.in_store_thread(self.feed.read_log_end)
-        while self.feed.is_leading() and not self.backlog.checkpoint().covers(until):  # noqa: ASYNC110 - a state on disk
+        while self.feed.is_leading() and not self.backlog.checkpoint().is_at_or_after(until):  # noqa: ASYNC110 - a state on disk
             await asyncio.sleep(_POLL_S)

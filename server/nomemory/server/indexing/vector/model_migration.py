@@ -90,7 +90,7 @@ class ModelMigration:
     async def _is_complete(self, space: IndexedSpace) -> bool:
         """Return whether an index has reached the end of the log at startup and the checkpoint of the active index."""
         needed = self.log_end.maximum(await self.spaces.active.indexer.applied())
-        return (await space.indexer.applied()).covers(needed)
+        return (await space.indexer.applied()).is_at_or_after(needed)
 
     async def _switch_model(self, space: IndexedSpace, notice: str) -> None:
         space.record()

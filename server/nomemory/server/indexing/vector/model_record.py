@@ -54,7 +54,7 @@ class ModelRecord:
         key = settings.embedder.previous_api_key or (settings.openai.api_key if same else None)
         url = {_ENDPOINT: settings.openai.base_url} if same else {}
         changes = {name.removeprefix(PREFIX).lower(): value for name, value in {**self.variables, **url}.items()}
-        return settings.with_changes(**changes, openai_api_key=key)
+        return settings.copy_with_changes(**changes, openai_api_key=key)
 
 
 def read_model_record(path: Path) -> ModelRecord | None:

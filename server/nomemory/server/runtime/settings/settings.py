@@ -57,7 +57,7 @@ class Settings(BaseModel):
         values: dict[str, object] = {name: value for name, value in environment if name in variables}
         return cls._validate_groups(values | {_variable_of(name): value for name, value in overrides.items()})
 
-    def with_changes(self, **changes: object) -> Self:
+    def copy_with_changes(self, **changes: object) -> Self:
         """Return a copy with changed values, named like the overrides of `from_environment`.
 
         Raises:

@@ -44,7 +44,7 @@ class PostgresStore:
     def __init__(self, settings: Settings, directory: DataDirectory, url: str) -> None:
         self._settings = settings
         self._directory = directory
-        self._retention = RetentionPolicy.of_days(settings.retention.days)
+        self._retention = RetentionPolicy.from_days(settings.retention.days)
         self._database = Database(
             url,
             pool_size=settings.postgres.pool_size,

@@ -36,7 +36,7 @@ class SqliteStore:
     def __init__(self, settings: Settings, directory: DataDirectory) -> None:
         self._settings = settings
         self._path = directory.log
-        self._retention = RetentionPolicy.of_days(settings.retention.days)
+        self._retention = RetentionPolicy.from_days(settings.retention.days)
 
     def read_position(self) -> LogPosition | None:
         """Return the identity and position of the log, or None if there is no log."""

@@ -137,7 +137,7 @@ class CandidatePools:
         pool = await self._complete_pool(user_id, until_us, counts, total)
         if pool is not None:
             return pool.timeline.main_speakers
-        return await self.speaker_names.read(user_id, until_us)
+        return await self.speaker_names.read_names(user_id, until_us)
 
     async def frequent_names(self, user_id: str, question: str, until_us: int | None, total: int) -> tuple[str, ...]:
         """Return the names in a question that label a large part of a long log; none for a short log."""
@@ -309,7 +309,7 @@ def _merge_candidates(
     for sentence, postings in enumerate(by_sentence):
         lexical = _lexical_candidates(postings, total, limit)
         semantic = [(hit.sequence, hit.score) for hit in nearest[sentence]] if nearest else []
-        for sequence, score in [*_min_max(lexical), *_min_max(semantic)]:
+        for sequence, score in [*_normalize_min_max(lexical), *_normalize_min_max(semantic)]:
             merged[sequence] = merged.get(sequence, 0.0) + score
     newest_first = sorted(merged, reverse=True)
     return sorted(newest_first, key=merged.__getitem__, reverse=True)[:limit]
@@ -328,7 +328,7 @@ def _lexical_candidates(postings: Sequence[Posting], total: int, limit: int) -> 
     return list(zip(unique[best].tolist(), sums[best].tolist(), strict=True))
 
 
-def _min_max(scored: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+def _normalize_min_max(scored: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """Normalize the scores of a list, best first, to the range from 0 to 1."""
     if not scored:
         return []

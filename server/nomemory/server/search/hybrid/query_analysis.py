@@ -88,11 +88,11 @@ def _search_texts(analysis: QuestionAnalysis) -> Sequence[str]:
 def _parse_sentence(sentence: str, speakers: Sequence[str], frequent_names: Sequence[str]) -> ParsedSentence:
     terms = _extract_terms(sentence)[:_MAX_TERMS]
     topic = frozenset(_extract_terms(_first_clause(sentence)))
-    unnamed = remove_speaker_names(reduce(_remove, frequent_names, sentence), speakers)
+    unnamed = remove_speaker_names(reduce(_remove_ranges, frequent_names, sentence), speakers)
     return ParsedSentence(unnamed or sentence, terms, topic)
 
 
-def _remove(text: str, name: str) -> str:
+def _remove_ranges(text: str, name: str) -> str:
     return text.replace(name, "")
 
 

@@ -61,7 +61,7 @@ def collection_named(settings: Settings, vectors: Path, name: str) -> Collection
 
 def qdrant_collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> str:
     """Return the name that the collection for an embedder's vectors has on a Qdrant server."""
-    return QdrantSharding.of(settings).collection_name(collection_of(settings, vectors, embedder).name)
+    return QdrantSharding.from_settings(settings).collection_name(collection_of(settings, vectors, embedder).name)
 
 
 def qdrant_collection_in(settings: Settings, directory: Path) -> str | None:
@@ -77,7 +77,7 @@ def other_collections(vectors: Path, used: Container[Path]) -> list[Path]:
 
 def _collection_suffix(settings: Settings) -> str:
     server = _server_suffix(settings)
-    return f"{QdrantSharding.of(settings).suffix}{server}" if server else ""
+    return f"{QdrantSharding.from_settings(settings).suffix}{server}" if server else ""
 
 
 def _server_suffix(settings: Settings) -> str:

@@ -74,7 +74,7 @@ def _create_qdrant_index(
         client,
         collection.name,
         dimension,
-        QdrantSharding.of(settings),
+        QdrantSharding.from_settings(settings),
         timeout_s=vector.timeout_s,
         probe_s=_PROBE_TIMEOUT_S,
         is_new=settings.server.database_url is None and not has_points(collection.backlog),

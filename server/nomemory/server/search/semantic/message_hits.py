@@ -1,7 +1,7 @@
 """Converts the nearest points of an engine to ranked messages.
 
 A message has a point for each part of its text, and is ranked by its best part. Ties at the limit are returned
-completely, so the engine may have to be queried again with a larger window: start with `first_window`, and multiply it
+completely, so the engine may have to be queried again with a larger window: start with `initial_point_limit`, and multiply it
 by `GROWTH` until `rank_messages` returns a list.
 """
 
@@ -20,7 +20,7 @@ _MARGIN: Final = 16
 _SCORE, _TIME, _SEQUENCE = attrgetter("score"), attrgetter("ts_us"), attrgetter("sequence")
 
 
-def first_window(limit: int) -> int:
+def initial_point_limit(limit: int) -> int:
     """Return the initial number of points to request for a number of messages."""
     return limit + limit // 2 + _MARGIN
 
@@ -36,11 +36,11 @@ def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, lim
     """
     points = _clamp_scores(points)
     if len(points) < window:
-        return _cut_after_ties(_rank_by_message(points, filters), limit)
+        return _truncate_after_ties(_rank_by_message(points, filters), limit)
     last = points[-1].score
     complete = [point for point in points if point.score > last]  # there may be more ties beyond the window
     messages = _rank_by_message(complete, filters)
-    return _cut_after_ties(messages, limit) if len(messages) >= limit else None
+    return _truncate_after_ties(messages, limit) if len(messages) >= limit else None
 
 
 def _clamp_scores(points: Sequence[VectorHit]) -> Sequence[VectorHit]:
@@ -54,12 +54,12 @@ def _rank_by_message(points: Sequence[VectorHit], filters: Filter) -> list[Vecto
     if filters.since_us is not None or filters.until_us is not None:
         points = [point for point in points if _is_in_range(point.ts_us, filters)]
     if len(set(map(_SEQUENCE, points))) < len(points):
-        points = _best_parts(points)
+        points = _keep_best_parts(points)
     newest_first = sorted(points, key=_TIME, reverse=True)
     return sorted(newest_first, key=_SCORE, reverse=True)
 
 
-def _best_parts(points: Sequence[VectorHit]) -> list[VectorHit]:
+def _keep_best_parts(points: Sequence[VectorHit]) -> list[VectorHit]:
     best: dict[int, VectorHit] = {}
     for point in points:
         best.setdefault(point.sequence, point)
@@ -71,7 +71,7 @@ def _is_in_range(ts_us: int, filters: Filter) -> bool:
     return (since is None or since <= ts_us) and (until is None or ts_us < until)
 
 
-def _cut_after_ties(hits: list[VectorHit], limit: int) -> list[VectorHit]:
+def _truncate_after_ties(hits: list[VectorHit], limit: int) -> list[VectorHit]:
     if len(hits) <= limit:
         return hits
     worst = hits[limit - 1].score

@@ -35,14 +35,14 @@ def point_id(user_id: str, message_id: str, part: int) -> UUID:
     return uuid5(_NAMESPACE, f"{user_id}\0{message_id}\0{part}")
 
 
-def part_blocks(user_id: str, message_id: str, from_part: int) -> Iterator[list[UUID]]:
+def iterate_point_id_blocks(user_id: str, message_id: str, from_part: int) -> Iterator[list[UUID]]:
     """Yield blocks of the identifiers of a message's points from a part on, without end. Parts have no gaps."""
     while True:
         yield [point_id(user_id, message_id, part) for part in range(from_part, from_part + PART_BLOCK)]
         from_part += PART_BLOCK
 
 
-def payload(point: VectorPoint) -> dict[str, str | int | list[str]]:
+def build_payload(point: VectorPoint) -> dict[str, str | int | list[str]]:
     """Return the payload of a point."""
     hashes: dict[str, list[str]] = {METADATA: list(point.metadata_hashes)} if point.metadata_hashes else {}
     return {
@@ -56,7 +56,7 @@ def payload(point: VectorPoint) -> dict[str, str | int | list[str]]:
     }
 
 
-def usable_query(vector: Vector, dimension: int) -> Vector:
+def normalize_query(vector: Vector, dimension: int) -> Vector:
     """Return a query vector, normalized to length 1.
 
     Raises:
@@ -68,7 +68,7 @@ def usable_query(vector: Vector, dimension: int) -> Vector:
         raise invalid_argument_fault([Violation("query_embedding.values", str(error))]) from None
 
 
-def usable_points(points: Sequence[VectorPoint], dimension: int) -> tuple[VectorPoint, ...]:
+def normalize_points(points: Sequence[VectorPoint], dimension: int) -> tuple[VectorPoint, ...]:
     """Return the points with vectors normalized to length 1.
 
     Raises:

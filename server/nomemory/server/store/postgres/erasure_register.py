@@ -86,7 +86,7 @@ async def read_epochs(connection: Connection) -> list[EpochStart]:
 
 async def register_key(connection: Connection) -> RegisterKey:
     """Return the key of the register of this log."""
-    return RegisterKey.of_log(await connection.fetchval("SELECT log_id FROM log_state"))
+    return RegisterKey.for_log(await connection.fetchval("SELECT log_id FROM log_state"))
 
 
 def _now_us() -> int:

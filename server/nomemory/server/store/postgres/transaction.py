@@ -64,7 +64,7 @@ class PostgresTransaction:
         """Begin the transaction without locking anything."""
         await self._connection.execute(statements.BEGIN)
 
-    async def plan(self, jobs: Sequence[AnyPlannedJob]) -> None:
+    async def plan_jobs(self, jobs: Sequence[AnyPlannedJob]) -> None:
         """Plan jobs after looking up the existing messages of all of them."""
         keys = [key for job in jobs for key in job.keys]
         await self._lock_buckets((user_id for user_id, _ in keys), 2 * len(keys))  # 2: the new and the replaced version
@@ -72,7 +72,7 @@ class PostgresTransaction:
             columns = _transpose_rows([(bucket_of(user), user, digest) for user, digest in sorted(requests)], 3)
             for user, digest, first, size in await self._fetch_rows(statements.REQUESTS, *columns):
                 self._plan.add_request((user, digest), StoredRequest(int.from_bytes(first, "big"), size))
-        await self._look_up(message_keys(self._plan, jobs))
+        await self._look_up_messages(message_keys(self._plan, jobs))
         for job in jobs:
             job.plan(self._plan)
 
@@ -112,7 +112,7 @@ class PostgresTransaction:
         The register is not changed.
         """
         await self._lock_buckets({user_id for user_id, _ in sequences}, 2 * len(sequences))
-        await self._look_up(sorted(sequences))
+        await self._look_up_messages(sorted(sequences))
         return self._plan.remove_up_to(sequences)
 
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
@@ -135,7 +135,7 @@ class PostgresTransaction:
         if not expired:
             return ExpiryResult(0, until)
         await self._lock_buckets({user_id for user_id, _ in expired}, len(expired))
-        return ExpiryResult(await self._look_up(sorted(expired)), until)
+        return ExpiryResult(await self._look_up_messages(sorted(expired)), until)
 
     async def commit(self) -> None:
         """Write the planned changes and commit them durably."""
@@ -145,13 +145,13 @@ class PostgresTransaction:
                 await self._fetch_rows(
                     statements.REMOVE, *_transpose_rows(with_bucket_column(MESSAGES, list(plan.dropped)), 3)
                 )
-            records = [(bucket_of(m.user_id), *row, *self._extract_tokens(m)) for m, row in plan.messages()]
+            records = [(bucket_of(m.user_id), *row, *self._extract_tokens(m)) for m, row in plan.message_rows()]
             if records:
                 names = ("bucket", *MESSAGES.columns, "keys", "tokens")
                 await self._connection.copy_records_to_table("messages", records=records, columns=names)
             columns = [
                 column
-                for table, rows in plan.other_rows().items()
+                for table, rows in plan.rows_by_table().items()
                 for column in _transpose_rows(with_bucket_column(table, rows), len(table.columns) + 1)
             ]
             states = [(bucket, state.sequence, id_bytes(state.last_id)) for bucket, state in buckets.items()]
@@ -175,7 +175,7 @@ class PostgresTransaction:
         states = map(BucketState, sequences, (int.from_bytes(last, "big") for last in last_ids))
         self._plan.begin(dict(zip(buckets, states, strict=True)), drawn)
 
-    async def _look_up(self, keys: Sequence[Key]) -> int:
+    async def _look_up_messages(self, keys: Sequence[Key]) -> int:
         """Add the existing messages to the plan and remove the expired ones. Return the number of expired messages."""
         if not keys:
             return 0

@@ -118,7 +118,7 @@ class Committer:
         transaction = PostgresTransaction(self._connection, self._retention, self._extract_tokens)
         await transaction.begin()
         if planned := [job for job in group if isinstance(job, PlannedJob)]:
-            await transaction.plan(planned)
+            await transaction.plan_jobs(planned)
         for job in group:
             if isinstance(job, StatementJob):
                 job.result = await job.work(transaction)
@@ -145,7 +145,7 @@ def _settle_jobs(group: Sequence[AnyJob], failure: BaseException | None) -> None
     if isinstance(failure, ERRORS):
         failure = storage_fault(failure, "written")
     for job in group:
-        job.settle(failure)
+        job.resolve(failure)
 
 
 class PostgresLogWriter(QueuedLogWriter):

@@ -52,19 +52,19 @@ class SqliteLogErasure:
 
     async def pending_removals(self, many: int) -> Removals | None:
         """Return the pending removals, and whether there are at least `many`."""
-        return await self._writer.between_commits(partial(_read_removals, many=many))
+        return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removals, and users without messages."""
-        return await self._writer.between_commits(partial(_delete_removals, until=until.latest, limit=limit))
+        return await self._writer.run_between_commits(partial(_delete_removals, until=until.latest, limit=limit))
 
     async def release_free_pages(self, limit: int) -> bool:
         """Release up to `limit` free pages. A small file is rewritten with VACUUM instead."""
-        return await self._writer.between_commits(partial(self._release_free_pages, limit=limit))
+        return await self._writer.run_between_commits(partial(self._release_free_pages, limit=limit))
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:
         """Overwrite the unused bytes of up to `limit` pages after a page, and empty the write-ahead log."""
-        return await self._writer.between_commits(partial(self._wipe_batch, after=after, limit=limit))
+        return await self._writer.run_between_commits(partial(self._wipe_batch, after=after, limit=limit))
 
     def close(self) -> None:
         """Close the file descriptor. Close all connections of this process first."""
@@ -90,7 +90,7 @@ class SqliteLogErasure:
         return last
 
     def _wipe_pages(self, after: int, limit: int) -> int | None:
-        layout = PageLayout.of_file(os.pread(self._file, 100, 0))
+        layout = PageLayout.from_file_header(os.pread(self._file, 100, 0))
         pages = os.fstat(self._file).st_size // layout.size
         if pages >= _PAGES_MAX:
             return None

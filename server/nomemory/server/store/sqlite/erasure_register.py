@@ -74,7 +74,7 @@ def read_epochs(connection: sqlite3.Connection) -> list[EpochStart]:
 
 
 def _key_of(connection: sqlite3.Connection) -> RegisterKey:
-    return RegisterKey.of_log(read_identity(connection).log_id)
+    return RegisterKey.for_log(read_identity(connection).log_id)
 
 
 def _now_us() -> int:

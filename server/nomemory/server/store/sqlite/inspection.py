@@ -37,7 +37,7 @@ class Inspection(NamedTuple):
     file: str
 
 
-def inspect(path: Path, pause: Callable[[], bool] = lambda: True) -> Inspection:
+def inspect_log(path: Path, pause: Callable[[], bool] = lambda: True) -> Inspection:
     """Check every message and every page, in short statements.
 
     Args:
@@ -84,24 +84,24 @@ class LogInspector:
 
     async def run(self) -> None:
         """Inspect until `stop` is called."""
-        await asyncio.to_thread(self._run)
+        await asyncio.to_thread(self._inspect_repeatedly)
 
     def stop(self) -> None:
         """End `run` after the current statement."""
         self._stopped.set()
         self._damage_registry.inspection_requested.set()
 
-    def _run(self) -> None:
+    def _inspect_repeatedly(self) -> None:
         while not self._stopped.is_set():
             self._damage_registry.inspection_requested.clear()
-            inspection = inspect(self._path, self._pause)
+            inspection = inspect_log(self._path, self._pause_or_stop)
             if self._stopped.is_set():
                 return
-            self._record(inspection)
+            self._record_result(inspection)
             self._stopped.wait(min(_MIN_INTERVAL_S, self._interval_s))
             self._damage_registry.inspection_requested.wait(self._interval_s)
 
-    def _record(self, inspection: Inspection) -> None:
+    def _record_result(self, inspection: Inspection) -> None:
         self._damage_registry.replace_all(inspection.messages, inspection.file, time.time())
         if inspection.messages or inspection.file:
             sequences = [message.sequence for message in inspection.messages[:10]]
@@ -112,7 +112,7 @@ class LogInspector:
                 file=inspection.file,
             )
 
-    def _pause(self) -> bool:
+    def _pause_or_stop(self) -> bool:
         return not self._stopped.wait(self._pause_s)
 
 

@@ -41,7 +41,7 @@ class PageLayout:
     has_pointer_map: bool
 
     @classmethod
-    def of_file(cls, header: bytes) -> PageLayout:
+    def from_file_header(cls, header: bytes) -> PageLayout:
         """Parse the database header, which is the first 100 bytes of a file."""
         (size,) = struct.unpack_from(">H", header, 16)
         size = 65_536 if size == 1 else size
@@ -62,12 +62,12 @@ class PageLayout:
 def wipe_page(page: bytes, number: int, layout: PageLayout) -> bytes | None:
     """Return a b-tree page with its unused bytes zeroed; None if nothing changes or it is not a b-tree page."""
     clean = bytearray(page)
-    for start, end in _unused_ranges(page, _FILE_HEADER if number == 1 else 0, layout.usable):
+    for start, end in _find_unused_ranges(page, _FILE_HEADER if number == 1 else 0, layout.usable):
         clean[start:end] = bytes(end - start)
     return None if clean == page else bytes(clean)
 
 
-def _unused_ranges(page: bytes, header: int, usable: int) -> Iterator[tuple[int, int]]:
+def _find_unused_ranges(page: bytes, header: int, usable: int) -> Iterator[tuple[int, int]]:
     """Yield the unused byte ranges of a b-tree page; none if the page is malformed."""
     kind = page[header]
     if kind not in _INTERIOR | _LEAF:
@@ -80,13 +80,13 @@ def _unused_ranges(page: bytes, header: int, usable: int) -> Iterator[tuple[int,
         return
     if any(not first <= cell < usable for (cell,) in struct.iter_unpack(">H", page[pointers:gap])):
         return
-    blocks = _free_blocks(page, free, first, usable)
+    blocks = _find_free_blocks(page, free, first, usable)
     if blocks is not None:
         yield gap, first
         yield from blocks
 
 
-def _free_blocks(page: bytes, offset: int, first: int, usable: int) -> list[tuple[int, int]] | None:
+def _find_free_blocks(page: bytes, offset: int, first: int, usable: int) -> list[tuple[int, int]] | None:
     """Return the byte ranges of the free blocks without their 4-byte headers; None if the list is malformed."""
     blocks = list[tuple[int, int]]()
     while offset:

@@ -89,7 +89,7 @@ def export_register(directory: DataDirectory, path: Path) -> int:
     now_us = time.time_ns() // 1_000
     with closing(open_register(directory.log)) as connection:
         since_us = read_epochs(connection)[0].began_us
-        key = RegisterKey.of_log(read_identity(connection).log_id)
+        key = RegisterKey.for_log(read_identity(connection).log_id)
         return write_register(path, key, since_us, read_erasures(connection), now_us)
 
 
@@ -106,7 +106,7 @@ def apply_register(directory: DataDirectory, path: Path) -> tuple[RegisterFile, 
     if read_position_at(directory.log) is None:
         raise RegisterError(_NO_LOG.format(root=directory.root))
     with directory.lock(), closing(open_for_writing(directory.log)) as connection:
-        register = read_register(path, RegisterKey.of_log(read_identity(connection).log_id))
+        register = read_register(path, RegisterKey.for_log(read_identity(connection).log_id))
         return register, apply_erasures(connection, register.erasures())
 
 
@@ -146,7 +146,7 @@ def _erase_users(connection: sqlite3.Connection) -> tuple[int, int]:
     """Return the number of erased users who had messages, and the number of their messages."""
     step = _begin_step(connection)
     removed = [step.erase_up_to(user_id, sequence) for user_id, sequence in connection.execute(_USERS).fetchall()]
-    step.flush()
+    step.write_planned_rows()
     return sum(map(bool, removed)), sum(removed)
 
 
@@ -157,7 +157,7 @@ def _delete_messages(connection: sqlite3.Connection) -> int:
         deleted += step.delete_up_to(
             {(user_id, message_id): sequence for user_id, message_id, sequence in selected[start : start + _BATCH]}
         )
-        step.flush()
+        step.write_planned_rows()
     return deleted
 
 

@@ -59,7 +59,7 @@ def apply_registers(connection: sqlite3.Connection, sources: Iterable[RegisterSo
     return [AppliedRegister(source, apply_erasures(connection, source.erasures())) for source in sources]
 
 
-def registers_of(
+def load_registers(
     connection: sqlite3.Connection, existing: Path, file: Path | None, *, ignores_existing: bool
 ) -> Iterator[RegisterSource]:
     """Yield the registers that belong to a restored log.
@@ -77,13 +77,13 @@ def registers_of(
     """
     log_id = read_identity(connection).log_id
     if not ignores_existing:
-        yield from _existing_register(existing, log_id, is_required=file is None)
+        yield from _load_existing_register(existing, log_id, is_required=file is None)
     if file is not None:
-        register = read_register(file, RegisterKey.of_log(log_id))
+        register = read_register(file, RegisterKey.for_log(log_id))
         yield RegisterSource(file, register.since_us, register.exported_us, register.erasures)
 
 
-def _existing_register(log: Path, log_id: str, *, is_required: bool) -> Iterator[RegisterSource]:
+def _load_existing_register(log: Path, log_id: str, *, is_required: bool) -> Iterator[RegisterSource]:
     try:
         with closing(open_register(log)) as connection:
             belongs, since_us = read_identity(connection).log_id == log_id, read_epochs(connection)[0].began_us

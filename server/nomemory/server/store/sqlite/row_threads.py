@@ -28,14 +28,14 @@ class SqliteRowThreads:
 
     async def run(self, read: Callable[[SqliteRows], _Result]) -> _Result:
         """Run a function in a thread, with the connection of that thread, and return its result."""
-        return await self._threads.run(self._run, read)
+        return await self._threads.run(self._run_in_thread, read)
 
     def close(self) -> None:
         """Close the connections. No function may be running."""
         for rows in self._opened:
             rows.close()
 
-    def _run(self, read: Callable[[SqliteRows], _Result]) -> _Result:
+    def _run_in_thread(self, read: Callable[[SqliteRows], _Result]) -> _Result:
         rows: SqliteRows | None = getattr(self._thread_local, "rows", None)
         if rows is None:
             rows = self._thread_local.rows = self._connect()

@@ -59,7 +59,7 @@ class SqliteRows:
         try:
             return self.connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise self._damage_registry.fault_for(error) or error from error
+            raise self._damage_registry.to_fault(error) or error from error
 
     def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
         """Return the messages that match a condition, which must select messages of one user."""
@@ -71,7 +71,7 @@ class SqliteRows:
         self, user_id: str, where: str, values: Iterable[Sequence[object]]
     ) -> list[list[LoggedMessage]]:
         """Run the query of `messages` once for each tuple of values."""
-        statement, before = self._statement_for_user(_MESSAGE, user_id, ALL, where)
+        statement, before = self._build_statement(_MESSAGE, user_id, ALL, where)
         results = [self.fetch(statement, (*before, *bound)) for bound in values]
         messages = iter(self._damage_registry.verify_messages(user_id, list(chain.from_iterable(results))))
         return [list(islice(messages, len(rows))) for rows in results]
@@ -94,12 +94,12 @@ class SqliteRows:
         """Return messages by id. Unknown ids are left out."""
         return {
             message.message_id: message
-            for message in self.messages(user_id, *_by_ids(user_id, message_ids), source=BY_ID)
+            for message in self.messages(user_id, *_select_by_ids(user_id, message_ids), source=BY_ID)
         }
 
     def undamaged_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages by id. Unknown ids and damaged messages are left out."""
-        sound, _ = self.split_damaged(*_by_ids(user_id, message_ids), source=BY_ID)
+        sound, _ = self.split_damaged(*_select_by_ids(user_id, message_ids), source=BY_ID)
         return {message.message_id: message for message in sound}
 
     def close(self) -> None:
@@ -109,10 +109,10 @@ class SqliteRows:
     def _fetch_with_retractions(
         self, columns: str, user_id: str, source: str, where: str, values: Sequence[object]
     ) -> list[Row]:
-        statement, before = self._statement_for_user(columns, user_id, source, where)
+        statement, before = self._build_statement(columns, user_id, source, where)
         return self.fetch(statement, (*before, *values))
 
-    def _statement_for_user(self, columns: str, user_id: str, source: str, where: str) -> Clause:
+    def _build_statement(self, columns: str, user_id: str, source: str, where: str) -> Clause:
         """Return a statement for messages and their retractions, with all values except those of `where`."""
         unexpired = self.unexpired()
         retraction = self._expiry.retracted_by(user_id, unexpired) if self._expiry else Clause(_NO_RETRACTION)
@@ -125,5 +125,5 @@ def _select_statement(columns: str, retraction: str, source: str, unexpired: str
     return f"SELECT {columns}, {retraction} FROM {source} WHERE {unexpired} AND {where}"  # noqa: S608 - our text, bound values
 
 
-def _by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:
+def _select_by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:
     return "user_id=? AND message_id IN (SELECT value FROM json_each(?))", (user_id, orjson.dumps(list(message_ids)))

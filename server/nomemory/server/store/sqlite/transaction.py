@@ -64,7 +64,7 @@ _BUCKET = 0
 
 
 class TransactionStep:
-    """A part of a transaction: a group of planned jobs, or one statement job. Call `flush` at the end.
+    """A part of a transaction: a group of planned jobs, or one statement job. Call `write_planned_rows` at the end.
 
     Expired messages are treated as missing and may be removed.
 
@@ -82,12 +82,12 @@ class TransactionStep:
         self._plan = CommitPlan(lambda _user_id: _BUCKET)
         self._plan.begin({_BUCKET: initial}, count(initial.sequence + 1))
 
-    def plan(self, jobs: Sequence[AnyPlannedJob]) -> None:
+    def plan_jobs(self, jobs: Sequence[AnyPlannedJob]) -> None:
         """Plan jobs after looking up the existing messages of all of them."""
         for request in request_keys(jobs):
             for first, size in self._connection.execute(_SELECT_REQUEST, request):
                 self._plan.add_request(request, StoredRequest(int.from_bytes(first, "big"), size))
-        self._look_up(message_keys(self._plan, jobs))
+        self._look_up_messages(message_keys(self._plan, jobs))
         for job in jobs:
             job.plan(self._plan)
 
@@ -127,7 +127,7 @@ class TransactionStep:
 
         The register is not changed.
         """
-        self._look_up(sequences)
+        self._look_up_messages(sequences)
         return self._plan.remove_up_to(sequences)
 
     def remove_expired(self, after: str, limit: int) -> ExpiryResult:
@@ -146,13 +146,13 @@ class TransactionStep:
             too_old = self._fetch_keys(_TOO_OLD, cutoff_us, after, until, limit - len(expired))
             until = after if len(expired) + len(too_old) == limit else until
             expired += too_old
-        return ExpiryResult(self._look_up(expired), until)
+        return ExpiryResult(self._look_up_messages(expired), until)
 
-    def flush(self) -> BucketState:
+    def write_planned_rows(self) -> BucketState:
         """Write the planned changes, and return the new state of the log."""
         self._drop_versions(self._plan.dropped)
-        insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.messages()])
-        for table, rows in self._plan.other_rows().items():
+        insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.message_rows()])
+        for table, rows in self._plan.rows_by_table().items():
             insert_rows(self._connection, table, rows, on_conflict=_ADD_COUNTS if table is USERS else "")
         register_messages(self._connection, self._plan.erasures)
         state = self._plan.changed_buckets().get(_BUCKET, self._initial)
@@ -160,7 +160,7 @@ class TransactionStep:
             put_meta(self._connection, LAST_ID, state.last_id)
         return state
 
-    def _look_up(self, keys: Iterable[Key]) -> int:
+    def _look_up_messages(self, keys: Iterable[Key]) -> int:
         """Add the existing messages to the plan and remove the expired ones. Return the number of expired messages."""
         unexpired, expiry_values = self._expiry.unexpired()
         existing, expired = dict[Key, Version](), dict[Key, Version]()

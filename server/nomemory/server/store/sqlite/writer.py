@@ -53,7 +53,7 @@ class SqliteLogWriter(QueuedLogWriter):
         self._announce = announce
         self._thread = ThreadPoolExecutor(1, "log-writer")
 
-    async def between_commits(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
+    async def run_between_commits(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run a function with the connection between two commits. Writes wait meanwhile."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job, self._connection)
 
@@ -82,33 +82,33 @@ class SqliteLogWriter(QueuedLogWriter):
         with ExitStack() as one_by_one:
             for job in reversed(group):
                 one_by_one.callback(self._commit_alone, job)
-            self._commit(group)
+            self._commit_group(group)
             one_by_one.pop_all()
         for job in group:
-            job.settle()
+            job.resolve()
 
     def _commit_alone(self, job: AnyJob) -> None:
         failure: BaseException | None = None
         try:
-            self._commit([job])
+            self._commit_group([job])
         except sqlite3.Error as error:
             failure = _storage_fault(error)
         except BaseException as error:
             failure = error
             raise
         finally:
-            job.settle(failure)
+            job.resolve(failure)
 
-    def _commit(self, group: Sequence[AnyJob]) -> None:
+    def _commit_group(self, group: Sequence[AnyJob]) -> None:
         state = self._state
         with write_transaction(self._connection):
             for jobs in group_jobs(group):
                 step = TransactionStep(self._connection, state, self._retention)
-                step.plan([job for job in jobs if isinstance(job, PlannedJob)])
+                step.plan_jobs([job for job in jobs if isinstance(job, PlannedJob)])
                 for job in jobs:
                     if isinstance(job, StatementJob):
                         job.result = job.work(step)
-                state = step.flush()
+                state = step.write_planned_rows()
         self._state = state
 
 

@@ -15,7 +15,7 @@ from nomemory.server.search.lexical.tantivy.schema import MESSAGE_CLASS
 _CLASS_WEIGHTS: Final = np.array([class_weight(number) for number in CLASSES])
 
 
-def ranked_hits(
+def find_ranked_hits(
     searcher: tantivy.Searcher,
     query: tantivy.Query,
     matches_max: int,

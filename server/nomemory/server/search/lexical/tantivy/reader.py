@@ -39,7 +39,7 @@ from nomemory.server.search.lexical.tantivy.queries import (
     user_query,
     window_query,
 )
-from nomemory.server.search.lexical.tantivy.ranking import ranked_hits
+from nomemory.server.search.lexical.tantivy.ranking import find_ranked_hits
 from nomemory.server.search.lexical.tantivy.schema import (
     discard_index,
     has_previous_version,
@@ -47,7 +47,7 @@ from nomemory.server.search.lexical.tantivy.schema import (
     read_checkpoint,
     reload_index,
 )
-from nomemory.server.search.lexical.tantivy.time_order import count, newest_hits, nth_newest
+from nomemory.server.search.lexical.tantivy.time_order import count, find_newest_hits, find_nth_newest
 from nomemory.server.search.lexical.window import (
     WINDOW,
     RankingWindow,
@@ -175,7 +175,7 @@ class TantivyLexicalIndex:
             weights = query_weights(query, state.messages, frequencies, map(bool, boosted))
             if not exceeds_window(query, frequencies, state.messages):
                 return FrozenRanking(applied, weights)
-            since_us = await self._window_since(searcher, user_id, state, message_filter)
+            since_us = await self._find_window_start(searcher, user_id, state, message_filter)
             terms = count_window_terms(query, weights, frequencies)
             return FrozenRanking(applied, weights, None if since_us is None else RankingWindow(terms, since_us))
 
@@ -275,14 +275,14 @@ class TantivyLexicalIndex:
             self._frequencies[user_id, state] = frequencies if len(frequencies) <= _CACHED_FREQUENCIES else fresh
         return [frequencies[part] for part in parts]
 
-    async def _window_since(
+    async def _find_window_start(
         self, searcher: tantivy.Searcher, user_id: str, state: _UserState, message_filter: Filter
     ) -> int | None:
         """Return the start time of the newest half of a window; None if the messages that pass the filter fit."""
         key = _WindowKey(user_id, state, message_filter)
         if key not in self._windows:
             admitted = all_of([user_query(user_id), *filter_queries(message_filter)])
-            self._windows[key] = await self._threads.run(_newest_half, searcher, admitted)
+            self._windows[key] = await self._threads.run(_find_newest_half, searcher, admitted)
         return self._windows[key]
 
     def _read_state(self, user_id: str) -> _UserState:
@@ -309,16 +309,16 @@ def _search_snapshot(
         conditions.append(range_query("seq", maximum=applied))
     if query.is_uniform:
         matching = all_of([matching_query(query, user), *conditions])
-        return newest_hits(searcher, matching, sum(weights, start=0.0), search.start, search.limit)
+        return find_newest_hits(searcher, matching, sum(weights, start=0.0), search.start, search.limit)
     if window:
         conditions.append(window_query(query, weights, window, user))
     ranking = all_of([ranking_query(query, weights, user), *conditions])
-    return ranked_hits(searcher, ranking, matches_max, search.start, search.limit, by_class=query.by_class)
+    return find_ranked_hits(searcher, ranking, matches_max, search.start, search.limit, by_class=query.by_class)
 
 
-def _newest_half(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
+def _find_newest_half(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
     """Return the start time of the newest half of a window; None if all messages fit into the window."""
-    return nth_newest(searcher, admitted, WINDOW // 2) if count(searcher, admitted) > WINDOW else None
+    return find_nth_newest(searcher, admitted, WINDOW // 2) if count(searcher, admitted) > WINDOW else None
 
 
 def _count_all(searcher: tantivy.Searcher, user_id: str, parts: Sequence[Leaf | SpeakerBoost]) -> list[int]:

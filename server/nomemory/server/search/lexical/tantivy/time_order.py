@@ -20,7 +20,7 @@ def count(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
     return int(searcher.search(without_score(query), limit=1).count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
 
 
-def newest_hits(
+def find_newest_hits(
     searcher: tantivy.Searcher, query: tantivy.Query, score: float, start: RankPosition | None, limit: int
 ) -> list[LexicalHit]:
     """Return the newest matches from a position, as specified by `LexicalIndex.search`.
@@ -37,18 +37,18 @@ def newest_hits(
     if start and start.score == score:
         query = all_of([query, range_query("ts", maximum=start.ts_us)])
     matches = searcher.search(query, limit=limit + _MARGIN, count=False, order_by_field="ts").hits
-    dated = _with_ties(searcher, query, matches, limit)
+    dated = _append_ties(searcher, query, matches, limit)
     sequences = searcher.fast_field_values("seq", [address for _, address in dated])
     return [LexicalHit(score, ts, int(sequence or 0)) for (ts, _), sequence in zip(dated, sequences, strict=True)]
 
 
-def nth_newest(searcher: tantivy.Searcher, query: tantivy.Query, number: int) -> int | None:
+def find_nth_newest(searcher: tantivy.Searcher, query: tantivy.Query, number: int) -> int | None:
     """Return the timestamp of the n-th newest match, starting from 1; None if there are fewer matches."""
     hits = searcher.search(query, limit=1, offset=number - 1, count=False, order_by_field="ts").hits
     return next((int(ts) for ts, _ in hits), None)
 
 
-def _with_ties(searcher: tantivy.Searcher, query: tantivy.Query, matches: list[_Dated], limit: int) -> list[_Dated]:
+def _append_ties(searcher: tantivy.Searcher, query: tantivy.Query, matches: list[_Dated], limit: int) -> list[_Dated]:
     """Return the first `limit` matches and all other matches with the timestamp of the last one."""
     if len(matches) <= limit:
         return matches

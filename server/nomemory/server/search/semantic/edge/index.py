@@ -23,8 +23,8 @@ from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPo
 from nomemory.server.search.semantic.edge.open_attempts import clear_attempts, mark_corrupt
 from nomemory.server.search.semantic.edge.shard import Shard
 from nomemory.server.search.semantic.filter_conditions import filter_conditions
-from nomemory.server.search.semantic.message_hits import GROWTH, first_window, rank_messages
-from nomemory.server.search.semantic.points import usable_points, usable_query
+from nomemory.server.search.semantic.message_hits import GROWTH, initial_point_limit, rank_messages
+from nomemory.server.search.semantic.points import normalize_points, normalize_query
 from nomemory.server.search.semantic.protocol import (
     InsufficientSpaceError,
     MessageKey,
@@ -80,7 +80,7 @@ class EdgeIndex:
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points. A point with the same user, message and part is overwritten."""
-        usable = usable_points(points, self._dimension)
+        usable = normalize_points(points, self._dimension)
         for start in range(0, len(usable), _MAX_UPSERT):
             await self._call_shard(Shard.upsert, usable[start : start + _MAX_UPSERT])
 
@@ -99,8 +99,8 @@ class EdgeIndex:
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the most similar messages."""
-        usable, conditions_ = usable_query(vector, self._dimension), filter_conditions(user_id, filters)
-        window = first_window(limit)
+        usable, conditions_ = normalize_query(vector, self._dimension), filter_conditions(user_id, filters)
+        window = initial_point_limit(limit)
         while True:
             scored: list[ScoredPoint] = await self._send_request(NearestQuery(usable, conditions_, window))
             hits = rank_messages(list(starmap(VectorHit, scored)), window, filters, limit)

@@ -20,7 +20,14 @@ from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPo
 from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
 from nomemory.server.search.semantic.edge.stored_point import has_version, is_valid, sequence_of, unit_vector
 from nomemory.server.search.semantic.filter_conditions import Condition, Match, NoMatch, Range
-from nomemory.server.search.semantic.points import SEQUENCE, TIME, USER, part_blocks, payload, point_id
+from nomemory.server.search.semantic.points import (
+    SEQUENCE,
+    TIME,
+    USER,
+    build_payload,
+    iterate_point_id_blocks,
+    point_id,
+)
 from nomemory.server.search.semantic.protocol import VectorPoint
 
 _PAGE_POINTS: Final = 1000
@@ -69,7 +76,7 @@ class Shard:
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
         """Delete the points of a message from a part on."""
-        for block in part_blocks(user_id, message_id, from_part):
+        for block in iterate_point_id_blocks(user_id, message_id, from_part):
             records = self._engine.retrieve(list(block), with_payload=False, with_vector=False)
             if not records:
                 return
@@ -86,12 +93,12 @@ class Shard:
     def search(self, queries: Sequence[NearestQuery]) -> list[list[ScoredPoint]]:
         """Run several searches in one pass over the segments."""
         batch = qdrant.QueryBatchRequest([_query_request(query) for query in queries])
-        return [self._with_versions(points) for points in self._engine.query_batch(batch)]
+        return [self._add_versions(points) for points in self._engine.query_batch(batch)]
 
     def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the vectors of a version of a message, in the order of its parts."""
         vectors: list[Vector] = []
-        for block in part_blocks(user_id, message_id, 0):
+        for block in iterate_point_id_blocks(user_id, message_id, 0):
             records = self._engine.retrieve(list(block), with_payload=[SEQUENCE], with_vector=True)
             by_id = {record.id: record for record in records}
             for part in block:
@@ -193,7 +200,7 @@ class Shard:
             self.cancel_compaction()
             raise
 
-    def _with_versions(self, points: Sequence[qdrant.ScoredPoint]) -> list[ScoredPoint]:
+    def _add_versions(self, points: Sequence[qdrant.ScoredPoint]) -> list[ScoredPoint]:
         """Add the times and sequences of points, from a cache: reading 400 payloads takes a third of a search."""
         unknown = [point.id for point in points if point.id not in self._versions]
         if len(self._versions) + len(unknown) > _MAX_CACHED_VERSIONS:
@@ -219,7 +226,7 @@ class Shard:
 
 def _engine_point(point: VectorPoint) -> qdrant.Point:
     identifier = point_id(point.user_id, point.message_id, point.part)
-    return qdrant.Point(identifier, numbers_of(point.vector), payload(point))
+    return qdrant.Point(identifier, numbers_of(point.vector), build_payload(point))
 
 
 def _query_request(query: NearestQuery) -> qdrant.QueryRequest:

@@ -35,15 +35,15 @@ class EdgeWorker:
             searches = [call for call in calls if isinstance(call.request, NearestQuery)]
             self._waiting += (call for call in calls if not isinstance(call.request, NearestQuery))
             if searches:
-                self._answer(searches, partial(self._shard.search, [call.request for call in searches]))
+                self._reply(searches, partial(self._shard.search, [call.request for call in searches]))
             if self._waiting:
                 call = self._waiting.popleft()
-                self._answer([call], partial(self._handle_call, call.request))
+                self._reply([call], partial(self._handle_call, call.request))
 
     def _handle_call(self, call: ShardCall) -> Sequence[object]:
         return [getattr(self._shard, call.method)(*call.arguments, **call.keywords)]
 
-    def _answer(self, calls: list[Call], compute: Callable[[], Sequence[object]]) -> None:
+    def _reply(self, calls: list[Call], compute: Callable[[], Sequence[object]]) -> None:
         try:
             answers = compute()
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions

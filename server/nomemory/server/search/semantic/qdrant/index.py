@@ -15,22 +15,22 @@ from nomemory.server.faults import Fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.semantic.filter_conditions import Condition, Match, NoMatch, Range, filter_conditions
-from nomemory.server.search.semantic.message_hits import GROWTH, first_window, rank_messages
+from nomemory.server.search.semantic.message_hits import GROWTH, initial_point_limit, rank_messages
 from nomemory.server.search.semantic.points import (
     SEQUENCE,
     TIME,
     USER,
-    part_blocks,
-    payload,
+    build_payload,
+    iterate_point_id_blocks,
+    normalize_points,
+    normalize_query,
     point_id,
-    usable_points,
-    usable_query,
 )
 from nomemory.server.search.semantic.protocol import MessageKey, StoredPoints, VectorHit, VectorPoint
 from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
 from nomemory.server.search.semantic.qdrant.collection_owner import CollectionOwner
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
-from nomemory.server.search.semantic.qdrant.responses import await_response, unavailable
+from nomemory.server.search.semantic.qdrant.responses import await_response, unavailable_fault
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
 
 _log = get_logger("vectors")
@@ -112,7 +112,7 @@ class QdrantIndex:
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points. A point with the same user, message and part is overwritten."""
-        usable = list(usable_points(points, self._dimension))
+        usable = list(normalize_points(points, self._dimension))
         await self._ensure_created()
         for start in range(0, len(usable), _MAX_UPSERT):
             await self._put_points(usable[start : start + _MAX_UPSERT])
@@ -120,7 +120,7 @@ class QdrantIndex:
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message from a part on."""
         await self._ensure_created()
-        for block in part_blocks(user_id, message_id, from_part):
+        for block in iterate_point_id_blocks(user_id, message_id, from_part):
             records = await self._retrieve_records(user_id, [str(identifier) for identifier in block])
             if not records:
                 return
@@ -135,10 +135,10 @@ class QdrantIndex:
 
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the most similar messages."""
-        numbers = numbers_of(usable_query(vector, self._dimension))
+        numbers = numbers_of(normalize_query(vector, self._dimension))
         only = _build_filter(filter_conditions(user_id, filters))
         await self._ensure_created()
-        window = first_window(limit)
+        window = initial_point_limit(limit)
         while True:
             points = await self._nearest_points(user_id, numbers, only, window)
             hits = rank_messages(points, window, filters, limit)
@@ -150,7 +150,7 @@ class QdrantIndex:
         """Return the stored vectors of a version of a message."""
         await self._ensure_created()
         vectors = list[Vector]()
-        for block in part_blocks(user_id, message_id, 0):
+        for block in iterate_point_id_blocks(user_id, message_id, 0):
             parts = [str(identifier) for identifier in block]
             records = await self._retrieve_records(user_id, parts, with_payload=[SEQUENCE], with_vectors=True)
             by_id = {str(record.id): record for record in records}
@@ -236,7 +236,7 @@ class QdrantIndex:
             raise
         except (Fault, TimeoutError) as error:
             self._is_unavailable = True
-            raise unavailable(error) from error
+            raise unavailable_fault(error) from error
         self._is_unavailable = False
         if self._is_created and not exists:  # the collection was deleted
             self._is_created = False
@@ -286,7 +286,7 @@ class QdrantIndex:
 
     async def _put_points(self, points: Sequence[VectorPoint]) -> None:
         """Store points of any shard keys in one request."""
-        parts = self._sharding.by_key(points)
+        parts = self._sharding.group_by_key(points)
         lists = [models.PointsList(points=list(map(_to_point_struct, some)), shard_key=key) for key, some in parts]
         puts = [models.UpsertOperation(upsert=some) for some in lists]
         await await_response(
@@ -325,7 +325,7 @@ class QdrantIndex:
 
     async def _ensure_created(self) -> None:
         if self._is_unavailable:
-            raise unavailable(ConnectionError())
+            raise unavailable_fault(ConnectionError())
         async with self._creating:
             if self._is_created:
                 return
@@ -351,7 +351,7 @@ def _is_valid(record: models.Record, dimension: int) -> bool:
 
 def _to_point_struct(point: VectorPoint) -> models.PointStruct:
     identifier = str(point_id(point.user_id, point.message_id, point.part))
-    return models.PointStruct(id=identifier, vector=numbers_of(point.vector), payload=payload(point))
+    return models.PointStruct(id=identifier, vector=numbers_of(point.vector), payload=build_payload(point))
 
 
 def _build_filter(conditions_: Sequence[Condition]) -> models.Filter:

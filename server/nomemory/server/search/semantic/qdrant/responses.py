@@ -23,9 +23,9 @@ async def await_response(call: Awaitable[_T]) -> _T:
     try:
         return await call
     except (ApiException, QdrantException, grpc.RpcError) as error:
-        raise unavailable(error) from error
+        raise unavailable_fault(error) from error
 
 
-def unavailable(error: BaseException) -> Fault:
+def unavailable_fault(error: BaseException) -> Fault:
     """Return the fault for an error. It contains only the type, because error messages may quote content."""
     return index_unavailable_fault("the vector index does not respond", type(error).__name__)

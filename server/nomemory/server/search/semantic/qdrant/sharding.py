@@ -27,7 +27,7 @@ class QdrantSharding:
     replicas: int = 1
 
     @classmethod
-    def of(cls, settings: Settings) -> QdrantSharding:
+    def from_settings(cls, settings: Settings) -> QdrantSharding:
         """Return the distribution that the settings specify."""
         return cls(settings.vector.qdrant_shard_keys, settings.vector.qdrant_replication_factor)
 
@@ -59,7 +59,7 @@ class QdrantSharding:
         """The suffix of collection names for this number of buckets."""
         return f"-b{self.buckets}" if self.buckets else ""
 
-    def by_key(self, points: Sequence[VectorPoint]) -> Iterator[tuple[str | None, list[VectorPoint]]]:
+    def group_by_key(self, points: Sequence[VectorPoint]) -> Iterator[tuple[str | None, list[VectorPoint]]]:
         """Group points by shard key."""
         groups: dict[str | None, list[VectorPoint]] = defaultdict(list)
         for point in points:
