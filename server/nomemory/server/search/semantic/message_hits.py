@@ -1,8 +1,8 @@
 """Converts the nearest points of an engine to ranked messages.
 
 A message has a point for each part of its text, and is ranked by its best part. Ties at the limit are returned
-completely, so the engine may have to be queried again with a larger window: start with `initial_point_limit`, and multiply it
-by `GROWTH` until `rank_messages` returns a list.
+completely, so the engine may have to be queried again with a larger window: start with `initial_point_limit`, and
+multiply it by `GROWTH` until `rank_messages` returns a list.
 """
 
 from __future__ import annotations
