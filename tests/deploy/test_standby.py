@@ -16,7 +16,13 @@ import pytest
 from deploy.files import DEPLOY, environment_of_service
 
 from nomemory.server.store.postgres.connections import Database
-from proofs.private_postgres import NOT_INSTALLED, PrivatePostgres, unprivileged_command_prefix, create_postgres, find_program_directory
+from proofs.private_postgres import (
+    NOT_INSTALLED,
+    PrivatePostgres,
+    create_postgres,
+    find_program_directory,
+    unprivileged_command_prefix,
+)
 
 pytestmark = pytest.mark.skipif(find_program_directory() is None, reason=NOT_INSTALLED)
 SCRIPTS = DEPLOY / "postgres"
