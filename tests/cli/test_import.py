@@ -89,9 +89,7 @@ def test_importing_again_stores_nothing_twice(import_: Import, server: Server, u
     assert not Path("chat.jsonl.rejects.jsonl").exists()
 
 
-def test_a_record_that_no_request_can_hold_is_a_reject_and_the_import_goes_on(
-    import_: Import, server: Server, user: str
-) -> None:
+def test_oversized_record_is_rejected_and_the_import_continues(import_: Import, server: Server, user: str) -> None:
     vast = line(1, user, "x" * (16 << 20))
     Path("chat.jsonl").write_text(line(0, user) + vast + line(2, user), encoding="utf-8")
     result = import_("chat.jsonl", "--json")
@@ -103,7 +101,7 @@ def test_a_record_that_no_request_can_hold_is_a_reject_and_the_import_goes_on(
 
 
 @pytest.mark.parametrize("form", ["lines", "array"])
-def test_an_endless_record_is_not_held(form: str, tmp_path: Path) -> None:
+def test_oversized_record_is_not_kept_in_memory(form: str, tmp_path: Path) -> None:
     good, endless = '{"content": "a", "ts": "2024-05-01T08:00:00Z"}', '{"content": "' + "x" * (1 << 20)
     path = tmp_path / "endless.json"
     with path.open("w", encoding="utf-8") as file:

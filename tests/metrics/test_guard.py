@@ -55,7 +55,7 @@ def status(http: str, credential: str | None = None, **headers: str) -> int:
     return httpx.get(f"{http}/metrics", headers=credentials | headers).status_code
 
 
-def test_strangers_are_refused_at_every_port(guarded: Guarded) -> None:
+def test_scrapes_without_credentials_are_rejected_on_every_port(guarded: Guarded) -> None:
     for http in guarded.ports:
         refused = httpx.get(f"{http}/metrics")
         assert refused.status_code == 401

@@ -38,7 +38,7 @@ def test_so_is_one_whose_request_was_answered(hasty: str) -> None:
         assert all_read(peer).startswith(b"HTTP/1.1 401 ")
 
 
-def test_a_large_head_is_refused(hasty: str) -> None:
+def test_oversized_headers_are_rejected(hasty: str) -> None:
     with closing(connected(hasty)) as peer:
         peer.sendall(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 1_000_000 + b"\r\n\r\n")
         assert all_read(peer).startswith(b"HTTP/1.1 400 ")

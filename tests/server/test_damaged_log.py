@@ -65,7 +65,7 @@ def refused(call: Callable[[], object]) -> str:
     return refusal(error.value).reason
 
 
-def test_a_damaged_message_is_not_served_and_hides_no_other(start: Start, own_settings: Settings) -> None:
+def test_damaged_message_is_not_returned_and_hides_no_other_message(start: Start, own_settings: Settings) -> None:
     flip(filled(start, own_settings), b"cask number 77")
     with start(own_settings) as server:
         assert refused(lambda: list_all(server, "hurt")) == "STORAGE_UNAVAILABLE"
@@ -109,7 +109,7 @@ def test_a_damaged_message_can_be_deleted(start: Start, own_settings: Settings) 
         assert len(list_all(server, "hurt")) == 199
 
 
-def test_a_damaged_page_is_no_internal_error_and_is_in_the_status(start: Start, own_settings: Settings) -> None:
+def test_damaged_page_fails_reads_and_is_shown_in_the_status(start: Start, own_settings: Settings) -> None:
     log = filled(start, own_settings)
     content = bytearray(log.read_bytes())
     page = content.index(b"cask number 77") // _PAGE

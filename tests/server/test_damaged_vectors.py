@@ -135,9 +135,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_all_that_was_written_is_found_by_meaning_after_damage(
-    start: Start, written: Path, tmp_path: Path, damage: str
-) -> None:
+def test_damaged_vector_index_is_repaired(start: Start, written: Path, tmp_path: Path, damage: str) -> None:
     data = tmp_path / "data"
     shutil.copytree(written, data)
     pattern, harm = DAMAGES[damage]

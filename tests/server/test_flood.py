@@ -115,7 +115,7 @@ async def test_overload_of_a_search_within_a_recall_reaches_the_caller() -> None
 
 
 @pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
-def test_abandoned_searches_by_meaning_block_neither_others_nor_the_end(start: Start, tmp_path: Path) -> None:
+def test_canceled_semantic_searches_block_neither_other_users_nor_the_shutdown(start: Start, tmp_path: Path) -> None:
     settings = Settings.from_environment(
         data=tmp_path / "data",
         listen="127.0.0.1:0",

@@ -21,7 +21,7 @@ from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.identity.access import Access, RequiredScopes
 from nomemory.server.api.identity.authenticator import LocalAuthenticator
 from nomemory.server.api.identity.caller import Scope
-from nomemory.server.api.limits import Limits
+from nomemory.server.api.limits import RequestLimits
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import ServedMethod, Service
 from nomemory.server.runtime.listen_address import ListenAddress
@@ -93,7 +93,7 @@ class Limited:
 
 
 @asynccontextmanager
-async def limited(limits: Limits | None = None, **settings: float) -> AsyncIterator[Limited]:
+async def limited(limits: RequestLimits | None = None, **settings: float) -> AsyncIterator[Limited]:
     configured = Settings.from_environment(**{"drain_timeout_s": 0.0} | settings)
     queries = Queries()
     services: list[Service] = [queries, Ingest(queries)]
@@ -119,7 +119,7 @@ def writes_of(size: int) -> i.WriteMessagesRequest:
 
 
 async def test_calls_above_the_limit_are_rejected_with_retry_info() -> None:
-    async with limited(Limits(calls=2)) as server, grpc.aio.insecure_channel(server.target) as channel:
+    async with limited(RequestLimits(calls=2)) as server, grpc.aio.insecure_channel(server.target) as channel:
         stub = QueryServiceStub(channel)
         running = [asyncio.ensure_future(stub.ListMessages(q.ListMessagesRequest())) for _ in range(2)]
         await server.calls_run(2)
@@ -134,7 +134,7 @@ async def test_calls_above_the_limit_are_rejected_with_retry_info() -> None:
 
 
 async def test_large_requests_above_the_memory_limit_are_rejected_and_small_ones_accepted() -> None:
-    async with limited(Limits(request_bytes=1_000_000)) as server, grpc.aio.insecure_channel(server.target) as channel:
+    async with limited(RequestLimits(request_bytes=1_000_000)) as server, grpc.aio.insecure_channel(server.target) as channel:
         write = IngestServiceStub(channel).WriteMessages
         running = asyncio.ensure_future(write(writes_of(900_000)))
         await server.calls_run(1)
@@ -149,7 +149,7 @@ async def test_large_requests_above_the_memory_limit_are_rejected_and_small_ones
 
 
 async def test_single_large_request_is_read_above_the_memory_limit() -> None:
-    async with limited(Limits(request_bytes=1000)) as server, grpc.aio.insecure_channel(server.target) as channel:
+    async with limited(RequestLimits(request_bytes=1000)) as server, grpc.aio.insecure_channel(server.target) as channel:
         server.queries.go_on.set()
         await IngestServiceStub(channel).WriteMessages(writes_of(14_000_000))
 
@@ -184,7 +184,7 @@ async def test_a_rejected_request_is_freed_without_garbage_collection() -> None:
             gc.enable()
 
 
-async def test_an_export_that_nobody_reads_makes_few_batches() -> None:
+async def test_unread_export_stops_after_a_few_batches() -> None:
     async with limited() as server:
         with peers(server.target, 1, window=0) as (peer,):
             call = peer.call(EXPORT, b"")
@@ -194,7 +194,7 @@ async def test_an_export_that_nobody_reads_makes_few_batches() -> None:
 
 
 async def test_health_watches_above_the_limit_are_rejected() -> None:
-    async with limited(Limits(watches=2)) as server:
+    async with limited(RequestLimits(watches=2)) as server:
         with peers(server.target, 1) as (peer,):
             watches = [peer.call(WATCH, b"") for _ in range(2)]
             assert await happens([peer], lambda: all(watch.received for watch in watches))
@@ -205,7 +205,7 @@ async def test_health_watches_above_the_limit_are_rejected() -> None:
 
 
 async def test_incomplete_unauthenticated_requests_are_limited() -> None:
-    async with limited(Limits(public_reads=2)) as server:
+    async with limited(RequestLimits(public_reads=2)) as server:
         with peers(server.target, 1) as (peer,):
             for _ in range(2):
                 peer.call(HEALTH, b"", declared=1)
@@ -220,7 +220,7 @@ async def test_a_connection_has_a_limit_of_calls_in_flight() -> None:
             assert await happens([peer], lambda: peer.allowed_streams() == grpc_server.MAX_STREAMS)
 
 
-async def test_silent_connections_are_closed_after_a_while_and_one_with_a_call_stays() -> None:
+async def test_idle_connections_are_closed_and_connections_with_calls_stay_open() -> None:
     async with limited(connection_idle_timeout_s=1.0) as server:
         with peers(server.target, 3) as (watching, *silent):
             watch = watching.call(WATCH, b"")
@@ -241,7 +241,7 @@ async def test_connections_above_the_limit_are_closed() -> None:
                 assert await happens([early], lambda: again.status == OK)
 
 
-async def test_a_client_that_reads_no_reply_is_closed_with_the_age_of_its_connection(
+async def test_client_that_reads_no_response_is_disconnected_at_the_maximum_age(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(grpc_server, "_MAX_AGE_S", 1)

@@ -70,7 +70,7 @@ def test_empty_batch_is_rejected(server: Server, user: str) -> None:
     assert refused(lambda: server.query.BatchGetMessages(ids)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
 
 
-def test_a_read_is_short(server: Server, user: str) -> None:
+def test_oversized_read_request_is_rejected(server: Server, user: str) -> None:
     request = q.LexicalSearchRequest(user_id=user, query_text="x" * MAX_READ_BYTES)
     rejection = refused(lambda: server.query.LexicalSearch(request))
     assert rejection == (grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE")

@@ -123,7 +123,7 @@ def small(data: Path) -> Settings:
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-def test_a_server_does_not_start_on_a_log_that_has_lost_changes(
+def test_server_does_not_start_if_the_log_has_lost_changes(
     start: Start, data: Path, lose: Callable[[Path], None]
 ) -> None:
     lose(data)

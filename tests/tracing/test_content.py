@@ -88,7 +88,7 @@ def talked(server: Server, collector: Collector, trace: str) -> Talked:
     return Talked(spans, b"".join(collector.raw))
 
 
-def test_spans_hold_no_content_and_no_ids(
+def test_spans_contain_no_content_and_no_ids(
     start: Start, traced_settings: Settings, collector: Collector, script: ChatScript
 ) -> None:
     with start(with_model(traced_settings, script)) as server:
@@ -144,7 +144,7 @@ def with_model(settings: Settings, script: ChatScript) -> Settings:
     )
 
 
-def test_a_trace_of_somebody_else_confers_nothing(
+def test_foreign_trace_context_grants_no_access(
     start: Start, traced_settings: Settings, collector: Collector, tmp_path: Path
 ) -> None:
     """Mallory takes Alice's context over: the trace grows, and nothing else changes."""

@@ -49,7 +49,7 @@ def test_upgrade_request_with_a_body_is_processed(
 
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.2])
-def test_its_body_is_no_request(web: Web, pause_s: float) -> None:
+def test_body_of_an_upgrade_request_is_not_a_second_request(web: Web, pause_s: float) -> None:
     inner = request("GET /v1/index_status", "x-request-id: smuggled")
     head = request("POST /v1/messages", "content-type: application/json", f"content-length: {len(inner)}", *H2C)
     with closing(connected(web.server.http)) as peer:

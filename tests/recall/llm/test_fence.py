@@ -13,7 +13,7 @@ contents = st.text(alphabet=st.sampled_from('<>DAT ab0\n\r\u2028\u0085"\\不')) 
 
 
 @given(st.lists(contents, max_size=5))
-def test_only_the_line_with_the_code_ends_it_and_every_message_is_one_line(texts: list[str]) -> None:
+def test_messages_cannot_close_the_fence(texts: list[str]) -> None:
     fenced = fence_items({"text": text} for text in texts)
     first, *lines, last = fenced.splitlines()
     code = first.removeprefix("<<<DATA ")

@@ -36,7 +36,7 @@ def test_a_collector_that_is_away_harms_nothing(start: Start, own_settings: Sett
             listed(server, 20)
 
 
-def test_a_collector_that_hangs_costs_spans_and_no_time(
+def test_hanging_collector_loses_spans_and_delays_no_call(
     start: Start, traced_settings: Settings, collector: Collector
 ) -> None:
     collector.held.clear()
