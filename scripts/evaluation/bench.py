@@ -122,7 +122,7 @@ def bench_recall(
                 results, waiting = _measure_with_recorded_answers(sets, data, prompts)
             else:
                 results = _measure_sets(sets, methods_by_name(names), data, {})
-            left_out = leave_one_out(partial(_recall_labeled, sets, data)) if loo else {}
+            left_out = leave_one_out(partial(_recall_labeled_questions, sets, data)) if loo else {}
             steps = measure_ablation(partial(_measure_sets, sets, methods_by_name([HYBRID]), data)) if ablate else {}
     except _FAILURES as error:
         raise click.ClickException(str(error)) from None
@@ -172,7 +172,7 @@ def _measure_sets(
         return {item.name: dict(_ask_set(server, client, item, chosen)) for item in sets}
 
 
-def _recall_labeled(sets: Sequence[LabeledSet], data: str, settings: Mapping[str, str]) -> RecallAnswers:
+def _recall_labeled_questions(sets: Sequence[LabeledSet], data: str, settings: Mapping[str, str]) -> RecallAnswers:
     """Recall the questions that have a labeled verdict, on a server with additional settings."""
     labeled = [
         replace(item, questions=tuple(question for question in item.questions if question.verdict)) for item in sets

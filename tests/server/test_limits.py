@@ -134,7 +134,10 @@ async def test_calls_above_the_limit_are_rejected_with_retry_info() -> None:
 
 
 async def test_large_requests_above_the_memory_limit_are_rejected_and_small_ones_accepted() -> None:
-    async with limited(RequestLimits(request_bytes=1_000_000)) as server, grpc.aio.insecure_channel(server.target) as channel:
+    async with (
+        limited(RequestLimits(request_bytes=1_000_000)) as server,
+        grpc.aio.insecure_channel(server.target) as channel,
+    ):
         write = IngestServiceStub(channel).WriteMessages
         running = asyncio.ensure_future(write(writes_of(900_000)))
         await server.calls_run(1)
@@ -149,7 +152,10 @@ async def test_large_requests_above_the_memory_limit_are_rejected_and_small_ones
 
 
 async def test_single_large_request_is_read_above_the_memory_limit() -> None:
-    async with limited(RequestLimits(request_bytes=1000)) as server, grpc.aio.insecure_channel(server.target) as channel:
+    async with (
+        limited(RequestLimits(request_bytes=1000)) as server,
+        grpc.aio.insecure_channel(server.target) as channel,
+    ):
         server.queries.go_on.set()
         await IngestServiceStub(channel).WriteMessages(writes_of(14_000_000))
 

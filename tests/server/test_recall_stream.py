@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.step import Step
+from nomemory.recall.model.step import RecallStep
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.caller import Caller
@@ -21,7 +21,7 @@ async def test_closing_the_stream_cancels_the_recall() -> None:
     cancelled = asyncio.Event()
 
     async def ask(_user: str, _query: RecallQuery, _skill: Skill, on_step: OnStep) -> RecallResult:
-        await on_step(Step(1, "first"))
+        await on_step(RecallStep(1, "first"))
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:

@@ -15,7 +15,7 @@ from nomemory.server.api.http.application import api_application
 from nomemory.server.api.http.server import HttpServer
 from nomemory.server.api.identity.access import PUBLIC, Access
 from nomemory.server.api.identity.authenticator import LocalAuthenticator
-from nomemory.server.api.limits import Limits
+from nomemory.server.api.limits import RequestLimits
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.runtime.listen_address import ListenAddress
@@ -56,7 +56,7 @@ class Queries:
 
 @asynccontextmanager
 async def serving(
-    queries: Queries, limits: Limits | None = None
+    queries: Queries, limits: RequestLimits | None = None
 ) -> AsyncIterator[tuple[HttpServer, httpx.AsyncClient]]:
     """Serve until the context is left; return the server and a client of it."""
     settings = Settings.from_environment()
@@ -111,7 +111,7 @@ async def test_call_is_cancelled_when_the_client_disconnects() -> None:
 
 async def test_large_requests_above_the_memory_limit_are_rejected() -> None:
     queries = Queries()
-    async with serving(queries, Limits(request_bytes=150_000)) as (_, client):
+    async with serving(queries, RequestLimits(request_bytes=150_000)) as (_, client):
         large = {"userId": "ann", "queryText": "x" * 100_000}
         call = asyncio.ensure_future(client.post(SEARCH, json=large))
         await until(lambda: queries.running)

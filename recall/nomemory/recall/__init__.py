@@ -27,7 +27,7 @@ from nomemory.recall.model.memory_view import (
 from nomemory.recall.model.question import Question, Role, Turn
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.search_limits import Limits, StopReason
-from nomemory.recall.model.step import Step
+from nomemory.recall.model.step import RecallStep
 from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, PlanningState, ToolCall
 from nomemory.recall.skills.folder import SkillFault, SkillInvalidError, SkillNotFoundError
@@ -65,6 +65,7 @@ __all__ = [
     "Question",
     "RecallError",
     "RecallResult",
+    "RecallStep",
     "Relation",
     "Retrieval",
     "RetrievedMessage",
@@ -76,7 +77,6 @@ __all__ = [
     "SkillLibrary",
     "SkillNotFoundError",
     "Statement",
-    "Step",
     "StopReason",
     "SufficiencyThresholds",
     "TimeRange",

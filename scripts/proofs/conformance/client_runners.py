@@ -33,7 +33,7 @@ class ClientRunner:
         needs: required programs.
         prepare: commands that build the client.
         play: command that runs the scenario; called with three file names: the scenario, the connection file of
-            `golden_server`, and the output file, to which it writes a line of JSON per step.
+            `run_golden_server`, and the output file, to which it writes a line of JSON per step.
     """
 
     name: str

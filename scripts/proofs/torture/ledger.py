@@ -119,7 +119,7 @@ class Ledger:
         with self._lock:
             return dict(self._allowed[user_id])
 
-    def reduce_to_stored(self, user_id: str, stored: Mapping[str, Version]) -> None:
+    def set_to_stored_states(self, user_id: str, stored: Mapping[str, Version]) -> None:
         """Reduce the allowed states of a user to the stored ones."""
         with self._lock:
             allowed = self._allowed[user_id]

@@ -91,7 +91,7 @@ class Verification:
         for ledger in ledgers:
             self.findings += find_partial_batches(ledger, result)
             for user_id in set(ledger.users) & set(result):
-                ledger.reduce_to_stored(user_id, result[user_id])
+                ledger.set_to_stored_states(user_id, result[user_id])
             ledger.discard_unacknowledged()
 
     def _verify_user(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, Version]:

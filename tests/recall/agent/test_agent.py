@@ -16,7 +16,7 @@ from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_limits import StopReason
-from nomemory.recall.model.step import Step
+from nomemory.recall.model.step import RecallStep
 from nomemory.recall.planning.base import Plan, PlannerFailedError, PlanningState, ToolCall
 from nomemory.recall.tools.query_stub import QueryServiceUnavailableError, QueryStub
 from nomemory.text.time_range import TimeRange
@@ -110,9 +110,9 @@ async def test_the_role_of_the_caller_is_where_it_starts(sample: QueryStub) -> N
 
 
 async def test_steps_are_told_as_they_happen(sample: QueryStub) -> None:
-    steps: list[Step] = []
+    steps: list[RecallStep] = []
 
-    async def on_step(step: Step) -> None:
+    async def on_step(step: RecallStep) -> None:
         steps.append(step)
 
     result = await recall(sample, "lin", FOOD, on_step=on_step)

@@ -21,7 +21,7 @@ from nomemory.recall.model.memory_view import Verdict
 from nomemory.recall.model.question import Question, Role, Turn
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.search_limits import StopReason
-from nomemory.recall.model.step import Step
+from nomemory.recall.model.step import RecallStep
 from nomemory.recall.skills.loader import Skill
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, query_service_pb2_grpc
@@ -65,10 +65,10 @@ class Recaller:
         self.user = user
         self._stub = stub
         self._endpoint = endpoint
-        self.steps: list[Step] = []
+        self.steps: list[RecallStep] = []
 
     async def ask(self, question: Question = QUESTION, budget: Budget = BUDGET) -> RecallResult:
-        async def on_step(step: Step) -> None:
+        async def on_step(step: RecallStep) -> None:
             self.steps.append(step)
 
         return await recall(

@@ -10,7 +10,7 @@ from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Attribution, Conflict, MemoryView, Verdict
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.search_limits import Limits
-from nomemory.recall.model.step import Step
+from nomemory.recall.model.step import RecallStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class RecallResult:
     limits: Limits
     verdict: Verdict
     conflicts: tuple[Conflict, ...] = ()
-    trace: tuple[Step, ...] = ()
+    trace: tuple[RecallStep, ...] = ()
 
     def oldest_first(self) -> tuple[Evidence, ...]:
         """Return the evidence in chronological order."""

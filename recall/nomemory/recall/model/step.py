@@ -9,7 +9,7 @@ JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "Jso
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecallStep:
     """A tool call, or a decision without a call if `tool` is empty. `arguments` never contain a user id.
 
     `word_hit_count` is the number of hits that contain words of the query; None if unknown. `semantic_disabled` is true

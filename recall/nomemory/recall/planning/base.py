@@ -10,7 +10,7 @@ from nomemory.recall.errors import RecallError
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.step import JsonValue, Step
+from nomemory.recall.model.step import JsonValue, RecallStep
 from nomemory.recall.skills.loader import Skill
 
 
@@ -49,7 +49,7 @@ class PlanningState:
     budget: Budget
     iteration: int
     remaining_calls: int
-    steps: tuple[Step, ...] = field(default=())
+    steps: tuple[RecallStep, ...] = field(default=())
     ranked: tuple[Evidence, ...] = field(default=())
 
 

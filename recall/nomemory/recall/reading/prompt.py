@@ -10,7 +10,7 @@ from typing import Final
 from nomemory.recall.llm.fence import FENCE_RULE, fence_items
 from nomemory.recall.llm.prompt import format_question
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.step import Step
+from nomemory.recall.model.step import RecallStep
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.reading.prompt_context import Line, format_time
 from nomemory.recall.reading.skill_text import extract_guidance
@@ -134,7 +134,7 @@ def build_first_prompt(
     )
 
 
-def build_results_prompt(steps: Sequence[Step], lines: Sequence[Line], lookups: int) -> str:
+def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], lookups: int) -> str:
     """Return a prompt with the results of follow-up searches: a line per call, and the new messages, oldest first."""
     call_results = fence_items(
         {"tool": step.tool, "found": step.hit_count, "observation": step.observation} for step in steps

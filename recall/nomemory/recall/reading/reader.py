@@ -16,7 +16,7 @@ from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.memory_view import Draft
 from nomemory.recall.model.model_reading import ModelFailure, ModelFailureKind, ModelReading, TokenUsage
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.step import Step
+from nomemory.recall.model.step import RecallStep
 from nomemory.recall.planning.base import Plan
 from nomemory.recall.reading.answer import Answer, answer_schema, parse_answer
 from nomemory.recall.reading.prompt import (
@@ -192,7 +192,7 @@ class Reader:
         self._shown_count = len(window)
         ids = tuple(window.resolve_label(str(line["id"])) for line in lines)
         thought = f"the model reads {len(lines)} messages"
-        await self._search.record(Step(self._search.iterations, thought, hit_count=len(lines), message_ids=ids))
+        await self._search.record(RecallStep(self._search.iterations, thought, hit_count=len(lines), message_ids=ids))
 
 
 def _reject_calls_in_last_round(answer: Answer, *, is_last: bool) -> Answer:

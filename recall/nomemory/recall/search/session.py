@@ -17,7 +17,7 @@ from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_limits import Limits, StopReason
 from nomemory.recall.model.search_scope import SearchCoverage, SearchScope
-from nomemory.recall.model.step import JsonValue, Step
+from nomemory.recall.model.step import JsonValue, RecallStep
 from nomemory.recall.model.sufficiency import Sufficiency
 from nomemory.recall.planning.base import Plan, PlanningState, ToolCall
 from nomemory.recall.search.ranking import EvidenceRanking
@@ -27,7 +27,7 @@ from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, NEI
 from nomemory.recall.tools.result import ToolResult
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
-OnStep = Callable[[Step], Awaitable[None]]
+OnStep = Callable[[RecallStep], Awaitable[None]]
 
 _SHOWN_IDS: Final = 20
 _SEMANTIC_TIME_SHARE: Final = 1 / 3
@@ -70,7 +70,7 @@ class SearchSession:
         self._ranking = EvidenceRanking(question, skill.steering.defaults)
         self._relations: dict[tuple[str, str], Relation] = {}
         self._coverage = SearchCoverage(question)
-        self._steps: list[Step] = []
+        self._steps: list[RecallStep] = []
         self._seen_calls: set[str] = set()
         started_at = time.monotonic()
         self._search_deadline = started_at + budget.deadline_s
@@ -112,7 +112,7 @@ class SearchSession:
         return self._new_in_round > 0
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[RecallStep, ...]:
         """All steps so far."""
         return tuple(self._steps)
 
@@ -143,7 +143,7 @@ class SearchSession:
         self._new_in_round = 0
         self.round_results = []
         if not plan.calls:
-            await self.record(Step(iteration, plan.thought))
+            await self.record(RecallStep(iteration, plan.thought))
         for call in plan.calls:
             if self.remaining_s <= 0:
                 return StopReason.DEADLINE
@@ -154,7 +154,7 @@ class SearchSession:
 
     async def record_decision(self, plan: Plan, iteration: int) -> None:
         """Record a decision to stop."""
-        await self.record(Step(iteration, plan.thought))
+        await self.record(RecallStep(iteration, plan.thought))
 
     async def read_neighbors(self) -> None:
         """Read the neighbors of the best anchors unless they were read already."""
@@ -206,7 +206,7 @@ class SearchSession:
                 "read the messages before short messages and the replies to questions",
                 f"{len(anchors)} calls",
             )
-            await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
+            await self.record(RecallStep(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
         return preceding, replies
 
     async def read_newest_on_topic(self) -> list[RetrievedMessage]:
@@ -231,7 +231,9 @@ class SearchSession:
         self._ranking.add_result(HYBRID_SEARCH, result)
         ids = tuple(hit.message.message_id for hit in result.items)
         await self.record(
-            Step(self._iterations, "search for newer messages on the topic", HYBRID_SEARCH, {}, len(ids), None, ids)
+            RecallStep(
+                self._iterations, "search for newer messages on the topic", HYBRID_SEARCH, {}, len(ids), None, ids
+            )
         )
         return [hit.message for hit in result.items]
 
@@ -256,7 +258,7 @@ class SearchSession:
             self._ranking.add_result(NEIGHBORS, result)
         thought, observation = "read the messages that retracted results", f"{len(results)} calls"
         ids = tuple(hit.message.message_id for result in results for hit in result.items)
-        await self.record(Step(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
+        await self.record(RecallStep(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
     async def _read_neighbors_of(self, message_id: str, before: int, after: int = 0) -> ToolResult:
         """Read a message and its neighbors."""
@@ -323,12 +325,14 @@ class SearchSession:
     async def _make_call(self, call: ToolCall, iteration: int) -> None:
         call_key = json.dumps([call.tool, dict(call.arguments)], sort_keys=True, default=str)
         if call_key in self._seen_calls:
-            await self.record(Step(iteration, call.thought, call.tool, observation="not repeated: made before"))
+            await self.record(RecallStep(iteration, call.thought, call.tool, observation="not repeated: made before"))
             return
         self._seen_calls.add(call_key)
         if call.tool == SEMANTIC_SEARCH and not self._tools.has_semantic_search:
             not_called = f"not called: {SEMANTIC_DISABLED}"
-            await self.record(Step(iteration, call.thought, call.tool, observation=not_called, semantic_disabled=True))
+            await self.record(
+                RecallStep(iteration, call.thought, call.tool, observation=not_called, semantic_disabled=True)
+            )
             return
         started_at = time.monotonic()
         if call.tool != HYBRID_SEARCH:  # Rankings wait for both indexes on the server.
@@ -360,7 +364,7 @@ class SearchSession:
         if self._sufficiency is None:
             self._sufficiency = result.sufficiency
 
-    async def record(self, step: Step) -> None:
+    async def record(self, step: RecallStep) -> None:
         """Record a step and notify the observer."""
         self._steps.append(step)
         if self._on_step is not None:
@@ -373,8 +377,8 @@ def _is_reply(reply: RetrievedMessage, preceding: RetrievedMessage) -> bool:
     return is_recent and (preceding.role, preceding.name) != (reply.role, reply.name)
 
 
-def _build_step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) -> Step:
-    return Step(
+def _build_step(call: ToolCall, result: ToolResult, iteration: int, elapsed_s: float) -> RecallStep:
+    return RecallStep(
         iteration=iteration,
         thought=call.thought,
         tool=call.tool,

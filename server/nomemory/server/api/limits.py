@@ -86,7 +86,7 @@ class RequestMemory:
             self._reserved -= reserved
 
 
-class Limits:
+class RequestLimits:
     """The limits of one process, shared by all transports.
 
     Attributes:

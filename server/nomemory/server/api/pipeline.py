@@ -20,7 +20,7 @@ from nomemory.server.api.call import CallContext, IncomingCall
 from nomemory.server.api.call_record import CallRecord
 from nomemory.server.api.identity.access import Access, RequiredScopes, restrict_to_caller
 from nomemory.server.api.identity.user_fields import remove_namespace
-from nomemory.server.api.limits import Limits, Reserve
+from nomemory.server.api.limits import RequestLimits, Reserve
 from nomemory.server.api.service import Method, Reply, Service, methods_of
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.spans.span import CallTracer
@@ -79,7 +79,7 @@ class Pipeline:
         access: Access,
         default_timeout_s: float,
         *,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         reads: ReadAdmission | None = None,
         hooks: Sequence[RequestHook] = (),
         meters: Meters | None = None,
@@ -87,7 +87,7 @@ class Pipeline:
     ) -> None:
         self.methods = {method.path: method for service in services for method in methods_of(service)}
         self.service_names = [service.full_name for service in services]
-        self.limits = limits or Limits()
+        self.limits = limits or RequestLimits()
         self.meters = meters or Meters()
         self._access = access
         self._default_timeout_s = default_timeout_s

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from nomemory.server.api.identity.watched_file import FileUnusableError, WatchedFile
+from nomemory.server.api.identity.watched_file import UnusableFileError, WatchedFile
 from nomemory.server.runtime.secure_files import file_lock, write_atomically
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.token_cipher import KEY_BYTES, Ciphers, TokenCipher, ciphers_of
@@ -36,7 +36,7 @@ class FileTokenCipher(TokenCipher):
 
     def ciphers(self) -> Ciphers:
         """Return the ciphers of the file's current keys. Checking for a change takes one system call."""
-        with suppress(FileUnusableError):  # WatchedFile logs the error
+        with suppress(UnusableFileError):  # WatchedFile logs the error
             self._ciphers = self._file.load()
         return self._ciphers
 

@@ -41,7 +41,7 @@ class ConversationListing:
         Raises:
             Fault: one of the CURSOR_… reasons.
         """
-        state = await self._resume(listing, cursor)
+        state = await self._resume_listing(listing, cursor)
         conversations = await self._log.conversations(listing.user_id, pinned=state.pinned)
         remaining = [item for item in conversations if _is_remaining(item, state)]
         page = remaining[:page_size]
@@ -49,7 +49,7 @@ class ConversationListing:
             return ConversationPage(page, "")
         return ConversationPage(page, self._cursors.issue(listing, _cursor_after(page[-1], state, conversations)))
 
-    async def _resume(self, listing: Listing, cursor: str) -> _ListingState:
+    async def _resume_listing(self, listing: Listing, cursor: str) -> _ListingState:
         if not cursor:
             return _ListingState(await self._log.user_sequence(listing.user_id))
         resumed = self._cursors.resume(listing, cursor, ConversationCursor)

@@ -119,7 +119,7 @@ class CommitPlan:
     def add_existing(self, existing: Mapping[Key, Version], expired: Mapping[Key, Version]) -> None:
         """Add the existing messages, and remove the expired ones."""
         self._existing |= existing
-        self.remove(expired)
+        self.remove_versions(expired)
 
     def previous_keys(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
         """Return the ids that were assigned when this request was first processed; empty if it is new."""
@@ -134,7 +134,7 @@ class CommitPlan:
         """Return the latest sequence of a user's bucket, including planned changes."""
         return self._sequences[self._bucket(user_id)]
 
-    def write(self, messages: Sequence[Message], on_conflict: OnConflict, request_id: str) -> Written:
+    def plan_write(self, messages: Sequence[Message], on_conflict: OnConflict, request_id: str) -> Written:
         """Store a batch.
 
         Raises:
@@ -149,17 +149,17 @@ class CommitPlan:
         ids = tuple(message.message_id for message in messages)
         return Written(tuple(batch.outcomes), self.sequence if batch.stores else batch.covering, ids)
 
-    def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+    def plan_deletion(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of one user."""
         unique_ids = dict.fromkeys(message_ids)
         keys = ((user_id, message_id) for message_id in unique_ids)
         versions = {key: self._existing[key] for key in keys if key in self._existing}
-        self.remove(versions)
+        self.remove_versions(versions)
         self.erasures += [(self.sequence, *key) for key in versions]
         missing = tuple(message_id for message_id in unique_ids if (user_id, message_id) not in versions)
         return Deleted(len(versions), missing, self.latest_sequence_of(user_id))
 
-    def remove(self, versions: Mapping[Key, Version]) -> None:
+    def remove_versions(self, versions: Mapping[Key, Version]) -> None:
         """Remove versions without replacing them."""
         self._remove_versions(versions)
         for key in versions:
@@ -171,7 +171,7 @@ class CommitPlan:
         """Remove the existing messages whose version is not later than a sequence. Return their number."""
         versions = {key: self._existing[key] for key in sequences if key in self._existing}
         affected = {key: version for key, version in versions.items() if version.sequence <= sequences[key]}
-        self.remove(affected)
+        self.remove_versions(affected)
         return len(affected)
 
     def record_removed(self, user_id: str, removed: int, sequence: int) -> None:

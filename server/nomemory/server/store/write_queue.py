@@ -180,14 +180,14 @@ class QueuedLogWriter:
         """Store a batch atomically and durably."""
         keys = [(message.user_id, message.message_id) for message in messages]
         job = PlannedJob[Written](
-            work=lambda plan: plan.write(messages, on_conflict, request_id), keys=keys, request_id=request_id
+            work=lambda plan: plan.plan_write(messages, on_conflict, request_id), keys=keys, request_id=request_id
         )
         return await self._submit_job(job, keys[0][0] if keys else "", sum(map(_message_size, messages)))
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
         """Delete messages of a user durably."""
         keys = [(user_id, message_id) for message_id in message_ids]
-        job = PlannedJob[Deleted](work=lambda plan: plan.delete(user_id, message_ids), keys=keys)
+        job = PlannedJob[Deleted](work=lambda plan: plan.plan_deletion(user_id, message_ids), keys=keys)
         return await self._submit_job(job, user_id, sum(map(len, message_ids)))
 
     async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:

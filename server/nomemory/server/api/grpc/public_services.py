@@ -20,7 +20,7 @@ from nomemory.server.api.call import request_id_of
 from nomemory.server.api.errors import to_fault
 from nomemory.server.api.grpc.adapter import RpcHandler, ServicerContext, abort
 from nomemory.server.api.health import HEALTH_SERVICE
-from nomemory.server.api.limits import Limits
+from nomemory.server.api.limits import RequestLimits
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.structured_logs import get_logger
 
@@ -61,7 +61,7 @@ def is_public(path: str) -> bool:
     return path.removeprefix("/").partition("/")[0] in {HEALTH_SERVICE, *_REFLECTION_SERVICES}
 
 
-def limit_public_handler(handler: RpcHandler, limits: Limits) -> RpcHandler:
+def limit_public_handler(handler: RpcHandler, limits: RequestLimits) -> RpcHandler:
     """Wrap the handler of a health or reflection method with limits."""
     types = handler.request_deserializer, handler.response_serializer
     if handler.request_streaming:
@@ -73,7 +73,7 @@ def limit_public_handler(handler: RpcHandler, limits: Limits) -> RpcHandler:
 
 # Any: the types of requests and responses depend on the method.
 async def _handle_check(
-    handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext
+    handler: RpcHandler, limits: RequestLimits, requests: AsyncIterator[Any], context: ServicerContext
 ) -> Any:  # noqa: ANN401
     answer: Any = handler.unary_unary
     async with _abort_on_fault(context):
@@ -82,7 +82,7 @@ async def _handle_check(
 
 
 async def _handle_watch(
-    handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext
+    handler: RpcHandler, limits: RequestLimits, requests: AsyncIterator[Any], context: ServicerContext
 ) -> None:
     answer: Any = handler.unary_stream
     async with _abort_on_fault(context):
@@ -92,7 +92,7 @@ async def _handle_watch(
 
 
 async def _handle_reflection(
-    handler: RpcHandler, limits: Limits, requests: AsyncIterator[Any], context: ServicerContext
+    handler: RpcHandler, limits: RequestLimits, requests: AsyncIterator[Any], context: ServicerContext
 ) -> None:
     answer: Any = handler.stream_stream
     async with _abort_on_fault(context):
@@ -102,7 +102,7 @@ async def _handle_reflection(
                     await context.write(reply)
 
 
-async def _read_request(limits: Limits, requests: AsyncIterator[Any]) -> Any:  # noqa: ANN401
+async def _read_request(limits: RequestLimits, requests: AsyncIterator[Any]) -> Any:  # noqa: ANN401
     with limits.public_reads.slot():
         async with asyncio.timeout(_READ_TIMEOUT_S):
             request = await anext(requests, None)

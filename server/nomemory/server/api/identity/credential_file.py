@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.identity.credentials import IdentitySettingsError, invalid_credentials_fault
 from nomemory.server.api.identity.namespace import NamespaceName
-from nomemory.server.api.identity.watched_file import FileUnusableError, WatchedFile
+from nomemory.server.api.identity.watched_file import UnusableFileError, WatchedFile
 
 _Content = TypeVar("_Content")
 
@@ -34,7 +34,7 @@ class CredentialFile(Generic[_Content]):
         self._kind = kind
         try:
             self._file.load()
-        except FileUnusableError as error:
+        except UnusableFileError as error:
             raise IdentitySettingsError(f"{error}{advice}") from None
 
     def load(self) -> _Content:
@@ -45,7 +45,7 @@ class CredentialFile(Generic[_Content]):
         """
         try:
             return self._file.load()
-        except FileUnusableError:
+        except UnusableFileError:
             raise invalid_credentials_fault(f"{self._kind} cannot be checked at the moment: try again later") from None
 
 

@@ -14,7 +14,7 @@ _FileVersion = tuple[int, int, int, int]
 _log = get_logger("identity")
 
 
-class FileUnusableError(Exception):
+class UnusableFileError(Exception):
     """The file cannot be read, or is malformed."""
 
 
@@ -32,7 +32,7 @@ class WatchedFile(Generic[_Content]):
         self._path = path
         self._parse = parse
         self._version: _FileVersion | None = None
-        self._loaded: _Content | FileUnusableError = FileUnusableError(f"{path} has not been read")
+        self._loaded: _Content | UnusableFileError = UnusableFileError(f"{path} has not been read")
 
     def load(self) -> _Content:
         """Return the current content. Detecting changes costs one system call.
@@ -44,7 +44,7 @@ class WatchedFile(Generic[_Content]):
         if version is None or version != self._version:
             self._loaded = self._read_file()
             self._version = version
-        if isinstance(self._loaded, FileUnusableError):
+        if isinstance(self._loaded, UnusableFileError):
             raise self._loaded
         return self._loaded
 
@@ -55,12 +55,12 @@ class WatchedFile(Generic[_Content]):
             return None
         return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
 
-    def _read_file(self) -> _Content | FileUnusableError:
+    def _read_file(self) -> _Content | UnusableFileError:
         try:
             return self._parse(self._path.read_bytes())
         except OSError as error:
-            unusable = FileUnusableError(f"{self._path}: {error.strerror or 'cannot be read'}")
+            unusable = UnusableFileError(f"{self._path}: {error.strerror or 'cannot be read'}")
         except ValueError as error:
-            unusable = FileUnusableError(f"{self._path}: {error}")
+            unusable = UnusableFileError(f"{self._path}: {error}")
         _log.error("cannot load a credential file", path=str(self._path))
         return unusable

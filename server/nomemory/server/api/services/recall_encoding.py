@@ -14,7 +14,7 @@ from nomemory.recall.model.model_reading import TokenUsage
 from nomemory.recall.model.note import Note
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.search_limits import Limits
-from nomemory.recall.model.step import Step
+from nomemory.recall.model.step import RecallStep
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
@@ -34,7 +34,7 @@ def recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bo
     )
 
 
-def step_reply(step: Step) -> pb.RecallStep:
+def step_reply(step: RecallStep) -> pb.RecallStep:
     """Encode a step."""
     encoded = pb.RecallStep(
         iteration=step.iteration,

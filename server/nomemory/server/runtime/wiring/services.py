@@ -33,7 +33,7 @@ from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.cursor import Cursors
 from nomemory.server.search.hybrid.candidate_pool import CandidatePools
 from nomemory.server.search.hybrid.search import HybridSearch
-from nomemory.server.search.hybrid.weights import STEPS, Weights
+from nomemory.server.search.hybrid.weights import STEPS, RankingWeights
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.lexical_listing import LexicalListing
 from nomemory.server.search.semantic.active_index import ActiveSpace
@@ -147,13 +147,13 @@ def _hybrid_search(
     )
 
 
-def _parse_weights(settings: Settings) -> Weights:
+def _parse_weights(settings: Settings) -> RankingWeights:
     omitted = settings.hybrid.disabled_features.split()
     if unknown := sorted(set(omitted) - set(STEPS)):
         raise StartupError(
             f"NOMEMORY_HYBRID_DISABLED_FEATURES: unknown steps: {', '.join(unknown)}; available: {', '.join(STEPS)}"
         )
-    return Weights().disable_steps(omitted)
+    return RankingWeights().disable_steps(omitted)
 
 
 def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Samples) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from nomemory.server.message import Role
 from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Timeline
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion
-from nomemory.server.search.hybrid.weights import Weights
+from nomemory.server.search.hybrid.weights import RankingWeights
 from nomemory.text.time_range import TimeRange
 
 _BEST_OF_CONVERSATION: Final = 2
@@ -73,7 +73,7 @@ def ranking_of(components: Mapping[str, Floats]) -> Ranking:
     return Ranking(reduce(np.add, components.values()), components)
 
 
-def match_ranking(match: MatchScores, weights: Weights) -> Ranking:
+def match_ranking(match: MatchScores, weights: RankingWeights) -> Ranking:
     """Rank by the match scores only."""
     lexical = _normalize(match.lexical)
     if match.semantic is None or not weights.meaning:
@@ -81,7 +81,7 @@ def match_ranking(match: MatchScores, weights: Weights) -> Ranking:
     return ranking_of({"meaning": weights.meaning * match.semantic, "words": (1 - weights.meaning) * lexical})
 
 
-def bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: Weights) -> Mapping[str, Floats]:
+def bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: RankingWeights) -> Mapping[str, Floats]:
     """Return the score components that do not depend on the match: author, date, and concrete content."""
     components: dict[str, Floats] = {
         "speaker": np.where(sent_by_subject(timeline, question), weights.speaker, 0.0),
@@ -95,7 +95,7 @@ def bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: Weights)
     return components
 
 
-def add_context(timeline: Timeline, base: Ranking, weights: Weights) -> Ranking:
+def add_context(timeline: Timeline, base: Ranking, weights: RankingWeights) -> Ranking:
     """Add components for the context of each message: the question before it, its neighbors, and its conversation."""
     base = base.normalized()
     scores = base.scores

@@ -89,7 +89,7 @@ def feedback_scores(
         return np.zeros(len(timeline))
     squares = {term: idf(item.document_frequency, total) ** 2 for term, item in occurrences.items()}
     norms = _TYPICAL_IDF * idf(1, total) * np.sqrt(np.maximum(timeline.lengths / _CHARS_PER_TERM, 1.0))
-    rare_terms = [_rarest_terms(message.terms, occurrences) for message in feedback]
+    rare_terms = [_select_rarest_terms(message.terms, occurrences) for message in feedback]
     similarity = _dot_products(timeline, rare_terms, occurrences, squares)
     similarity /= np.array([[_vector_norm(message.terms, squares)] for message in feedback]) * norms
     similarity[np.arange(len(feedback)), [message.index for message in feedback]] = 1.0
@@ -116,7 +116,7 @@ def _dot_products(
     return sums.reshape(len(rare_terms), len(timeline)).astype(np.float64, copy=False)
 
 
-def _rarest_terms(terms: Collection[str], occurrences: Mapping[str, TermOccurrences]) -> list[str]:
+def _select_rarest_terms(terms: Collection[str], occurrences: Mapping[str, TermOccurrences]) -> list[str]:
     """Return the rarest terms that also occur in other messages."""
     rare = [
         (item.document_frequency, term)

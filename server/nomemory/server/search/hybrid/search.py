@@ -42,7 +42,7 @@ from nomemory.server.search.hybrid.semantic_hits import SemanticHits
 from nomemory.server.search.hybrid.semantic_scores import SemanticScores, semantic_scores
 from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, estimate_sufficiency, names_single_speaker
 from nomemory.server.search.hybrid.term_scores import TermScores, term_scores
-from nomemory.server.search.hybrid.weights import Weights
+from nomemory.server.search.hybrid.weights import RankingWeights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.reply_budget import count_fitting, no_extra_bytes
 from nomemory.server.search.semantic.vector_space import VectorSpace
@@ -154,7 +154,7 @@ class HybridSearch:
     lexical: LexicalIndex
     log: LogReader
     pools: CandidatePools
-    weights: Weights
+    weights: RankingWeights
     candidates_max: int
     max_response_bytes: int
 

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class RankingWeights:
     """Weights of the ranking steps. A step with weight 0 is skipped.
 
     Attributes:
@@ -44,5 +44,5 @@ class Weights:
         return replace(self, **dict.fromkeys(steps, 0.0))
 
 
-STEPS: Final = tuple(field.name for field in fields(Weights))
+STEPS: Final = tuple(field.name for field in fields(RankingWeights))
 """The names of the ranking steps."""
