@@ -154,7 +154,7 @@ class Check:
         """Run the check; return its violations.
 
         Raises:
-            LeftOutError: the check is not possible on this server.
+            CheckSkippedError: the check is not possible on this server.
         """
         violations: list[str] = []
         try:

@@ -38,7 +38,7 @@ class WatchedFile(Generic[_Content]):
         """Return the current content. Detecting changes costs one system call.
 
         Raises:
-            FileUnusableError: the file cannot be read or is malformed.
+            UnusableFileError: the file cannot be read or is malformed.
         """
         version = self._current_version()
         if version is None or version != self._version:
