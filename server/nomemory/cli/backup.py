@@ -82,7 +82,7 @@ def restore(
     when it starts.
 
     A backup that is older than an erasure contains the erased data. The command deletes it again if the existing
-    message log or the file of --erasures lists the erasure, and reports which erasures it cannot know.
+    message log or the file of --erasures lists the erasure, and reports the period for which it has no register.
     """
     settings = load_settings(data=data)
     if settings.server.database_url is not None:

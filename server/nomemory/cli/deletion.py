@@ -51,7 +51,8 @@ def _check_selection(message_ids: Sequence[str], filters: FilterOptions) -> None
 def erase(*, user: str, yes: bool, output: Output, client: Client) -> None:
     """Erase all data of a user, and show the receipt.
 
-    The data can no longer be read. The receipt lists storage that still contains bytes of it and their removal times.
+    The data can no longer be read. The receipt lists the storage that still contains bytes of the data, and when they
+    are removed.
     """
     if not (yes or click.confirm(f"Erase all data of {user}?", err=True)):
         raise click.ClickException("Cancelled. Nothing was erased.")

@@ -63,8 +63,8 @@ def mcp(
 ) -> None:
     """Serve the memory of a user as tools of the Model Context Protocol.
 
-    On standard input and output, all calls are for --user with the credentials of this command. Over HTTP, each request
-    has its own credentials (`authorization`, and `x-user-id` for services), which are forwarded to the server.
+    Over standard input and output, every call is for --user and uses the credentials of this command. Over HTTP, each
+    request has its own credentials (`authorization`, and `x-user-id` for services), which are forwarded to the server.
     """
     if http is None:
         if http_cert or http_key:

@@ -64,7 +64,7 @@ READS_USERS: Final = Family(
 READS_REJECTED: Final = Family(
     "nomemory_reads_rejected_total",
     "Reads rejected with `OVERLOADED`.",
-    "A client may retry without a delay, or NOMEMORY_MAX_INFLIGHT_READS_PER_USER or "
+    "Possible causes: a client retries without a delay, or NOMEMORY_MAX_INFLIGHT_READS_PER_USER or "
     "NOMEMORY_MAX_INFLIGHT_READS_PER_CALLER is too low.",
 )
 QUEUE: Final = Family(

@@ -19,7 +19,7 @@ class IdentitySettings(SettingsGroup):
         None, description="File of API keys, written by `nomemory keys`. Unset disables API keys."
     )
     jwt_secret: NonEmpty[SecretStr] | None = Field(
-        None, description="Shared secret that signs JWTs (HS256), at least 32 bytes. Unset disables it."
+        None, description="Shared secret that signs JWTs (HS256), at least 32 bytes. Unset disables HS256."
     )
     jwt_jwks: NonEmpty[str] | None = Field(
         None,
