@@ -81,7 +81,7 @@ class UnaryMethod(Method[Options, Reply]):
     @overload
     def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, Coroutine[Any, Any, Reply]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.bound_method(partial(client._unary, self))  # noqa: SLF001 - the client's implementation
+        return self if client is None else self.bound_method(partial(client._call_unary, self))  # noqa: SLF001 - the client's implementation
 
 
 class StreamingMethod(Method[Options, Reply]):
@@ -92,7 +92,7 @@ class StreamingMethod(Method[Options, Reply]):
     @overload
     def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, AsyncGenerator[Reply, None]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.bound_method(partial(client._stream, self))  # noqa: SLF001 - the client's implementation
+        return self if client is None else self.bound_method(partial(client._call_stream, self))  # noqa: SLF001 - the client's implementation
 
 
 @dataclass(eq=False)
@@ -115,7 +115,7 @@ class PagedMethod(Generic[Options, Reply, Item]):
     @overload
     def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, AsyncIterator[Item]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.page_method.bound_method(partial(client._pages, self))  # noqa: SLF001 - as above
+        return self if client is None else self.page_method.bound_method(partial(client._iterate_items, self))  # noqa: SLF001 - as above
 
 
 class BaseClient(ABC):
