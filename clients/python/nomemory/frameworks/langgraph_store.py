@@ -66,7 +66,7 @@ class MemoryStore(BaseStore):
         validate_op_namespace(op)
         if isinstance(op, GetOp):
             message = self._get(op.key)
-            return self._item(message) if self._is_in_namespace(message, op.namespace) else None
+            return self._to_item(message) if self._is_in_namespace(message, op.namespace) else None
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
@@ -111,9 +111,9 @@ class MemoryStore(BaseStore):
         if op.query:
             search = partial(self._client.hybrid_search, self._user_id, op.query, top_k=end, **options)
             response = self._last_write.read_after_write(lambda token: search(at_least=token))
-            return [self._search_item(item.message, item.score) for item in response.items[op.offset :]]
+            return [self._to_search_item(item.message, item.score) for item in response.items[op.offset :]]
         newest = self._client.iter_messages(self._user_id, page_size=min(end, _PAGE), **options)
-        return [self._search_item(item, None) for item in islice(newest, op.offset, end)]
+        return [self._to_search_item(item, None) for item in islice(newest, op.offset, end)]
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         counts = {
@@ -124,10 +124,10 @@ class MemoryStore(BaseStore):
         return self._namespaces.list_matching([*no_conversation, *counts], op)
 
     def _to_item(self, message: message_pb2.ChatMessage | None) -> Item | None:
-        return None if message is None else Item(**self._fields(message))
+        return None if message is None else Item(**self._item_fields(message))
 
     def _to_search_item(self, message: message_pb2.ChatMessage, score: float | None) -> SearchItem:
-        return SearchItem(**self._fields(message), score=score)
+        return SearchItem(**self._item_fields(message), score=score)
 
     def _item_fields(self, message: message_pb2.ChatMessage) -> dict[str, Any]:
         said_at: datetime = message.ts.ToDatetime(tzinfo=UTC)

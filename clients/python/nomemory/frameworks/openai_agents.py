@@ -67,7 +67,7 @@ class MemorySession(SessionABC):
         """Return the latest items, oldest first; all items if there is no limit."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
-        return await asyncio.to_thread(self._latest, limit)
+        return await asyncio.to_thread(self._read_latest, limit)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items atomically.
@@ -76,11 +76,11 @@ class MemorySession(SessionABC):
             NoMemoryError: an item is too large, or the call failed.
         """
         kept = [item for item in items if self._keep_others or _item_text(item)]
-        await asyncio.to_thread(self._store, kept)
+        await asyncio.to_thread(self._write_items, kept)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Delete and return the latest item; None if the session is empty."""
-        return await asyncio.to_thread(self._pop)
+        return await asyncio.to_thread(self._delete_latest)
 
     async def clear_session(self) -> None:
         """Delete the conversation."""
@@ -92,7 +92,7 @@ class MemorySession(SessionABC):
     def _read_latest(self, limit: int | None) -> list[TResponseInputItem]:
         if limit is not None and limit <= 0:
             return []
-        newest = islice(self._newest(min(limit or _PAGE, _PAGE)), limit)
+        newest = islice(self._iterate_newest(min(limit or _PAGE, _PAGE)), limit)
         return [_to_item(message) for message in newest][::-1]
 
     def _write_items(self, items: list[TResponseInputItem]) -> None:
@@ -100,7 +100,7 @@ class MemorySession(SessionABC):
             self._client.write([_to_message(item, self._user_id, self.session_id) for item in items])
 
     def _delete_latest(self) -> TResponseInputItem | None:
-        for latest in self._newest(1):
+        for latest in self._iterate_newest(1):
             if self._client.delete(self._user_id, [latest.message_id]).deleted:
                 return _to_item(latest)
         return None
