@@ -171,7 +171,7 @@ def ask_question(client: Client, method: Method, question: Question, cost: Cost)
     """Ask one question and measure its cost.
 
     Raises:
-        MethodMissingError: the server does not support this method.
+        UnsupportedMethodError: the server does not support this method.
         NoMemoryError: the call failed.
     """
     cpu_before, began = cost(), time.perf_counter()
@@ -191,7 +191,7 @@ def ask_all(client: Client, method: Method, questions: Iterable[Question], cost:
     """Ask all questions, after one warm-up call with the first question.
 
     Raises:
-        MethodMissingError, NoMemoryError: as in `ask`.
+        UnsupportedMethodError, NoMemoryError: as in `ask_question`.
     """
     for number, question in enumerate(questions):
         if not number:
