@@ -36,8 +36,8 @@ commands in use.
   file, a check, a skill, or a single answer. Fields that describe a whole ranking, such as `sufficiency`, are repeated
   in each hit. Notices and the next cursor (`next_cursor: …`) go to standard error. `import` reads the output of
   `list --json`.
-- **Plain text** without colors is written to pipes and files; in a terminal, set `NO_COLOR=1`. Text output replaces a
-  character that the locale's encoding lacks with `?`; JSON escapes it.
+- **Text output** to pipes and files has no colors. To disable colors in a terminal, set `NO_COLOR=1`. Text output
+  replaces a character that the locale's encoding does not support with `?`; JSON escapes it.
 - **Exit statuses**: 0 success; 1 the command failed, or an import rejected some messages; 2 invalid usage; 130
   interrupted. Error messages go to standard error.
 - **Control characters** in messages are shown as symbols (`␛`), so that a message cannot control the terminal. JSON
