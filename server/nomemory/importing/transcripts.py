@@ -125,7 +125,7 @@ class ClaudeCode(_Transcript):
         """Return whether a value has a type and a session, leaf or snapshot id."""
         return isinstance(value, dict) and "type" in value and bool({"sessionId", "leafUuid", "snapshot"} & set(value))
 
-    def _texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
         if (
             not isinstance(line, dict)
             or line.get("type") not in ("user", "assistant")
@@ -158,7 +158,7 @@ class Codex(_Transcript):
             isinstance(value, dict) and {"timestamp", "type"} <= set(value) and isinstance(value.get("payload"), dict)
         )
 
-    def _texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
         payload = line.get("payload") if isinstance(line, dict) else None
         if not isinstance(payload, dict):
             return
@@ -194,7 +194,7 @@ class Cursor(_Transcript):
         """Return whether a value has a role and a message."""
         return isinstance(value, dict) and "role" in value and isinstance(value.get("message"), dict)
 
-    def _texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
         if not isinstance(line, dict) or line.get("role") not in ("user", "assistant"):
             return
         text = _join_text_parts(_content_parts(line))
@@ -202,7 +202,7 @@ class Cursor(_Transcript):
         self._number += 1
         yield _TurnText(line["role"], "\n".join(queries) if queries else text, str(self._number))
 
-    def _time(self, fields: Fields) -> datetime | None:
+    def _parse_time(self, fields: Fields) -> datetime | None:
         if self.defaults.start is None:
             fields.reasons.append(f"ts: {_NO_TIME}")
             return None

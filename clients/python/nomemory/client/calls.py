@@ -1,6 +1,6 @@
 """RPC methods of both clients: path, request builder and response type.
 
-Each method takes the parameters of its builder in `requests.py`, where it is documented. `Client` methods return the
+Each method takes the parameters of its request builder; `requests.py` documents them. `Client` methods return the
 response; `AsyncClient` methods return an awaitable.
 """
 
