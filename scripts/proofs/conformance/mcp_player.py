@@ -41,7 +41,7 @@ class McpPlayer(Player):
         self._url = url
         self._python_player = PythonPlayer(connection)
 
-    def outcome(self, step: Json) -> Json:
+    def execute(self, step: Json) -> Json:
         """Execute a step; return its outcome, or the reason why no tool supports it."""
         try:
             return super().execute(step)

@@ -100,6 +100,8 @@ def tool_call(step: Json, request: Json) -> ToolCall:
     user_id = step.get("for", "") if call in _BOUND_CALLS else fields.pop("userId", "")
     if not user_id and (call not in _BOUND_CALLS or step["as"] == "service"):
         raise NoToolError("an MCP connection requires a user")
+    if call == "DeleteMessages" and not {"messageIds", "filter"} & fields.keys():
+        raise NoToolError("DeleteMessages: the tool requires ids")
     if call == "DeleteMessages" and "writeToken" in step.get("keep", {}).values():
         raise NoToolError("DeleteMessages: the tool returns no write token")
     if not str(step["request"].get(AT_LEAST, "$")).startswith("$"):
