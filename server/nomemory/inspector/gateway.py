@@ -125,7 +125,7 @@ class GuardMiddleware:
 
 @dataclass(frozen=True, slots=True)
 class ForwardedCalls:
-    """Forwards calls to a server. Implements `Calls`.
+    """Forwards calls to a server. Implements `CallExecutor`.
 
     Attributes:
         guard: checks the token.

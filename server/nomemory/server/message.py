@@ -23,7 +23,7 @@ _NO_METADATA: Final[Mapping[str, str]] = {}
 
 
 class Message(NamedTuple):
-    """A message. A named tuple for speed, because every write and every index creates one per message.
+    """A message. It is a named tuple for speed, because every write and every index creates one per message.
 
     Attributes:
         user_id: the user whose memory contains the message.

@@ -23,7 +23,7 @@ class Filter:
         role: the role of the author.
         conversation_id: the conversation.
         metadata: the required metadata entries, sorted by key, with unique keys.
-        exclude_conversation_ids: conversations whose messages are left out; sorted, unique, none empty.
+        exclude_conversation_ids: conversations whose messages are excluded; sorted, unique, none empty.
     """
 
     since_us: int | None = None

@@ -25,7 +25,7 @@ from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 
 class AsyncClient(BaseClient, AsynchronousClient):
-    """The asyncio client, with the options of `nomemory.client.Client`. Create it in the event loop that uses it."""
+    """The asyncio client, with the options of `nomemory.client.Client`. Create the client in its event loop."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,8 +1,8 @@
 """Format recalled messages as a fenced block for an LLM prompt.
 
 The output is deterministic. Stored text, including names and ids, appears only inside the fence, one JSON array per
-line. The fence contains a hash of the lines, so a message cannot close it. The model decides whether the
-messages answer the question.
+line. The fence contains a hash of the lines, so a message cannot end the fence. The model decides whether the messages
+answer the question.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class SupportedStatement(Protocol):
 
     @property
     def superseded_by(self) -> str:
-        """The id of the message that supersedes it; empty if none."""
+        """The id of the message that supersedes the statement; empty if none."""
 
 
 class StatementPair(Protocol):
-    """Two statements that cannot both hold."""
+    """Two statements that contradict each other."""
 
     @property
     def earlier(self) -> SupportedStatement:
@@ -123,7 +123,7 @@ class RecalledMessage:
 
 
 class _Line(NamedTuple):
-    """A rendered message, its line, and the annotations in the line."""
+    """A message, its rendered line, and the annotations in the line."""
 
     message: RecalledMessage
     text: str
@@ -184,7 +184,7 @@ class PromptBlock:
         return Passages(message.content, self.annotations.quotes.get(message.message_id, ()), self.question)
 
     def _fitting_lines(self, lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
-        """Return the lines that fit, in ranking order; an empty list if the first does not fit."""
+        """Return the lines that fit, in ranking order; an empty list if the first line does not fit."""
         shown: list[_Line] = []
         remaining = max_tokens - count_tokens(self._render_frame(lines, len(lines)))
         for line in lines:

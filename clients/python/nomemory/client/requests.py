@@ -232,12 +232,12 @@ def delete_matching(user_id: str, **filters: Unpack[FilterOptions]) -> ingest_se
 
 
 def erase_user(user_id: str) -> ingest_service_pb2.EraseUserRequest:
-    """Erase all data of a user. The receipt lists storage that still contains bytes of it."""
+    """Erase all data of a user. The receipt lists storage that still contains bytes of the erased data."""
     return ingest_service_pb2.EraseUserRequest(user_id=user_id)
 
 
 def status(user_id: str = "") -> ingest_service_pb2.GetIndexStatusRequest:
-    """Return the status of the message log and the indexes, for one user or for all."""
+    """Return the status of the message log and the indexes, for one user or for all users."""
     return ingest_service_pb2.GetIndexStatusRequest(user_id=user_id)
 
 
@@ -264,7 +264,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     evidence_messages: int = 0,
     include_trace: bool = False,
 ) -> recall_service_pb2.RecallRequest:
-    """Answer a question from stored messages. `user_id` is for API keys; a user token determines its user.
+    """Answer a question from stored messages. Pass `user_id` with an API key; a user token already determines the user.
 
     The search starts with the filters `since`, `until` and `role`, and may drop them. `time_zone` is an IANA name.
     `question_embedding` is a vector of the question, computed by the caller, with the server's dimension.
@@ -309,7 +309,7 @@ def build_context(
 
     `turns` are the latest turns of the current conversation, oldest first, at most 20. The response has related
     messages of other conversations, and the latest messages of the conversation `conversation_id`. `turns` or
-    `conversation_id` is required. `user_id` is for API keys; a user token determines its user.
+    `conversation_id` is required. Pass `user_id` with an API key; a user token already determines the user.
     """
     return recall_service_pb2.BuildContextRequest(
         turns=_build_turns(turns),

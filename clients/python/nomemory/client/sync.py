@@ -36,7 +36,7 @@ class Client(BaseClient, BlockingClient):
         api_key: the API key of a service.
         token: the token of a user; cannot be combined with `api_key`.
         tls: whether to use TLS with the system's root certificates. Any of the files below implies TLS.
-        tls_ca: a PEM file with root certificates to use instead.
+        tls_ca: a PEM file with root certificates to use instead of the system's.
         tls_cert: a PEM file with the client certificate.
         tls_key: a PEM file with the private key of the client certificate.
         credentials: channel credentials to use instead of the TLS options.

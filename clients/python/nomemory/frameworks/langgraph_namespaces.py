@@ -14,7 +14,7 @@ Namespace = tuple[str, ...]
 
 
 class Namespaces:
-    """Maps conversations to namespaces: the root, followed by the conversation id if there is one."""
+    """Maps conversations to namespaces. A namespace is the root, followed by the conversation id if there is one."""
 
     def __init__(self, root: Namespace) -> None:
         self._root = root

@@ -34,8 +34,8 @@ _PAGE: Final = 500
 class MemoryStore(BaseStore):
     """Stores items as messages of one user. The key is the message id; the value has `content`, `role` and `said_at`.
 
-    The namespace of a message is the root namespace, followed by the conversation id if it has one. Values with other
-    fields, `ttl` and `index` are not supported. Deleting an item deletes the message.
+    The namespace of a message is the root namespace, followed by the conversation id if the message has one. Values
+    with other fields, `ttl` and `index` are not supported. Deleting an item deletes the message.
 
     Args:
         client: the client, which the caller closes.

@@ -151,7 +151,7 @@ def _parse_item(text: str) -> Mapping[str, Any] | None:
 
 
 def _item_role(role: message_pb2.Role.ValueType) -> str:
-    """Return the role of an item. Tool messages become `assistant`, to have no more authority than the model."""
+    """Return the role of an item. Tool messages get `assistant`, so that they have no more authority than the model."""
     name = role_name(role)
     return name if name in _ROLES else "assistant"
 

@@ -1,8 +1,7 @@
-"""The audit log.
+"""The audit log of writes, deletions, erasures, and recalls on behalf of a user.
 
-It has an entry for each write, deletion and erasure, and for each recall on behalf of a user. An entry contains the
-caller, the action, the users, the number of messages and the request id, but no content and no queries. Entries are
-written after the change is committed, and independently of the log level.
+An entry contains the caller, the action, the users, the number of messages and the request id, but no content and no
+queries. Entries are written after the change is committed, and independently of the log level.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class CallContext:
         request_id: identifies the call in logs and in the response.
         deadline: the deadline, in the event loop's time.
         caller: the authenticated caller.
-        bound: the only user that a recall may read; None for methods that bind no user.
+        bound: the user whose messages a recall reads; None for methods that bind no user.
         transport: `grpc`, `http`, or `internal` for calls that the server makes itself.
     """
 

@@ -26,7 +26,7 @@ _CHAR_BYTES: Final = 4
 
 
 def max_highlight_bytes(snippet_chars: int | None) -> ExtraBytes:
-    """Return a function that computes the maximum encoded size of a message's highlight. None: no highlights.
+    """Return a function that computes the maximum encoded size of a message's highlight; 0 without highlights.
 
     The maximum depends only on the size of the message, so a page can be limited in size before it is highlighted.
     """

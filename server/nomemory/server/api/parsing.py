@@ -49,7 +49,7 @@ class RequestParser:
 
     Args:
         request_type: the type of the requests.
-        writes: whether the method writes. `MAX_READ_BYTES` applies to other methods only.
+        writes: whether the method changes the message log. `MAX_READ_BYTES` applies to other methods only.
     """
 
     def __init__(self, request_type: Descriptor, *, writes: bool) -> None:

@@ -205,7 +205,7 @@ class Pipeline:
             await hook(request, context)
 
     def _admit(self, request: ProtoMessage, context: CallContext, method: Method) -> AbstractAsyncContextManager[None]:
-        """Return a context that admits an expensive read. Other calls need no admission."""
+        """Return a context that admits an expensive read. For other calls, the context has no effect."""
         if self._reads is None or not is_expensive(method.name, request):
             return nullcontext()
         user_id = context.bound.user_id if context.bound else getattr(request, "user_id", "")

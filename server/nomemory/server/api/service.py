@@ -1,4 +1,4 @@
-"""Services and their methods, as the pipeline executes them."""
+"""Descriptions of the services and methods that the pipeline executes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuse to listen on a public address without credentials and TLS."""
+"""Check that public listen addresses are protected by credentials and TLS."""
 
 from __future__ import annotations
 

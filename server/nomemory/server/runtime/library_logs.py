@@ -1,7 +1,7 @@
-"""Log warnings, log records of libraries, and uncaught exceptions.
+"""Logging of warnings, library log records and uncaught exceptions, without their texts.
 
-Their text may contain message content. The log has the exception class and source location only; level `debug` adds
-the text.
+The texts may contain message content. The log therefore contains only the exception class and the source location;
+level `debug` adds the text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _log = get_logger("process")
 
 
 def log_interpreter_messages() -> None:
-    """Log what Python would otherwise write to stderr. Warnings are logged as records of `py.warnings`."""
+    """Log warnings and uncaught exceptions, which Python would otherwise write to stderr.
+
+    Warnings are logged as records of `py.warnings`.
+    """
     report_crashes()
     logging.captureWarnings(capture=True)
     logging.root.addHandler(_TextlessHandler(logging.WARNING))

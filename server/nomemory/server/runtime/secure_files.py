@@ -24,7 +24,7 @@ _log = get_logger("server")
 def make_private(root: Path) -> None:
     """Restrict a directory tree to its owner: mode 700 for directories, 600 for files. Symbolic links are skipped.
 
-    Log a warning for files of other users, whose mode cannot be changed.
+    The mode of another user's file cannot be changed; the function logs a warning for such files.
     """
     failures = sum(not _restrict_to_owner(path) for path in (root, *_descendants(root)))
     if failures:

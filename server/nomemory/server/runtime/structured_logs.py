@@ -1,6 +1,7 @@
-"""Import structlog without rich, which would take a tenth of the startup time. JSON logs do not use it.
+"""Import structlog without rich.
 
-If rich is already imported, this module does not change anything.
+Importing rich takes a tenth of the startup time, and JSON logs do not use rich. If rich is already imported, this
+module does not change anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Classification of expensive reads. Only expensive reads need admission and a slot."""
+"""Classification of expensive reads. Only expensive reads pass admission control and hold a slot."""
 
 from __future__ import annotations
 

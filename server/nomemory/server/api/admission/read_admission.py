@@ -69,7 +69,7 @@ class ReadAdmission:
 
     @asynccontextmanager
     async def admit(self, user_id: str, caller: Hashable) -> AsyncIterator[None]:
-        """Admit a read until the context ends.
+        """Admit a read, and count it as in flight until the context ends.
 
         Args:
             user_id: the user whose messages are read; empty for reads of several users.

@@ -64,7 +64,7 @@ class MethodAdapter:
 
     @asynccontextmanager
     async def _provide_call(self, context: ServicerContext) -> AsyncIterator[IncomingCall]:
-        """Provide the incoming call. Send the request id, and the status of a fault raised in the context."""
+        """Provide the incoming call. Send the request id, or the status of a fault that the context raises."""
         metadata = tuple(context.invocation_metadata() or ())
         request_id, timeout_s = request_id_of(metadata), context.time_remaining()
         try:

@@ -33,7 +33,10 @@ from nomemory.server.faults import Fault, Reason
 
 
 class SegmentConvertor(StringConvertor):
-    """Matches a path segment, which may be empty. A missing id is then a violation, not an unknown path."""
+    """Matches a path segment, which may be empty.
+
+    An empty id is therefore reported as an invalid field, not as an unknown path.
+    """
 
     regex = "[^/]*"
 
@@ -50,7 +53,7 @@ class StatusError(Exception):
 
 
 class CallExecutor(Protocol):
-    """Executes calls: the pipeline, or a proxy for another server. Methods raise Fault or StatusError."""
+    """Executes calls, either in the pipeline or on another server. Methods raise Fault or StatusError."""
 
     async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
         """Execute a unary call."""

@@ -25,7 +25,7 @@ class RequiredScopes:
     Attributes:
         any_of: the caller must have at least one of these scopes.
         binds_user: the call is bound to one user, determined from the caller and the metadata.
-        is_public: every authenticated caller may call the method. It must not read any user's data.
+        is_public: every authenticated caller may call the method. A public method must not read any user's data.
     """
 
     any_of: frozenset[Scope]

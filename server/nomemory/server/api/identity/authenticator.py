@@ -36,7 +36,7 @@ class Authenticator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CredentialAuthenticator:
-    """Authenticates callers by the one credential they send. An attribute is None if that kind is not configured."""
+    """Authenticates callers by the one credential they send. An attribute is None if the kind is not configured."""
 
     api_keys: ApiKeyAuthenticator | None
     tokens: TokenAuthenticator | None
@@ -83,7 +83,7 @@ class LocalAuthenticator:
         """Return the local caller.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, the call has credentials. This server cannot verify them.
+            Fault: CREDENTIALS_INVALID, the call has credentials, which this server cannot verify.
         """
         if any(name in CREDENTIAL_KEYS for name, _ in metadata):
             raise invalid_credentials_fault("this server has no credentials configured: send no credentials")

@@ -1,7 +1,7 @@
 """Construction of the authenticator from the settings.
 
-Incomplete credential settings prevent the start. Otherwise, a variable that a deployment forgets to set could leave the
-server without authentication.
+The server does not start with incomplete credential settings. Otherwise, a variable that a deployment forgets to set
+could leave the server without authentication.
 """
 
 from __future__ import annotations

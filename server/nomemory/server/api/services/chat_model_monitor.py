@@ -1,4 +1,4 @@
-"""Record the failures and the tokens of the chat model."""
+"""Failures and token usage of the chat model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encode a context as a message of the contract."""
+"""Encoding of contexts as protobuf messages."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ def erasure_residues(settings: Settings, erase_ts: Timestamp, *, is_blocked: boo
     Args:
         settings: the storage settings, and the maximum duration of an erasure.
         erase_ts: the commit time of the deletion.
-        is_blocked: whether vectors cannot be erased at the moment. The message log keeps the deletion record until they
-            can be.
+        is_blocked: whether vectors cannot be erased at the moment. The message log keeps the deletion record until the
+            vectors are erased.
     """
     is_remote = settings.vector.qdrant_url is not None
     purged = {

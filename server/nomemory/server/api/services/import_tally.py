@@ -20,7 +20,7 @@ class ImportTally:
     """Accumulates the results of the batches of an import.
 
     Attributes:
-        max_rejections: the maximum number of rejections in the response. Further rejections are only counted.
+        max_rejections: the maximum number of rejections in the response. Further rejections are counted but not listed.
         response: the totals so far, without a write token.
         sequence: the highest log sequence of the batches.
     """

@@ -47,9 +47,9 @@ class IndexStatusReporter(Protocol):
     """Reports the status of the message log and of the indexes."""
 
     async def read_status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Return the status for one user; if it is None, for all users whose stored ids start with `prefix`.
+        """Return the status for one user, or without `user_id` for all users whose stored ids start with `prefix`.
 
-        No sequence is greater than that of the latest change to these users' messages.
+        The status contains no sequence after the latest change to these users' messages.
         """
 
 
@@ -76,7 +76,7 @@ class LocalStatusReporter:
     damage_registry: DamageRegistry
 
     async def read_status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Return the status for one user; if it is None, for all users whose stored ids start with `prefix`.
+        """Return the status for one user, or without `user_id` for all users whose stored ids start with `prefix`.
 
         Raises:
             Fault: STORAGE_UNAVAILABLE, with the active fault of the message log.

@@ -144,7 +144,7 @@ def _encode_time_range(period: TimeRange) -> message_pb2.TimeRange:
 
 
 def _encode_planner(name: str) -> pb.Planner.ValueType:
-    """Encode the name of a planner. `NAME→rules` means that it failed and the rules took over."""
+    """Encode the name of a planner. `NAME→rules` means that the planner NAME failed and the rules took over."""
     planner, *fallback = name.split("→")
     if planner == "rules":
         return pb.PLANNER_RULES

@@ -1,4 +1,4 @@
-"""The only caller of `nomemory.recall` in the server."""
+"""Execution of recalls. No other module of the server calls `nomemory.recall`."""
 
 from __future__ import annotations
 

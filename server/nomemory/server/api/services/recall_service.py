@@ -171,7 +171,7 @@ def _fit_to_deadline(budget: Budget, remaining_s: float) -> Budget:
 
 
 def _time_before_reply(remaining_s: float) -> float:
-    """Return the number of seconds that may pass before the response is written."""
+    """Return the remaining time in seconds, less a reserve for writing the response."""
     return max(_MIN_TIMEOUT_S, remaining_s - min(_REPLY_RESERVE_MAX_S, remaining_s * _REPLY_RESERVE_SHARE))
 
 

@@ -49,7 +49,7 @@ class Batch:
         on_conflict: what to do if a message with the same id and different content exists.
         request_id: makes retries of the request idempotent; empty: none.
         positions: for an import, the position of each message in the request.
-        refused: for an import, the invalid messages.
+        rejected: for an import, the invalid messages.
     """
 
     messages: list[Message]
@@ -60,7 +60,7 @@ class Batch:
 
 
 async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> Batch:
-    """Validate a WriteMessagesRequest, and let other tasks run in between.
+    """Validate a WriteMessagesRequest. Validating many messages yields to the event loop.
 
     Raises:
         Fault: INVALID_FIELD, with the violations of all messages.
@@ -76,7 +76,7 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
 
 
 async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> Batch:
-    """Validate each message of an import batch, and let other tasks run in between.
+    """Validate each message of an import batch. Validating many messages yields to the event loop.
 
     Raises:
         Fault: INVALID_FIELD if the batch is empty or too large, or if its `request_id` is invalid.

@@ -28,7 +28,7 @@ class ProcessLaunch:
         arguments: further arguments.
         environment: additional environment variables. Workers do not inherit settings, because these may contain
             secrets and other processes of the same user can read the environment.
-        logs: whether the worker inherits stderr even if the server does not log to it.
+        logs: whether the worker inherits stderr even if the server does not log to stderr.
     """
 
     module: str

@@ -60,7 +60,7 @@ class Supervisor:
         job: Callable[[], Awaitable[None]],
         stop: Callable[[], None] | None = None,
     ) -> None:
-        """Run a job until the stack exits. The stack stops the job, waits for it, and disables restarts.
+        """Run a job until the stack exits. On exit, the stack disables restarts, stops the job, and waits for its end.
 
         Args:
             stack: the exit stack.

@@ -68,7 +68,7 @@ class Watchdog:
         component: the component name in faults.
         pipe: the connection to the process.
         kill: kills the process.
-        policy: limits and recorders.
+        policy: the limits, and the objects that record faults, starts and exits.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Watchdog:
         return False
 
     def _limit_memory(self) -> None:
-        """Set RLIMIT_DATA, where available: it takes effect sooner than the next check."""
+        """Set RLIMIT_DATA, where available, because it takes effect before the next check."""
         limit = self._policy.memory_max_bytes
         if limit and hasattr(resource, "prlimit"):
             with suppress(OSError, ValueError):  # the process may have exited

@@ -112,7 +112,7 @@ def _create_exporter(settings: Settings) -> OTLPSpanExporter:
 
 
 def _parse_endpoint(endpoint: str) -> tuple[str, bool]:
-    """Return HOST:PORT and whether the endpoint uses TLS. Errors omit the URL: it may contain a password."""
+    """Return HOST:PORT and whether the endpoint uses TLS. Errors omit the URL, which may contain a password."""
     try:
         parts = urlsplit(endpoint)
         is_valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port

@@ -48,7 +48,10 @@ def log_health_check(
 
 
 async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set_status: SetServingStatus) -> None:
-    """Query the log every `interval_s` seconds, with the same time limit, and set the serving status on each change."""
+    """Query the log every `interval_s` seconds, and set the serving status on each change.
+
+    A query fails if it takes longer than `interval_s` seconds.
+    """
     is_healthy = True
     while True:
         failure = await _query_failure(log, interval_s)

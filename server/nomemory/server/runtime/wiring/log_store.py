@@ -77,7 +77,7 @@ class LogStore(Protocol):
         """Return a function that opens the change feed. Without `damage_registry`, the function can be pickled."""
 
     def create_shared_index(self, collection: str) -> PostgresSharedIndex | None:
-        """Return the coordination state of a vector collection that several servers share, or None if not shared."""
+        """Return the coordination state of a shared vector collection, or None without a shared collection."""
 
     def create_inspector(self, damage_registry: DamageRegistry) -> LogInspector | None:
         """Return the background check for damage, or None if the backend has none."""

@@ -25,8 +25,8 @@ _T = TypeVar("_T")
 async def check_vector_index(settings: Settings) -> ReconcileReport | None:
     """Compare every message of the log with the vector index.
 
-    A server makes the same comparison at startup and repairs the differences. While a server is running, the files are
-    locked; its status lists an index that is being repaired under `faults`.
+    A server makes the same comparison at startup and repairs the differences. While a server is running, it locks the
+    files. Its status lists an index that is being repaired under `faults`.
 
     Args:
         settings: the data directory, embedder and vector index.
