@@ -46,7 +46,7 @@ def cache_directory() -> Path:
 
 
 def _home_directory() -> Path:
-    """Return the home directory. In some containers the user has none."""
+    """Return the home directory, or `_NO_HOME` if the user has none, as in some containers."""
     try:
         return Path.home()
     except RuntimeError:
@@ -66,7 +66,7 @@ class LocalEmbedder:
     """An `Embedder` with separate processes for queries and documents: queries do not wait for documents.
 
     Args:
-        timeout_s: the time limit of a call, in seconds. A process that exceeds it is killed.
+        timeout_s: the time limit of a call, in seconds. A process that exceeds the limit is killed.
         model: the model to load.
         threads: the number of threads per query or batch.
         policy: the watchdog policy of the processes.
@@ -121,7 +121,7 @@ class LocalEmbedder:
         await asyncio.gather(self._queries.close(), self._documents.close())
 
     async def _embed_batch(self, positions: Sequence[int], texts: Sequence[str]) -> dict[int, Vector]:
-        """Embed texts in one call. If the call fails, embed them one by one to find the failing text."""
+        """Embed texts in one call. If the call fails, embed the texts one by one to find the failing text."""
         if len(positions) > 1:
             with suppress(WorkerLostError, WorkerFailedError, UnusableVectorError):
                 vectors = await self._call_worker([texts[position] for position in positions])
@@ -144,7 +144,10 @@ class LocalEmbedder:
         raise await self._classify_failure(position, f"the model process crashed {_CRASHES_MAX} times")
 
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
-        """Embed a probe text. Return TextRefusedError if that succeeds, else a fault of the model."""
+        """Embed a probe text to find the cause of a failed call.
+
+        Return TextRefusedError if the probe succeeds, else a fault of the model.
+        """
         try:
             await self._call_worker([_PROBE_TEXT])
         except (WorkerLostError, WorkerFailedError, UnusableVectorError):

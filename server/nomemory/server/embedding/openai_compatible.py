@@ -42,7 +42,10 @@ def vectors_of(reply: object, count: int) -> list[Vector]:
 
 
 def classify_response(status: int, headers: Mapping[str, str]) -> Fault | InputRefusedError:
-    """Return the error for an HTTP error status. The text of the response is not used: it may quote the input."""
+    """Return the error for an HTTP error status.
+
+    The text of the response is not used, because it may quote the input.
+    """
     if status in _REFUSES_INPUT:
         return InputRefusedError()
     if status in _REFUSES_KEY:
@@ -96,7 +99,7 @@ class OpenAICompatibleEmbedder:
     Args:
         client: the client; closed with the embedder.
         model: the model name at the endpoint.
-        dimension: the dimension of the vectors. It is sent to OpenAI models that support shortened vectors.
+        dimension: the dimension of the vectors. The dimension is sent to OpenAI models that support shortened vectors.
         batch_max: the maximum number of texts in a request.
     """
 
@@ -140,7 +143,10 @@ class OpenAICompatibleEmbedder:
         return await self._embed_batch([text], 0)
 
     async def _embed_batch(self, texts: Sequence[str], offset: int) -> list[Vector]:
-        """Embed texts in one request. If the endpoint rejects them, bisect to find the rejected text."""
+        """Embed texts in one request.
+
+        If the endpoint rejects the request, bisect the texts to find the rejected one.
+        """
         try:
             vectors = await self._request_vectors(texts)
         except InputRefusedError:
@@ -159,7 +165,10 @@ class OpenAICompatibleEmbedder:
             raise await self._classify_failure(position, f"the model returned an unusable vector: it {error}") from None
 
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
-        """Embed a probe text. Return TextRefusedError if that succeeds, else a fault of the endpoint."""
+        """Embed a probe text to find the cause of a failed request.
+
+        Return TextRefusedError if the probe succeeds, else a fault of the endpoint.
+        """
         try:
             l2_normalize((await self._request_vectors([_PROBE_TEXT]))[0], self.dimension)
         except (InputRefusedError, UnusableVectorError):

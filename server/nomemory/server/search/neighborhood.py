@@ -24,7 +24,7 @@ class Neighborhood:
 async def read_neighborhood(
     log: LogReader, user_id: str, message_id: str, *, before: int, after: int, budget_bytes: int
 ) -> Neighborhood:
-    """Return a message and its neighbors. If they exceed the budget, the most distant ones are omitted.
+    """Return a message and its neighbors. If the neighbors exceed the budget, the most distant ones are omitted.
 
     Raises:
         Fault: MESSAGE_NOT_FOUND.

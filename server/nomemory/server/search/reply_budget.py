@@ -14,7 +14,7 @@ ExtraBytes = Callable[[LoggedMessage], int]
 
 
 def no_extra_bytes(_message: LoggedMessage) -> int:
-    """Return 0: only the message is returned."""
+    """Return 0, because the response contains nothing but the message."""
     return 0
 
 

@@ -71,7 +71,7 @@ class SemanticSearch:
         return SemanticResult(items, truncated=len(items) < len(ranked), index_lagging=index_lagging)
 
     async def _embedding_text(self, query: SemanticQuery) -> str:
-        """Return the text without names of authors, which make greetings similar, unless it consists of names only."""
+        """Remove the names of authors, which make greetings similar, unless the text consists of names only."""
         text = query.text or ""
         names = await self._speakers.read_names(query.user_id, query.filter.until_us)
         return remove_speaker_names(text, names) or text

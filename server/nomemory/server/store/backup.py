@@ -1,7 +1,7 @@
 """Back up and restore the message log and the key of a data directory.
 
-A backup is a directory with `log.db`, `server.key` and the manifest `backup.json`. It does not contain indexes. Backups
-are verified when they are created and before they are restored.
+A backup is a directory with `log.db`, `server.key` and the manifest `backup.json`. A backup does not contain the
+indexes. Backups are verified when they are created and before they are restored.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def back_up(directory: DataDirectory, target: Path) -> Manifest:
 
     Args:
         directory: the data directory.
-        target: the backup directory. It is created atomically.
+        target: the backup directory. The directory is created atomically.
 
     Raises:
         BackupError: there is no log, the target exists, or the log is damaged.

@@ -19,7 +19,7 @@ class ChangeRef(NamedTuple):
 
 
 class ChangeBatch(NamedTuple):
-    """A batch of changes in any order. It is complete up to the position `until`."""
+    """A batch of changes in any order. The batch is complete up to the position `until`."""
 
     entries: list[ChangeRef]
     until: FeedPosition
@@ -44,7 +44,7 @@ class Change(NamedTuple):
 
     Attributes:
         sequence: the sequence of the change.
-        stored: the current version, if the change stored one. None for a removal or a damaged message.
+        stored: the current version, if the change stored one. It is None for a removal or a damaged message.
         removed_sequence: the sequence of the deleted or replaced version, if the change removed one.
     """
 
@@ -91,7 +91,7 @@ class ChangeFeed(Protocol):
 
         Args:
             after: changes up to this position are left out.
-            until: changes after this position are left out. It must not exceed the end of the log.
+            until: changes after this position are left out. `until` must not exceed the end of the log.
             limit: the maximum number of changes to scan.
             caller_vectors_only: leave out stored messages without a caller's vector.
         """

@@ -49,7 +49,7 @@ class _Batch:
 
     Attributes:
         stores: messages to write, with their encoded bytes.
-        removes: versions that they replace.
+        removes: the versions that the stored messages replace.
         outcomes: the outcome of each message of the batch.
         covering: the latest sequence of unchanged messages.
     """
@@ -138,8 +138,8 @@ class CommitPlan:
         """Store a batch.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content, or the request id. No
-                message of the batch is stored then.
+            Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content, or the request id. In both
+                cases, no message of the batch is stored.
         """
         messages, new_requests = self._assign_ids(messages, request_id)
         batch = self._plan_batch(messages, on_conflict)

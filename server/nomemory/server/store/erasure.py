@@ -82,7 +82,7 @@ class Erasure:
     """A background task that erases removed messages.
 
     An erasure begins when removals have waited for half of the time limit, or when there are many of them. After a
-    server start it begins immediately, because the waiting time is unknown.
+    server start, an erasure begins immediately, because the waiting time is unknown.
 
     Args:
         log: the message log.
@@ -104,7 +104,7 @@ class Erasure:
         self._waiting_since: float | None = -settings.erasure.within_s
 
     async def run(self) -> None:
-        """Run until cancelled. It can be called again after any error."""
+        """Run until cancelled. `run` can be called again after any error."""
         while True:
             removals = await self._log.pending_removals(_REMOVALS_AT_ONCE)
             if removals is None:
@@ -140,7 +140,7 @@ class Erasure:
         return True
 
     async def _postpone(self, obstacle: str, *, are_vectors_due: bool = False) -> None:
-        """Record the obstacle, and erase everything else if that is due."""
+        """Record the obstacle, and erase from all other files if their erasure is due."""
         self._faults.report(ERASURE, ERASURE_BLOCKED, obstacle)
         now = time.monotonic()
         if now >= self._other_files_due_at:
@@ -155,7 +155,10 @@ class Erasure:
         await self._wipe_log()
 
     async def _wait_for_indexes(self, until: FeedPosition) -> str:
-        """Wait up to a quarter of the time limit for all indexes to apply the removals. Return one that lags."""
+        """Wait up to a quarter of the time limit for all indexes to apply the removals.
+
+        Return the name of an index that still lags; empty if none does.
+        """
         deadline = time.monotonic() + self._settings.erasure.within_s / 4
         while (lagging := await self._indexes.find_lagging(until)) and time.monotonic() < deadline:  # noqa: ASYNC110 - polled
             await asyncio.sleep(self._poll_s)
@@ -171,7 +174,10 @@ class Erasure:
 
 
 async def _repeat_with_pauses(run_batch: Callable[[], Awaitable[bool]]) -> None:
-    """Run batches until there are no more. Pause after each batch for as long as it took, to let writes proceed."""
+    """Run batches until there are no more.
+
+    Pause after each batch for as long as the batch took, to let writes proceed.
+    """
     has_more = True
     while has_more:
         began_at = time.monotonic()

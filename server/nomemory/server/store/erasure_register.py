@@ -1,7 +1,7 @@
 """The register of erasures: which users and messages have been deleted, without their ids.
 
 A backup that is older than an erasure still contains the deleted messages. The register survives a restore, and is then
-applied to the restored log. It is a table of the message log, written in the transaction of the deletion.
+applied to the restored log. The register is a table of the message log, written in the transaction of the deletion.
 
 An entry contains an HMAC-SHA-256 of the id. The key is derived from the id of the log, which a restore keeps, so a
 register can be applied to every copy of its log and to no other log.
@@ -35,7 +35,7 @@ class RegisterError(Exception):
 
 
 class Erasure(NamedTuple):
-    """An entry of the register. Of several erasures of the same id, only the latest has an entry.
+    """An entry of the register. Only the latest of several erasures of the same id has an entry.
 
     Attributes:
         digest: the HMAC of the id.
@@ -58,8 +58,8 @@ class EpochStart(NamedTuple):
     Attributes:
         epoch: the epoch.
         sequence: the latest sequence before the epoch.
-        began_us: the start time, in microseconds since the epoch. For the first one, the time at which the register of
-            the log was created.
+        began_us: the start time, in microseconds since the epoch. For the first epoch, this is the time at which the
+            register of the log was created.
     """
 
     epoch: str

@@ -24,7 +24,7 @@ class ExpiryResult:
 
 
 class ExpiredMessages(Protocol):
-    """Removes expired messages from the log. Until then, reads hide them."""
+    """Removes expired messages from the log. Reads hide expired messages until they are removed."""
 
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` messages.

@@ -32,7 +32,8 @@ class Checkpoint(NamedTuple):
     """The position of a follower in a log.
 
     Attributes:
-        log: the name of the log (`LogIdentity.name`). Empty in records of versions without epochs.
+        log: the name of the log (`LogIdentity.name`). The name is empty in records that were written by a version
+            without epochs.
         sequence: the last sequence that was applied.
     """
 

@@ -34,7 +34,7 @@ class LogMigratedError(LogUnusableError):
 
 
 class LogReader(Protocol):
-    """Reads committed messages of one user at a time. Belongs to one event loop.
+    """Reads committed messages of one user at a time. An instance belongs to one event loop.
 
     A read sees every write that was acknowledged before the read began, and no expired message. With a remote engine,
     each read is one round trip.
@@ -80,13 +80,13 @@ class LogReader(Protocol):
     ) -> list[bytes]:
         """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position.
 
-        This costs half as much as `page`.
+        A call costs half as much as `page`.
         """
 
     async def first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> FirstPage:
-        """Return the first page as `encoded_page` does, and the sequence that pins the following pages."""
+        """Return the first page in the format of `encoded_page`, and the sequence that pins the following pages."""
 
     async def count(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages that match a filter."""
@@ -165,7 +165,7 @@ class ErasableLog(Protocol):
         """Delete up to `limit` removals up to a position, and users without messages.
 
         Returns:
-            Whether there are more.
+            Whether there are more removals to delete.
         """
 
     async def release_free_pages(self, limit: int) -> bool:

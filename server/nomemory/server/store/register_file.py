@@ -35,8 +35,8 @@ class RegisterFile:
 
     Attributes:
         path: the file.
-        since_us: the time at which the register was created; it contains no earlier erasure. In microseconds since the
-            epoch.
+        since_us: the time at which the register was created, in microseconds since the epoch; it contains no earlier
+            erasure.
         exported_us: the time of the export; the file contains no later erasure.
         entries: the number of erasures.
     """
@@ -87,14 +87,14 @@ def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterab
     """Write a register file atomically, readable by its owner only. Return the number of erasures.
 
     Args:
-        path: the file. An existing one is replaced.
+        path: the file. An existing file is replaced.
         key: the key of the log.
         since_us: the time at which the register was created.
         erasures: the entries.
         now_us: the time of the export.
 
     Raises:
-        OSError: the file cannot be written. An existing file is unchanged.
+        OSError: the file cannot be written. An existing file is not changed.
     """
     new = path.with_name(f"{path.name}.new")
     mac, entries = hmac.new(key.key, digestmod="sha256"), 0

@@ -142,7 +142,7 @@ def request_keys(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
 
 
 def message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
-    """Return the keys of the messages to look up for these jobs. Call it after `CommitPlan.add_request`."""
+    """Return the keys of the messages to look up for these jobs. Call this after `CommitPlan.add_request`."""
     keys = set[Key]()
     for job in jobs:
         keys |= {key for key in job.keys if key[1]} | plan.previous_keys(job.request_id, job.keys)

@@ -22,7 +22,7 @@ _WEIGHTS_FILE: Final = "e5-small-q4.bin"
 
 
 def weights_path() -> Path:
-    """Return the weights file of the package. Importing the package could fail: it contains a native library.
+    """Return the weights file of the package. The package is not imported, because its native library may fail to load.
 
     Raises:
         ModuleNotFoundError: the package is not installed.

@@ -1,7 +1,7 @@
 """A custom model: a directory with `model.onnx` and `tokenizer.json`.
 
-`python -m … DIRECTORY QUERY_PREFIX DOCUMENT_PREFIX POOLING` validates a model. It runs in a separate process because a
-broken model may crash ONNX Runtime.
+`python -m … DIRECTORY QUERY_PREFIX DOCUMENT_PREFIX POOLING` validates a model. The validation runs in a separate
+process, because a broken model may crash ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Floats = npt.NDArray[np.float32]
 
 
 class Pooling(StrEnum):
-    """How token vectors are combined into the vector of a text."""
+    """The method that combines token vectors into the vector of a text."""
 
     MEAN = "mean"
     FIRST = "first"
@@ -44,7 +44,7 @@ class Pooling(StrEnum):
 
 
 class DirectoryModel:
-    """Embeds texts with a model directory.
+    """Embeds texts with the model in a directory.
 
     Args:
         arguments: the path, the query prefix, the document prefix, and the pooling.

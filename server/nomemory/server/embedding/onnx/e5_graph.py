@@ -192,7 +192,7 @@ class E5GraphBuilder:
         return name
 
     def _add_tokenwise_product(self, name: str, state: str, zero_point: str) -> str:
-        """Multiply a state that is quantized per token with a matrix."""
+        """Multiply a state that is quantized per token by a matrix."""
         weights = self._add_quantized(name, self._dequantize_matrix(name, self._shape.hidden))
         inputs = [f"{state}.int8", weights, "one", f"{weights}.scale", zero_point, f"{weights}.zero"]
         self._add_node("MatMulIntegerToFloat", inputs, f"{name}.unscaled", _ONNX_RUNTIME)

@@ -34,7 +34,7 @@ class E5Model:
     """The multilingual-e5-small model with its tokenizer.
 
     Args:
-        model: the ONNX file; the trie must be in the same directory. Both may be deleted after construction.
+        model: the ONNX file; the trie must be in the same directory. Both files may be deleted after construction.
         weights: the weights that the model was converted from.
         embeddings: the token embeddings.
         capacity: the resources for running the model.
@@ -52,8 +52,8 @@ class E5Model:
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Return the vectors of texts, not normalized.
 
-        A text that exceeds the maximum length of the model is split into windows. Its vector is the average of the
-        windows' vectors, weighted by length.
+        A text that exceeds the maximum length of the model is split into windows. The vector of such a text is the
+        average of the vectors of its windows, weighted by length.
         """
         prefix = _QUERY_PREFIX if is_query else _DOCUMENT_PREFIX
         windows_of_texts = [self._split_into_windows(self._tokenizer.token_ids(prefix + text)) for text in texts]

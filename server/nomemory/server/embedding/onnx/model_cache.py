@@ -27,7 +27,7 @@ _CONVERSION_VERSION: Final = 4
 
 
 def load_model(models: Path, capacity: Capacity) -> E5Model:
-    """Load the model from a cache directory. Convert it first if it is missing or damaged, which takes 2 s.
+    """Load the model from a cache directory. If the model is missing or damaged, convert it first, which takes 2 s.
 
     If the directory is not writable, each process converts the model in a temporary directory.
 

@@ -26,7 +26,7 @@ _ELEMENT_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of the vocabulary. Its score is the logarithm of its probability."""
+    """A piece of the vocabulary. The score of a piece is the logarithm of its probability."""
 
     text: str
     token_id: int

@@ -39,7 +39,7 @@ class LexicalIndexer:
 
     Args:
         work: the log to follow and the batch sizes.
-        wake: set when the log has changed.
+        wake: the event that is set when the log has changed.
         on_commit: called by `run` with the new checkpoint after each commit.
         on_erased: called by `run` when an erasure that `erase_deleted` requested is complete.
     """
@@ -107,7 +107,7 @@ class LexicalIndexer:
         self._on_commit(applied)
 
     def _catch_up(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> bool:
-        """Apply the next batch of changes in one commit. Return False if there are none."""
+        """Apply the next batch of changes in one commit. Return False if there are no changes."""
         last = first = writer.applied
         size = 0
         for change in self._read_changes(feed, first):
@@ -131,7 +131,7 @@ class LexicalIndexer:
             yield False
 
     def _erase_in_batches(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
-        """Move current versions out of segments with deleted ones, whose files are then removed."""
+        """Move current versions out of segments with deleted versions, so that these segments are removed."""
         erasure = SegmentErasure(self._work.directory)
         for ignored in _IGNORED_DELETIONS:
             if erasure.is_clean():

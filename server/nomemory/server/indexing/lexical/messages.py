@@ -16,10 +16,10 @@ from nomemory.server.store.change_feed import ChangeFeed
 
 @dataclass(frozen=True, slots=True)
 class FollowLog:
-    """Follow the log until an error occurs. This must be the first call.
+    """Follow the log until an error occurs. This must be the first request to the process.
 
-    It is sent as a message, not as command line arguments, because it may contain a password. After each commit, the
-    process reports the sequence up to which all changes are committed.
+    The parameters are sent as a message, not as command line arguments, because they may contain a password. After each
+    commit, the process reports the sequence up to which all changes are committed.
 
     Attributes:
         open_feed: opens a change feed in the calling thread.
@@ -40,7 +40,7 @@ class FollowLog:
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Read the changes of the log now. There is no reply."""
+    """Read the changes of the log now. The process does not reply."""
 
 
 @dataclass(frozen=True, slots=True)

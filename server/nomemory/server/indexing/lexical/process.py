@@ -21,12 +21,12 @@ class IndexerLostError(Exception):
 class LexicalIndexerProcess:
     """Runs a `LexicalIndexer` in a child process. All methods must be called from the event loop.
 
-    The child ends when its pipe is closed. If it dies, `run` raises; when `run` is called again, a new process resumes
-    after the last commit.
+    The child ends when its pipe is closed. If the child dies, `run` raises; when `run` is called again, a new process
+    resumes after the last commit.
 
     Args:
         work: the log to follow and the batch sizes.
-        wake: set after each commit to the log.
+        wake: the event that is set after each commit to the log.
     """
 
     def __init__(self, work: FollowLog, wake: asyncio.Event, policy: WatchPolicy | None = None) -> None:

@@ -1,7 +1,7 @@
 """The durable backlog of the vector index.
 
-A row records that a message has changed, but not how. Its points are updated from the current version in the log, so
-the order does not matter. A row is kept until the index has flushed the update to disk.
+A row records that a message has changed, but not how. The points of the message are updated from the current version in
+the log, so the order of updates does not matter. A row is kept until the index has flushed the update to disk.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class BacklogCounts:
 
 
 class BacklogReader:
-    """Reads a backlog, even while another process writes it. Belongs to the thread that created it.
+    """Reads a backlog, even while another process writes it. A reader belongs to the thread that created it.
 
     Calls take less than a millisecond, except `counts` of a user with a very long backlog.
     """
@@ -165,10 +165,10 @@ class Backlog(BacklogReader):
     """A durable set of messages to index, and the position in the change feed.
 
     A file has one writer and any number of `BacklogReader`s. Calls may come from any thread but must not overlap. Do
-    not call it from an event loop, because commits may wait for the disk.
+    not use a backlog from an event loop, because commits may wait for the disk.
 
-    A power failure may lose the latest commits, and a damaged file is replaced by an empty one. Both only cause work to
-    be repeated.
+    A power failure may lose the latest commits, and a damaged file is replaced by an empty one. In both cases, the
+    indexer only repeats work.
     """
 
     def __init__(self, path: Path) -> None:
@@ -232,7 +232,7 @@ class Backlog(BacklogReader):
         self._mark_settled([(DEAD_LETTER, reason, i.user_id, i.message_id, i.latest) for i, reason in reasons.items()])
 
     def forget_applied(self) -> None:
-        """Delete applied messages. Call it after the index has flushed."""
+        """Delete applied messages. Call this after the index has flushed."""
         with self._begin_transaction():
             self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
 
@@ -251,7 +251,7 @@ class Backlog(BacklogReader):
         return self.checkpoint() if row is not None and row[0] else None
 
     def _begin_transaction(self) -> sqlite3.Connection:
-        """Begin a transaction, which is a context manager that commits it or rolls it back."""
+        """Begin a transaction, and return a context manager that commits it or rolls it back."""
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
 
@@ -296,7 +296,7 @@ def _open_database(path: Path) -> sqlite3.Connection:
 
 
 def _merge_changes(changes: Iterable[ChangeRef]) -> list[tuple[str, str, int, int]]:
-    """Merge the changes to each message into (user, message, latest sequence, oldest sequence)."""
+    """Merge the changes to each message into a tuple (user, message, latest sequence, oldest sequence)."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for change in changes:
         key = (change.user_id, change.message_id)

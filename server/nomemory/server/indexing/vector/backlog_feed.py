@@ -26,15 +26,15 @@ _MAX_CHANGES_WITHOUT_EMBEDDER: Final = 4096
 
 @dataclass
 class BacklogFeed:
-    """Reads the change feed, returns pending messages and records results. Belongs to one thread.
+    """Reads the change feed, returns pending messages and records results. A feed belongs to one thread.
 
     Attributes:
-        log: the change feed. It belongs to the same thread and is closed with this object.
-        dimension: the dimension of the vectors in the index. Other caller vectors are ignored.
-        split: splits the content of a message into the texts to embed. None without an embedder, so that only messages
-            with a caller's vector are indexed.
-        is_shared: whether several servers share the index. This server then fills it only between `start_leading` and
-            `stop_leading`.
+        log: the change feed. The change feed belongs to the same thread and is closed with this object.
+        dimension: the dimension of the vectors in the index. Caller vectors of another dimension are ignored.
+        split: splits the content of a message into the texts to embed. It is None without an embedder; only messages
+            with a caller's vector are then indexed.
+        is_shared: whether several servers share the index. This server fills a shared index only between
+            `start_leading` and `stop_leading`.
         log_name: the name of the log (`LogIdentity.name`).
     """
 
@@ -67,7 +67,10 @@ class BacklogFeed:
         return not batch.until.is_at_or_after(end)
 
     def restart_empty(self) -> bool:
-        """Record that the index is empty. If it has lost points, read the feed from the start and return True."""
+        """Record that the index is empty.
+
+        If the index has lost points, read the feed from the start and return True.
+        """
         self._stored_before = 0
         is_lost = self.backlog.checkpoint().latest > 0
         if is_lost:
@@ -119,7 +122,10 @@ class BacklogFeed:
         return self.log.end_position() if self._is_leading else FeedPosition()
 
     def expected_points(self, part_chars: int) -> ExpectedPoints:
-        """Return the object that computes the expected points. It belongs to the same thread."""
+        """Return the object that computes the expected points.
+
+        The returned object belongs to the thread of this feed.
+        """
         return ExpectedPoints(self.log, self.backlog.tracked_ids, self.dimension, part_chars, self.split)
 
     def read_pending(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
@@ -159,6 +165,6 @@ class BacklogFeed:
     def _is_new(self, item: Pending, version: LoggedMessage) -> bool:
         """Return whether the message is new to the index.
 
-        This is certain only if its single change happened in this run and stored the current version.
+        A message is certainly new only if its single change happened in this run and stored the current version.
         """
         return item.is_single and item.latest == version.sequence > self._stored_before

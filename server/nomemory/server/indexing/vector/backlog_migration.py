@@ -16,7 +16,10 @@ from nomemory.server.store.feed_position import FeedPosition
 
 
 def split_backlogs_into_buckets(vectors: Path) -> None:
-    """Convert the backlogs of all collections in a directory while none is in use. The operation is idempotent."""
+    """Convert the backlogs of all collections in a directory; none of them may be in use.
+
+    The operation is idempotent.
+    """
     for path in sorted(vectors.glob("*/vectors.db")):
         with closing(Backlog(path)) as backlog:  # upgrades its schema
             position = backlog.fed_position()

@@ -23,7 +23,7 @@ class DesiredPoints:
         is_new: whether the index has no points of the message yet.
         texts: the texts to embed.
         caller_vector: the vector that the caller stored with the message.
-        stored: vectors of the texts that are already in the index. `texts` is then empty.
+        stored: vectors of the texts that are already in the index. If there are any, `texts` is empty.
     """
 
     item: Pending

@@ -19,7 +19,8 @@ class DocumentVectors:
 
     Args:
         max_call_texts: maximum number of texts in one call of the embedder.
-        max_texts: maximum number of texts in one call of `embed`. The cache holds at least twice as many.
+        max_texts: maximum number of texts in one call of `embed`. The cache holds the vectors of at least twice as many
+            texts.
 
     Attributes:
         embedded: number of texts that have been embedded.
@@ -32,7 +33,7 @@ class DocumentVectors:
         self.embedded = 0
 
     async def embed(self, texts: Sequence[str], interrupted: Callable[[], bool]) -> bool:
-        """Embed texts in several calls. Return False if interrupted between two of them.
+        """Embed texts in several calls. Return False if interrupted between two calls.
 
         Raises:
             Fault: EMBEDDER_UNAVAILABLE. Vectors of completed calls stay cached.
@@ -51,7 +52,7 @@ class DocumentVectors:
         return usable if len(usable) == len(vectors) else None
 
     async def _embed_call(self, texts: list[str]) -> None:
-        """Embed texts in one call. If the model rejects a text, retry without it."""
+        """Embed texts in one call. If the model rejects a text, repeat the call without that text."""
         while texts:
             try:
                 vectors = await self._embedder.embed_documents(texts)

@@ -42,7 +42,7 @@ class Batch:
     new: set[Pending] = field(default_factory=set)
 
     def add(self, desired: DesiredPoints, vectors: Sequence[Vector] | None) -> None:
-        """Add a message with the vectors of its texts, or None if the model rejected one of them."""
+        """Add a message with the vectors of its texts; the vectors are None if the model rejected a text."""
         if desired.is_new:
             self.new.add(desired.item)
         if vectors is None:
@@ -68,7 +68,7 @@ class BatchIndexer:
         max_call_texts: number of texts for one call of the embedder.
         batch_points: number of points to store at once.
         interrupted: returns whether to end a batch early, because other messages have become urgent.
-        may_write: returns whether this server may still write to the index. If not, the batch is dropped.
+        may_write: returns whether this server may still write to the index. If it may not write, the batch is dropped.
     """
 
     index: VectorIndex

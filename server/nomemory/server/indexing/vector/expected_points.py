@@ -43,15 +43,15 @@ class Differences(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPoints:
-    """Computes how many points each message should have. Belongs to the thread of its change feed.
+    """Computes how many points each message should have. An instance belongs to the thread of its change feed.
 
     Attributes:
         log: the change feed.
         tracked_ids: returns the given messages of a user that are in the backlog.
         dimension: the dimension of the vectors in the index.
         part_chars: messages up to this size in bytes have one part.
-        split: splits the content of a message into texts. None without an embedder, so that only messages with a
-            caller's vector have points.
+        split: splits the content of a message into texts. It is None without an embedder; only messages with a caller's
+            vector then have points.
     """
 
     log: ChangeFeed

@@ -65,9 +65,10 @@ class VectorIndexer:
     `run` does the work. The other methods return at once and must be called from the event loop.
 
     Args:
-        open_feed: opens a change feed. It is called in the background thread of this job.
-        vectors: the directory of all collections. The backlog is in the directory of its collection.
-        changed: set (on the event loop) when the log has changed. The log is also polled twice a second.
+        open_feed: opens a change feed. The function is called in the background thread of this job.
+        vectors: the directory of all collections. The backlog is in the directory of the index's collection.
+        changed: the event that is set (on the event loop) when the log has changed. The log is also polled twice a
+            second.
         faults: receives the fault if the index is damaged.
         shared: the state of a shared index; None if only this server uses it.
     """
@@ -160,7 +161,7 @@ class VectorIndexer:
         return self._progress.checkpoint()
 
     async def wipe_backlog(self) -> None:
-        """Erase completed rows from the backlog file, and wait until `run` has done it. Calls must not overlap.
+        """Wait until `run` has erased completed rows from the backlog file. Calls must not overlap.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, the indexer was stopped.
@@ -221,7 +222,7 @@ class VectorIndexer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     async def _feed_backlog(self) -> None:
-        """Read the change feed, with a pause after each batch for as long as it took."""
+        """Read the change feed, and pause after each batch for as long as the batch took."""
         while not self._stopping.is_set():
             self._changed.clear()
             began_at = time.monotonic()

@@ -68,7 +68,7 @@ class IndexingLeader:
         self._progressed.set()
 
     def stop(self) -> None:
-        """Publish the progress and end `run`. Call it after the last write."""
+        """Publish the progress and end `run`. Call this after the last write to the index."""
         self._stopping.set()
         self._progressed.set()
 

@@ -80,11 +80,11 @@ _DELETE_OLD_MEMBERS: Final = "DELETE FROM index_members WHERE collection = ? AND
 class PostgresLeaderLock:
     """The leader lock of a collection. Calls must not overlap.
 
-    The column `holder` in `index_buckets` names a leader that did not release the lock. For servers of an earlier
-    version, which used time-limited leases, the buckets appear to be held forever.
+    The column `holder` in `index_buckets` names a leader that did not release the lock. Servers of an earlier version,
+    which used time-limited leases, see the buckets as held forever.
 
     All methods except `disconnect` and `release` raise the fault STORAGE_UNAVAILABLE if the database is unavailable.
-    The lock is then lost.
+    The lock is lost after such a fault.
 
     Args:
         database: the database of the log.
@@ -100,7 +100,7 @@ class PostgresLeaderLock:
         self._open: asyncpg.Connection[asyncpg.Record] | None = None
 
     async def acquire(self) -> bool:
-        """Try to acquire the lock, and record that this server uses the index. Return whether it was acquired."""
+        """Try to acquire the lock, and record that this server uses the index. Return whether the lock was acquired."""
         with translate_errors("written"):
             if self._open is None:
                 self._open = await self._database.connect()
@@ -109,7 +109,10 @@ class PostgresLeaderLock:
             return bool(await self._open.fetchval(number_placeholders(_LOCK), self._collection))
 
     async def was_released(self) -> bool:
-        """Return whether the previous leader released the lock. Otherwise it may still be writing."""
+        """Return whether the previous leader released the lock.
+
+        A leader that did not release the lock may still be writing.
+        """
         with translate_errors("read"):
             return not await self._connection.fetchval(
                 number_placeholders(_HAS_OTHER_HOLDER), self._collection, self._name
@@ -171,7 +174,10 @@ class PostgresLeaderLock:
             self._open = None
 
     async def release(self) -> None:
-        """Release the lock, and record that this server no longer uses the index. Call it after the last write."""
+        """Release the lock, and record that this server no longer uses the index.
+
+        Call this after the last write to the index.
+        """
         if self._open is not None:
             with suppress(*ERRORS):
                 await self._open.execute(number_placeholders(_RELEASE), self._collection, self._name)

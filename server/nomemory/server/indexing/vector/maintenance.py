@@ -39,7 +39,8 @@ _MAX_FAILURES: Final = 3
 class IndexMaintenance:
     """Reconciles the index with the log, requeues missing messages, and verifies the result.
 
-    If the index is still inconsistent, or its engine fails repeatedly, it is rebuilt, unless several servers share it.
+    If the index is still inconsistent or its engine fails repeatedly, the index is rebuilt, unless several servers
+    share it.
 
     Attributes:
         index: the vector index.
@@ -63,7 +64,7 @@ class IndexMaintenance:
     _checked: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def check_for_loss(self) -> None:
-        """Check whether the index has lost all points. Call it before storing any.
+        """Check whether the index has lost all points. Call this before any points are stored.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, the engine is unavailable.

@@ -52,7 +52,7 @@ class ModelMigration:
     _dead_letters_before: int = field(default=0, init=False)
 
     async def run(self) -> None:
-        """Run until the migration is complete. It can be run again after an error."""
+        """Run until the migration is complete. `run` can be called again after an error."""
         if self.spaces.next is not None:
             await self._switch_model(self.spaces.next, await self._wait_for(self.spaces.next))
         self.spaces.active.record()

@@ -44,7 +44,7 @@ class ModelRecord:
     def restore_settings(self, settings: Settings) -> Settings:
         """Return the current settings, with the model replaced by the recorded one.
 
-        The endpoint gets the current API key only if it is the same endpoint, otherwise the one of
+        If the recorded endpoint is also the current one, it gets the current API key, otherwise the key in
         NOMEMORY_PREVIOUS_EMBEDDING_API_KEY.
 
         Raises:
@@ -67,7 +67,7 @@ def read_model_record(path: Path) -> ModelRecord | None:
 
 
 def write_model_record(path: Path, record: ModelRecord) -> None:
-    """Write a record atomically, unless the file already has it.
+    """Write a record atomically, unless the file already contains this record.
 
     Raises:
         OSError: the file cannot be written.
@@ -80,7 +80,7 @@ def write_model_record(path: Path, record: ModelRecord) -> None:
 
 
 def _remove_credentials(url: str | None) -> str:
-    """Remove user name and password from an endpoint URL. The default is the endpoint of OpenAI."""
+    """Remove user name and password from an endpoint URL. An empty URL stands for the endpoint of OpenAI."""
     parts = urlsplit(url or _OPENAI)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))

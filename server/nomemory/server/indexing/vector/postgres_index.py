@@ -47,7 +47,7 @@ SELECT message_id FROM index_aside WHERE collection = ? AND bucket = ? AND user_
 
 
 class PostgresSharedIndex:
-    """Implements `VectorProgress` for a shared index. Belongs to one event loop.
+    """Implements `VectorProgress` for a shared index. An instance belongs to one event loop.
 
     All coroutine methods raise the fault STORAGE_UNAVAILABLE while the database is unavailable.
 
@@ -67,7 +67,7 @@ class PostgresSharedIndex:
         self._notifying: set[asyncio.Task[None]] = set()
 
     def leader_lock(self) -> PostgresLeaderLock:
-        """Return a new leader lock. It can be acquired again after a release."""
+        """Return a new leader lock. The lock can be acquired again after a release."""
         return PostgresLeaderLock(self._database, self._collection, self._lease_s)
 
     async def is_lagging(self, user_id: str, sequence: int) -> bool:
@@ -85,7 +85,7 @@ class PostgresSharedIndex:
         return is_behind
 
     def poll(self) -> None:
-        """Do nothing. The leader polls the log."""
+        """Do nothing, because the leader polls the log."""
 
     def record_query(self, user_id: str) -> None:
         """Do nothing. `is_lagging` notifies the leader if the user is lagging."""
@@ -115,7 +115,7 @@ class PostgresSharedIndex:
                 return await checkpoint_of(connection, self._collection)
 
     async def delete_if_abandoned(self) -> bool:
-        """Delete the state of the index if no server has used it recently. Return whether it was deleted."""
+        """Delete the state of the index if no server has used it recently. Return whether the state was deleted."""
         with translate_errors("written"):
             async with self._pool.connection() as connection, connection.transaction():
                 if not await connection.fetchval(number_placeholders(_LOCK), self._collection):

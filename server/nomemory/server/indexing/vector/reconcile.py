@@ -28,7 +28,7 @@ class ReconcileReport:
         messages: number of messages that should have points.
         points: number of stored points.
         mismatched: number of messages with an unexpected number of points.
-        invalid: number of damaged points. Their messages are counted as mismatched.
+        invalid: number of damaged points. The messages of damaged points are counted as mismatched.
         orphans: number of versions that have points but were removed from the log.
     """
 

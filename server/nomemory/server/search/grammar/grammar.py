@@ -54,7 +54,8 @@ class QueryLimits:
 def parse(text: str, limits: QueryLimits) -> Query:
     """Parse a query. Any text is valid: text that cannot be an operator is searched. Blank text is the empty query.
 
-    Takes time and memory O(n) in the length of the text. The nesting depth is checked before the recursion starts.
+    Parsing takes O(n) time and memory in the length of the text. The nesting depth is checked before the recursion
+    starts.
 
     Raises:
         Fault: QUERY_TOO_COMPLEX with the field `query_text`: a limit is exceeded.
@@ -99,7 +100,7 @@ def _convert_clause(clause: Clause, *, is_exact: bool) -> Node:
 
 
 def _convert_group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
-    """Convert adjacent operands: any of them matches, except the negated ones."""
+    """Convert adjacent operands to a node that matches any of them and excludes the negated ones."""
     terms = combine_term_sets(_build_term_sets(chain, is_exact=is_exact) for chain in chains)
     negations = [node for node in terms.strong if isinstance(node, AllOf) and node.only_negates]
     alternatives = [node for node in terms.strong if node not in negations] or terms.weak

@@ -102,7 +102,10 @@ def _split_tokens(text: str, delimiters: Sequence[_Delimiter]) -> Iterator[Query
 
 
 def _split_words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
-    """Split text that contains no phrases or parentheses. `touches_operand`: whether one follows without a space."""
+    """Split text that contains no phrases or parentheses.
+
+    `touches_operand`: whether an operand follows without a space.
+    """
     for chunk in _CHUNK.finditer(text):
         word = chunk[0]
         operator = _OPERATORS.get(unicodedata.normalize("NFKC", word))

@@ -36,7 +36,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Matches if all required nodes match and no excluded node matches. There may be excluded nodes only."""
+    """Matches if all required nodes match and no excluded node matches. `required` may be empty."""
 
     required: tuple[Node, ...] = ()
     excluded: tuple[Node, ...] = ()
@@ -49,7 +49,7 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Matches if at least one of its parts matches. It has at least two parts."""
+    """Matches if at least one of its parts matches. An AnyOf has at least two parts."""
 
     parts: tuple[Node, ...]
 
@@ -76,7 +76,7 @@ class Query:
         root: the condition on messages.
         downweighted: leaves outside question sentences, which have a lower weight.
         boosts: speaker boosts; only the first boost that applies to any message of the user counts.
-        by_class: whether the score is multiplied by the weight of the message class. True for queries without
+        by_class: whether the score is multiplied by the weight of the message class. It is True for queries without
             operators.
     """
 
@@ -139,7 +139,10 @@ def any_of(parts: Iterable[Node]) -> Node:
 
 
 def requires_leaf(node: Node) -> bool:
-    """Return whether every match contains a leaf of the node. False for nodes that only exclude."""
+    """Return whether every match contains a leaf of the node.
+
+    The result is False for nodes that only exclude messages.
+    """
     match node:
         case Leaf():
             return True

@@ -47,7 +47,7 @@ class AuthorLabels:
     log: LogReader
 
     async def frequent_names(self, user_id: str, question: str, until_us: int | None, total: int) -> tuple[str, ...]:
-        """Return the names in a question that label messages before a time, and that at least 4 % of them contain.
+        """Return the names in a question that label messages before a time and occur in at least 4 % of these messages.
 
         Args:
             user_id: the user.

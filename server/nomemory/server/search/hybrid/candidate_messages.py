@@ -271,7 +271,7 @@ class Timeline:
 
     @cached_property
     def terms(self) -> Sequence[tuple[str, ...]]:
-        """The distinct terms of each message. They are cached, also for timelines derived from this one."""
+        """The distinct terms of each message. The terms are cached, also for timelines derived from this one."""
         return list(map(self.terms_at, range(len(self))))
 
     def leading_terms_at(self, index: int) -> tuple[str, ...]:

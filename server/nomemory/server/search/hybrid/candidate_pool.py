@@ -78,7 +78,7 @@ class CandidatePool:
 
 @dataclass
 class CandidatePools:
-    """Reads the messages to rank. All of them are before the end of the filter's time range.
+    """Reads the messages to rank. All messages to rank are before the end of the filter's time range.
 
     Attributes:
         log: reads messages.
@@ -110,7 +110,8 @@ class CandidatePools:
     async def drop_redundant_until(self, user_id: str, message_filter: Filter) -> Filter:
         """Return the filter without the end of its time range, if the end is after all messages of the user.
 
-        Callers often pass the current time as the end. Searching a long log is expensive with an end and cheap without.
+        Callers often pass the current time as the end. Searching a long log is expensive if the time range has an end,
+        and cheap otherwise.
         """
         if message_filter.until_us is None:
             return message_filter
@@ -120,7 +121,7 @@ class CandidatePools:
         return message_filter
 
     async def count(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
-        """Return the number of messages before a time. For a short log, it includes the later messages."""
+        """Return the number of messages before a time. For a short log, the number includes later messages."""
         if until_us is None or counts.messages <= self.timeline_max:
             return counts.messages
         return await self.lexical.total(user_id, Filter(until_us=until_us))
@@ -276,12 +277,12 @@ class CandidatePools:
 
 
 def _position_at(until_us: int | None) -> Position | None:
-    """Return the log position of a time. A position limits a page more efficiently than a filter."""
+    """Return the log position of a time. A position restricts a page more efficiently than a filter does."""
     return None if until_us is None else Position(until_us, "")
 
 
 async def _read_within_limit(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:
-    """Read pages until the messages exceed the byte limit. The message that exceeds it is included."""
+    """Read pages until the messages exceed the byte limit. The message that exceeds the limit is included."""
     messages, size = list[LoggedMessage](), 0
     async with aclosing(pages):
         async for page in pages:
@@ -293,7 +294,7 @@ async def _read_within_limit(pages: AsyncGenerator[Sequence[LoggedMessage], None
 
 
 def _truncate_to_budget(messages: list[LoggedMessage]) -> list[LoggedMessage]:
-    """Return the first messages up to the byte limit. The message that exceeds it is included."""
+    """Return the first messages up to the byte limit. The message that exceeds the limit is included."""
     sizes = [len(message.wire) for message in messages]
     if sum(sizes) < _MAX_READ_BYTES:
         return messages

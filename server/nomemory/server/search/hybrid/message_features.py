@@ -32,7 +32,7 @@ _ENTRY_BYTES: Final = 300
 
 
 class MessageFeatures(NamedTuple):
-    """Ranking features of a message. A tuple, because a ranking creates many.
+    """Ranking features of a message. The class is a tuple, because a ranking creates many instances.
 
     Attributes:
         role: the role of the author, as a number of the enum `Role`.
@@ -114,7 +114,10 @@ def extract_features(logged: LoggedMessage) -> MessageFeatures:
 
 
 def content_of(logged: LoggedMessage) -> str:
-    """Decode the content of a message. A ranking needs it for only a few messages, so it is not cached."""
+    """Decode the content of a message.
+
+    The content is not cached, because a ranking needs it for only a few messages.
+    """
     return message_pb2.ChatMessage.FromString(logged.wire).content
 
 

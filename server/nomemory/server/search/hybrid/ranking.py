@@ -108,7 +108,7 @@ def add_context(timeline: Timeline, base: Ranking, weights: RankingWeights) -> R
 
 
 def apply_retractions(timeline: Timeline, base: Ranking) -> Ranking:
-    """Rank each retracted message below the message that retracts it, which inherits its score if that is higher."""
+    """Rank each retracted message below its retracting message, which gets the higher of the two scores."""
     if not timeline.is_retracted.any():
         return base
     retracted, retracting = timeline.retraction_pairs

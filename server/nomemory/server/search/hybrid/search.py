@@ -294,7 +294,7 @@ class HybridSearch:
         message_filter: Filter,
         periods: Sequence[Filter],
     ) -> list[SemanticHits] | None:
-        """Search for each sentence; None if semantic search is unavailable or exceeds the timeout."""
+        """Run a semantic search for each sentence; return None if it is unavailable or exceeds the timeout."""
         if not self.weights.meaning:
             return None
         try:

@@ -51,7 +51,7 @@ class TimelineCache:
 
         Args:
             key: the cache key.
-            load: loads the timeline on a cache miss. It receives the key and the user's previous timeline, if any.
+            load: loads the timeline on a cache miss. `load` receives the key and the user's previous timeline, if any.
         """
         cached_key, cached = self._entries.get(key.user_id) or (None, None)
         if cached_key == key:

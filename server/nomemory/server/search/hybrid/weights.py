@@ -1,4 +1,4 @@
-"""Weights of the hybrid ranking. docs/quality.md has the measurements behind them."""
+"""Weights of the hybrid ranking. docs/quality.md has the measurements on which the weights are based."""
 
 from __future__ import annotations
 

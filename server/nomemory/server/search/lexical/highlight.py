@@ -96,9 +96,9 @@ class HighlightLimits:
 def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightLimits) -> Highlight:
     """Find the matches of the query's terms and phrases, except the excluded ones. Offsets refer to the original text.
 
-    The snippet has at most `snippet_chars` characters, which must be at least 1. It is the whole content if that fits,
-    otherwise the first part with the most spans, cut between tokens if possible. The run time is O(limits.chars *
-    phrases).
+    The snippet has at most `snippet_chars` characters, which must be at least 1. The snippet is the whole content if
+    the content is short enough, otherwise the first part with the most spans, cut between tokens if possible.
+    The run time is O(limits.chars * phrases).
     """
     matches = _merge_spans(sorted(_find_matches(content, query.leaves, limits.chars)))
     spans = matches[: limits.spans]

@@ -1,6 +1,6 @@
 """Term weights: the inverse document frequency within one user's messages.
 
-Tantivy's own BM25 counts documents over all users, so another user's writes would move a user's scores. Weights are
+Tantivy's own BM25 counts documents over all users, so another user's writes would change a user's scores. Weights are
 multiples of 1/64, so that their sums are exact in 32 bits in any order.
 """
 

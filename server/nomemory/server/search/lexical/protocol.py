@@ -1,7 +1,7 @@
 """The protocol of a lexical index.
 
-An index may follow the message log with a lag, or be part of the log's own database and never lag. It may be in this
-process or across a network, so its calls are awaited.
+An index may follow the message log with a lag, or be part of the log's own database and never lag. An index may be in
+this process or on another host, so all calls are awaited.
 """
 
 from __future__ import annotations
@@ -101,12 +101,12 @@ class LexicalIndex(Protocol):
 
     @property
     def lags(self) -> bool:
-        """Whether the index can lag behind the log. If False, `applied` need not be called."""
+        """Whether the index can lag behind the log. If it cannot lag, `applied` need not be called."""
 
     async def applied(self, user_id: str) -> int:
         """Return the sequence up to which the index contains every change of a user.
 
-        It may be greater than the sequence of the user's latest change.
+        The result may be greater than the sequence of the user's latest change.
         """
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
@@ -149,10 +149,10 @@ class LexicalIndex(Protocol):
         """
 
     async def refresh(self) -> None:
-        """Make the latest commit visible to searches. Does nothing if there is no new commit.
+        """Make the latest commit visible to searches. The call does nothing if there is no new commit.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE: the commit cannot be read. Searches continue to use the previous one.
+            Fault: INDEX_UNAVAILABLE: the commit cannot be read. Searches continue to use the previous commit.
         """
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ from nomemory.server.search.semantic.vector_space import VectorSpace
 
 
 class SpaceLease:
-    """Reference-counted lease on a vector space. Used as a context manager, it returns the space for one read."""
+    """Reference-counted lease on a vector space. As a context manager, a lease returns the space for one read."""
 
     __slots__ = ("_unused", "reads", "space")
 
@@ -56,7 +56,10 @@ class ActiveSpace:
         return self._lease
 
     async def replace(self, space: VectorSpace, timeout_s: float) -> VectorSpace:
-        """Replace the space for new reads. Return the previous one when its reads have ended, or after the timeout."""
+        """Replace the space for new reads.
+
+        Return the previous space when its reads have ended, or after the timeout.
+        """
         previous = self._lease
         self._lease = SpaceLease(space)
         with suppress(TimeoutError):

@@ -38,7 +38,9 @@ def is_complete(backlog: Path, log: LogPosition) -> bool:
 
 
 def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
-    """Delete the local files of a collection that cannot follow this message log. Return whether they were deleted.
+    """Delete the local files of a collection that cannot follow this message log.
+
+    Return whether the files were deleted.
 
     Points on a Qdrant server are deleted by the index.
     """

@@ -29,7 +29,7 @@ def choose_vector_index(
     """Create the index for an embedder's vectors, without starting a process or sending a request.
 
     Args:
-        settings: select the engine.
+        settings: the settings that select the engine.
         vectors: the directory of all collections.
         embedder: the model of the vectors.
         policy: the limits of a worker process.
@@ -64,7 +64,10 @@ def _delete_previous_layout(collection: Collection) -> None:
 def _create_qdrant_index(
     url: str, settings: Settings, collection: Collection, dimension: int, log_id: str
 ) -> VectorIndex:
-    """Create the index on a Qdrant server. The client is imported here, because it takes half a second and 40 MB."""
+    """Create the index on a Qdrant server.
+
+    The client is imported here, because the import takes half a second and 40 MB.
+    """
     require_extra("qdrant", ("qdrant_client",), "NOMEMORY_QDRANT_URL")
     from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect  # noqa: PLC0415
 

@@ -36,7 +36,10 @@ def point_id(user_id: str, message_id: str, part: int) -> UUID:
 
 
 def iterate_point_id_blocks(user_id: str, message_id: str, from_part: int) -> Iterator[list[UUID]]:
-    """Yield blocks of the identifiers of a message's points from a part on, without end. Parts have no gaps."""
+    """Yield blocks of the identifiers of a message's points from a part on, without end.
+
+    The part numbers of a message have no gaps.
+    """
     while True:
         yield [point_id(user_id, message_id, part) for part in range(from_part, from_part + PART_BLOCK)]
         from_part += PART_BLOCK

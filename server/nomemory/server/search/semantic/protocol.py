@@ -56,7 +56,10 @@ class StoredPoints:
 
 
 class InsufficientSpaceError(Exception):
-    """Not enough disk space or memory for an operation. The message states the required and the available amount."""
+    """There is not enough disk space or memory for an operation.
+
+    The message states the required and the available amount.
+    """
 
 
 class VectorSearch(Protocol):
@@ -68,7 +71,7 @@ class VectorSearch(Protocol):
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the most similar messages by score and `ts` descending.
 
-        Returns at least `limit` messages if that many exist, and all messages that tie with the last one.
+        The result has at least `limit` messages if that many exist, and all messages that tie with the last one.
         """
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
@@ -141,7 +144,10 @@ class VectorIndex(VectorSearch, Protocol):
 
     @property
     def reconcile_requested(self) -> asyncio.Event:
-        """Set when points may have been lost after a failure or outage of the engine. The reconciliation clears it."""
+        """Set when points may have been lost after a failure or outage of the engine.
+
+        The reconciliation clears the event.
+        """
 
     async def close(self) -> None:
         """Close the engine."""

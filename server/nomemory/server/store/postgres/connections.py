@@ -53,7 +53,7 @@ class Database:
     """The connection settings of a database.
 
     Attributes:
-        url: the connection URL. It may contain a password, so `repr` omits it.
+        url: the connection URL. The URL may contain a password, so `repr` omits it.
         pool_size: maximum number of connections in a pool.
         connect_timeout_s: timeout for opening or acquiring a connection.
         statement_timeout_s: timeout for a statement.
@@ -79,7 +79,7 @@ class Database:
         return connection
 
     def pool(self) -> Pool:
-        """Return a new connection pool. It belongs to the event loop that uses it first."""
+        """Return a new connection pool. A pool belongs to the event loop that uses it first."""
         return Pool(self)
 
     def _session_settings(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Purge removals after the indexes of all servers have erased the messages, and vacuum the tables.
 
-The server cannot overwrite the remains of removed rows in free space, in the write-ahead log and in its copies. Only
-the database can.
+This server cannot overwrite the remains of removed rows in the free space, the write-ahead log and the copies of the
+database.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class PostgresLogErasure:
     Args:
         database: the database of the log.
         follower: the name of this server in the table `followers`.
-        is_lasting: whether this server has local indexes. Removals are then kept until it has erased them.
+        is_lasting: whether this server has local indexes. Removals are kept until every server with local indexes has
+            erased them.
     """
 
     def __init__(self, database: Database, follower: str, *, is_lasting: bool = True) -> None:

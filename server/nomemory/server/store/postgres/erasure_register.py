@@ -66,7 +66,7 @@ async def register_removals(connection: Connection, user_id: str, after: int) ->
 
 
 async def merge_erasures(connection: Connection, erasures: Iterable[Erasure]) -> None:
-    """Add entries of another register, at most one for each id. Of two entries for the same id, the later is kept."""
+    """Add entries of another register, at most one for each id. The later of two entries for the same id is kept."""
     await connection.execute(_MERGE, *map(list, zip(*erasures, strict=True)))
 
 

@@ -241,7 +241,7 @@ class PostgresChangeFeed:
 def _last_scanned_sequences(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
     """Return the last sequence that was scanned in each bucket.
 
-    This is the position `until`, unless the bucket has as many messages or removals as its share allows.
+    The sequence is the one in `until`, unless the bucket has as many messages or removals as its share allows.
     """
     reached = dict(until)
     for (bucket, _), group in groupby(sorted(rows, key=itemgetter(0, 1, 2)), key=itemgetter(0, 1)):

@@ -1,4 +1,4 @@
-"""The servers whose indexes follow the log. A removal is kept until all of them have erased the message."""
+"""The servers whose indexes follow the log. A removal is kept until all followers have erased the message."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def join_followers(database: Database, name: str, record: Checkpoint | Non
         database: the database of the log.
         name: the name of the server.
         record: the checkpoint in the data directory, if there is one.
-        is_lasting: whether the server has local indexes. If not, it can register again at any time.
+        is_lasting: whether the server has local indexes. A server without local indexes can register again at any time.
 
     Raises:
         LogUnusableError: the database is unavailable, or the registration of the server was deleted.

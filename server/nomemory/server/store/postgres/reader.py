@@ -80,7 +80,7 @@ JOIN messages ON bucket = of_bucket AND sequence > after WHERE {users}
 
 
 class PostgresLogReader:
-    """Implements `LogReader` with its own connection pool. Belongs to one event loop.
+    """Implements `LogReader` with its own connection pool. An instance belongs to one event loop.
 
     Args:
         database: the database of the log.

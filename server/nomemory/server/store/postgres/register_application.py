@@ -62,8 +62,8 @@ async def apply_register(
 ) -> tuple[RegisterFile, AppliedErasures]:
     """Apply a register file to a database.
 
-    Delete what the register lists, and add its entries to the register of the log. Messages that were written after
-    their erasure are kept. Servers may be running. An interrupted call can be repeated.
+    Delete the messages that the register lists, and add its entries to the register of the log. Messages that were
+    written after their erasure are kept. Servers may be running. An interrupted call can be repeated.
 
     Args:
         database: the database of the log.
@@ -84,7 +84,7 @@ async def apply_register(
 
 
 class _Application:
-    """An application of a register.
+    """The application of a register to a log.
 
     Args:
         connection: a connection to the log.

@@ -82,7 +82,7 @@ _PIN: Final = "(SELECT latest_sequence FROM users WHERE users.bucket = ? AND use
 
 
 class PostgresRows:
-    """Reads messages through a connection pool. Belongs to one event loop.
+    """Reads messages through a connection pool. An instance belongs to one event loop.
 
     All methods raise the fault STORAGE_UNAVAILABLE if the database is unavailable or a message is damaged.
 

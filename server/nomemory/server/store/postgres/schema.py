@@ -312,7 +312,7 @@ async def _advance_sequence(connection: Connection) -> None:
 
 
 async def _upgrade_to(connection: Connection, version: int) -> None:
-    """Upgrade the schema by one version, unless another server has done that."""
+    """Upgrade the schema by one version, unless another server has already upgraded it."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         await connection.execute("SET LOCAL statement_timeout = 0")

@@ -164,7 +164,7 @@ class PostgresTransaction:
 
         Args:
             user_ids: the users.
-            numbers: the number of sequence numbers to draw for the plan. Statements draw their own.
+            numbers: the number of sequence numbers to draw for the plan. Statement jobs draw their own numbers.
         """
         affected = sorted(set(map(bucket_of, user_ids)))
         if not affected:

@@ -30,7 +30,7 @@ _ATTEMPTS_MAX: Final = 10
 
 
 class Committer:
-    """Commits the jobs of a partition in order. Belongs to one event loop.
+    """Commits the jobs of a partition in order. An instance belongs to one event loop.
 
     Args:
         database: the database of the log.
@@ -57,7 +57,7 @@ class Committer:
         self._committing: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """Start committing queued jobs, unless that is already running."""
+        """Start committing queued jobs, unless commits are already running."""
         if self._committing is None or self._committing.done():
             self._committing = asyncio.get_running_loop().create_task(self._commit_queued())
             self._committing.add_done_callback(self._resume_after_error)
@@ -87,7 +87,7 @@ class Committer:
             self.wake()
 
     async def _commit_together(self, group: Sequence[AnyJob]) -> None:
-        """Commit jobs together. If that fails, commit each of them alone, so that only the faulty ones fail."""
+        """Commit jobs together. If the commit fails, commit each job alone, so that only the faulty jobs fail."""
         failure = await self._attempt_commit(group)
         if failure is None or len(group) == 1 or isinstance(failure, DATABASE_WIDE_ERRORS):
             _settle_jobs(group, failure)
@@ -149,7 +149,7 @@ def _settle_jobs(group: Sequence[AnyJob], failure: BaseException | None) -> None
 
 
 class PostgresLogWriter(QueuedLogWriter):
-    """A writer of a PostgreSQL log. Several servers may write to the same log. Belongs to one event loop.
+    """A writer of a PostgreSQL log. Several servers may write to the same log. An instance belongs to one event loop.
 
     Jobs of a user are committed in order. Jobs of other partitions are committed concurrently. A call whose commit has
     an unknown outcome fails with STORAGE_UNAVAILABLE and can be retried with the same ids or the same `request_id`.

@@ -53,7 +53,7 @@ def rarest_first(connection: sqlite3.Connection, user_id: str, entries: Iterable
 
 
 def fill_entries(connection: sqlite3.Connection) -> None:
-    """Fill the empty table from the stored messages. Call this function in a transaction."""
+    """Fill the empty table of metadata entries from the stored messages. Call this function in a transaction."""
     stored = connection.execute("SELECT wire FROM messages")
     while rows := stored.fetchmany(_BATCH_ROWS):
         connection.executemany(_INSERT, [entry for (encoded,) in rows for entry in entries_of(wire.decode(encoded))])

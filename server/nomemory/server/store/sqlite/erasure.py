@@ -33,10 +33,10 @@ _DELETE_REQUESTS = (
 
 
 class SqliteLogErasure:
-    """Implements `ErasableLog` for SQLite. It works in the writer's thread, between commits.
+    """Implements `ErasableLog` for SQLite.
 
-    It has its own file descriptor. Closing the descriptor releases the POSIX locks of all connections of this process,
-    so close the connections before you call `close`.
+    The erasure runs in the writer's thread, between commits, and has its own file descriptor. Closing the descriptor
+    releases the POSIX locks of all connections of this process, so close the connections before you call `close`.
 
     Args:
         writer: the writer of the log.
@@ -131,7 +131,7 @@ def _delete_removals(connection: sqlite3.Connection, until: int, limit: int) -> 
 
 
 def _checkpoint_wal(connection: sqlite3.Connection) -> bool:
-    """Checkpoint and truncate the write-ahead log. Return False if a reader blocked that."""
+    """Checkpoint and truncate the write-ahead log. Return False if a reader blocked the checkpoint."""
     timeout_ms = _read_pragma(connection, "busy_timeout")
     connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}")
     try:

@@ -58,7 +58,7 @@ def add_digest_functions(connection: sqlite3.Connection) -> None:
 
 
 def merge_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> None:
-    """Add entries of another register. Of two entries for the same id, the later one is kept."""
+    """Add entries of another register. The later of two entries for the same id is kept."""
     connection.executemany(_MERGE, erasures)
 
 

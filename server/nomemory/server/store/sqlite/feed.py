@@ -78,7 +78,10 @@ class SqliteChangeFeed:
     def change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
-        """Return the next changes between two positions. Removals between its queries are returned later."""
+        """Return the next changes between two positions.
+
+        A removal that is committed between the two queries of a call is returned by a later call.
+        """
         stored = f"{_STORED} AND {_HAS_VECTOR}" if caller_vectors_only else _STORED
         first, last = after.latest, min(until.latest, after.latest + limit)
         rows = [

@@ -42,7 +42,7 @@ def inspect_log(path: Path, pause: Callable[[], bool] = lambda: True) -> Inspect
 
     Args:
         path: the database file.
-        pause: called after each statement. If it returns False, the inspection ends early.
+        pause: called after each statement. If `pause` returns False, the inspection ends early.
     """
     with closing(open_for_reading(path)) as connection:
         damaged = list[DamagedMessage]()

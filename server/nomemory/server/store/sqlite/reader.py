@@ -73,13 +73,14 @@ class _Page:
 
 
 class SqliteLogReader:
-    """Implements `LogReader` with read-only connections. Belongs to the event loop that created it.
+    """Implements `LogReader` with read-only connections. A reader belongs to the event loop that created it.
 
     Args:
         path: the database file.
         retention: the retention policy. Expired messages are hidden.
         damage_registry: collects detected damage.
-        threads: the pool for long statements. The caller closes it, before the reader. None to create a thread.
+        threads: the pool for long statements. The caller closes the pool before the reader. With None, the reader
+            creates a thread.
     """
 
     def __init__(

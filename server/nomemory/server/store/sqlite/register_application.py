@@ -55,13 +55,14 @@ CROSS JOIN affected AS a ON a.digest = {DIGEST_OF_MESSAGE}(m.user_id, m.message_
 
 
 def apply_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> AppliedErasures:
-    """Delete what a register of this log lists, and add its entries to the register of the log, in one transaction.
+    """Delete the messages that a register lists, and add its entries to the log's register, in one transaction.
 
-    Messages that were written after their erasure are kept. No server may use the log.
+    The register must belong to this log. Messages that were written after their erasure are kept. No server may use
+    the log.
 
     Args:
         connection: a writable connection to the log.
-        erasures: the entries. They are read once.
+        erasures: the entries, which are iterated only once.
 
     Raises:
         RegisterError: the log has lost erasures, but has not started a new epoch since.

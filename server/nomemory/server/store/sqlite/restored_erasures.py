@@ -28,7 +28,7 @@ class RegisterSource:
 
     Attributes:
         file: the register file; None for the log that is replaced.
-        since_us: the time at which the register was created. It contains no earlier erasure.
+        since_us: the time at which the register was created. The register contains no earlier erasure.
         exported_us: the time of the export, after which the file contains no erasure; None for a log.
         erasures: returns the entries.
     """
@@ -48,7 +48,7 @@ class AppliedRegister:
 
 
 def apply_registers(connection: sqlite3.Connection, sources: Iterable[RegisterSource]) -> list[AppliedRegister]:
-    """Start a new epoch of a restored log, which begins after all erasures, and apply registers to it.
+    """Start a new epoch of a restored log, which begins after all erasures, and apply registers to the log.
 
     Raises:
         RegisterError: a register cannot be read.
@@ -66,7 +66,7 @@ def load_registers(
 
     Args:
         connection: a connection to the restored log.
-        existing: the file of the log that is replaced. It may be missing.
+        existing: the file of the log that is replaced. The file may be missing.
         file: a register file; None for none.
         ignores_existing: whether to continue if the register of the existing log cannot be read.
 

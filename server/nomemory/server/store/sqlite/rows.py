@@ -27,7 +27,7 @@ BY_ID = f"{ALL} INDEXED BY messages_by_id"
 
 
 class SqliteRows:
-    """A read-only connection to the log. It must not be used by two threads at the same time.
+    """A read-only connection to the log. Two threads must not use a connection at the same time.
 
     All methods raise the fault STORAGE_UNAVAILABLE if the file cannot be read or a message is damaged.
 

@@ -3,10 +3,10 @@
 - `messages` is clustered by `(user_id, ts, message_id)`, the order of all reads. `seq` numbers the changes of the whole
   log and identifies one version of a message. `expire_us` is NULL if the message has no expiry time of its own. `crc`
   is the checksum of the version (`checksums`).
-- `removals` lists removed versions, so that indexes can follow. It has no content. Rows are deleted when all indexes
-  have erased the messages (`erasure`).
-- `embeddings` has a separate index, because the rows are long. In older logs it is clustered by its key, which is
-  slower but otherwise equivalent.
+- `removals` lists removed versions without their content, so that indexes can remove them. Rows are deleted when all
+  indexes have erased the messages (`erasure`).
+- `embeddings` has a separate index, because the rows are long. In older logs, the table is clustered by its key, which
+  is slower but otherwise equivalent.
 - `requests` maps the digest of a request id to the ids that were assigned to its messages.
 - `metadata_entries` is described in `conditions`.
 - `erasures` is the register of erasures (`erasure_register`).

@@ -26,7 +26,7 @@ class SqliteLogWriter(QueuedLogWriter):
     """The writer of a SQLite log. A log must have only one writer.
 
     Args:
-        path: the database file. It is created if it does not exist.
+        path: the database file. The file is created if it does not exist.
         queue_max: maximum number of queued jobs. Further jobs are rejected with OVERLOADED.
         queue_max_bytes: maximum size of the queued messages. Further jobs are rejected with OVERLOADED.
         announce: called in the writer's thread after each commit that changed messages.
@@ -54,7 +54,7 @@ class SqliteLogWriter(QueuedLogWriter):
         self._thread = ThreadPoolExecutor(1, "log-writer")
 
     async def run_between_commits(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run a function with the connection between two commits. Writes wait meanwhile."""
+        """Run a function with the writer's connection, between two commits. Writes wait meanwhile."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job, self._connection)
 
     def close(self) -> None:
@@ -66,7 +66,10 @@ class SqliteLogWriter(QueuedLogWriter):
         self._thread.submit(self._commit_queued)
 
     def _commit_queued(self) -> None:
-        """Commit queued jobs. This runs once for each job, and does nothing if an earlier run committed that job."""
+        """Commit queued jobs.
+
+        This method is called once for each job, and does nothing if an earlier call committed that job.
+        """
         group = [job for job in self._queue.take(_GROUP_MAX) if job.done.set_running_or_notify_cancel()]
         if not group:
             return
@@ -78,7 +81,7 @@ class SqliteLogWriter(QueuedLogWriter):
                 self._announce()
 
     def _commit_together(self, group: Sequence[AnyJob]) -> None:
-        """Commit jobs together. If that fails, commit each of them alone, so that only the faulty ones fail."""
+        """Commit jobs together. If the commit fails, commit each job alone, so that only the faulty jobs fail."""
         with ExitStack() as one_by_one:
             for job in reversed(group):
                 one_by_one.callback(self._commit_alone, job)

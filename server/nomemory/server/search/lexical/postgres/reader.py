@@ -40,10 +40,10 @@ _SEQUENCE: Final = "SELECT latest_sequence FROM users WHERE bucket = $1 AND user
 class PostgresLexicalIndex:
     """Implements LexicalIndex with the tables of a message log in PostgreSQL.
 
-    Each call takes one round trip. `freeze` takes two if the matches exceed the ranking window.
+    Each call takes one round trip. `freeze` takes two round trips if the matches exceed the ranking window.
 
     Args:
-        pool: the connection pool. The index does not close it.
+        pool: the connection pool. The index does not close the pool.
         retention: the retention policy; expired messages are not returned.
         damage_registry: receives the reports of damaged messages.
     """
@@ -59,7 +59,10 @@ class PostgresLexicalIndex:
         self._sizes = LRUCache[str, int](_CACHED_SIZES)
 
     async def applied(self, user_id: str) -> int:
-        """Return the sequence of the latest change of this user's messages. All changes are searchable."""
+        """Return the sequence of the latest change of this user's messages.
+
+        All changes are searchable at once, so this is the applied sequence.
+        """
         rows = await self._fetch_rows(Statement(_SEQUENCE, (bucket_of(user_id), user_id)))
         return int(rows[0][0]) if rows else 0
 
@@ -129,7 +132,10 @@ class PostgresLexicalIndex:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raise database errors as INDEX_UNAVAILABLE with a retry delay. The original message is not exposed."""
+    """Raise database errors as INDEX_UNAVAILABLE with a retry delay.
+
+    The fault does not contain the message of the database error.
+    """
     try:
         yield
     except ERRORS as error:

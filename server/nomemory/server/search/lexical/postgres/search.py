@@ -127,7 +127,7 @@ def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages
 def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> Statement:
     """Return the statement for the timestamp of the oldest of the newest `window / 2` messages that pass a filter.
 
-    It returns one row if more messages than the window pass the filter, otherwise none.
+    The statement returns one row if more messages than the window pass the filter, otherwise none.
     """
     values = Values()
     conditions = Conditions(user_id, values)

@@ -1,9 +1,9 @@
 """Columns of the message table for lexical search: `keys`, which has a GIN index, and `tokens`, which is exact.
 
 A key is a hash of a user and a text. The text is a token, a term, or a pair of adjacent tokens of the message. Because
-of hash collisions, a search also compares `tokens`. It consists of the message class, all tokens in order, the terms,
-and the terms of the author's name. Each text is enclosed in separators, bytes that do not occur in UTF-8. Tokens, terms
-and names have different separators.
+of hash collisions, a search also compares `tokens`. `tokens` consists of the message class, all tokens in order, the
+terms, and the terms of the author's name. Each text is enclosed in separators, bytes that do not occur in UTF-8.
+Tokens, terms and names have different separators.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class TokenColumns(NamedTuple):
 
 
 class TermPredicate(NamedTuple):
-    """The condition for a leaf or a name: `tokens` contains `needle`. Every such message has all of the keys."""
+    """The condition for a leaf or a name: `tokens` contains `needle`.
+
+    Every message that meets the condition has all of the keys.
+    """
 
     keys: list[int]
     needle: bytes

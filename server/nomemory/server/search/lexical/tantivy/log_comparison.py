@@ -18,7 +18,7 @@ class LexicalDifferences(NamedTuple):
     """The differences between index and log up to the sequence that the index has applied.
 
     Attributes:
-        applied: the sequence.
+        applied: the sequence that the index has applied.
         missing: versions in the log that are not in the index.
         orphans: versions in the index that are not in the log.
     """

@@ -31,7 +31,10 @@ _OVERHEAD_BYTES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class TimedPosting:
-    """A posting with the timestamps of its versions. Searches with different ends of the time range can share it."""
+    """A posting with the timestamps of its versions.
+
+    Searches with different ends of the time range can share a posting.
+    """
 
     count: int
     sequences: NDArray[np.int64]

@@ -69,9 +69,11 @@ def boost_query(boost: SpeakerBoost) -> tantivy.Query:
 
 
 def node_query(node: Node, user: tantivy.Query) -> tantivy.Query:
-    """Return a query for the matches of a node. The caller must intersect it with the user. The score is meaningless.
+    """Return a query for the matches of a node.
 
-    Each alternative of an AnyOf is intersected with the user here, because the engine iterates over all matches of the
+    The caller must restrict the query to the user. The score is meaningless.
+
+    Each alternative of an AnyOf is restricted to the user here, because the engine iterates over all matches of the
     alternatives.
     """
     match node:
@@ -119,12 +121,12 @@ def bitmask_query(queries: Sequence[tantivy.Query]) -> tantivy.Query:
 
 
 def all_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
-    """Return the intersection of the queries. The score is the sum of their scores."""
+    """Return the intersection of the queries. The score is the sum of the scores of all queries."""
     return _boolean_query(must=queries)
 
 
 def any_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
-    """Return the union of the queries. The score is the sum of the scores that match."""
+    """Return the union of the queries. The score is the sum of the scores of the matching queries."""
     return _boolean_query(should=queries)
 
 

@@ -111,7 +111,7 @@ class _PostingKey(NamedTuple):
 def open_or_discard(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
     """Open the index for reading. Replace an unreadable index with an empty one, which the indexer fills.
 
-    An index of a previous schema version is not read. The indexer deletes it.
+    An index of a previous schema version is not read. The indexer deletes such an index.
     """
     if has_previous_version(directory):
         _log.info("the lexical index has an outdated schema and is being rebuilt", directory=str(directory))
@@ -143,7 +143,7 @@ class TantivyLexicalIndex:
         threads: runs long searches.
 
     Raises:
-        IndexUnusableError: the index cannot be read. The writer replaces it when it opens the directory.
+        IndexUnusableError: the index cannot be read. The writer replaces such an index when it opens the directory.
     """
 
     lags: Final = True
@@ -228,7 +228,7 @@ class TantivyLexicalIndex:
         return postings
 
     async def refresh(self) -> None:
-        """Update the snapshot to the latest commit. Costs one `stat` call if there is no new commit.
+        """Update the snapshot to the latest commit. The call costs one `stat` if there is no new commit.
 
         Raises:
             Fault: INDEX_UNAVAILABLE: the latest commit cannot be read. The snapshot does not change.

@@ -61,7 +61,7 @@ def build_schema() -> tantivy.Schema:
 
 
 def open_index(directory: Path) -> tantivy.Index:
-    """Open the index, or create an empty one. Its snapshot changes only when `reload()` is called.
+    """Open the index, or create an empty one. The snapshot of the index changes only when `reload()` is called.
 
     Raises:
         IndexUnusableError: the index cannot be read.

@@ -26,7 +26,9 @@ from nomemory.text.names import name_terms
 
 
 class TantivyLexicalWriter:
-    """Applies changes, and commits them together with a checkpoint. Use it from one thread, one writer per directory.
+    """Applies changes, and commits them together with a checkpoint.
+
+    Use a writer from one thread only, and open at most one writer per directory.
 
     An unreadable index is replaced with an empty one, whose `applied` is 0. Indexes of previous schema versions are
     deleted.

@@ -20,11 +20,11 @@ class Compaction:
 
     Args:
         source: the engine with the files in use.
-        directory: the directory of the new files. It must not exist.
+        directory: the directory of the new files. The directory must not exist yet.
         dimension: the dimension of the vectors.
 
     Attributes:
-        target: the engine with the new files. The caller must also apply writes to it.
+        target: the engine with the new files. The caller must also apply writes to this engine.
     """
 
     def __init__(self, source: qdrant.EdgeShard, directory: Path, dimension: int) -> None:
@@ -35,9 +35,9 @@ class Compaction:
         self.target = open_engine(directory, dimension)
 
     def copy_page(self, limit: int) -> bool:
-        """Copy the next points, in the order of their identifiers. Return whether there are more.
+        """Copy the next points, in the order of their identifiers. Return whether there are more points.
 
-        Damaged points are omitted. The reconciliation with the message log restores them.
+        Damaged points are omitted. The reconciliation with the message log restores the omitted points.
         """
         page = qdrant.ScrollRequest(limit=limit, offset=self._offset, with_payload=True, with_vector=True)
         records, self._offset = self._source.scroll(page)

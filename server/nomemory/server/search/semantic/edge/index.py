@@ -48,7 +48,7 @@ class EdgeIndex:
     Acknowledged writes survive a crash of the worker or of this process. Flushed writes survive a power failure.
 
     Args:
-        directory: the directory of the shard. Only one process can open it at a time.
+        directory: the directory of the shard. Only one process can open the directory at a time.
         dimension: the dimension of the vectors.
         timeout_s: the time without a response after which the worker is restarted, in seconds.
         policy: the limits of the worker process.

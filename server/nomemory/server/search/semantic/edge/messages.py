@@ -14,7 +14,7 @@ ScoredPoint = tuple[float, int, int]
 
 
 class ShardCall(NamedTuple):
-    """A call of a method of `Shard`. The response is its return value."""
+    """A call of a method of `Shard`. The response is the return value of the method."""
 
     method: str
     arguments: Sequence[Any]

@@ -19,7 +19,7 @@ _MIN_FREE_BYTES: Final = 256 << 20
 
 
 def mark_corrupt(root: Path) -> None:
-    """Mark a shard as corrupt. The next process that opens it deletes its files first."""
+    """Mark a shard as corrupt. The next process that opens the shard deletes its files first."""
     _counter_path(root).write_text(str(_MAX_ATTEMPTS))
 
 
@@ -36,7 +36,7 @@ def count_attempt(root: Path) -> Iterator[None]:
     The files of a corrupt shard are deleted first.
 
     Args:
-        root: the directory of the shard. It need not exist, but its parent must.
+        root: the directory of the shard. The directory need not exist, but its parent must.
     """
     corrupt = root.with_name(f"{root.name}.corrupt")
     shutil.rmtree(corrupt, ignore_errors=True)  # left by an interrupted deletion

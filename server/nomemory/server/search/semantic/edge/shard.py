@@ -1,6 +1,6 @@
 """A shard of Qdrant Edge with the vectors of one collection.
 
-It runs in a worker process, because its calls hold the GIL. `index.EdgeIndex` calls it from the server process.
+The shard runs in a worker process, because its calls hold the GIL. `index.EdgeIndex` calls it from the server process.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ class Shard:
             self._delete_records(records)
 
     def remove_versions(self, user_id: str, sequences: Sequence[int]) -> bool:
-        """Delete a page of the points of versions of a user's messages. Return whether there may be more."""
+        """Delete a page of the points of versions of a user's messages.
+
+        Return whether there may be more points to delete.
+        """
         versions = qdrant.FieldCondition(SEQUENCE, match=qdrant.MatchAny(list(sequences)))
         only = qdrant.Filter(must=[_user_condition(user_id), versions])
         records, _ = self._engine.scroll(qdrant.ScrollRequest(limit=_PAGE_POINTS, filter=only, with_payload=False))
@@ -158,7 +161,7 @@ class Shard:
         self._compaction = Compaction(self._engine, self._directory.new_version_path(), self._dimension)
 
     def compact(self, limit: int) -> bool:
-        """Copy the next points. Return whether there are more. After the last points, switch to the new files.
+        """Copy the next points. Return whether there are more points. After the last points, switch to the new files.
 
         Raises:
             NotCompactingError: no compaction is in progress.

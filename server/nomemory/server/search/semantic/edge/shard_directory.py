@@ -30,7 +30,7 @@ class ShardDirectory:
     """The directory of a shard, with the version of its files in use.
 
     Args:
-        root: the directory (`edge` above). It need not exist.
+        root: the directory (`edge` above). The directory need not exist.
     """
 
     def __init__(self, root: Path) -> None:
@@ -76,7 +76,7 @@ class ShardDirectory:
         return self._root / str(max(map(int, (path.name for path in self._list_versions())), default=0) + 1)
 
     def switch_to(self, directory: Path) -> None:
-        """Switch to a version durably. The caller must have flushed its files."""
+        """Switch to a version durably. The caller must have flushed the files of this version."""
         new = self._root / "current.new"
         with new.open("w") as file:
             file.write(directory.name)

@@ -127,7 +127,10 @@ class QdrantIndex:
             await self._delete_points(user_id, models.PointIdsList(points=[record.id for record in records]))
 
     async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
-        """Return the messages with more points than parts, in one request. Parts have no gaps."""
+        """Return the messages with more points than parts, in one request.
+
+        The part numbers of a message have no gaps.
+        """
         surplus = {str(point_id(*message, count)): message for message, count in parts.items()}
         await self._ensure_created()
         records = await self._retrieve_records(None, list(surplus)) if surplus else ()
@@ -208,7 +211,7 @@ class QdrantIndex:
         return StoredPoints(by_user, invalid)
 
     async def reset(self) -> None:
-        """Delete the collection. The next call that needs it creates it again."""
+        """Delete the collection. The next call that needs the collection creates it again."""
         await self._owner.check(self._collection)
         await await_response(self._client.delete_collection(self._collection))
         self._is_created = False
@@ -225,7 +228,7 @@ class QdrantIndex:
         await await_response(self._client.delete_collection(collection))
 
     async def probe(self) -> None:
-        """Check that the server responds. While it does not, other calls fail immediately."""
+        """Check that the server responds. While the server does not respond, other calls fail immediately."""
         try:
             async with asyncio.timeout(self._probe_s):
                 exists = await await_response(self._client.collection_exists(self._collection))

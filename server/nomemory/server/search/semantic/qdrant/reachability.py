@@ -17,7 +17,7 @@ server, or delete the collection if it is not used"""
 
 
 class ForeignCollectionError(Fault, StartupError):
-    """A collection belongs to another message log. The server does not start.
+    """A collection belongs to another message log. The server does not start in this case.
 
     Args:
         collection: the name of the collection.

@@ -27,5 +27,8 @@ async def await_response(call: Awaitable[_T]) -> _T:
 
 
 def unavailable_fault(error: BaseException) -> Fault:
-    """Return the fault for an error. It contains only the type, because error messages may quote content."""
+    """Return the fault for an error.
+
+    The fault contains only the type of the error, because error messages may quote content.
+    """
     return index_unavailable_fault("the vector index does not respond", type(error).__name__)

@@ -38,7 +38,7 @@ class QdrantSharding:
 
     @property
     def is_replicated(self) -> bool:
-        """Whether there are several copies, which can have different states."""
+        """Whether each shard has several copies, whose states can differ."""
         return self.replicas > 1
 
     @property
@@ -51,7 +51,10 @@ class QdrantSharding:
         return _shard_key(_bucket_of(user_id, self.buckets)) if self.buckets else None
 
     def collection_name(self, collection: str) -> str:
-        """Return the name on the server. It contains the number of buckets, because points cannot be redistributed."""
+        """Return the name of a collection on the server.
+
+        The name contains the number of buckets, because points cannot be redistributed.
+        """
         return f"{collection}{self.suffix}"
 
     @property
