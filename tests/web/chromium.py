@@ -44,43 +44,43 @@ def browsing(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 @dataclass(frozen=True)
 class Pages:
-    """A server of one page, which asks it what it needs to know and tells it what it has found."""
+    """A web server of one page: it serves the page's configuration and collects the results that the page posts."""
 
     port: int
-    told: dict[str, str]
-    found: queue.Queue[Mapping[str, Any]]
+    configuration: dict[str, str]
+    results: queue.Queue[Mapping[str, Any]]
 
     def origin(self, host: str) -> str:
         """Return the origin of its page by a name of this machine: each is an origin of its own."""
         return f"http://{host}:{self.port}"
 
     def visit(self, host: str, patience_s: float) -> Mapping[str, Any]:
-        """Open the page in a browser; return what it finds.
+        """Open the page in a browser and return its results.
 
         Raises:
-            queue.Empty: it did not say in time.
+            queue.Empty: The page did not post results in time.
         """
         with browsing(self.origin(host)):
-            return self.found.get(timeout=patience_s)
+            return self.results.get(timeout=patience_s)
 
 
 @contextmanager
 def serving_page(page: Path) -> Iterator[Pages]:
     """Serve a page on a free port."""
-    told: dict[str, str] = {}
-    found: queue.Queue[Mapping[str, Any]] = queue.Queue()
+    configuration: dict[str, str] = {}
+    results: queue.Queue[Mapping[str, Any]] = queue.Queue()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path == "/told":
-                self._answer("application/json", json.dumps(told).encode())
+            if self.path == "/configuration":
+                self._answer("application/json", json.dumps(configuration).encode())
             elif self.path == "/":
                 self._answer("text/html; charset=utf-8", page.read_bytes())
             else:
                 self.send_error(404)
 
         def do_POST(self) -> None:
-            found.put(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            results.put(json.loads(self.rfile.read(int(self.headers["content-length"]))))
             self._answer("text/plain", b"")
 
         def log_message(self, *_: object) -> None:
@@ -96,6 +96,6 @@ def serving_page(page: Path) -> Iterator[Pages]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield Pages(server.server_address[1], told, found)
+            yield Pages(server.server_address[1], configuration, results)
         finally:
             server.shutdown()
