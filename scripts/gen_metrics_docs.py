@@ -20,8 +20,8 @@ A server exports Prometheus metrics. `scripts/gen_metrics_docs.py` generates thi
 ## Endpoints
 
 - If HTTP is enabled (`--http HOST:PORT`), the server exports metrics at `/metrics` on that address.
-- `nomemory serve --metrics HOST:PORT` or `NOMEMORY_METRICS_LISTEN` exports them on a separate port. It is off by
-  default. Like every other address, it requires TLS and credentials unless it is a loopback address.
+- `nomemory serve --metrics HOST:PORT` or `NOMEMORY_METRICS_LISTEN` exports them on a separate port. The separate port
+  is disabled by default. Like every other address, it requires TLS and credentials unless it is a loopback address.
 
 ```yaml
 scrape_configs:

@@ -38,7 +38,7 @@ class VectorSettings(SettingsGroup):
         1,
         ge=1,
         le=9,
-        description="Number of replicas of each shard on a Qdrant cluster. It applies when a collection is created.",
+        description="Number of replicas of each shard on a Qdrant cluster. A change applies only to new collections.",
         validation_alias="NOMEMORY_QDRANT_REPLICATION_FACTOR",
     )
     flush_interval_s: float = Field(
@@ -114,7 +114,7 @@ class EmbedderSettings(SettingsGroup):
         validation_alias="NOMEMORY_PREVIOUS_EMBEDDING_TIMEOUT_S",
         gt=0,
         description="Time after which searches stop using a failing previous model during a model migration, in "
-        "seconds. They then use the incomplete index of the new model.",
+        "seconds. Searches then use the incomplete index of the new model.",
     )
 
 
