@@ -59,11 +59,11 @@ class Stubs:
     """The committed stubs of a language.
 
     Attributes:
-        language: as in `generate`.
+        language: as in `generate_language`.
         root: folder of the stubs.
         pattern: glob of the stub files below `root`.
         needs: programs that generating requires.
-        also: as in `generate`.
+        also: as in `generate_language`.
     """
 
     language: str

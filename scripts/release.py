@@ -121,7 +121,7 @@ def _check_server_manifest(schemas: Path) -> int:
 
 
 def main() -> int:
-    """Run the command of the command line; return the exit status."""
+    """Run the command that the command line selects; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check").add_argument("tag", nargs="?")

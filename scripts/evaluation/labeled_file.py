@@ -38,9 +38,9 @@ class Question:
         category: category within the set.
         evidence: ids of the messages that prove the answer; empty if the question is unanswerable.
         now: time of the question; messages at or after it are ignored. None: no limit.
-        needed: for each required fact, the ids of the messages that prove it; any one of them is enough. Empty: not
-            labeled.
-        old: ids of the messages that state an outdated value.
+        needed_facts: for each required fact, the ids of the messages that prove it; any one of them is enough. Empty:
+            not labeled.
+        outdated_evidence: ids of the messages that state an outdated value.
         verdict: expected recall verdict without the enum prefix; empty: not labeled.
         language: language of the question, such as `en`; empty: not labeled.
         conversations: conversation id of each message of the user, by message id.

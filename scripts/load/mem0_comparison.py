@@ -94,7 +94,7 @@ def _measure_searches(server: ServerProcess, client: Client, workload: dict[str,
 
 
 def main() -> int:
-    """Run the command of the command line; return the exit code."""
+    """Run the measurement that the command line selects; return the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/bench_mem0", description=__doc__)
     parser.add_argument("--mem0-python", type=Path, required=True, help="Python of an environment with mem0")
     parser.add_argument("--messages", type=int, default=2_000, help="number of messages of the user; default: 2,000")

@@ -47,7 +47,7 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         planner: plans the calls after the ranking, for this recall only. If the planner is None or fails, the rules
             plan them.
         model: reads the messages, requests follow-up searches and composes the view. If the model is None or fails, the
-            rules compose the view. `budget.read_messages` limits the messages it reads.
+            rules compose the view. `budget.read_messages` limits the number of messages that the model reads.
         budget: the resource limits.
         thresholds: verdict thresholds for answers without a model.
         on_step: awaited after each step.

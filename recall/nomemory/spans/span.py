@@ -1,7 +1,7 @@
 """OpenTelemetry spans of a call.
 
-`span(…)` can be used everywhere. If the call is not recorded, it costs the lookup of one context variable. Failed spans
-record the exception class only, because an exception text may contain message content.
+`span(…)` can be used everywhere. If the call is not recorded, a span costs only the lookup of one context variable.
+Failed spans record the exception class only, because an exception text may contain message content.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CallTracer:
         metadata: Iterable[tuple[str, str | bytes]],
         attributes: Mapping[str, AttributeValue] | None = None,
     ) -> TracedCall:
-        """Start a span and make it current. It joins the trace of the W3C `traceparent` metadata, if present.
+        """Start a span and make it current. The span joins the trace of the W3C `traceparent` metadata, if present.
 
         Args:
             name: the name of the span.
@@ -92,7 +92,7 @@ class CallTracer:
 def child_span(
     name: str, kind: SpanKind = SpanKind.INTERNAL, attributes: Mapping[str, AttributeValue] | None = None
 ) -> AbstractContextManager[Span | None]:
-    """Return a context manager that creates a child span. It yields None if the call is not recorded."""
+    """Return a context manager that creates a child span, and yields None if the call is not recorded."""
     call = _current_call()
     if call is None or not get_current_span().is_recording():
         return _NO_SPAN

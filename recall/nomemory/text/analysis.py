@@ -105,7 +105,7 @@ def extract_character_bigrams(tokens: Sequence[Token]) -> Iterator[Term]:
 
 
 def analyze_text(text: str) -> AnalyzedText:
-    """Return the texts of `tokenize` and `terms`. Plain texts take a fast path that halves the time."""
+    """Return the tokens and ranking terms of a text. Plain texts take a fast path that halves the time."""
     normal = normalize(text)
     analyzed = _analyze_plain_text(normal) if normal.isascii() or not _HAS_TRAILING.search(normal) else None
     if analyzed is not None:
@@ -115,7 +115,7 @@ def analyze_text(text: str) -> AnalyzedText:
 
 
 def _analyze_plain_text(normal: str) -> AnalyzedText | None:
-    """Analyze a text without trailing characters; None if the text may hold contractions."""
+    """Analyze a text without trailing characters; return None if the text may contain contractions."""
     tokens: list[str] = []
     bigrams: list[str] = []
     words: list[str] = []
@@ -134,7 +134,7 @@ def _analyze_plain_text(normal: str) -> AnalyzedText | None:
 
 
 def _find_contraction_halves(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Drop the first halves of contractions from ranking: "won't" is not a form of "win"."""
+    """Yield the first halves of contractions, which are not ranked: "won't" is not a form of "win"."""
     for word, apostrophe, clitic in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if (
             word.text in CONTRACTION_HALVES

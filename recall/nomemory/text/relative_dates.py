@@ -36,7 +36,7 @@ def find_relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
 
 
 def complete_dates(partial_date: PartialDate, sent: date) -> Iterator[PartialDate]:
-    """Fill in the missing parts of a date with the values nearest to the send date."""
+    """Yield a date, and its completions with the values nearest to the send date."""
     yield partial_date
     if partial_date.day is not None and partial_date.month is None and partial_date.year is None:
         for months in (-1, 0, 1):

@@ -25,7 +25,7 @@ _EDGES: Final = " \t\r\n\u3000，,；;：:。.—–-"
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause with code point offsets. Quotations are hidden in `masked`."""
+    """A clause with code point offsets. Quotations are hidden in `masked_text`."""
 
     text: str
     start: int

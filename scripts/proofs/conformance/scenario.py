@@ -100,7 +100,7 @@ class Scenario:
 
 
 def _skip_reason(run: ConformanceRun, step: Json) -> str:
-    """Return the reason why a step is skipped; empty if it is not."""
+    """Return the reason why a step is skipped; empty if the step is not skipped."""
     reason = step.get("refused", {}).get("reason", "").removeprefix("ERROR_REASON_")
     if step["call"] in _SERVER_WIDE_CALLS:
         return "its reply depends on other users of the server"

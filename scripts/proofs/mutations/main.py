@@ -1,4 +1,4 @@
-"""Mutation tests of the tests: `scripts/mutations --help`.
+"""Mutation testing: `scripts/mutations --help`.
 
 Each patch in this folder breaks one guarantee with a small mistake. Its first line describes the mistake; its second
 line names the test that must detect it: `Noticed by: pytest …` or `Noticed by: torture …`, with arguments. The script

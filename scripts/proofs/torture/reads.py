@@ -35,7 +35,7 @@ def list_all(query: QueryServiceStub, user_id: str, _ids: Sequence[str] = (), _d
 
 
 def get_all(query: QueryServiceStub, user_id: str, ids: Sequence[str], _dimension: int) -> ReadResult:
-    """Get all past and present message ids of the user."""
+    """Get the messages with all past and present ids of the user."""
     result: ReadResult = []
     for start in range(0, len(ids), _IDS):
         request = pb.BatchGetMessagesRequest(user_id=user_id, message_ids=ids[start : start + _IDS])

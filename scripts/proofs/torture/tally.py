@@ -27,7 +27,7 @@ class Tally:
 
     Attributes:
         rows: results by fault name.
-        impossible: the reason why the latest harness does not support a fault, by fault name; empty if it does.
+        unsupported: the reason why the latest harness does not support a fault, by fault name; empty if it does.
     """
 
     rows: dict[str, FaultResults] = field(default_factory=lambda: defaultdict(FaultResults))

@@ -80,7 +80,7 @@ class Verification:
         self.findings: list[Finding] = []
 
     def run(self, ledgers: Sequence[Ledger], chosen: Sequence[str]) -> None:
-        """Verify the chosen users through every read and the message counts of all users; settle their ledgers."""
+        """Verify the reads of the chosen users and the counts of all users; set the ledgers to the stored states."""
         owners = {user_id: ledger for ledger in ledgers for user_id in ledger.users}
         with self._server.open_channel() as channel, ThreadPoolExecutor(_THREADS) as threads:
             query = QueryServiceStub(channel)

@@ -129,7 +129,7 @@ def _server_pid(home: LocalDataDir) -> int:
 
 
 def _start_until_available(home: LocalDataDir, idle_s: float) -> None:
-    """Start the server, again if a previous one is still shutting down, until it is available."""
+    """Start the server until it is available. Retry while a previous server is shutting down."""
     deadline = time.monotonic() + _START_TIMEOUT_S
     process: subprocess.Popen[bytes] | None = None
     while not is_running(home):

@@ -107,7 +107,7 @@ class PluginInstallation:
         """Do nothing: no content was saved."""
 
     def _fill_in_constant(self, line: str) -> str:
-        """Return a line of the plugin; a constant gets its value as JSON, which both languages accept."""
+        """Return a line of the plugin. A constant gets its value as JSON, which is valid in Python and JavaScript."""
         for definition, value in self._values.items():
             if line.startswith(definition):
                 return f"{definition} {json.dumps(value)}{';' if definition.startswith('const') else ''}\n"

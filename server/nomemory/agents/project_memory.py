@@ -1,4 +1,4 @@
-"""Messages of a project's earlier sessions that bear on a prompt, or that state rules for a new session."""
+"""Messages of a project's earlier sessions that are relevant to a prompt, or that state rules for a new session."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ProjectMemory:
         self._client = client
 
     async def search_related_messages(self, prompt: str, event: Event) -> str:
-        """Return the messages that bear on a prompt, as a prompt block; empty if there are none.
+        """Return the messages that are relevant to a prompt, as a prompt block; empty if there are none.
 
         A question also gets replies of the agent. Any other prompt gets only messages of the user.
 
@@ -102,7 +102,7 @@ class ProjectMemory:
         return block.render(_PROMPT_TOKENS) if recalled else ""
 
     async def search_rules(self, event: Event) -> str | None:
-        """Return what the user stated as rules of the project, as a prompt block.
+        """Return the rules that the user stated for the project, as a prompt block.
 
         Rules are messages that are closer to an example of a rule than to examples of other messages.
 

@@ -58,7 +58,7 @@ class Event(NamedTuple):
 
 
 def parse_event(raw: bytes, at: datetime) -> Event | None:
-    """Parse an event: a line with the agent, a line with the user, then JSON. Return None if it is invalid."""
+    """Parse an event: a line with the agent, a line with the user, then JSON. Return None if the event is invalid."""
     agent, user, text = (*raw.decode(errors="replace").split("\n", 2), "", "")[:3]
     try:
         fields = Fields(dict(json.loads(text)))
@@ -160,7 +160,7 @@ def _parse_cursor_message(event: Event) -> Iterator[ParseResult]:
 
 
 def parse_plugin_messages(event: Event) -> Iterator[ParseResult]:
-    """Yield the messages of an event of a plugin: a list of `{id, time, role, text, name}`, `name` being the tool's."""
+    """Yield the messages of a plugin event: a list of `{id, time, role, text, name}`, where `name` is the tool name."""
     items = event.fields.value.get("messages")
     for item in items if isinstance(items, list) else []:
         fields = Fields(item if isinstance(item, dict) else {})

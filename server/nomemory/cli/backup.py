@@ -105,7 +105,7 @@ def restore(
 
 
 def _describe_erasures(restored: backups.RestoredBackup, root: Path) -> Iterator[str]:
-    """Yield what the registers of erasures removed, and which erasures they do not contain."""
+    """Yield the effect of each register of erasures, and the period that no register covers."""
     taken_us = round(restored.manifest.taken * 1_000_000)
     for register in restored.registers:
         name = register.source.file or "the replaced message log"

@@ -75,7 +75,7 @@ class _LazyGroup(click.Group):
 
 
 class Commands(_LazyGroup):
-    """The top-level group. It turns operating system errors into messages."""
+    """The top-level group, which turns operating system errors into messages."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command. Report operating system errors in one line; end quietly on a broken pipe."""

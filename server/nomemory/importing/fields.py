@@ -194,7 +194,7 @@ class Importer(ABC):
 def parse_messages(
     record: Record, values: Iterable[object], element: str, draft: Callable[[Fields], MessageDraft | None]
 ) -> Iterator[ParseResult]:
-    """Parse the messages of a record. Error messages name each one by `element` and its number."""
+    """Parse the messages of a record. Error messages name each message by `element` and its number."""
     return (parse_message(record.child(f"{element} {number}", value), draft) for number, value in enumerate(values, 1))
 
 

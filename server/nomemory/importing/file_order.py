@@ -44,8 +44,8 @@ class FileOrder:
     """Changes the ids of messages that would not sort in file order.
 
     An id is kept if it sorts after the previous id. Otherwise it gets a prefix with the index of the message among
-    those of the same user and time: `z00000001_…`. The result depends only on the preceding messages: importing it
-    again, or after messages were appended, produces the same ids. Messages with equal id and time keep a common id.
+    those of the same user and time: `z00000001_…`. The result depends only on the preceding messages: importing a file
+    again, even after messages were appended, produces the same ids. Messages with equal id and time keep a common id.
 
     State is kept for the last 65,536 timestamps and ids.
     """

@@ -68,7 +68,7 @@ class Letta(Importer):
 
 
 def _extract_text(message: Mapping[str, object]) -> str:
-    """Return the text of a message: what it sends with `send_message`, or else its text parts."""
+    """Return the text of a message: the argument of its `send_message` call, or else its text parts."""
     content = message.get("content") if message.get("content") is not None else message.get("text")
     calls = message.get("tool_calls")
     sent = [_extract_sent_text(call) for call in calls] if isinstance(calls, list) else []

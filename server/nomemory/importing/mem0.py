@@ -12,7 +12,7 @@ from nomemory.importing.record import ParseResult, Record
 class Mem0(Importer):
     """Reads memories `{id, memory, user_id, created_at, metadata}`, as single objects, in an array or under `results`.
 
-    They get the role `tool` and the name `mem0`, so a recall does not attribute them to the user.
+    The messages get the role `tool` and the name `mem0`, so a recall does not attribute them to the user.
     """
 
     name = "mem0"

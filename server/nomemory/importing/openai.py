@@ -75,7 +75,7 @@ class OpenAI(Importer):
 
 
 class _Conversation:
-    """A conversation that is being read. Without an id, one is derived from its first message."""
+    """A conversation that is being read. If the source has no id, an id is derived from the first message."""
 
     def __init__(self, conversation_id: object) -> None:
         self._id = conversation_id if isinstance(conversation_id, str) else ""

@@ -17,7 +17,7 @@ class SourceLocation:
     Attributes:
         unit: whether `number` counts lines or items of the outermost array.
         number: the line or item number, from 1.
-        element: the element inside the line or item, such as `thread-1, message 3`; empty for the whole of it.
+        element: the element inside the line or item, such as `thread-1, message 3`; empty for the whole line or item.
     """
 
     unit: Literal["line", "item"]
@@ -98,13 +98,13 @@ class Format(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ImportDefaults:
-    """Values from the command line for what a file may not contain.
+    """Values from the command line for fields that a file may lack.
 
     Attributes:
         user: the user id of all messages; it overrides the user ids in the file.
         start: the time of the first message that has no time.
         step: the time between messages that have no time.
-        zone: the time zone of times without one.
+        zone: the time zone of times that state none.
         file: the file name without its suffix.
     """
 

@@ -58,7 +58,7 @@ class _TurnText(NamedTuple):
     """A text of a transcript line.
 
     Attributes:
-        source_id: the id that the agent gave it.
+        source_id: the id that the agent assigned.
         name: the tool name.
     """
 

@@ -76,11 +76,11 @@ async def running_application(
 
     Args:
         backend: the backend of the tools.
-        on_loopback: whether it listens on loopback. Host and Origin headers are then checked, because the server may
-            require no credentials (DNS rebinding).
+        on_loopback: whether the endpoint listens on a loopback address. Host and Origin headers are then checked,
+            because the server may require no credentials (DNS rebinding).
         forget: whether to offer the tool `forget`.
-        resource: the OAuth metadata to publish; None for none. Its host is also accepted in Host headers, because a
-            proxy may forward it.
+        resource: the OAuth metadata to publish; None publishes no metadata. Its host is also accepted in Host headers,
+            because a proxy may forward it.
     """
     protocol = MemoryServer(backend, _caller_of, forget=forget).protocol_server()
     names = (*_OWN_NAMES, resource.host) if resource else _OWN_NAMES

@@ -1,4 +1,4 @@
-"""Result models of the MCP tools. The output schemas are generated from them."""
+"""Result models of the MCP tools. The output schemas are generated from these models."""
 
 from __future__ import annotations
 

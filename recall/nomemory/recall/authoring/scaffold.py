@@ -64,7 +64,7 @@ _SYSTEM_PROMPT: Final = (
 
 
 class SkillNotCreatedError(RecallError):
-    """The skill cannot be created at this path. The message has the reason."""
+    """The skill cannot be created at this path. The message states the reason."""
 
 
 def to_single_line(sentence: str) -> str:

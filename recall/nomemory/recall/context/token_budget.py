@@ -82,7 +82,7 @@ class MessageSelection:
 
 
 def tokens_per_message(token_limit: int, share_count: int) -> int:
-    """Return the token share of one message. Small limits are not divided."""
+    """Return the token share of one message, at least `_MIN_SHARE_TOKENS` or the whole limit if it is smaller."""
     return max(token_limit // share_count, min(token_limit, _MIN_SHARE_TOKENS))
 
 

@@ -37,7 +37,7 @@ def have_sender_names(messages: Iterable[RetrievedMessage]) -> bool:
 
 
 def can_answer_question(message: RetrievedMessage, question: Question, *, has_sender_names: bool) -> bool:
-    """Return whether a message can answer the question: it is more than a question, and its sender may know.
+    """Return whether a message asserts something and its sender may know the answer to the question.
 
     Earlier repetitions of the same question are not assertions.
 
@@ -64,7 +64,7 @@ def is_quotable(message: RetrievedMessage, question: Question) -> bool:
 
 
 def has_content(content: str, question: Question) -> bool:
-    """Return whether a text has content without its context. "Perfect, thx" and emoji have none.
+    """Return whether a text is meaningful on its own, unlike "Perfect, thx" or emoji.
 
     A text with one or two content words needs a word of the question, a number, or a first-person pronoun. Only four of
     5,000 labeled messages in five datasets had fewer than three content words.

@@ -69,7 +69,7 @@ def format_question(question: Question) -> str:
 
 
 def _last_turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
-    """Return the last turns within the limit. The first of them may be cut at its beginning."""
+    """Yield the last turns within the limit. The beginning of the first turn may be cut off."""
     shown: list[dict[str, JsonValue]] = []
     for turn in reversed(question.turns):
         if chars > 0:

@@ -1,4 +1,4 @@
-"""Resource limits of a recall. The host sets them, a request may change them, a skill cannot."""
+"""Resource limits of a recall. The host sets the limits, a request may change them, and a skill cannot."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class TokenUsage:
 
 
 class ModelFailureKind(Enum):
-    """The kinds of reasons for which the rules answer instead of the chat model."""
+    """The kinds of failures after which the rules answer instead of the chat model."""
 
     UNREACHABLE = "the endpoint cannot be reached"
     TIMEOUT = "the model did not answer within its timeout"
@@ -40,7 +40,7 @@ class ModelFailureKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ModelFailure:
-    """The reason for which the rules answer instead of the chat model. `text` contains no content."""
+    """The reason why the rules answer instead of the chat model. `text` contains no content."""
 
     kind: ModelFailureKind
     text: str
@@ -54,7 +54,7 @@ class ModelReading:
         calls: the number of requests.
         messages: the number of distinct messages that the model was shown.
         usage: the sum of the tokens of all requests; None if the endpoint does not report them.
-        failure: the reason for which the rules composed the view; None if the model did.
+        failure: the reason why the rules composed the view; None if the model composed it.
     """
 
     calls: int = 0

@@ -30,7 +30,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn of the current conversation. Its repr omits the text to keep it out of logs."""
+    """A turn of the current conversation. The repr omits the text, so that logs do not contain it."""
 
     role: Role
     text: str
@@ -43,7 +43,7 @@ class Turn:
 class Question:
     """A question about the bound user.
 
-    `now` is timezone-aware, in the user's zone. Relative dates refer to it, and messages sent at or after it are
+    `now` is timezone-aware, in the user's zone. Relative dates refer to `now`, and messages sent at or after `now` are
     ignored. `time_range` and `role` are the initial search scope, None for no preference. `embedding` is the caller's
     vector of the text, or empty. `conversation_id` restricts the recall to one conversation; empty means all. Messages
     of `exclude_conversation_ids` are never read.

@@ -68,5 +68,5 @@ class Planner(Protocol):
         """Return the plan for the next round.
 
         Raises:
-            PlannerFailedError: the planner cannot decide. It has made no calls.
+            PlannerFailedError: the planner cannot decide. The planner has made no calls.
         """

@@ -44,10 +44,10 @@ class RulesPlanner:
     The planner first ranks the question within the time range and role of the caller or the question, then in wider
     scopes if there are too few results.
 
-    A skill adjusts the plan. Its defaults set the initial scope, its lexicon adds synonyms, and its query template adds
-    queries, the first tool, and neighbor reads.
+    A skill adjusts the plan. The skill's defaults set the initial scope, its lexicon adds synonyms, and its query
+    template sets the first tool and adds queries and neighbor reads.
 
-    Conversational input is searched semantically. Only the skill's defaults apply to it.
+    Conversational input is searched semantically. Of the skill, only the defaults apply to conversational input.
     """
 
     def __init__(self) -> None:
@@ -110,8 +110,8 @@ class RulesPlanner:
     def _search_question(self, question: Question, thought: str) -> Iterator[ToolCall]:
         """Search for the question and the skill's additional queries, in the skill's order.
 
-        The ranking includes a lexical search, so a second one would count words twice. Conversational input is searched
-        semantically and ranked. For questions with a pronoun, the preceding turn is searched as well.
+        The ranking includes a lexical search, so a second lexical search would count words twice. Conversational input
+        is searched semantically and ranked. For questions with a pronoun, the preceding turn is searched as well.
         """
         ranking_call = self._create_ranking_call(question, thought)
         if question.is_conversation:

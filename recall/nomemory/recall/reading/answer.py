@@ -285,7 +285,8 @@ def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | 
         zone: time zone of times without an offset.
 
     Raises:
-        InvalidAnswerError: the text has no valid object, or a call in it is invalid. The message quotes neither.
+        InvalidAnswerError: the text has no valid object, or a call in it is invalid. The error message quotes neither
+            the text nor the call.
     """
     try:
         part = AnswerPart.model_validate(extract_object(text, _ANSWER_KEYS))

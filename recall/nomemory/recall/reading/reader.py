@@ -87,7 +87,7 @@ class Reader:
         return ModelReading(self._request_count, self._shown_count, self._usage)
 
     async def read(self, question: Question, skill: Skill) -> Draft:
-        """Return the draft of a view. In the last round of the budget, the model must compose one.
+        """Return the draft of a view. In the last round of the budget, the model must compose a view.
 
         Raises:
             ReaderFailedError: the model returned no valid draft within the time limit.

@@ -26,7 +26,7 @@ _NOT_PLAIN: Final = tuple("&*!{[%@`>|\"'")
 
 
 class FrontmatterError(RecallError):
-    """The frontmatter is invalid. The message has the reason."""
+    """The frontmatter is invalid. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)

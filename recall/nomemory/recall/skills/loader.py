@@ -61,7 +61,7 @@ class SkillLibrary:
 
         Raises:
             SkillNotFoundError: no folder contains the skill.
-            SkillInvalidError: the skill cannot be loaded. The message has the reason.
+            SkillInvalidError: the skill cannot be loaded. The message states the reason.
         """
         name = name or self._default
         try:

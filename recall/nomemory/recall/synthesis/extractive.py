@@ -35,7 +35,7 @@ _DEFAULT_Z_SCORE: Final = 1.5
 
 
 class ExtractiveSynthesizer:
-    """Implements `Synthesizer` without a model.
+    """Drafts memory views without a model.
 
     Args:
         quoted: minimum probability for quoting messages after the first. docs/quality.md shows the curve.

@@ -27,7 +27,7 @@ class ToolDefinition:
     arguments: type[Arguments]
 
     def build_schema(self) -> Schema:
-        """Return the JSON schema of its arguments."""
+        """Return the JSON schema of the tool's arguments."""
         return object_schema(self.arguments)
 
 

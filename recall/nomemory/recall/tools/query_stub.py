@@ -18,11 +18,11 @@ class QueryServiceUnavailableError(RecallError):
 
 
 class EmbeddingRefusedError(RecallError):
-    """The QueryService rejected the caller's vector of the question. The message has the reason without the vector."""
+    """The QueryService rejected the caller's vector of the question. The message has the reason, but not the vector."""
 
 
 class WriteTokenRefusedError(RecallError):
-    """The QueryService rejected the caller's write token. The message has the reason without the token."""
+    """The QueryService rejected the caller's write token. The message gives the reason without the token."""
 
 
 class IndexLaggingError(RecallError):

@@ -134,7 +134,7 @@ class NoMemoryProvider(MemoryProvider):
         self._queue_flush()
 
     def on_session_switch(self, new_session_id: str, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Hermes's interface
-        """Use another session for the following turns. Turns that are already queued keep theirs."""
+        """Use another session for the following turns. Turns that are already queued keep their session."""
         self._session = new_session_id
 
     def shutdown(self) -> None:
@@ -195,7 +195,7 @@ def _user_of(chat: Mapping[str, Any]) -> str:
 
 
 def _agent_texts(reply: str, messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Yield role, text and tool name of what followed the last user message; at least the reply."""
+    """Yield role, text and tool name of each message after the last user message; at least those of the reply."""
     tool_names: dict[object, str] = {}
     last_text = ""
     starts = [number for number, message in enumerate(messages) if message.get("role") == "user"]

@@ -77,7 +77,7 @@ def _fill_template(settings: Settings, language: Language) -> str:
 
 
 def _draft_files(scenario: str, settings: Settings) -> dict[str, str]:
-    """Return the lexicon file that the chat model drafts; empty without a model, or if it fails."""
+    """Return the lexicon file that the chat model drafts; empty without a model, or if the model fails."""
     if not settings.recall.model or settings.recall.planner == "rules":
         return {}
     try:

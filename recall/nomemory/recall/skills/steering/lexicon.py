@@ -74,7 +74,7 @@ class Lexicon:
 
 
 def _to_comparison_form(text: str) -> str:
-    """Return the normalized form of a text: plain, stemmed, single spaces."""
+    """Return a text in folded form, with stemmed words and single spaces."""
     return " ".join(_WORD.sub(lambda match: stem_word(match[1]), fold_text(text)).split())
 
 
