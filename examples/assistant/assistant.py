@@ -31,10 +31,10 @@ def ask_model(line: str, response: pb.RecallResponse) -> str:
         import openai  # noqa: PLC0415 - only this function requires the package
     except ModuleNotFoundError:
         sys.exit("OPENAI_API_KEY is set, but the package openai is missing. Run: pip install openai")
-    system_message = {"role": "system", "content": INSTRUCTIONS + as_prompt(response, question=line)}
+    instructions = INSTRUCTIONS + as_prompt(response, question=line)
     reply = openai.OpenAI().chat.completions.create(
         model=os.environ.get("ASSISTANT_MODEL", "gpt-4o-mini"),
-        messages=[system_message, {"role": "user", "content": line}],
+        messages=[{"role": "system", "content": instructions}, {"role": "user", "content": line}],
     )
     return reply.choices[0].message.content or ""
 
