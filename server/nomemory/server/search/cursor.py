@@ -84,7 +84,7 @@ class ConversationCursor:
     """The position of a listing of conversations.
 
     Attributes:
-        pinned: the sequence of the user at the first page; later writes are not listed.
+        pinned: the latest sequence of the user at the first page; later writes are not listed.
         last_us: the newest timestamp of the last returned conversation.
         conversation_id: the id of that conversation.
         delivered: Base64 digests of the returned conversations that deletions could move behind the position.

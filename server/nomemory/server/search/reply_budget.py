@@ -1,4 +1,4 @@
-"""Limits the size of responses to what clients accept."""
+"""Limits the size of responses to the maximum that clients accept."""
 
 from __future__ import annotations
 

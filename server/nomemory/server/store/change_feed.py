@@ -56,7 +56,7 @@ class Change(NamedTuple):
 
 
 class StoredVersion(NamedTuple):
-    """A message version without its content. `size` is its encoded size in bytes."""
+    """A message version without its content. `size` is the encoded size of the message in bytes."""
 
     message_id: str
     sequence: int

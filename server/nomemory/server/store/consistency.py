@@ -18,7 +18,7 @@ from nomemory.server.store.position import Checkpoint, LogPosition
 
 
 class LogLostError(StartupError):
-    """The log has lost changes. The message states how many and the remedy."""
+    """The log has lost changes. The message states how many changes are lost, and the remedy."""
 
 
 class LogFollower(NamedTuple):

@@ -41,7 +41,7 @@ class DamageRegistry:
     """Damage that reads and the background inspection have detected. Thread-safe.
 
     Attributes:
-        suspected: set when a read detects damage, to start an inspection.
+        inspection_requested: the event that is set when a read detects damage, to start an inspection.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
 """Migrate the message log of a data directory to PostgreSQL.
 
 The copy is one transaction of the database, so an interrupted migration leaves the database empty and can be run again.
-The data directory is marked as migrated just before the commit: no server can ever start on both. If a run is killed
-between the mark and the commit, the next run finds the mark, and a database that either has the log or is still empty.
+The data directory is marked as migrated just before the commit, so that no server can ever start on both logs. If a run
+is killed between the mark and the commit, the next run finds the mark, and a database that either has the log or is
+still empty.
 
 The log keeps its identity, sequences and ids, so cursors, write tokens and the vector index stay valid.
 """
@@ -174,7 +175,10 @@ class _Migration:
         return MigrationOutcome(log, messages, was_complete=False)
 
     async def _copy_tables(self, messages: int, report_progress: ReportProgress) -> None:
-        """Copy all rows, then compare them. The lexical index is built after the copy, because this is faster."""
+        """Copy all rows, then compare the copies with the originals.
+
+        The lexical index is built after the copy, because this is faster.
+        """
         await self.target.execute("DROP INDEX IF EXISTS messages_by_words")
         digests = [
             (table, await self._copy_table(table, lambda copied: report_progress(copied, messages))) for table in TABLES

@@ -8,8 +8,8 @@ from typing import NamedTuple
 class LogIdentity(NamedTuple):
     """The random id of a log, and its epoch.
 
-    The epoch is empty at first. It changes when a backup is restored or a loss is accepted, because later changes then
-    reuse sequences that followers have already seen. Within an epoch, a sequence identifies one change.
+    The epoch is empty at first. The epoch changes when a backup is restored or a loss is accepted, because later
+    changes then reuse sequences that followers have already seen. Within an epoch, a sequence identifies one change.
     """
 
     log_id: str

@@ -159,7 +159,7 @@ class ErasableLog(Protocol):
     """
 
     async def pending_removals(self, many: int) -> Removals | None:
-        """Return the pending removals, and whether there are at least `many`; None if there are none."""
+        """Return the pending removals, and whether there are at least `many` of them; None if there are none."""
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
         """Delete up to `limit` removals up to a position, and users without messages.
@@ -179,6 +179,6 @@ class ErasableLog(Protocol):
             limit: the maximum number of pages.
 
         Returns:
-            The last page that was wiped. None: the end of the file was reached, and the write-ahead log is empty.
-            The value of `after`: a reader blocked the operation; retry it.
+            The last page that was wiped. None means that the end of the file was reached and the write-ahead log is
+            empty. The value of `after` means that a reader blocked the operation, which can be retried.
         """

@@ -76,7 +76,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class LogCounts:
-    """The number of messages and users, and the latest sequence among them."""
+    """The number of messages and users, and the latest sequence of these users."""
 
     sequence: int
     messages: int

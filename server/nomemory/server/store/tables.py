@@ -14,7 +14,7 @@ class Table(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns in order."""
+        """The key columns, followed by the other columns."""
         return self.key + self.others
 
 

@@ -173,7 +173,7 @@ class E5GraphBuilder:
         return f"{state}.int8"
 
     def _quantize_signed(self, name: str) -> str:
-        """Quantize with a scale per token, given by its largest absolute value."""
+        """Quantize with a scale per token, which is derived from the largest absolute value of the token."""
         self._add_node("Abs", [name], f"{name}.abs")
         self._add_node("ReduceMax", [f"{name}.abs", "last_axis"], f"{name}.max")
         self._add_node("Mul", [f"{name}.max", "int8.step"], f"{name}.scale")

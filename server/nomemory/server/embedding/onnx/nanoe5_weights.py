@@ -176,7 +176,7 @@ def map_file(path: Path) -> mmap.mmap:
 
 
 def dequantize(rows: npt.NDArray[np.void]) -> npt.NDArray[np.float32]:
-    """Return the values of rows of blocks. Blocks are along the last axis."""
+    """Return the dequantized values of rows of blocks. Blocks are along the last axis."""
     pairs = rows["pairs"]
     numbers = np.concatenate([pairs & 15, pairs >> 4], axis=-1).astype("<f4")
     numbers -= _INT4_ZERO

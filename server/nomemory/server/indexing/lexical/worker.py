@@ -1,6 +1,6 @@
 """The entry point of the lexical indexer's process.
 
-`python -m … DESCRIPTOR`
+The server starts the process with `python -m … DESCRIPTOR`.
 """
 
 from __future__ import annotations

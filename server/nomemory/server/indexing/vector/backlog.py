@@ -106,7 +106,7 @@ class BacklogReader:
     def is_behind(self, user_id: str, sequence: int) -> bool:
         """Return whether changes of a user up to a sequence may be missing in the index.
 
-        One statement reads the fed position and the oldest pending change, so they are consistent.
+        One statement reads the position of the feed and the oldest pending change, so both are consistent.
         """
         fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
         fed_of_user = fed if isinstance(fed, int) else FeedPosition.decode(fed).sequence_of_user(user_id)
@@ -141,7 +141,7 @@ class BacklogReader:
         return BacklogCounts(pending, self._fetch_number(f"{dead_letters} AND {condition}", (DEAD_LETTER, *values)))
 
     def dead_letter_ids(self, user_id: str, limit: int = 100) -> list[str]:
-        """Return the first ids of dead letters of a user, in order."""
+        """Return the ids of at most `limit` dead letters of a user, in ascending order."""
         rows = self._connection.execute(
             "SELECT message_id FROM work WHERE state > 0 AND state = ? AND user_id = ? ORDER BY message_id LIMIT ?",
             (DEAD_LETTER, user_id, limit),

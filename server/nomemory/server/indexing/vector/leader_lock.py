@@ -129,7 +129,7 @@ class PostgresLeaderLock:
         Args:
             log: the name of the log (`LogIdentity.name`).
             followed: the initial checkpoint; None to reset the index.
-            reset: empties the index.
+            reset: the function that empties the index.
         """
         with translate_errors("written"):
             async with self._connection.transaction():
@@ -205,7 +205,7 @@ class PostgresLeaderLock:
         await self._connection.execute(number_placeholders(_SET_LOG), self._collection, log)
 
     async def _publish_messages(self, progress: IndexProgress) -> None:
-        """Publish dead letters, and users whose checkpoint is ahead of their bucket."""
+        """Publish dead letters, and users whose checkpoint is ahead of the checkpoint of their bucket."""
         if progress.dead_letters is not None:
             await self._connection.execute(number_placeholders(_DELETE_DEAD_LETTERS), self._collection)
             if progress.dead_letters:

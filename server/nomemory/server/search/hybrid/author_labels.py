@@ -1,7 +1,7 @@
 """Names that label so many messages of a log that they say nothing about the topic of a question.
 
-Chats that were copied into a log have the author's name in the content, as in "Ann: see you at 8". The user's own name
-is then in many messages, and the embedding of a question that contains it is similar to all of them.
+Chats that were copied into a log have the author's name in the content, as in "Ann: see you at 8". In such a log, the
+user's own name is in many messages, and the embedding of a question that contains it is similar to all of them.
 """
 
 from __future__ import annotations

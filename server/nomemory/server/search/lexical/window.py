@@ -19,7 +19,7 @@ WINDOW: Final = 10_000
 
 
 class RankingWindow(NamedTuple):
-    """A condition: a message contains one of the terms with the highest weights, or is not older than a time.
+    """The condition that a message contains one of the terms with the highest weights, or is not older than a time.
 
     Attributes:
         terms: the number of terms that select messages, highest weights first.

@@ -14,7 +14,8 @@ class IndexerStatus:
     """The status of an index, for one user or all users.
 
     Attributes:
-        fed: the position up to which changes are in the backlog. Later changes are not included.
+        fed: the position up to which changes are in the backlog. Changes after this position are not counted as
+            pending.
         checkpoint: the position up to which every change is in the index or a dead letter.
         pending: number of messages in the backlog.
         dead_letters: number of dead letters.

@@ -115,7 +115,7 @@ class VectorIndex(VectorSearch, Protocol):
         On a Qdrant server, the content remains until the server optimizes its segments.
 
         Raises:
-            NoRoomError: not enough disk space. The index does not change.
+            InsufficientSpaceError: not enough disk space. The index does not change.
         """
 
     async def count(self) -> int:
@@ -144,7 +144,7 @@ class VectorIndex(VectorSearch, Protocol):
 
     @property
     def reconcile_requested(self) -> asyncio.Event:
-        """Set when points may have been lost after a failure or outage of the engine.
+        """The event that is set when points may have been lost after a failure or outage of the engine.
 
         The reconciliation clears the event.
         """

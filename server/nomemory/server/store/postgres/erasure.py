@@ -77,7 +77,7 @@ class PostgresLogErasure:
         self._seen_at = time.monotonic()
 
     async def pending_removals(self, many: int) -> Removals | None:
-        """Return the removals that this server has not erased, and whether there are at least `many`."""
+        """Return the removals that this server has not erased, and whether there are at least `many` of them."""
         if time.monotonic() - self._seen_at >= _SEEN_INTERVAL_S:
             self._seen_at = time.monotonic()
             await self._fetch_rows(_SET_SEEN, self._follower)
@@ -108,7 +108,7 @@ class PostgresLogErasure:
                 return await connection.fetchval(number_placeholders(_NEXT_BUCKET), erased_by_all) is not None
 
     async def _record_wiped(self, connection: Connection, until: FeedPosition) -> FeedPosition:
-        """Record the position up to which this server has erased, and return the one up to which all servers have."""
+        """Record the position that this server has erased, and return the position that all servers have erased."""
         erased_by_all = until
         for name, wiped in await connection.fetch(_SELECT_WIPED):
             position = FeedPosition(tuple(wiped))

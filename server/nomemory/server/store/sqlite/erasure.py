@@ -51,7 +51,7 @@ class SqliteLogErasure:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     async def pending_removals(self, many: int) -> Removals | None:
-        """Return the pending removals, and whether there are at least `many`."""
+        """Return the pending removals, and whether there are at least `many` of them."""
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:

@@ -149,7 +149,7 @@ class CountCheck(NamedTuple):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether there are no inconsistencies."""
+        """Whether the inspection found no inconsistencies."""
         return not any(self)
 
 

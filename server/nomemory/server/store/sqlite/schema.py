@@ -269,7 +269,7 @@ def put_meta(connection: sqlite3.Connection, key: str, value: str | int) -> None
 
 @contextmanager
 def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Run a write transaction. Commit it at the end, or roll it back after an error."""
+    """Run a write transaction. The transaction is committed at the end, or rolled back after an error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

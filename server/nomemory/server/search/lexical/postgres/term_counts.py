@@ -151,6 +151,6 @@ def _boosts_any(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
 
 
 def _predicate_arrays(predicates: Sequence[TermPredicate]) -> tuple[list[str], list[bytes]]:
-    """Return the keys of each predicate as an array literal, because their number varies, and the needles."""
+    """Return the keys of each predicate as an array literal, because the number of keys varies, and the needles."""
     keys = [f"{{{','.join(map(str, predicate.keys))}}}" for predicate in predicates]
     return keys, [predicate.needle for predicate in predicates]

@@ -119,7 +119,7 @@ def _phrase_texts(tokens: Sequence[str]) -> Iterator[str]:
 
 
 def _adjacent_pairs(tokens: Sequence[str]) -> Iterator[str]:
-    """Yield the pairs of adjacent tokens. Spaces between them are ignored, as in phrases."""
+    """Yield the pairs of adjacent tokens. Spaces between the tokens are ignored, as in phrases."""
     for left, right in pairwise(tokens):
         if _is_unspaced(left) and _is_unspaced(right):
             yield left + right

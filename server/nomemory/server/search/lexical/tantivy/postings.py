@@ -73,7 +73,7 @@ class TermLookup:
 
     Args:
         searcher: the snapshot.
-        conditions: select the messages of a user that pass a filter.
+        conditions: the conditions that select the messages of a user that pass a filter.
         messages: the number of messages of the user in the snapshot.
     """
 

@@ -22,7 +22,7 @@ def require_space_for_copy(shard: Path, min_free_bytes: int) -> None:
     """Check that there is enough disk space for a copy of a shard.
 
     Raises:
-        NoRoomError: the disk would have less than `min_free_bytes` left.
+        InsufficientSpaceError: the disk would have less than `min_free_bytes` left.
     """
     _require_space(shard, _size_of(shard) + _PREALLOCATED_BYTES, min_free_bytes)
 
@@ -31,7 +31,7 @@ def require_space_for_points(shard: Path, points: int, dimension: int, min_free_
     """Check that there is enough disk space for a number of points.
 
     Raises:
-        NoRoomError: the disk would have less than `min_free_bytes` left.
+        InsufficientSpaceError: the disk would have less than `min_free_bytes` left.
     """
     _require_space(shard, points * (dimension * _BYTES_PER_NUMBER + _PAYLOAD_BYTES), min_free_bytes)
 

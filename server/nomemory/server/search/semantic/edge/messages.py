@@ -36,7 +36,7 @@ class UserPoints(NamedTuple):
     Attributes:
         sequences: the sequences of the valid points.
         invalid: the number of damaged points.
-        next_offset: where the next page starts; None after the last page.
+        next_offset: the offset of the next page; None after the last page.
     """
 
     sequences: list[int]

@@ -1,6 +1,7 @@
 """A shard of Qdrant Edge with the vectors of one collection.
 
-The shard runs in a worker process, because its calls hold the GIL. `index.EdgeIndex` calls it from the server process.
+The shard runs in a worker process, because its calls hold the GIL. `index.EdgeIndex` calls the shard from the server
+process.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class CollectionOwner:
         """Make this log the owner of a collection.
 
         Raises:
-            ForeignCollectionError: another log has claimed the collection. If two logs claim it at the same time, both
-                claims can fail.
+            ForeignCollectionError: another log has claimed the collection. If two logs claim a collection at the same
+                time, both claims can fail.
         """
         if not self._log_id or await self._read_owners(collection) == {self._log_id}:
             return

@@ -78,8 +78,8 @@ class QdrantIndex:
         sharding: the distribution of the collection over a cluster.
         timeout_s: the timeout of a search, in seconds.
         probe_s: the timeout of a probe, in seconds.
-        is_new: whether this log has never stored points. An existing collection then belongs to another epoch of the
-            log, or has no owner, and is deleted, because its sequences are not those of this log.
+        is_new: whether this log has never stored points. In that case, an existing collection belongs to another epoch
+            of the log, or has no owner, and is deleted, because its sequences are not those of this log.
         log_id: the log that fills the collection; empty in tests.
     """
 
