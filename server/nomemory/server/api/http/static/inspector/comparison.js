@@ -1,5 +1,6 @@
 // The pane that compares the results of two skills for one question.
 import { element } from "./element.js";
+import { translate } from "./i18n.js";
 import { memoryView } from "./memory_view.js";
 import { messageButton } from "./message.js";
 import { QuestionForm } from "./question_form.js";
@@ -50,9 +51,8 @@ export class Comparison {
     if (!isWhole) return;
     const both = ids[0].filter((id) => ids[1].includes(id)).length;
     const args = { n: both, first: ids[0].length - both, second: ids[1].length - both };
-    const summary = element("span", { word: "compare.summary", args });
     Object.assign(this.sum.dataset, { word: "compare.summary", args: JSON.stringify(args) });
-    this.sum.replaceChildren(summary.textContent);
+    translate(this.sum);
   }
 
   #column(run, otherIds, index) {
@@ -61,7 +61,7 @@ export class Comparison {
     const column = element("div", { class: "column" }, title, verdict(run));
     if (!run.result) return column;
     const rows = (run.result.evidence ?? []).map(({ message }, at) => this.#row(message, at, otherIds.indexOf(message.messageId)));
-    column.append(element("h4", { word: "evidence" }), element("ol", { class: "ranks" }, rows), memoryView(run.result, { show: this.show }));
+    column.append(element("h4", { word: "evidence" }), element("ol", { class: "ranks" }, rows), memoryView(run.result, { show: this.show }) ?? "");
     return column;
   }
 

@@ -12,6 +12,11 @@ export const day = (ts) => format({ year: "numeric", month: "short", day: "numer
 export const time = (ts) => format({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(new Date(ts));
 export const month = (ts) => format({ year: "numeric", month: "short" }).format(new Date(ts));
 export const dayAndTime = (ts) => `${day(ts)} ${time(ts)}`;
+
+const MOMENTS = { day, time, dayAndTime };
+
+// Format a timestamp as a day, a time, or both.
+export const moment = (ts, format = "dayAndTime") => MOMENTS[format](ts);
 export const sameDay = (first, second) => new Date(first).toDateString() === new Date(second).toDateString();
 
 // Convert a protobuf duration such as `1.5s` to milliseconds.

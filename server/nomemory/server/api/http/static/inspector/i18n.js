@@ -1,6 +1,7 @@
 // Translations of the page. The attributes of an element have the keys of its strings: `data-word` for its text, `data-label`
-// for its accessible name, `data-hint` for its placeholder. `data-moment` has a timestamp to format.
-import { dayAndTime } from "./dates.js";
+// for its accessible name, `data-hint` for its placeholder, `data-tip` for its tooltip. `data-moment` has a timestamp to
+// format, and `data-format` its format. All of them follow a change of the language.
+import { moment } from "./dates.js";
 import { ENGLISH } from "./strings/en.js";
 import { CHINESE } from "./strings/zh.js";
 
@@ -30,22 +31,25 @@ function plural(count) {
 }
 
 function formatted(value) {
-  return typeof value === "number" ? value.toLocaleString(current) : String(value);
+  return typeof value === "number" ? number(value) : String(value);
 }
 
+export const number = (value) => value.toLocaleString(current === "zh" ? "zh-CN" : "en");
+
 export function translate(node) {
-  const { word: name, args, label, hint, moment } = node.dataset;
+  const { word: name, args, label, hint, tip, moment: ts, format } = node.dataset;
   const values = args ? JSON.parse(args) : {};
   if (name) node.textContent = word(name, values);
-  if (moment) node.textContent = dayAndTime(moment);
+  if (ts) node.textContent = moment(ts, format);
   if (label) node.setAttribute("aria-label", word(label, values));
   if (hint) node.setAttribute("placeholder", word(hint, values));
+  if (tip) node.title = word(tip, values);
 }
 
 export function translateAll() {
   document.documentElement.lang = current === "zh" ? "zh-CN" : "en";
   document.title = word("title");
-  document.querySelectorAll("[data-word], [data-label], [data-hint], [data-moment]").forEach(translate);
+  document.querySelectorAll("[data-word], [data-label], [data-hint], [data-tip], [data-moment]").forEach(translate);
 }
 
 export function setLanguage(chosen) {

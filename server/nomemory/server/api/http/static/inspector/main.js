@@ -27,6 +27,7 @@ function notice(name, args) {
 }
 
 function failed(error, { isShown = false } = {}) {
+  if (error.isOfCredentials) showKey(true);
   if (error.isOfCredentials && !credential.isLocal) credentialDialog.open();
   else if (!isShown) notice("live.failed", { why: error.message });
   if (!error.code) throw error; // a bug of this page
@@ -55,23 +56,35 @@ async function onUserInUrl(requested) {
 
 async function begin() {
   try {
-    const { caller, skills = [] } = await serverInfo();
+    const { caller, skills = [], features = [] } = await serverInfo();
     boundUser = caller?.userId ?? "";
     byId("user").disabled = Boolean(boundUser);
     for (const { form } of [recall, comparison]) form.setSkills(skills);
+    tabs.offer("compare", skills.length > 1);
+    showKey(features.includes("authentication"));
     const first = boundUser || address.user;
     address.setUser(first, { isSame: true });
     showUser(first);
     if (!user) await users.open();
+    else if (hasQuestion) focusQuestion();
   } catch (error) {
     failed(error);
   }
 }
 
+// Offer to enter a credential only if the server checks it.
+function showKey(isChecked) {
+  byId("key").hidden = credential.isLocal || !isChecked;
+}
+
+function focusQuestion() {
+  if (!recall.form.question.checkVisibility()) tabs.choose("recall");
+  recall.form.focus();
+}
+
 function skip(event) {
   event.preventDefault(); // keeps the URL
-  if (!recall.form.question.checkVisibility()) tabs.choose("recall");
-  recall.form.question.focus();
+  focusQuestion();
 }
 
 function labelTools() {
@@ -82,7 +95,7 @@ function labelTools() {
   byId("theme").title = byId("theme").ariaLabel;
 }
 
-const messagesPane = new MessagesPane(byId("messages"), { failed });
+const messagesPane = new MessagesPane(byId("messages"), { failed, loaded: (messages) => recall.suggest(messages) });
 const recall = new RecallPane(byId("recall"), { show, highlight: (messages) => messagesPane.timeline.highlight(messages), say, failed });
 const comparison = new Comparison(byId("compare"), { show, say, failed });
 const state = new ServerState(byId("state"), { show, failed });
@@ -92,9 +105,9 @@ const tabs = new Tabs({ chosen: (name) => state.watch(name === "state") });
 
 setTheme(theme());
 tabs.choose("recall");
+tabs.offer("compare", false);
 byId("user").addEventListener("click", () => users.open());
 byId("key").addEventListener("click", () => credentialDialog.open());
-byId("key").hidden = credential.isLocal;
 byId("language").addEventListener("click", () => setLanguage(language() === "zh" ? "en" : "zh"));
 byId("theme").addEventListener("click", () => {
   setTheme(nextTheme());
@@ -102,12 +115,12 @@ byId("theme").addEventListener("click", () => {
 });
 onLanguage(() => {
   labelTools();
-  messagesPane.refresh();
-  recall.refresh();
+  for (const part of [messagesPane, recall, users]) part.refresh();
 });
 translateAll();
 labelTools();
 document.querySelector(".skip").addEventListener("click", skip);
 recall.form.question.value = credential.question;
+const hasQuestion = credential.question !== "";
 address.onChange((requested) => onUserInUrl(requested).catch(failed));
 begin();

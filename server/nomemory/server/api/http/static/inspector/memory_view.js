@@ -1,24 +1,27 @@
-// The memory view: statements with their citations. Superseded statements are shown next to the newer ones, and
-// contradictory statements next to each other.
+// The memory view, which is the answer: statements with their citations. Superseded statements are shown next to the newer
+// ones, and contradictory statements next to each other.
 import { element } from "./element.js";
-import { day } from "./dates.js";
 
 const SECTIONS = ["preferences", "constraints", "profile"];
 
+// Return the memory view; null if it has no statements. A single section has no heading.
 export function memoryView(result, { show }) {
   const view = result.memoryView ?? {};
-  const sections = SECTIONS.filter((name) => view[name]?.length).map((name) =>
-    element("div", { class: "part" }, element("h4", { word: `view.${name}` }), statements(view[name], show)));
+  const ranks = new Map((result.evidence ?? []).map(({ message }, rank) => [message.messageId, rank]));
+  const parts = SECTIONS.filter((name) => view[name]?.length)
+    .map((name) => ({ name, shown: statements(view[name], { show, ranks }) }));
   const conflicts = (result.conflicts ?? []).map((pair) => conflict(pair, show));
+  if (conflicts.length) parts.unshift({ name: "conflicts", shown: conflicts });
+  if (!parts.length) return null;
   const isNear = result.verdict === "VERDICT_INSUFFICIENT" || result.verdict === "VERDICT_PENDING"; // the statements do not answer
+  const hasHeadings = parts.length > 1 || conflicts.length > 0;
   return element("section", { class: isNear ? "view near" : "view" },
     element("h3", { word: "view" }),
-    conflicts.length > 0 && element("div", { class: "part" }, element("h4", { word: "view.conflicts" }), conflicts),
-    sections.length ? sections : element("p", { class: "dim", word: "view.empty" }),
+    parts.map(({ name, shown }) => element("div", { class: "part" }, hasHeadings && element("h4", { word: `view.${name}` }), shown)),
   );
 }
 
-function statements(all, show) {
+function statements(all, { show, ranks }) {
   const olderByNewer = new Map(all.map((item) => [item, []]));
   const paired = new Set();
   for (const older of all.filter((item) => item.supersededBy)) {
@@ -28,11 +31,24 @@ function statements(all, show) {
       paired.add(older);
     }
   }
-  return all.filter((item) => !paired.has(item)).map((item) => {
+  const rankOf = (item) => Math.min(...[item, ...olderByNewer.get(item)].flatMap(({ citations = [] }) => citations)
+    .map(({ messageId }) => ranks.get(messageId) ?? Infinity));
+  const isPair = (item) => olderByNewer.get(item).length > 0;
+  return pairsFirst(all.filter((item) => !paired.has(item)), { isPair, rankOf }).map((item) => {
     const superseded = olderByNewer.get(item);
     if (!superseded.length) return statement(item, show);
     return pair("view.current", statement(item, show), "view.superseded", superseded.map((older) => statement(older, show)), "superseded");
   });
+}
+
+// Move each pair before the statements with a lower rank. The others keep the order of the server.
+function pairsFirst(items, { isPair, rankOf }) {
+  const ordered = items.filter((item) => !isPair(item));
+  for (const pair of items.filter(isPair)) {
+    const next = ordered.findIndex((item) => rankOf(item) > rankOf(pair));
+    ordered.splice(next < 0 ? ordered.length : next, 0, pair);
+  }
+  return ordered;
 }
 
 function conflict({ earlier, later, possible }, show) {
@@ -62,7 +78,7 @@ function quote(citation, show, isStatement) {
   return element("blockquote", { class: isStatement ? "whole" : "" },
     element("button", { type: "button", class: "place", on: { click: open } },
       element("span", { class: "text", text: citation.quote }),
-      element("span", { class: "by" }, element("time", { text: day(citation.ts) }), element("span", { text: citation.messageId })),
+      element("span", { class: "by" }, element("time", { moment: citation.ts, format: "day" }), element("span", { text: citation.messageId })),
     ));
 }
 

@@ -2,7 +2,7 @@
 import { element } from "./element.js";
 import { beginning } from "./spans.js";
 
-const ROLES = { ROLE_USER: "user", ROLE_ASSISTANT: "assistant", ROLE_SYSTEM: "system", ROLE_TOOL: "tool" };
+export const ROLES = { ROLE_USER: "user", ROLE_ASSISTANT: "assistant", ROLE_SYSTEM: "system", ROLE_TOOL: "tool" };
 
 export const roleOf = (message) => ROLES[message.role] ?? "user";
 
@@ -20,10 +20,11 @@ export function showAuthor(node, message) {
 }
 
 // Return a button with the beginning of a message. A click opens the message.
-export function messageButton(message, { show, chars, isBrief = false }) {
+// `about` has further elements of the line below the text.
+export function messageButton(message, { show, chars, isBrief = false, about = [] }) {
   return element("button", { type: "button", class: "place", on: { click: () => show(message) } },
     element("span", { class: "text", text: beginning(message.content ?? "", chars) }),
-    !isBrief && element("span", { class: "by" }, element("span", authorProperties(message)), element("time", { moment: message.ts })));
+    !isBrief && element("span", { class: "by" }, element("span", authorProperties(message)), element("time", { moment: message.ts }), about));
 }
 
 // Return the first words of a message.

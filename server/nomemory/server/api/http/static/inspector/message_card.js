@@ -4,10 +4,11 @@ import { marked } from "./spans.js";
 import { authorProperties } from "./message.js";
 
 export class MessageCard {
-  constructor({ closed, go }) {
+  // `go(id)` opens another message, `showConversation(id)` lists a conversation.
+  constructor({ closed, go, showConversation }) {
     this.node = element("article", { class: "card", hidden: true, label: "card", tabindex: "-1" });
     this.node.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
-    Object.assign(this, { closed, go });
+    Object.assign(this, { closed, go, showConversation });
   }
 
   show(message, spans = []) {
@@ -17,7 +18,7 @@ export class MessageCard {
       button("close", () => this.close(), { class: "quiet" }),
     );
     const text = element("p", { class: message.retractedBy ? "whole retracted" : "whole" }, marked(message.content ?? "", spans));
-    this.node.replaceChildren(head, text, facts(message, this.go));
+    this.node.replaceChildren(head, text, facts(message, this));
     this.node.hidden = false;
   }
 
@@ -28,12 +29,13 @@ export class MessageCard {
   }
 }
 
-function facts(message, go) {
+function facts(message, { go, showConversation }) {
   const linked = (ids) => ids.map((id) => element("button", { type: "button", class: "quiet", text: id, on: { click: () => go(id) } }));
   const entries = [
     [{ word: "card.id" }, message.messageId],
-    message.conversationId && [{ word: "card.conversation" }, message.conversationId],
-    message.expireTs && [{ word: "card.expires" }, message.expireTs],
+    message.conversationId && [{ word: "card.conversation" }, [message.conversationId, " ",
+      button("card.showConversation", () => showConversation(message.conversationId), { class: "link" })]],
+    message.expireTs && [{ word: "card.expires" }, element("time", { moment: message.expireTs })],
     message.retractedBy && [{ word: "card.retractedBy" }, linked([message.retractedBy])],
     message.retracts && [{ word: "card.retracts" }, linked(message.retracts)],
     ...Object.entries(message.metadata ?? {}).map(([key, value]) => [{ text: key }, value]),

@@ -43,6 +43,11 @@ export class MessagePages extends EventTarget {
     return this.#rows[index];
   }
 
+  // Return the messages that are loaded, oldest first.
+  get loaded() {
+    return this.#rows.filter(Boolean);
+  }
+
   get first() {
     return this.#rows[0];
   }

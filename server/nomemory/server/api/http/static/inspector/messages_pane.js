@@ -6,24 +6,25 @@ import { MessageCard } from "./message_card.js";
 import { month } from "./dates.js";
 import { MessagePages } from "./message_pages.js";
 import { Timeline } from "./timeline.js";
-import { LexicalSearch } from "./lexical_search.js";
+import { MessageSearch } from "./message_search.js";
 
 export class MessagesPane {
   #pages = null;
 
-  constructor(pane, { failed }) {
-    this.failed = failed;
+  // `loaded(messages)` gets the first loaded messages of a user.
+  constructor(pane, { failed, loaded }) {
+    Object.assign(this, { failed, loaded });
     this.extent = element("p", { class: "extent" });
-    this.card = new MessageCard({ closed: () => this.timeline.box.focus(), go: (id) => this.#goTo(id) });
+    this.card = new MessageCard({ closed: () => this.timeline.box.focus(), go: (id) => this.#goTo(id), showConversation: (id) => this.#showConversation(id) });
     this.timeline = new Timeline({ open: (message) => this.card.show(message), failed });
-    this.search = new LexicalSearch({
+    this.search = new MessageSearch({
       open: (message, spans) => this.#openResult(message, spans),
       failed,
       toggled: (isOn) => (this.timeline.node.inert = isOn), // the search results cover it
     });
     const head = element("div", { class: "head" }, element("h2", { word: "messages" }), this.extent);
     const lists = element("div", { class: "lists" }, this.timeline.node, this.search.node);
-    pane.append(head, this.search.input, lists, this.card.node);
+    pane.append(head, this.search.input, this.search.filters.node, lists, this.card.node);
   }
 
   async of(user) {
@@ -45,11 +46,13 @@ export class MessagesPane {
     if (pages !== this.#pages) return;
     this.#say();
     this.timeline.show(pages);
+    this.search.offer(pages.loaded);
+    this.loaded(pages.loaded);
   }
 
   // Show a message in the timeline, with its highlighted spans.
   async show(message, spans = []) {
-    if (this.search.input.value) this.search.clear();
+    if (this.search.isActive) this.search.clear();
     try {
       if (!(await this.timeline.go(message, spans))) return false;
       const whole = this.#pages.at(this.#pages.index.get(message.messageId));
@@ -71,14 +74,18 @@ export class MessagesPane {
 
   async #openResult(message, spans) {
     this.card.show(message, spans);
-    const query = this.search.input.value;
     await this.timeline.go(message, spans).catch(this.failed);
-    this.search.input.value = query; // keep the results
+  }
+
+  #showConversation(conversationId) {
+    this.card.close();
+    this.search.showConversation(conversationId);
   }
 
   refresh() {
     if (this.#pages) this.#say();
     this.timeline.refresh();
+    this.search.refresh();
   }
 
   #say() {

@@ -1,4 +1,4 @@
-// The form of a recall: the question, the skill and the time.
+// The form of a recall: the question, the skill if there is a choice, and the time.
 import { element } from "./element.js";
 
 export class QuestionForm {
@@ -8,15 +8,16 @@ export class QuestionForm {
   constructor({ id, skills, onSubmit }) {
     this.question = element("textarea", { id, rows: "2", maxlength: "2000", hint: "question.hint", label: "question" });
     this.skills = Array.from({ length: skills }, () => element("select", {}, option("")));
-    const choices = this.skills.map((skill, index) => field(skills > 1 ? `skill.${index + 1}` : "skill", skill));
+    this.choices = this.skills.map((skill, index) => field(skills > 1 ? `skill.${index + 1}` : "skill", skill));
+    this.choices.forEach((choice) => (choice.hidden = true));
     this.now = element("input", { type: "datetime-local" });
     this.go = element("button", { type: "submit", class: "go", word: skills > 1 ? "compare.run" : "ask" });
     this.node = element("form", { class: "ask" },
       this.question,
       element("div", { class: "with" },
-        skills > 1 && choices,
+        skills > 1 && this.choices,
         element("details", {}, element("summary", { word: "options" }),
-          element("div", { class: "options" }, skills === 1 && choices, field("now", this.now))),
+          element("div", { class: "options" }, skills === 1 && this.choices, field("now", this.now))),
         this.go),
     );
     this.node.addEventListener("submit", (event) => {
@@ -30,10 +31,21 @@ export class QuestionForm {
     });
   }
 
+  get hasSkills() {
+    return this.#names.length > 1;
+  }
+
+  // Set the cursor to the end of the question.
+  focus() {
+    this.question.focus();
+    this.question.setSelectionRange(this.question.value.length, this.question.value.length);
+  }
+
   // Set the available skills. The first is the server's default; the second form field starts with the second skill.
   setSkills(names) {
     if (names.join() === this.#names.join()) return;
     this.#names = names;
+    this.choices.forEach((choice) => (choice.hidden = !this.hasSkills));
     this.skills.forEach((skill, index) => {
       skill.replaceChildren(...(names.length ? names : [""]).map(option));
       skill.selectedIndex = Math.min(index, Math.max(0, names.length - 1));

@@ -1,4 +1,4 @@
-// The pane that runs a recall and shows its steps, verdict, memory view and evidence.
+// The pane that runs a recall and shows its verdict, memory view, steps and evidence.
 import { button, element } from "./element.js";
 import { evidenceList } from "./evidence.js";
 import { word } from "./i18n.js";
@@ -7,16 +7,18 @@ import { QuestionForm } from "./question_form.js";
 import { RecallRun } from "./recall_run.js";
 import { reportOf, save } from "./report.js";
 import { Steps } from "./steps.js";
-import { verdict } from "./verdict.js";
+import { suggestions } from "./suggested_questions.js";
+import { facts, verdict } from "./verdict.js";
 
 export class RecallPane {
   #user = "";
   #run = null;
+  #isRequested = false; // a question was submitted before the user was known
 
   // `show(message, spans)` opens a message, `highlight(messages)` marks messages in the timeline, `say(word, args)` announces
   // a string to screen readers.
   constructor(pane, { show, highlight, say, failed }) {
-    Object.assign(this, { show, highlight, say, failed });
+    Object.assign(this, { pane, show, highlight, say, failed });
     this.form = new QuestionForm({ id: "question", skills: 1, onSubmit: () => this.ask() });
     this.verdict = element("div", {});
     this.steps = new Steps({ show, highlight: (messages) => highlight(messages ?? this.#evidenceMessages()), say, failed });
@@ -24,7 +26,7 @@ export class RecallPane {
     this.evidence = element("div", { class: "found-messages" });
     this.exportBar = this.#exporting();
     this.intro = this.#introduction();
-    const result = element("div", { class: "made" }, this.intro, this.verdict, this.steps.node, this.answer, this.evidence, this.exportBar);
+    const result = element("div", { class: "made" }, this.intro, this.verdict, this.answer, this.steps.node, this.evidence, this.exportBar);
     result.addEventListener("animationend", ({ target }) => target.classList.add("came")); // animate once, not at each return to the pane
     pane.append(element("h2", { class: "unseen", word: "recall" }), this.form.node, result);
   }
@@ -35,15 +37,27 @@ export class RecallPane {
     this.#run = null;
     this.#clear();
     this.intro.hidden = false;
+    this.suggest([]);
+    if (user && this.#isRequested) this.ask();
+  }
+
+  // Suggest questions about the messages of the user.
+  suggest(messages) {
+    const items = suggestions(messages).map((question) => element("li", {}, button(question.word, () => this.#askFor(question), { args: question.args, class: "sample" })));
+    this.samples.replaceChildren(...items);
+    this.offer.hidden = !items.length;
   }
 
   ask() {
+    this.#isRequested = !this.#user;
     if (!this.#user) return;
     this.#run?.stop();
     const run = new RecallRun(this.#user, this.form.recall());
     this.#run = run;
     this.#clear();
     this.intro.hidden = true;
+    this.pane.scrollTop = 0;
+    if (matchMedia("(pointer: coarse)").matches) this.form.question.blur(); // hides the keyboard of a phone
     this.verdict.replaceChildren(verdict(run));
     this.say("live.searching");
     const ifCurrent = (listener) => () => run === this.#run && listener();
@@ -59,25 +73,27 @@ export class RecallPane {
     if (this.#run) this.#evidence();
   }
 
-  // The introduction with sample questions, shown before the first recall.
+  // The introduction with suggested questions, shown before the first recall.
   #introduction() {
-    const ask = (name) => {
-      this.form.question.value = word(name);
-      this.ask();
-    };
-    const samples = ["sample.1", "sample.2", "sample.3"].map((name) => element("li", {}, button(name, () => ask(name), { class: "sample" })));
-    return element("div", { class: "empty" }, element("p", { word: "recall.empty" }), element("ul", { class: "samples", label: "samples" }, samples));
+    this.samples = element("ul", { class: "samples", label: "samples" });
+    this.offer = element("div", { hidden: true }, element("p", { word: "samples" }), this.samples);
+    return element("div", { class: "empty" }, element("p", { word: "recall.empty" }), this.offer);
+  }
+
+  #askFor({ word: name, args }) {
+    this.form.question.value = word(name, args);
+    this.ask();
   }
 
   // Return the evidence in display order.
   #evidenceMessages() {
     if (!this.#run?.result) return [];
-    const { quoted, near } = this.#run.evidence;
-    return [...quoted, ...near].map(({ message }) => message);
+    return this.#run.evidence.used.map(({ message }) => message);
   }
 
   #clear() {
     for (const part of [this.verdict, this.answer, this.evidence]) part.replaceChildren();
+    this.steps.node.after(this.evidence);
     this.steps.of(this.#run);
     this.exportBar.hidden = true;
     this.highlight([]);
@@ -86,7 +102,10 @@ export class RecallPane {
   #result() {
     const run = this.#run;
     this.verdict.replaceChildren(verdict(run));
-    this.answer.replaceChildren(memoryView(run.result, { show: this.show }));
+    const view = memoryView(run.result, { show: this.show });
+    this.answer.replaceChildren(view ?? "");
+    if (!view) this.verdict.after(this.evidence); // the nearest messages take the place of the answer
+    this.steps.describe(facts(run, this.form));
     this.#evidence();
     this.highlight(this.#evidenceMessages());
     this.say(`verdict.${(run.result.verdict ?? "").replace("VERDICT_", "").toLowerCase()}`);

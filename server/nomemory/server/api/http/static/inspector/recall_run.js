@@ -66,23 +66,25 @@ export class RecallRun extends EventTarget {
     }
   }
 
-  // Return the cited evidence, the other evidence, and the other results, each best first. Before the result, `near` has all
-  // results so far.
+  // Return the evidence and the other results, each in the order of the shown scores, and the ids of the cited messages. Before
+  // the result, `used` has all results so far.
   get evidence() {
     const best = [...this.explained.values()].sort((a, b) => b.score - a.score);
-    if (!this.result) return { quoted: [], near: best, others: [] };
-    const cited = citedBy(this.result);
+    if (!this.result) return { used: best, others: [], cited: new Set() };
     const evidence = (this.result.evidence ?? []).map(({ message, score }) => ({
       ...this.explained.get(message.messageId), message, recallScore: score,
     }));
     const ids = new Set(evidence.map(({ message }) => message.messageId));
     return {
-      quoted: evidence.filter(({ message }) => cited.has(message.messageId)),
-      near: evidence.filter(({ message }) => !cited.has(message.messageId)),
+      used: evidence.sort(byScore),
       others: best.filter(({ message }) => !ids.has(message.messageId)),
+      cited: citedBy(this.result),
     };
   }
 }
+
+// Messages without a score of the hybrid search, such as neighbors, come last.
+const byScore = (a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity) || (b.recallScore ?? 0) - (a.recallScore ?? 0);
 
 function citedBy({ memoryView = {}, conflicts = [] }) {
   const stated = [...Object.values(memoryView).flat(), ...conflicts.flatMap(({ earlier, later }) => [earlier, later])];

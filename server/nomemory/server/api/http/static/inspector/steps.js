@@ -3,7 +3,7 @@
 import { button, element } from "./element.js";
 import { word } from "./i18n.js";
 import { firstWords, messageButton } from "./message.js";
-import { dayAndTime, formatDuration, milliseconds } from "./dates.js";
+import { formatDuration, milliseconds } from "./dates.js";
 
 const PLAY_MS = 1500;
 const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
@@ -23,7 +23,8 @@ export class Steps {
     this.forth = button("steps.next", () => this.#go(1), { class: "quiet forth" });
     this.play = button("steps.play", () => (this.#timer ? this.#stop() : this.#play()), { class: "quiet play" });
     this.player = element("div", { class: "player", role: "group", label: "steps", hidden: true }, this.position, this.back, this.forth, this.play);
-    this.node = element("div", {}, this.player, this.list);
+    this.facts = element("div", {});
+    this.node = element("section", { class: "search", hidden: true }, element("h3", { word: "steps" }), this.facts, this.player, this.list);
   }
 
   of(run) {
@@ -32,7 +33,9 @@ export class Steps {
     this.#rows = [];
     this.#at = -1;
     this.list.replaceChildren();
+    this.facts.replaceChildren();
     this.player.hidden = true;
+    this.node.hidden = true;
   }
 
   // Add the latest step.
@@ -41,14 +44,21 @@ export class Steps {
     const index = this.#rows.length;
     const row = stepRow(step, index, () => this.choose(this.#at === index ? -1 : index));
     this.#rows.push(row);
+    this.node.hidden = false;
     this.list.append(row.node);
     if (step.tool === "neighbors") this.#nameAnchor(row, step.arguments ?? {});
     if (step.tool) this.say("live.step", { step: index + 1, n: step.hits ?? 0 });
   }
 
-  // Show the player after the recall.
+  // Show the facts about the search.
+  describe(facts) {
+    this.facts.replaceChildren(facts);
+    this.node.hidden = false;
+  }
+
+  // Show the player after the recall, if there are steps to move between.
   over() {
-    this.player.hidden = !this.#rows.length;
+    this.player.hidden = this.#rows.length < 2;
     this.#updatePlayer();
   }
 
@@ -169,10 +179,11 @@ function details(step) {
   const role = args.role ?? args.filter?.role ?? "any";
   const limit = args.top_k ?? args.page_size;
   const entries = [
-    [{ word: "step.iteration" }, { text: step.iteration ?? 1 }],
+    step.tool && [{ word: "step.method" }, { word: `tool.${step.tool}.about` }],
+    step.iteration > 1 && [{ word: "step.iteration" }, { text: step.iteration }],
     args.query_text && [{ word: "step.query" }, { text: args.query_text }],
-    since && [{ word: "step.since" }, { text: dayAndTime(since) }],
-    until && [{ word: "step.until" }, { text: dayAndTime(until) }],
+    since && [{ word: "step.since" }, { moment: since }],
+    until && [{ word: "step.until" }, { moment: until }],
     role !== "any" && [{ word: "step.role" }, { word: `role.${role}` }],
     limit && [{ word: "step.limit" }, { text: limit }],
     step.thought && [{ word: "step.reason" }, { text: step.thought, lang: "en" }],

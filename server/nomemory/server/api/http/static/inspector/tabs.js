@@ -14,6 +14,12 @@ export class Tabs {
     for (const name of NAMES) byId(name).setAttribute("aria-labelledby", `tab-${name}`);
   }
 
+  // Show or hide the tab of a pane.
+  offer(name, isOffered) {
+    byId(`tab-${name}`).hidden = !isOffered;
+    if (!isOffered && this.current === name) this.choose("recall");
+  }
+
   choose(name) {
     this.current = name;
     document.body.dataset.pane = name;

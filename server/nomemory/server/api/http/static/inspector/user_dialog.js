@@ -1,7 +1,7 @@
 // The dialog that chooses a user: a list with a prefix filter. Callers who cannot list users enter an id.
 import { listUsers } from "./contract.js";
 import { button, element } from "./element.js";
-import { translate } from "./i18n.js";
+import { number, translate } from "./i18n.js";
 import { VirtualList } from "./virtual_list.js";
 
 const PAGE = 500;
@@ -27,7 +27,7 @@ export class UserDialog {
       make: () => element("div", { class: "row someone" }, element("span", { class: "id" }), element("span", { class: "count" })),
       fill: (row, index) => {
         row.children[0].textContent = this.#visible[index].userId;
-        row.children[1].textContent = Number(this.#visible[index].messageCount).toLocaleString();
+        row.children[1].textContent = number(Number(this.#visible[index].messageCount));
       },
       open: (index) => this.#choose(this.#visible[index].userId),
     });
@@ -46,6 +46,10 @@ export class UserDialog {
 
   close() {
     this.dialog.close();
+  }
+
+  refresh() {
+    this.list.refresh();
   }
 
   async #load() {

@@ -1,4 +1,4 @@
-// The verdict of a recall with its sufficiency, its limits and its notes.
+// The verdict of a recall with its sufficiency and its notes, and the facts about its search.
 import { element } from "./element.js";
 import { formatDuration } from "./dates.js";
 
@@ -13,50 +13,65 @@ export function verdict(run) {
   }
   const { limits = {} } = run.result;
   const kind = (run.result.verdict ?? "").replace("VERDICT_", "").toLowerCase();
-  const limit = LIMIT_REACHED[limits.stopReason];
-  const facts = [
-    { word: "verdict.considered", args: { n: limits.messagesConsidered ?? 0 } },
-    { word: "verdict.calls", args: { n: limits.toolCalls ?? 0 } },
-    { text: formatDuration(run.tookMs) },
-    limits.skill && { text: limits.skill },
-    limit && { word: `verdict.limit.${limit}` },
-    limits.indexLagging && { word: "verdict.lagging" },
-    limits.widened && { word: "verdict.widened" },
-    limits.truncated && { word: "verdict.truncated" },
-  ].filter(Boolean);
   return element("div", { class: `verdict ${kind}` },
     element("strong", { word: `verdict.${kind}` }),
     element("p", { word: `verdict.${kind}.about` }),
     limits.sufficiency !== undefined && likelihood(limits),
-    element("ul", { class: "facts" }, facts.map((fact) => element("li", fact))),
     notes(limits),
   );
 }
 
-// Show the sufficiency and its threshold. It is limited to 1 to 99 percent, because an estimate is never certain.
+// Return the list of facts about the search of a recall. The skill is a fact only if there is a choice.
+export function facts({ result, tookMs }, { hasSkills }) {
+  const { limits = {} } = result ?? {};
+  const items = [
+    { word: "verdict.considered", args: { n: limits.messagesConsidered ?? 0 } },
+    { text: formatDuration(tookMs) },
+    limits.modelCalls > 0 && { word: "verdict.model_calls", args: { n: limits.modelCalls } },
+    limits.tokenUsage && tokens(limits.tokenUsage),
+    hasSkills && limits.skill && { text: limits.skill },
+  ].filter(Boolean);
+  return element("ul", { class: "facts" }, items.map((fact) => element("li", fact)));
+}
+
+function tokens({ promptTokens: prompt = 0, completionTokens: completion = 0, cachedTokens: cached = 0 }) {
+  return { word: "verdict.tokens", args: { n: prompt + completion, prompt, completion, cached } };
+}
+
+// Show the sufficiency and its threshold in words. It is limited to 1 to 99 percent, because an estimate is never certain.
 function likelihood({ sufficiency, sufficiencyThreshold: threshold }) {
   const n = Math.min(99, Math.max(1, Math.round(sufficiency * 100)));
   const gauge = element("div", { class: "gauge", role: "meter", label: "verdict.meter", "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": n },
     element("i"), threshold !== undefined && element("b"));
   gauge.firstChild.style.width = `${n}%`;
   if (threshold !== undefined) gauge.lastChild.style.left = `${threshold * 100}%`;
-  return element("div", { class: "likely" },
-    element("span", { word: "verdict.sufficiency", args: { n } }), gauge,
-    threshold !== undefined && element("span", { class: "dim", word: "verdict.threshold", args: { n: Math.round(threshold * 100) } }));
+  return element("div", { class: "likely" }, gauge,
+    element("span", { word: "verdict.sufficiency", args: { percent: n } }),
+    threshold !== undefined && element("span", { class: "dim", word: "verdict.threshold", args: { percent: Math.round(threshold * 100) } }));
 }
 
-function notes({ notes: list = [] }) {
-  const shown = list.map(note).filter(Boolean);
+function notes(limits) {
+  const limit = LIMIT_REACHED[limits.stopReason];
+  const restrictions = [
+    limit && `verdict.limit.${limit}`,
+    limits.indexLagging && "verdict.lagging",
+    limits.widened && "verdict.widened",
+    limits.truncated && "verdict.truncated",
+  ].filter(Boolean);
+  const shown = [...restrictions.map((word) => element("li", { word })), ...(limits.notes ?? []).map(note).filter(Boolean)];
   return shown.length > 0 && element("ul", { class: "notes" }, shown);
 }
 
-// Translate a note. The text of an unknown note and the part of a skill come from the server.
+// Notes whose translation precedes the text from the server: the part of a skill, the failure of the chat model.
+const WITH_TEXT = new Set(["skill_ignored", "model_failed"]);
+
+// Translate a note. The text of an unknown note comes from the server.
 function note({ code = "", count = 0, text = "" }) {
   const name = code.replace("NOTE_CODE_", "").toLowerCase();
   if (REDUNDANT.has(name)) return null;
   if (!KNOWN.has(name)) return element("li", { text, lang: "en" });
   return element("li", {}, element("span", { word: `note.${name}`, args: { n: count }, title: text }),
-    name === "skill_ignored" && element("span", { text, lang: "en" }));
+    WITH_TEXT.has(name) && element("span", { text, lang: "en" }));
 }
 
 const KNOWN = new Set([

@@ -9,6 +9,7 @@ export class VirtualList {
   #rows = new Map(); // by index
   #spare = [];
   #count = 0;
+  #wanted = -1; // the index to scroll to when the list becomes visible
   #drawing = 0;
 
   // `make()` returns an empty row, `fill(row, index)` fills it, `need(from, to)` is called with the visible range.
@@ -25,7 +26,7 @@ export class VirtualList {
     box.addEventListener("scroll", () => this.draw(), { passive: true });
     box.addEventListener("keydown", (event) => this.#press(event));
     box.addEventListener("click", (event) => this.#click(event));
-    new ResizeObserver(() => this.draw()).observe(box);
+    new ResizeObserver(() => (this.#wanted < 0 ? this.draw() : this.scrollTo(this.#wanted))).observe(box);
   }
 
   get count() {
@@ -34,6 +35,7 @@ export class VirtualList {
 
   resize(count) {
     this.#count = count;
+    this.#wanted = -1;
     this.#sizer.style.height = `${this.#extent}px`;
     if (this.active >= count) this.active = -1;
     this.refresh();
@@ -59,6 +61,7 @@ export class VirtualList {
   }
 
   scrollTo(index) {
+    this.#wanted = this.#box.clientHeight ? -1 : index;
     const middle = index * this.height - (this.#box.clientHeight - this.height) / 2;
     this.#box.scrollTop = Math.max(0, middle) / this.#ratio;
     this.draw();
