@@ -83,7 +83,7 @@ class DamageRegistry:
         """Verify the checksums of encoded messages of one user, and return the messages.
 
         Args:
-            user_id: the user.
+            user_id: the id of the user.
             rows: tuples of encoded message, sequence, checksum, and id of the retracting message or None.
 
         Raises:

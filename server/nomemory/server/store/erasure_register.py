@@ -127,8 +127,8 @@ doctor --accept-loss`, then apply the register again"""
 def last_affected_sequence(erasure: Erasure, epochs: Sequence[EpochStart], latest: int) -> int:
     """Return the sequence up to which an erasure affects the messages of a log.
 
-    An erasure in an epoch of this log affects messages up to its sequence, or up to the end of the part of that epoch
-    that the log contains. An erasure in an unknown epoch happened in a log that this one has replaced: it affects all
+    An erasure in an epoch of this log affects messages up to the sequence of the erasure, or up to the last sequence of
+    that epoch in the log. An erasure in an unknown epoch happened in a log that this one has replaced: it affects all
     messages of the time before the replacement.
 
     Args:

@@ -56,7 +56,7 @@ class LogReader(Protocol):
         """Count messages and users, and return the latest sequence of these users.
 
         Args:
-            user_id: the user; None for all users whose ids begin with `prefix`.
+            user_id: the id of the user; None for all users whose ids begin with `prefix`.
             prefix: an ASCII prefix of user ids.
         """
 
@@ -155,7 +155,7 @@ class ErasableLog(Protocol):
     """Erases the remains of deleted, replaced and expired messages from the log's files, in small batches.
 
     When every index has applied the removals, call `forget_removals`, `release_free_pages` and `wipe_pages`, in this
-    order, each until nothing is left. Completed batches survive a crash.
+    order, and repeat each call until nothing is left. Completed batches survive a crash.
     """
 
     async def pending_removals(self, many: int) -> Removals | None:

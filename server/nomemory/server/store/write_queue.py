@@ -108,7 +108,7 @@ class PlannedJob(Job[Receipt]):
 
     Attributes:
         work: adds the changes of the job to a plan.
-        keys: the keys of its messages. The message id is empty if one has to be generated.
+        keys: the keys of the messages that the job changes. The message id is empty if one has to be generated.
         request_id: the idempotency key of the batch; empty for none.
     """
 

@@ -71,7 +71,7 @@ class Pending:
     """A message to index.
 
     Attributes:
-        message_id: the message.
+        message_id: the id of the message.
         latest: the latest change when the row was read.
         is_single: whether the message has changed only once since it was indexed.
     """

@@ -83,7 +83,7 @@ class BatchIndexer:
         """Embed and store one batch from the beginning of a list of messages.
 
         Returns:
-            The stored batch, and the fault of the embedder if one ended the batch early.
+            The stored batch, and the fault of the embedder if a fault ended the batch early.
 
         Raises:
             Fault: INDEX_UNAVAILABLE. The batch may have been stored in part.

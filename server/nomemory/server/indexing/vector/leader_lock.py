@@ -84,7 +84,7 @@ class PostgresLeaderLock:
     which used time-limited leases, see the buckets as held forever.
 
     All methods except `disconnect` and `release` raise the fault STORAGE_UNAVAILABLE if the database is unavailable.
-    The lock is lost after such a fault.
+    The lock is lost after the fault STORAGE_UNAVAILABLE.
 
     Args:
         database: the database of the log.

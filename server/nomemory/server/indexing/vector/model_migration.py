@@ -39,7 +39,7 @@ class ModelMigration:
         serving: the space that serves reads.
         cleanup: deletes unused collections at the end.
         log_end: the end of the message log at startup, which an index has to reach.
-        max_failing_s: how long the active model may fail while there is a next one.
+        max_failing_s: how long the active model may fail while there is a next space.
         max_read_s: how long to wait for reads that use the previous space.
     """
 

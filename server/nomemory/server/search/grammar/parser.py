@@ -135,7 +135,7 @@ def _is_negated(word: str, *, touches_operand: bool) -> bool:
 
 
 def _drop_incomplete_operators(tokens: list[QueryToken]) -> list[QueryToken]:
-    """Convert operators without operands to words: first the binary ones, then NOT from right to left."""
+    """Convert operators without operands to words: first the binary operators, then NOT from right to left."""
     for index, token in enumerate(tokens):
         if token.kind in (TokenKind.AND, TokenKind.OR) and not (
             _token_kind(tokens, index - 1) in _ENDS_OPERAND and _token_kind(tokens, index + 1) in _BEGINS_OPERAND

@@ -50,7 +50,7 @@ class AuthorLabels:
         """Return the names in a question that label messages before a time and occur in at least 4 % of these messages.
 
         Args:
-            user_id: the user.
+            user_id: the id of the user.
             question: the text of the question.
             until_us: the end of the time range, exclusive; None: no end.
             total: the number of messages of the user before `until_us`.

@@ -181,7 +181,7 @@ class Timeline:
 
     @cached_property
     def previous_indexes(self) -> Ints:
-        """The index of the message that a message follows in its conversation within 30 minutes; -1 if none."""
+        """For each message, the index of the previous message in its conversation within 30 minutes; -1 if none."""
         previous = np.full(len(self), -1, dtype=np.int64)
         is_same_conversation = np.diff(self.ordered_conversations) == 0
         linked = np.flatnonzero(

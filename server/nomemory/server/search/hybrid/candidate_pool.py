@@ -85,7 +85,7 @@ class CandidatePools:
         lexical: the lexical index.
         threads: runs long computations.
         speaker_names: samples the authors of a log that is too long to be ranked completely.
-        candidates_max: the maximum number of candidates of each of lexical and semantic search.
+        candidates_max: the maximum number of candidates from lexical search, and the same from semantic search.
         timeline_max: users with at most this many messages are ranked completely.
         cache_bytes: the memory limit of both caches together.
     """
@@ -130,7 +130,7 @@ class CandidatePools:
         """Return the names of the authors before a time; for a long log, a sample of them.
 
         Args:
-            user_id: the user.
+            user_id: the id of the user.
             until_us: the time.
             counts: the number of messages of the user at the start of the search.
             total: the result of `count`.
@@ -159,7 +159,7 @@ class CandidatePools:
         """Read the messages to rank.
 
         Args:
-            user_id: the user.
+            user_id: the id of the user.
             message_filter: the filter of the results.
             question: the question.
             nearest: the semantic hits of each sentence; empty without semantic search.

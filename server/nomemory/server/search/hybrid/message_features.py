@@ -37,7 +37,7 @@ class MessageFeatures(NamedTuple):
     Attributes:
         role: the role of the author, as a number of the enum `Role`.
         name: the name of the author; empty for tools and for authors without a name.
-        conversation_id: the conversation; empty if none.
+        conversation_id: the id of the conversation; empty if none.
         metadata: the metadata entries.
         chars: the length of the content, in characters.
         ends_with_question: whether the message ends with a question.

@@ -145,7 +145,7 @@ class HybridSearch:
         log: counts messages.
         pools: reads the messages to rank.
         weights: the weights of the ranking steps.
-        candidates_max: the maximum number of candidates of each of lexical and semantic search.
+        candidates_max: the maximum number of candidates from lexical search, and the same from semantic search.
         max_response_bytes: the maximum size of a response.
     """
 
@@ -451,7 +451,7 @@ def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], me
 
 
 def _best_hits(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints, top_k: int) -> list[HybridHit]:
-    """Return the best messages, each with the scores of the sentence for which its score is highest."""
+    """Return the best messages, each with its scores for the sentence that it matches best."""
     scores = np.round(np.stack([sentence.ranking.scores[eligible] for sentence in ranked]), _DECIMALS)
     best_scores, best_sentences = scores.max(axis=0), scores.argmax(axis=0)
     order = np.lexsort((-eligible, -best_scores))[:top_k]

@@ -53,7 +53,7 @@ def _create_edge_index(
 
 
 def _delete_previous_layout(collection: Collection) -> None:
-    """Delete the files of earlier versions. The index is then rebuilt from the message log."""
+    """Delete the files of earlier versions. Without these files, the index is rebuilt from the message log."""
     files = list(collection.directory.glob("shard*"))
     if files:
         _log.warning("the vector index has an outdated layout and is being rebuilt", collection=collection.name)

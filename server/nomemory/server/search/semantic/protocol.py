@@ -125,7 +125,7 @@ class VectorIndex(VectorSearch, Protocol):
         """Read the points of users with the same condition as a search, so that every counted point can be found.
 
         Args:
-            user_ids: the users.
+            user_ids: the ids of the users.
             with_vectors: whether to validate the vectors as well.
         """
 

@@ -108,7 +108,7 @@ class PostgresLogErasure:
                 return await connection.fetchval(number_placeholders(_NEXT_BUCKET), erased_by_all) is not None
 
     async def _record_wiped(self, connection: Connection, until: FeedPosition) -> FeedPosition:
-        """Record the position that this server has erased, and return the position that all servers have erased."""
+        """Record the position up to which this server has erased; return the position that all servers reached."""
         erased_by_all = until
         for name, wiped in await connection.fetch(_SELECT_WIPED):
             position = FeedPosition(tuple(wiped))

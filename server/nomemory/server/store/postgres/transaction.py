@@ -163,7 +163,7 @@ class PostgresTransaction:
         """Lock the buckets of users and begin the plan. Call this once in a transaction, with all affected users.
 
         Args:
-            user_ids: the users.
+            user_ids: the ids of the users.
             numbers: the number of sequence numbers to draw for the plan. Statement jobs draw their own numbers.
         """
         affected = sorted(set(map(bucket_of, user_ids)))

@@ -7,7 +7,7 @@
   indexes have erased the messages (`erasure`).
 - `embeddings` has a separate index, because the rows are long. In older logs, the table is clustered by its key, which
   is slower but otherwise equivalent.
-- `requests` maps the digest of a request id to the ids that were assigned to its messages.
+- `requests` maps the digest of a request id to the ids that were assigned to the messages of the request.
 - `metadata_entries` is described in `conditions`.
 - `erasures` is the register of erasures (`erasure_register`).
 - `epochs` lists the epochs of the log in order. `seq` is the latest sequence before the epoch.

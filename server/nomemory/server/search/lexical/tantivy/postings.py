@@ -1,4 +1,4 @@
-"""Postings of terms within one user. A pass looks up many terms, each with its own bit of the score."""
+"""Postings of terms within one user. A pass looks up many terms; each term sets its own bit of the score."""
 
 from __future__ import annotations
 

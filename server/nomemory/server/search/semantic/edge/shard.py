@@ -124,7 +124,7 @@ class Shard:
         """Read a page of a user's points, with the same condition as a search.
 
         Args:
-            user_id: the user.
+            user_id: the id of the user.
             offset: the start of the page; None: the first page.
             with_vectors: whether to validate the vectors as well.
         """

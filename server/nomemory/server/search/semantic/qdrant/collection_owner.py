@@ -21,7 +21,7 @@ class CollectionOwner:
     Every method can raise the Fault INDEX_UNAVAILABLE if the server does not respond or rejects the request.
 
     Args:
-        log_id: the log. If it is empty (in tests), ownership is neither checked nor claimed.
+        log_id: the id of the log. If it is empty (in tests), ownership is neither checked nor claimed.
     """
 
     def __init__(self, client: AsyncQdrantClient, log_id: str) -> None:
