@@ -53,7 +53,7 @@ READS_WAITING: Final = Family(
     "nomemory_reads_waiting",
     "Expensive reads that wait for a slot.",
     "A persistently high value indicates overload. A low `nomemory_reads_active_users` means that few users cause "
-    "it. Otherwise add servers over PostgreSQL.",
+    "it. Otherwise, add servers that share a PostgreSQL database.",
 )
 READS_USERS: Final = Family(
     "nomemory_reads_active_users",

@@ -44,8 +44,8 @@ class VectorSettings(SettingsGroup):
     flush_interval_s: float = Field(
         5.0,
         gt=0,
-        description="Interval between flushes of the embedded vector index to disk, in seconds. It limits how "
-        "much is re-indexed after a crash.",
+        description="Interval between flushes of the embedded vector index to disk, in seconds. After a "
+        "crash, changes since the last flush are indexed again.",
     )
     timeout_s: float = Field(30.0, gt=0, description="Time limit of a vector index request, in seconds.")
 
