@@ -60,7 +60,7 @@ class ConversationListing:
 
 @dataclass(frozen=True, slots=True)
 class _ListingState:
-    """The pinned sequence, the position of the last conversation (None on the first page), and returned digests."""
+    """The pinned sequence, the position of the last conversation (None on the first page), and the returned digests."""
 
     pinned: int
     after: tuple[int, str] | None = None

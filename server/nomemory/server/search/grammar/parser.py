@@ -22,7 +22,7 @@ class TokenKind(Enum):
 
 
 class QueryToken(NamedTuple):
-    """A token of a query. `text` is its literal text, for a phrase the text between the quotes."""
+    """A token of a query. `text` is the literal text of the token, for a phrase the text between the quotes."""
 
     kind: TokenKind
     text: str

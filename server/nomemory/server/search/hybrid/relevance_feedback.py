@@ -82,7 +82,8 @@ def feedback_scores(
     Args:
         timeline: the messages.
         feedback: the feedback messages.
-        occurrences: the occurrences of their terms; the indexes may be missing for frequent terms.
+        occurrences: the occurrences of the terms of the feedback messages; the indexes may be missing for frequent
+        terms.
         total: the number of messages of the user.
     """
     if not feedback:

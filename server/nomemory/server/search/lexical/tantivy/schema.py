@@ -127,7 +127,7 @@ def _previous_versions(directory: Path) -> list[Path]:
 
 
 def read_checkpoint(index: tantivy.Index) -> int:
-    """Return the applied sequence of the current snapshot; 0 if none."""
+    """Return the applied sequence of the current snapshot; 0 if the snapshot has no checkpoint."""
     searcher = index.searcher()
     checkpoint_query = tantivy.Query.term_query(index.schema, "kind", CHECKPOINT)
     addresses = [address for _, address in searcher.search(checkpoint_query, limit=1).hits]
