@@ -1,8 +1,8 @@
 """Child processes that exit with the script that started them, even if that script is killed.
 
 A child's standard input is a pipe whose other end only its parent holds. When the parent exits, the child reads end of
-file and sends itself SIGTERM. This works on every POSIX system and, unlike Linux's PR_SET_PDEATHSIG, does not depend on
-the thread that started the child.
+file and sends itself SIGTERM. The method works on every POSIX system and, unlike Linux's PR_SET_PDEATHSIG, does not
+depend on the thread that started the child.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Retrieval methods of a server, and the results and costs of asking a question with them."""
+"""Retrieval methods of a server, and the result and cost of each question."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class RecordedRecallMethod:
     """Recall by the agent with recorded model answers.
 
     Args:
-        endpoint: the model endpoint that the server uses. Nothing else may call it concurrently.
+        endpoint: the model endpoint that the server uses. Nothing else may call the endpoint concurrently.
     """
 
     endpoint: RecordedEndpoint

@@ -176,10 +176,10 @@ def wait_for_indexes(client: Client, report_progress: Callable[[int], None] = la
 
 
 def make_off_topic_questions(questions: Sequence[Question]) -> list[Question]:
-    """Return the labeled questions, each moved to the next user of the same language, where it is unanswerable.
+    """Return the labeled questions, each moved to the next user of the same language and thereby unanswerable.
 
-    Questions without a verdict, and questions in a language with a single user, are omitted. `now` is that of the last
-    question of the new user.
+    Questions without a verdict, and questions in a language with a single user, are omitted. `now` is copied from the
+    last question of the new user.
     """
     labeled = [question for question in questions if question.verdict]
     latest = {item.user_id: item.now for item in labeled}

@@ -114,7 +114,7 @@ def _count_wins(above: Numbers, below: Numbers) -> Numbers:
 def bootstrap_weights(count: int, stream: int = 0) -> Numbers:
     """Return bootstrap weights of `count` questions, shape (SAMPLES, count); each row sums to 1.
 
-    The samples are seeded, so that all methods are compared on the same ones; each `stream` is independent.
+    The samples are seeded, so that all methods are compared on the same samples; each `stream` is independent.
     """
     random = np.random.default_rng((_SEED, stream))
     counts = random.multinomial(count, np.full(count, 1 / count), size=SAMPLES)

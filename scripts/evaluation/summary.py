@@ -184,7 +184,7 @@ def _partition_with_fallback(
 
 
 def _partition(answers: Sequence[Answer], value: Value) -> tuple[list[float], list[float]]:
-    """Return the values of answerable and of unanswerable questions, without those that are None."""
+    """Return the values of answerable and of unanswerable questions, without None."""
     sides: tuple[list[float], list[float]] = ([], [])
     for answer in answers:
         if (number := value(answer)) is not None:

@@ -69,8 +69,9 @@ def view_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
 def conflict_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
     """Return the contradiction metrics of labeled questions.
 
-    `contradictions`: number of questions with contradictory evidence. `contradictions_found`: number of those with a
-    reported pair that cites both sides. `contradictions_false`: share of the other questions with a reported pair.
+    `contradictions`: number of questions with contradictory evidence. `contradictions_found`: number of such questions
+    with a reported pair that cites both sides. `contradictions_false`: share of the other questions with a reported
+    pair.
     """
     contradicting = [item for item in judged if item.question.is_contradictory]
     others = [bool(item.view.conflicts) for item in judged if not item.question.is_contradictory]

@@ -237,7 +237,7 @@ class Benchmark:
         self._record_outcome(f"http_{case.name}", concurrency, self._run_in_process(run_http_loop, load))
 
     def _measure_null_servers(self, nulls: NullServers, name: str, concurrency: int, size: float) -> None:
-        """Measure the null servers with replies as large as those of the real server, directly after it."""
+        """Measure the null servers directly after the real server, with replies of the same size."""
         request = ListMessagesRequest(user_id=user_name(1), page_size=int(size)).SerializeToString()
         for prefix, target in (("null", nulls.intercepted), ("null_bare", nulls.bare)):
             load = Load(target, f"/{SERVICE}/ListMessages", [request], concurrency, self._seconds, nulls.pids)
@@ -304,7 +304,7 @@ def _print_progress(text: str) -> None:
 
 
 def _parse_folder(text: str) -> Path:
-    """Return an existing folder; reject others before the measurement starts."""
+    """Return an existing folder; reject any other path before the measurement starts."""
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"the folder {text} does not exist")
     return Path(text)

@@ -75,7 +75,7 @@ class SampledMessage:
 
 @dataclass(slots=True)
 class CorpusSample:
-    """A sample of the written messages, for requests: those of some typical users, and some of the heavy user."""
+    """A sample of the written messages, for requests: messages of some typical users and of the heavy user."""
 
     typical: dict[str, list[SampledMessage]] = field(default_factory=dict)
     heavy: list[SampledMessage] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Flood test: one user floods a server with expensive queries while another user and a health probe send calls.
 
 The flood and the probes run in separate processes. Each probe sends one call at a time with pauses, so that its
-latencies are those of a light user.
+latencies represent a light user.
 """
 
 from __future__ import annotations

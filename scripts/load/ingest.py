@@ -61,7 +61,7 @@ def run_write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
 
 
 def run_import_phase(target: str, size: Size, phase: int, part: int = 0, parts: int = 1) -> PhaseOutcome:
-    """Import a phase, or one of several parts of it, in concurrent streams that rotate over the targets."""
+    """Import a phase, or one of its parts, in concurrent streams that rotate over the targets."""
     return uvloop.run(_run_import_phase(target, size, phase, part, parts))
 
 
@@ -167,7 +167,7 @@ def _build_message(user_id: str, message_id: str, content: str) -> message_pb2.C
 def insert_into_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ()) -> float:
     """Insert the rows of a phase into SQLite with one commit per batch; return the elapsed seconds.
 
-    Schema and durability settings are those of the message log.
+    The schema and the durability settings are the same as in the message log.
     """
     batches = [_build_rows(batch) for batch in Corpus(size, phase).generate_batches()]
     connection = open_for_writing(path)

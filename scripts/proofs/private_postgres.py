@@ -1,6 +1,7 @@
 """Temporary PostgreSQL server for tests and benchmarks.
 
-It listens on a Unix socket only. If the caller is root, it runs as another user, because PostgreSQL rejects root.
+The server listens on a Unix socket only. If the caller is root, the server runs as another user, because PostgreSQL
+rejects root.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _OTHER_USERS: Final = ("postgres", "nobody")
 
 @cache
 def find_program_directory() -> Path | None:
-    """Return the directory of the PostgreSQL programs; None if it is not installed."""
+    """Return the directory of the PostgreSQL programs; None if PostgreSQL is not installed."""
     initdb = shutil.which("initdb")
     if initdb:
         return Path(initdb).resolve().parent

@@ -12,7 +12,7 @@ import grpc
 class RoundRobinChannel(grpc.Channel):
     """A channel that sends each call through the next of several channels.
 
-    A caller that writes and then reads therefore reads from another server than it wrote to.
+    A read directly after a write therefore goes to another server than the write.
 
     Args:
         channels: one channel per server; `close` closes them.

@@ -36,7 +36,7 @@ class TracedCall:
     """The part of a trace that belongs to this process. Tasks that outlive the call create no spans.
 
     Attributes:
-        span: the root span in this process. Its trace has an id even if it is not recorded.
+        span: the root span in this process. The trace has an id even if the span is not recorded.
         tracer: creates further spans.
         shows_content: whether attributes may contain messages, questions and user ids.
         is_over: whether the call has ended.

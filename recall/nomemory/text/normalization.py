@@ -1,8 +1,8 @@
 """Normalize spelling: full-width forms, case, traditional Chinese, curly quotes.
 
-`normalize` is for the index and for highlighting. It maps character by character, removes Latin accents, and preserves
-offsets. `fold_text` is for comparing whole texts. It simplifies Chinese word by word, and keeps accents and most
-quotation marks.
+`normalize`, for the index and for highlighting, maps character by character, removes Latin accents, and preserves
+offsets. `fold_text`, for comparing whole texts, simplifies Chinese word by word, and keeps accents and most quotation
+marks.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class QuestionAnalysis:
 
     @cached_property
     def asks_for_time(self) -> bool:
-        """Whether the question asks for a date or duration. Messages with "yesterday" may answer it."""
+        """Whether the question asks for a date or duration. Messages with "yesterday" may answer such a question."""
         return bool(_ASKS_WHEN.search(self.text))
 
     @cached_property

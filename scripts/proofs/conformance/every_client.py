@@ -1,4 +1,4 @@
-"""Golden test of all clients: results are compared with the scenario and with those of other clients."""
+"""Golden test of all clients: results are compared with the scenario and with the results of other clients."""
 
 from __future__ import annotations
 

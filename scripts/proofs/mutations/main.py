@@ -1,9 +1,9 @@
 """Mutation testing: `scripts/mutations --help`.
 
-Each patch in this folder breaks one guarantee with a small mistake. Its first line describes the mistake; its second
-line names the test that must detect it: `Noticed by: pytest …` or `Noticed by: torture …`, with arguments. The script
-applies the patch to a copy of the code and runs the test there. Exits with 1 if a test does not fail, or if a patch no
-longer applies.
+Each patch in this folder breaks one guarantee with a small mistake. The first line of a patch describes the mistake;
+the second line names the test that must detect the mistake: `Noticed by: pytest …` or `Noticed by: torture …`, with
+arguments. The script applies the patch to a copy of the code and runs the test there. Exits with 1 if a test does not
+fail, or if a patch no longer applies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Simulation of a full disk without root privileges.
 
-There are two methods. `RLIMIT_FSIZE` limits the file size of running processes (Linux): writes beyond it fail with
-EFBIG instead of ENOSPC. On a small dedicated file system (a tmpfs, an image), a ballast file uses all free space, so
-that writes fail with ENOSPC.
+The torture test uses two methods. `RLIMIT_FSIZE` limits the file size of running processes (Linux): writes beyond it
+fail with EFBIG instead of ENOSPC. On a small dedicated file system (a tmpfs, an image), a ballast file uses all free
+space, so that writes fail with ENOSPC.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Harness:
         self.stored = verification.stored
 
     def select_users(self, before: dict[str, int]) -> list[str]:
-        """Return the users that changed since `before`, the result of `state_hashes`, and a sample of the others."""
+        """Return the users that changed since `before` (a result of `state_hashes`), and a sample of other users."""
         changed = [
             user_id for ledger in self.ledgers for user_id in ledger.users if self._has_changed(ledger, user_id, before)
         ]

@@ -1,8 +1,8 @@
 """The hook program of coding agents: `python -IS hook.py HOME AGENT USER`.
 
-It sends the event on standard input to the local server and prints the response. If no server is running, it writes the
-event to a file and starts a server. It runs in every turn, so it imports few modules, reports no errors to the agent,
-and exits after at most two seconds.
+The program sends the event on standard input to the local server and prints the response. If no server is running, it
+writes the event to a file and starts a server. The program runs in every turn, so it imports few modules, reports no
+errors to the agent, and exits after at most two seconds.
 """
 
 from __future__ import annotations

@@ -61,7 +61,10 @@ class HookServer:
             storing.cancel()
 
     def _read_queued_events(self) -> None:
-        """Queue the events that were written to files, in order. Their sessions get the rules with the next prompt."""
+        """Queue the events that were written to files, in order.
+
+        The sessions of these events get the rules with the next prompt.
+        """
         for file in sorted(self._home.waiting.iterdir()):
             written_s = file.stat().st_mtime
             if file.suffix == ".new" and time.time() - written_s < _INCOMPLETE_FILE_MAX_AGE_S:

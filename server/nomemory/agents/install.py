@@ -86,7 +86,7 @@ class HookInstallation:
         self._before, self._after = home.root / f"{name}.before", home.root / f"{name}.after"
 
     def build_install_change(self) -> Change:
-        """Return the change that adds the hooks, and removes those of an earlier installation.
+        """Return the change that adds the hooks, and removes the hooks of an earlier installation.
 
         Raises:
             InstallError: the file does not have the documented format.

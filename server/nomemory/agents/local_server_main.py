@@ -1,4 +1,7 @@
-"""The local server: `python -m nomemory.agents.local_server_main HOME [IDLE_S]`. It exits after an idle timeout."""
+"""The local server: `python -m nomemory.agents.local_server_main HOME [IDLE_S]`.
+
+The server exits after an idle timeout.
+"""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _describe_transport_error(error: NoMemoryError, target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server address with credentials. Its string form is the address."""
+    """A server address with credentials. `str` returns the address."""
 
     address: str
     identity: Identity = field(default_factory=Identity, repr=False)

@@ -157,7 +157,7 @@ class Fields:
 
 
 class Importer(ABC):
-    """A built-in format. Its files are detected by content."""
+    """A built-in format. Files of the format are detected by their content."""
 
     name: str
     title: str

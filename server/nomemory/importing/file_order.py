@@ -43,9 +43,10 @@ class _LastAtTimestamp:
 class FileOrder:
     """Changes the ids of messages that would not sort in file order.
 
-    An id is kept if it sorts after the previous id. Otherwise it gets a prefix with the index of the message among
-    those of the same user and time: `z00000001_…`. The result depends only on the preceding messages: importing a file
-    again, even after messages were appended, produces the same ids. Messages with equal id and time keep a common id.
+    An id is kept if it sorts after the previous id. Otherwise the id gets a prefix with the index of the message among
+    the messages of the same user and time: `z00000001_…`. The result depends only on the preceding messages: importing
+    a file again, even after messages were appended, produces the same ids. Messages with equal id and time keep a
+    common id.
 
     State is kept for the last 65,536 timestamps and ids.
     """

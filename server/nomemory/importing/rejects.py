@@ -19,7 +19,7 @@ _SUFFIX: Final = ".rejects.jsonl"
 class Rejects:
     """Writes rejected messages to a JSON Lines file.
 
-    Entering the context removes the file of an earlier import. The first rejected message creates a new one. If the
+    Entering the context removes the file of an earlier import. The first rejected message creates a new file. If the
     directory is not writable, the file is created in the system's temporary directory.
 
     Args:

@@ -69,7 +69,7 @@ class _TurnText(NamedTuple):
 
 
 class _Transcript(Importer):
-    """Base class of transcript readers. It tracks the session, the working directory and tool calls."""
+    """Base class of transcript readers. A reader tracks the session, the working directory and tool calls."""
 
     def __init__(self, defaults: ImportDefaults) -> None:
         super().__init__(defaults)

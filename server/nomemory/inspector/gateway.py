@@ -66,7 +66,7 @@ class RequestGuard:
         self._hosts = frozenset({str(address), f"localhost:{address.port}"})
 
     def check_origin(self, host: str, origin: str) -> None:
-        """Check the host and the origin of a request. This prevents DNS rebinding.
+        """Check the host and the origin of a request. The check prevents DNS rebinding.
 
         Raises:
             Fault: ORIGIN_NOT_ALLOWED.

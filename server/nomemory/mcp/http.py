@@ -79,8 +79,8 @@ async def running_application(
         on_loopback: whether the endpoint listens on a loopback address. Host and Origin headers are then checked,
             because the server may require no credentials (DNS rebinding).
         forget: whether to offer the tool `forget`.
-        resource: the OAuth metadata to publish; None publishes no metadata. Its host is also accepted in Host headers,
-            because a proxy may forward it.
+        resource: the OAuth metadata to publish; None publishes no metadata. The host of its URL is also accepted in
+            Host headers, because a proxy may forward that host.
     """
     protocol = MemoryServer(backend, _caller_of, forget=forget).protocol_server()
     names = (*_OWN_NAMES, resource.host) if resource else _OWN_NAMES

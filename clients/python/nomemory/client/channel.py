@@ -52,14 +52,14 @@ def is_loopback(target: str) -> bool:
 
 
 def open_sync(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.Channel:
-    """Open a blocking channel; without credentials it is not encrypted."""
+    """Open a blocking channel, which is not encrypted without credentials."""
     if credentials is None:
         return grpc.insecure_channel(target, options=channel_options(target, attempts))
     return grpc.secure_channel(target, credentials, options=channel_options(target, attempts))
 
 
 def open_async(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.aio.Channel:
-    """Open an asyncio channel; without credentials it is not encrypted."""
+    """Open an asyncio channel, which is not encrypted without credentials."""
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=channel_options(target, attempts))
     return grpc.aio.secure_channel(target, credentials, options=channel_options(target, attempts))

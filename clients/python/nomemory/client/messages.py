@@ -124,7 +124,7 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
         name: the author's name, for chats with several people.
         conversation_id: the conversation that the message belongs to. Default: none.
         metadata: entries with arbitrary string keys and values.
-        embedding: a vector for `content`. Default: the server computes it.
+        embedding: a vector for `content`. Default: the server computes the vector.
         expire_ts: the time after which reads no longer return the message; must be after `ts`. Default: never.
         retracts: ids of the messages that this message retracts, at most 32.
 

@@ -111,7 +111,7 @@ class RecalledMessage:
         speaker: the name or role of the speaker.
         content: the text.
         cut: whether `content` is truncated.
-        retracted_by: the id of the message that retracts it; empty if none.
+        retracted_by: the id of the message that retracts this one; empty if none.
     """
 
     message_id: str
@@ -196,7 +196,7 @@ class PromptBlock:
         return shown
 
     def _shortest_line(self, max_tokens: int) -> list[_Line]:
-        """Return a short excerpt of the best message; an empty list if it does not fit."""
+        """Return a short excerpt of the best message; an empty list if even the excerpt does not fit."""
         for message in self.messages[:1]:
             for limit in _EXCERPT_TOKEN_LIMITS:
                 line = self._build_line(message, self._split_passages(message).shorten(limit))

@@ -343,7 +343,8 @@ stream_recall = _build_stream_requests(recall)
 def user_metadata(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
     """Return the metadata for the user id of a recall; empty if the credentials determine the user.
 
-    gRPC allows only printable ASCII in text metadata and trims it. Other ids are sent as binary metadata.
+    gRPC allows only printable ASCII in text metadata, and trims text values. User ids that gRPC would reject or change
+    are sent as binary metadata.
     """
     if user_id is None:
         return ()

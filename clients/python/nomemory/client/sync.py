@@ -25,7 +25,7 @@ from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 
 class Client(BaseClient, BlockingClient):
-    """A thread-safe client over one gRPC channel. Close it after use, or use it as a context manager.
+    """A thread-safe client over one gRPC channel. Close the client after use, or use it as a context manager.
 
     Methods return the protobuf messages of the API and raise `NoMemoryError` on failure. Calls that fail with
     UNAVAILABLE are retried; streams only until the first message has arrived. Times are timezone-aware datetimes or RFC

@@ -51,7 +51,7 @@ def neighbors_result(reply: query.GetNeighborsResponse) -> Json:
 
 
 def recall_result(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Json:
-    """Convert a recall response. Its evidence is limited to the messages and excerpts in `shown`."""
+    """Convert a recall response. The evidence is limited to the messages and excerpts in `shown`."""
     view = reply.memory_view
     parts = {part.message_id: part for part in shown}
     evidence = [(item, parts[item.message.message_id]) for item in reply.evidence if item.message.message_id in parts]

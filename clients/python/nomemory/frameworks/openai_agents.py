@@ -38,8 +38,8 @@ class MemorySession(SessionABC):
         client: the client, which the caller closes.
         user_id: the user.
         session_id: the conversation id; must not be empty.
-        keep_others: whether to store items that are not text. Without them, a run that was interrupted during a tool
-            call cannot be resumed.
+        keep_others: whether to store items that are not text. Without these items, a run that was interrupted during a
+            tool call cannot be resumed.
         session_settings: settings of the SDK; `limit` is the maximum number of items to read.
 
     Raises:

@@ -23,7 +23,7 @@ class LastWrite:
         self.token = ""
 
     def read_after_write(self, read: Callable[[str], Result]) -> Result:
-        """Run a read with the token. If the index lags too far behind, drop the token and read without it."""
+        """Run a read with the token. If the index lags too far behind, drop the token and read without a token."""
         try:
             return read(self.token)
         except NoMemoryError as error:

@@ -136,7 +136,7 @@ def create_skill(files: Mapping[str, str], name: str, library: Path) -> SkillRep
         library: the folder of skills; created if missing.
 
     Returns:
-        The report of the check. It has no errors, but may have warnings.
+        The report of the check. The report has no errors, but may have warnings.
 
     Raises:
         SkillNotCreatedError: the name is invalid, the folder exists, or the skill fails the check.

@@ -16,7 +16,7 @@ class ContextRequest:
         turns: the latest turns of the current conversation, oldest first.
         conversation_id: the current conversation; empty if it is not stored.
         max_tokens: token limit of the text.
-        now: timezone-aware time, in the zone for dates in the text; messages at or after it are ignored.
+        now: timezone-aware time, in the zone for dates in the text; messages at or after `now` are ignored.
         at_least: a write token that the indexes must reach first.
         exclude_conversation_ids: more conversations to exclude from related messages.
     """

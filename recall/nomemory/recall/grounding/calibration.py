@@ -1,9 +1,10 @@
 """Calibrate sufficiency: a value of 0.5 means that the message log answers half of such questions.
 
 The calibration is logistic (Platt, 1999), with an offset and a slope for the log odds. The constants for conversations
-with an assistant were fitted on 511 questions: questions of twelve people, the same questions about another person, and
-the questions of the sample. docs/quality.md has the Brier scores on held-out people. For other conversations, only the
-sufficiency that best separates answered from unanswered questions is known. This value is mapped to 0.5.
+with an assistant were fitted on 511 questions: the questions of twelve people, the same questions moved to another
+person, and the questions of the sample. docs/quality.md has the Brier scores on held-out people. For other
+conversations, only the sufficiency that best separates answered from unanswered questions is known. This value is
+mapped to 0.5.
 """
 
 from __future__ import annotations

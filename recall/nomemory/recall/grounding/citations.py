@@ -43,7 +43,7 @@ _ABOUT_THE_USER = regex.compile(r"(?:该|这位)?用户|\bthe user\b|\buser\b", 
 
 @dataclass(slots=True)
 class _RejectedCitations:
-    """Rejected citations. Unknown ids are only counted because a model may have invented them."""
+    """Rejected citations. Unknown ids are counted but not listed, because a model may have invented them."""
 
     not_retrieved: int = 0
     not_found: list[str] = field(default_factory=list)

@@ -197,7 +197,7 @@ def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> b
 
 
 def _build_conflicts(view: MemoryView, pairs: Iterable[MessagePair]) -> Iterable[Conflict]:
-    """Return contradictions as conflicts between statements. They are marked as possible because rules infer them."""
+    """Return contradictions as conflicts between statements, marked as possible because rules infer them."""
     statement_by_message_id = {
         citation.message_id: statement for statement in reversed(view.statements()) for citation in statement.citations
     }

@@ -1,4 +1,4 @@
-"""Find contradictory assertions by one sender. The view shows both without deciding between them.
+"""Find contradictory assertions by one sender. The view shows both assertions without deciding between them.
 
 A contradiction is either a denial of an assertion, or two different counts of the same thing. Semantic similarity
 decides whether two messages are about the same topic.

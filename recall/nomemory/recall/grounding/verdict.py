@@ -1,4 +1,4 @@
-"""Decide whether the evidence answers the question, by the estimated probability that it does."""
+"""Decide whether the evidence answers the question, based on the estimated probability of an answer."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _SIMPLER_REQUEST_STATUSES = frozenset({400, 404, 415, 422})
 
 
 def create_client(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
-    """Create a client without sending a request. It retries a transient error once, after the endpoint's delay."""
+    """Create a client that retries a transient error once, after the endpoint's delay. No request is sent yet."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=_RETRIES)
 
 

@@ -126,7 +126,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """Verified statements by section. Rules order them by relevance, models by time, newest first."""
+    """Verified statements by section. Rules order statements by relevance, models by time, newest first."""
 
     preferences: tuple[Statement, ...] = ()
     profile: tuple[Statement, ...] = ()

@@ -73,7 +73,7 @@ class Question:
 
     @cached_property
     def referenced_turn(self) -> str:
-        """The user's last turn if the text refers to it, otherwise empty."""
+        """The user's last turn if the text refers to that turn, otherwise empty."""
         if not self.text.strip() or not (has_back_reference(self.text) or not self.analysis.content_words):
             return ""
         return _find_last_user_text(self.turns)

@@ -16,7 +16,7 @@ from nomemory.recall.skills.loader import Skill
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call from a planner. Its arguments are untrusted and validated by the bound tools.
+    """A tool call from a planner. The arguments are untrusted; the bound tools validate them.
 
     Results of a call with a lower `weight` rank lower, and their scores are added to the scores of other calls.
     """
@@ -41,7 +41,7 @@ class PlanningState:
     """The state that a planner sees.
 
     `steps` are all calls with their results, including the host's own calls. `ranked` is the evidence so far, best
-    first. `remaining_calls` is the rest of the host's budget.
+    first. `remaining_calls` is the number of calls left in the host's budget.
     """
 
     question: Question

@@ -64,7 +64,7 @@ class EvidenceRanking:
 
     Args:
         question: the question with the caller's preferred role and time range.
-        defaults: the skill's defaults. Their role applies if the caller has no preference.
+        defaults: the skill's defaults. The default role applies if the caller has no preference.
     """
 
     def __init__(self, question: Question, defaults: Defaults = _NO_DEFAULTS) -> None:
@@ -167,7 +167,7 @@ class EvidenceRanking:
         return sorted(boosted, key=_sort_key, reverse=True) + evidence[_RECENCY_MESSAGES:]
 
     def _combine_scores(self) -> dict[str, float]:
-        """Return the score of each message. If the whole question was ranked, only calls from a skill add to it."""
+        """Return the score of each message. If the whole question was ranked, only calls from a skill add scores."""
         question_scores = self._question_ranking.scores
         if self._question.is_conversation and question_scores:
             return self._add_preference_boosts(

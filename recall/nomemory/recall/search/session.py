@@ -274,7 +274,7 @@ class SearchSession:
     async def is_index_lagging(self) -> bool:
         """Return whether some of the user's stored messages are not searchable yet.
 
-        The information comes from a ranking if there was one, otherwise from a request to the indexes.
+        The answer comes from a ranking if there was one, otherwise from a request to the indexes.
         """
         if not (self._is_lagging or self._is_lag_known):
             self._is_lagging = await self._tools.is_lagging(max(self.remaining_s, _LAG_CHECK_S))

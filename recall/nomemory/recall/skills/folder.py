@@ -70,7 +70,7 @@ class SkillFolder:
             )
 
     def compute_fingerprint(self) -> Fingerprint:
-        """Return a value that changes with the files, without reading them."""
+        """Return a value that changes when a file changes, without reading the files."""
         marks = []
         for name in (SKILL_FILE, *self._list_names()):
             status = self._find_regular_file(name).stat()

@@ -32,7 +32,8 @@ class Skill:
     """A valid skill.
 
     `body` is SKILL.md without frontmatter. `references` maps relative paths (`references/lexicon.md`) to texts. `notes`
-    list ignored and unreadable entries. `steering` configures the rules; skills created in code have an empty one.
+    list ignored and unreadable entries. `steering` configures the rules; skills created in code have an empty
+    `steering`.
     """
 
     name: str

@@ -305,7 +305,7 @@ class BoundTools:
         truncated: bool = False,
         is_ranking: bool = False,
     ) -> ToolResult:
-        """Return the result of a call. Rankings are for the host, and the planner's budget does not apply to them."""
+        """Return the result of a call. The planner's budget does not apply to rankings, which are for the host."""
         kept = list(hits) if is_ranking else limit_to_budget(hits, self._budget)
         notes = [f"{len(kept)} messages"]
         if omitted_count := len(hits) - len(kept):

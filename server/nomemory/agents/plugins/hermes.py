@@ -1,7 +1,8 @@
 """Memory provider of Hermes Agent, which `nomemory agent install hermes` writes to Hermes's plugins.
 
-It runs in the Python environment of Hermes, so it imports only the standard library and Hermes. It hands each event to
-a program of NoMemory: the hook program for the local memory, or `nomemory agent send` if `NOMEMORY_TARGET` is set.
+The provider runs in the Python environment of Hermes, so it imports only the standard library and Hermes. It passes
+each event to a program of NoMemory: the hook program for the local memory, or `nomemory agent send` if
+`NOMEMORY_TARGET` is set.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _log = logging.getLogger(__name__)
 class NoMemoryProvider(MemoryProvider):
     """Stores the turns of Hermes in NoMemory, and adds related messages of earlier sessions to a turn.
 
-    A failure never reaches the agent. It is logged once, without content, until an event succeeds again.
+    A failure never reaches the agent. Repeated failures are logged once, without content, until an event succeeds
+    again.
     """
 
     def __init__(self) -> None:

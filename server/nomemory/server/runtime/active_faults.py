@@ -64,7 +64,7 @@ class ActiveFault:
 
 
 class ActiveFaults:
-    """The current faults, at most one per component and kind. Use it on the event loop only.
+    """The current faults, at most one per component and kind. Use the class on the event loop only.
 
     Args:
         prefix: prepended to component names.
@@ -76,7 +76,7 @@ class ActiveFaults:
         self._faults = {} if faults is None else faults
 
     def view_for_previous_model(self) -> ActiveFaults:
-        """Return a view for the components of the model that is being replaced. Their names begin with `previous-`."""
+        """Return a view for the components of the model that is being replaced, whose names begin with `previous-`."""
         return ActiveFaults(PREVIOUS_MODEL, self._faults)
 
     def qualified_name(self, component: str) -> str:
@@ -84,7 +84,7 @@ class ActiveFaults:
         return f"{self._prefix}{component}"
 
     def report(self, component: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
-        """Record a fault that began `ago_s` seconds ago. If the fault is already active, update its detail only."""
+        """Record a fault that began `ago_s` seconds ago. If the fault is already active, update only the detail."""
         component = self.qualified_name(component)
         fault = self._faults.get((component, kind))
         if fault is None:

@@ -100,7 +100,9 @@ class DataDirectory:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the directory until the context exits. Create it if missing, and restrict its permissions to the owner.
+        """Lock the directory until the context exits.
+
+        Create the directory if it is missing, and restrict its permissions to the owner.
 
         Raises:
             DataDirectoryBusyError: another process has locked the directory.

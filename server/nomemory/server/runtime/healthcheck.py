@@ -1,7 +1,7 @@
 """Health check command: `python -m nomemory.server.runtime.healthcheck [HOST:PORT]` exits 0 if the server is SERVING.
 
-The command reads the server's settings. With TLS it trusts only the server's own certificate, whatever its host name.
-If the server requires client certificates, the command presents the server's certificate.
+The command reads the server's settings. With TLS, the command trusts only the server's own certificate and ignores the
+host name. If the server requires client certificates, the command presents the server's certificate.
 """
 
 from __future__ import annotations

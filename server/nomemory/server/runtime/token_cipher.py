@@ -42,7 +42,7 @@ class TokenCipher:
         self._log = log.encode()
 
     def ciphers(self) -> Ciphers:
-        """Return the current ciphers. The first one encrypts."""
+        """Return the current ciphers. The first cipher encrypts."""
         return self._ciphers
 
     def encrypt(self, prefix: str, payload: bytes) -> str:

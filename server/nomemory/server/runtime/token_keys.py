@@ -1,4 +1,4 @@
-"""The key file for cursors and write tokens. During a key rotation it contains two keys."""
+"""The key file for cursors and write tokens. During a key rotation, the file contains two keys."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rotate_key(path: Path) -> None:
 
 
 def retire_key(path: Path) -> None:
-    """Remove the old key. Its tokens are rejected from then on.
+    """Remove the old key. Tokens of the old key are rejected from then on.
 
     Raises:
         KeyFileError: the file does not contain an old key.

@@ -82,7 +82,7 @@ class Steering:
         return question.role or default or Role.ANY
 
     def page_size(self, default_size: int) -> int:
-        """Return the page size of the skill, or `default_size`. The host's budget limits it."""
+        """Return the page size of the skill, or `default_size`. The host's budget limits the page size."""
         return self.defaults.top_k or default_size
 
 

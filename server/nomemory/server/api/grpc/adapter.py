@@ -39,7 +39,7 @@ class MethodAdapter:
         self._parser = RequestParser(method.descriptor.input_type, writes=method.served.required.writes)
 
     def handler(self) -> RpcHandler:
-        """Return the gRPC handler. It processes encoded messages."""
+        """Return the gRPC handler. The handler processes encoded messages."""
         if self._method.descriptor.client_streaming:
             return grpc.stream_unary_rpc_method_handler(self._client_stream)
         if self._method.descriptor.server_streaming:
@@ -91,7 +91,7 @@ class MethodAdapter:
 async def abort(context: ServicerContext, fault: Fault, request_id: str) -> NoReturn:
     """End a call with the status of a fault.
 
-    The tracebacks of the exceptions are removed. Otherwise they would keep the request in memory until the next full
+    The tracebacks of the exceptions are removed. Tracebacks would keep the request in memory until the next full
     garbage collection.
     """
     fault.__traceback__ = None

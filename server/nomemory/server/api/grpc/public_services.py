@@ -1,6 +1,7 @@
 """The gRPC health and reflection services.
 
-They require no authentication. Therefore the number of concurrent requests and the time to read them are limited.
+Health and reflection require no authentication. Therefore the number of concurrent requests and the time to read a
+request are limited.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class GrpcServer:
         pipeline: executes the calls.
         health: the health state.
         settings: the configuration.
-        interceptors: interceptors of the program that embeds the server. They run before the pipeline.
+        interceptors: interceptors of the program that embeds the server. The interceptors run before the pipeline.
     """
 
     def __init__(

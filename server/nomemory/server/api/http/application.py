@@ -77,7 +77,7 @@ def build_application(
     """Return an application that adds request ids to responses and sends errors as `google.rpc.Status`.
 
     Args:
-        routes: the routes. They match raw paths.
+        routes: the routes, which match raw paths.
         middleware: runs before the routes.
         rejecter: creates error responses.
     """

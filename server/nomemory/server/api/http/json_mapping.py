@@ -136,7 +136,7 @@ def _expand_enum_names(document: dict[str, object], message: Descriptor) -> None
 
 
 def _find_violations(document: object, message: Descriptor, path: str) -> Iterator[Violation]:
-    """Yield the violations in a document. `json_format` reports only the first one."""
+    """Yield the violations in a document. `json_format` reports only the first violation."""
     if not isinstance(document, dict):
         yield Violation(path or "the request", "must be an object")
         return

@@ -1,4 +1,4 @@
-"""The HTTP/1.1 server, based on uvicorn. It runs in the event loop of the process."""
+"""The HTTP/1.1 server, based on uvicorn. The server runs in the event loop of the process."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A key has the form `nm_<id>_<secret>`. The id identifies the key's record in the key file and is not secret. The secret
 is 256 random bits, stored as an unsalted SHA-256 hash. A slow, salted hash is not needed, because a random 256-bit
-secret cannot be guessed. It would delay every call.
+secret cannot be guessed. Computing a slow hash would delay every call.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def parse_keys(raw: bytes) -> KeyFile:
 
 
 def read_keys(path: Path) -> KeyFile:
-    """Read a key file. Return an empty one if the file does not exist.
+    """Read a key file. Return an empty `KeyFile` if the file does not exist.
 
     Raises:
         OSError: the file cannot be read.

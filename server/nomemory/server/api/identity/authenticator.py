@@ -36,7 +36,7 @@ class Authenticator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CredentialAuthenticator:
-    """Authenticates callers by the one credential they send. An attribute is None if the kind is not configured."""
+    """Authenticates callers by the credential that they send. An attribute is None if the kind is not configured."""
 
     api_keys: ApiKeyAuthenticator | None
     tokens: TokenAuthenticator | None

@@ -17,11 +17,11 @@ _Content = TypeVar("_Content")
 
 
 class CredentialFile(Generic[_Content]):
-    """A file with the accepted credentials. It is reloaded when it changes.
+    """A file with the accepted credentials. A changed file is reloaded.
 
     Args:
         path: the file.
-        parse: parses the content. It raises ValueError for malformed content, without quoting it.
+        parse: parses the content. The function raises ValueError for malformed content, without quoting the content.
         kind: the kind of credential, for error messages.
         advice: appended to the error message of the constructor.
 

@@ -31,7 +31,7 @@ class KeySetUrl:
     """A key set at a URL. An unknown key id causes a fetch, because issuers rotate their keys.
 
     Args:
-        fetch: fetches the document. It blocks, and raises OSError or HTTPException if the fetch fails.
+        fetch: fetches the document. The function blocks, and raises OSError or HTTPException if the fetch fails.
         algorithms: the allowed algorithms. Keys for other algorithms are ignored.
         clock: returns a monotonic time in seconds.
     """

@@ -39,7 +39,7 @@ class SharedSecret:
 
 
 class KeySetFile:
-    """A JSON Web Key Set in a file. It is reloaded when it changes.
+    """A JSON Web Key Set in a file. A changed file is reloaded.
 
     Args:
         path: the file.

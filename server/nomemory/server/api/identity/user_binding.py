@@ -65,8 +65,8 @@ def refuse_other_user_id(caller: Caller, metadata: Metadata) -> None:
 def is_valid_user_id(stored: str) -> bool:
     """Return whether a text is a valid stored user id.
 
-    A valid id is not blank, and has no control characters and no lone surrogates. Without its namespace prefix it has
-    at most `ID_MAX_CHARS` characters.
+    A valid id is not blank, and has no control characters and no lone surrogates. Without its namespace prefix, a valid
+    id has at most `ID_MAX_CHARS` characters.
     """
     if not stored.strip() or _FORBIDDEN_CHARS.search(stored):
         return False
@@ -80,7 +80,7 @@ def _read_user_ids(metadata: Metadata) -> list[str]:
 
 
 def _decode_text(value: str | bytes) -> str:
-    """Decode a metadata value. Return an empty string if it is not UTF-8."""
+    """Decode a metadata value. Return an empty string if the value is not UTF-8."""
     if isinstance(value, str):
         return value
     try:

@@ -19,13 +19,13 @@ class UnusableFileError(Exception):
 
 
 class WatchedFile(Generic[_Content]):
-    """The parsed content of a file. It is reloaded when the file changes.
+    """The parsed content of a file. A changed file is reloaded.
 
     If the changed file is unusable, the previous content is discarded, because the change may have revoked credentials.
 
     Args:
         path: the file.
-        parse: parses the content. It raises ValueError for malformed content, without quoting it.
+        parse: parses the content. The function raises ValueError for malformed content, without quoting the content.
     """
 
     def __init__(self, path: Path, parse: Callable[[bytes], _Content]) -> None:

@@ -37,7 +37,7 @@ _MIN_SPORADIC: Final = 3
 
 
 class ChatModelMonitor:
-    """Counts the failures and the tokens of the chat model, and keeps its active fault. Use it on the event loop only.
+    """Counts the failures and the tokens of the chat model, and keeps its active fault. Not thread-safe.
 
     The fault begins with a failed recall, and ends with the next recall that gets a valid answer.
 

@@ -74,7 +74,7 @@ class RecallService:
     full_name: str = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods by their short names. Each binds the call to one user."""
+        """Return the methods by their short names. Each method binds the call to one user."""
         required = RequiredScopes(frozenset({Scope.RECALL}), binds_user=True)
         max_duration_s = _max_duration_s(self.budget)
         return {

@@ -52,9 +52,9 @@ def decode_recall(
     Args:
         request: the request.
         settings: the limits on field sizes.
-        host: the server's budget. A request may lower it, and may raise the amount of evidence.
+        host: the server's budget. A request may lower the budget, and may raise the amount of evidence.
         now: the current time, used if the request sets none; timezone-aware.
-        dimension: the dimension of the server's embeddings; None if another server searches them.
+        dimension: the dimension of the server's embeddings; None if another server runs the searches.
 
     Raises:
         Fault: INVALID_FIELD.

@@ -38,7 +38,7 @@ class ProcessRecord:
 
 
 class ProcessRegistry:
-    """The server's processes by name. Use it on the event loop only."""
+    """The server's processes by name. Use the registry on the event loop only."""
 
     def __init__(self) -> None:
         self.records: dict[str, ProcessRecord] = {}

@@ -38,7 +38,7 @@ def ignore_notification(_body: object) -> None:
 
 
 class PipeConnection:
-    """Connection for concurrent calls to a worker, created with `open`. Use it on the event loop only.
+    """Connection for concurrent calls to a worker, created with `open`. Use the connection on the event loop only.
 
     Attributes:
         heard_at: the time of the last received message, on the event loop's clock.

@@ -22,7 +22,7 @@ class Call(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """A cancellation. The worker drops the call if it has not started it."""
+    """A cancellation. The worker drops the call unless it has already started it."""
 
     call_id: int
 

@@ -41,11 +41,11 @@ class WorkerPipe:
         self._send_message(Started())
 
     def report_startup_error(self, error: str) -> None:
-        """Report a startup error. The operator sees its text."""
+        """Report a startup error. The operator sees the text of the error."""
         self._send_message(Started(error))
 
     def receive_call(self) -> Call:
-        """Wait for a call and return the oldest one. The others can still be cancelled.
+        """Wait for a call and return the oldest call. Later calls can still be cancelled.
 
         Raises:
             EOFError: the server exited.
@@ -54,7 +54,7 @@ class WorkerPipe:
         return self._calls.pop(next(iter(self._calls)))
 
     def receive_calls(self, *, wait: bool) -> list[Call]:
-        """Return all pending calls. With `wait`, block until there is at least one.
+        """Return all pending calls. With `wait`, block until there is at least one call.
 
         Raises:
             EOFError: the server exited.

@@ -24,7 +24,7 @@ class ProcessLaunch:
     """The command of a worker process.
 
     Attributes:
-        module: the Python module to run. Its first argument is the file descriptor of the socket.
+        module: the Python module to run. The first argument of the module is the file descriptor of the socket.
         arguments: further arguments.
         environment: additional environment variables. Workers do not inherit settings, because these may contain
             secrets and other processes of the same user can read the environment.

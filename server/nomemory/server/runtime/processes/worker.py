@@ -77,7 +77,7 @@ class Worker:
             self._child.kill()
 
     async def close(self) -> None:
-        """Stop the process after its pending calls. Kill it if it is still starting."""
+        """Stop the process after its pending calls. Kill the process if it is still starting."""
         self._closed = True
         if self._starting is not None:
             self._starting.cancel()  # loading a model may take long

@@ -72,7 +72,7 @@ class Settings(BaseModel):
 
     @classmethod
     def _validate_groups(cls, values: dict[str, object]) -> Self:
-        """Validate all groups. Each group ignores the variables of the others."""
+        """Validate all groups. Each group ignores the variables of the other groups."""
         return cls.model_validate(dict.fromkeys(cls.model_fields, values))
 
 

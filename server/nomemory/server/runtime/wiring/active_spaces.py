@@ -29,7 +29,9 @@ async def open_spaces(
     meters: Meters,
     stack: AsyncExitStack,
 ) -> IndexedSpaces:
-    """Open the index of the configured model. Until it is complete, the index of the previous model serves searches.
+    """Open the index of the configured model.
+
+    Until that index is complete, the index of the previous model serves searches.
 
     Args:
         settings: the configuration.

@@ -13,7 +13,7 @@ class CommitSignal:
         self._loop = asyncio.get_running_loop()
 
     def subscribe(self) -> asyncio.Event:
-        """Return a new event that is set after each commit. The indexer must clear it."""
+        """Return a new event that is set after each commit. The indexer must clear the event."""
         follower = asyncio.Event()
         self._followers.append(follower)
         return follower

@@ -28,7 +28,7 @@ class RecallSettingsError(StartupError):
 
 
 def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
-    """Return the planner of the settings. The stack closes its connections.
+    """Return the planner of the settings. The stack closes the connections of the planner.
 
     Raises:
         RecallSettingsError: the planner is unknown, or its settings are missing.
@@ -53,7 +53,7 @@ def uses_chat_model(settings: Settings) -> bool:
 
 
 def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
-    """Return a client of the configured chat model. The stack closes it.
+    """Return a client of the configured chat model. The stack closes the client.
 
     Raises:
         RecallSettingsError: no model is configured.

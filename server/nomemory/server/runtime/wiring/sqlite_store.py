@@ -50,7 +50,7 @@ class SqliteStore:
     def open_writer(
         self, announce: Callable[[], None], stack: AsyncExitStack
     ) -> tuple[SqliteLogWriter, SqliteLogErasure]:
-        """Open the log for writes and erasure. Create it if missing."""
+        """Open the log for writes and erasure. Create the log if it is missing."""
         writer = SqliteLogWriter(
             self._path,
             queue_max=self._settings.log.max_queued_writes,
