@@ -2,7 +2,7 @@
 
 Starts servers on a local PostgreSQL and writes to them with concurrent callers; a batch belongs to one user or to
 several. Prints messages per second and the CPU time per message of the servers and of the database. The rows stay in
-the schema that the URL names, so name a dedicated one (`?search_path=…`).
+the schema that the URL names, so use a dedicated schema (`?search_path=…`).
 """
 
 from __future__ import annotations

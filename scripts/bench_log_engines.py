@@ -2,7 +2,7 @@
 
 Starts a server on SQLite and a server on a local PostgreSQL, and sends the same calls to both. Prints calls per second
 and the CPU time per call of the server (with its indexers) and of the database. The rows stay in the schema that the
-URL names, so name a dedicated one (`?search_path=…`).
+URL names, so use a dedicated schema (`?search_path=…`).
 """
 
 from __future__ import annotations

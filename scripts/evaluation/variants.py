@@ -50,7 +50,7 @@ def leave_one_out(run_recalls: RunRecalls) -> dict[str, Any]:
     """Return the figures of each user at thresholds that were chosen on the other users.
 
     The quote threshold maximizes the harmonic mean of view_recall and view_precision. The verdict threshold is the
-    highest one that keeps 92 % of the answerable questions answered.
+    highest threshold at which 92 % of the answerable questions are answered.
     """
     by_cut = {cut: run_recalls({QUOTE_SETTING: str(cut)}) for cut in QUOTE_THRESHOLDS}
     people = sorted(

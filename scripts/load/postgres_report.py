@@ -39,7 +39,7 @@ def print_postgres_report(result: Figures) -> None:
 
 
 def postgres_targets(result: Figures) -> Iterator[Target]:
-    """Yield the performance targets; they are defined for the full corpus size and also reported for smaller ones."""
+    """Yield the performance targets; they are defined for the full corpus size and also reported for smaller sizes."""
     for name, by_callers in result["cases"].items():
         kind = name.partition("_typical")[0] if name.endswith("_typical") else ""
         limit = _HEAVY_MS if name in _COMMON else _TYPICAL_MS if kind.startswith(("list", "neigh", "lexical")) else 0

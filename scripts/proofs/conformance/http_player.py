@@ -114,7 +114,7 @@ class HttpPlayer(Player):
         }
 
     def call(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
-        """Return the replies of the call of a step."""
+        """Make the call of a step, and return its replies."""
         return list(make_call(self._clients[step["as"]], step, request))
 
 

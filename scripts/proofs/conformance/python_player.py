@@ -145,7 +145,7 @@ class PythonPlayer(Player):
         }
 
     def call(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
-        """Return the replies of the call of a step."""
+        """Make the call of a step, and return its replies."""
         return call_and_convert(self._clients[step["as"]], step, request)
 
 

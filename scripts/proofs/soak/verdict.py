@@ -34,7 +34,7 @@ class Curve:
         first: first value after the warm-up.
         last: last value.
         mean: mean value.
-        growth: slope multiplied by the measured time; None: too few samples.
+        growth: slope multiplied by the measured time; None if there are too few samples.
         tolerance: maximum growth of a flat curve.
     """
 

@@ -120,7 +120,7 @@ class Ledger:
             return dict(self._allowed[user_id])
 
     def set_to_stored_states(self, user_id: str, stored: Mapping[str, Version]) -> None:
-        """Reduce the allowed states of a user to the stored ones."""
+        """Reduce the allowed states of a user to the stored states."""
         with self._lock:
             allowed = self._allowed[user_id]
             for item, states in allowed.items():

@@ -24,7 +24,7 @@ class Change:
     after: bytes | None
 
     def apply(self) -> None:
-        """Write the file, unless it has been changed meanwhile.
+        """Write the file, unless it has changed since it was read.
 
         Raises:
             InstallError: the file has been changed or cannot be written.

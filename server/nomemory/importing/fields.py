@@ -173,7 +173,7 @@ class Importer(ABC):
     @staticmethod
     @abstractmethod
     def matches(value: object) -> bool:
-        """Return whether a record of a file looks like this format."""
+        """Return whether a record of a file has this format."""
 
     @abstractmethod
     def messages(self, record: Record) -> Iterator[ParseResult]:

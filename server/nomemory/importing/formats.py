@@ -47,7 +47,7 @@ def load_format(name: str) -> FormatFactory:
 
 
 def read_records(source: Source, name: str | None) -> Iterator[Record | Rejected]:
-    """Read the records of a file: WhatsApp messages if `name` or the content says so, otherwise JSON values."""
+    """Read the records of a file: WhatsApp messages if `name` or the content indicates them, otherwise JSON values."""
     is_chat = name == WhatsApp.name or (name is None and whatsapp.is_chat(source.head))
     return whatsapp.read_messages(source) if is_chat else json_stream.read_values(source)
 

@@ -32,7 +32,7 @@ def show_progress(console: Console, label: str, noun: str) -> Iterator[Callable[
 
 @contextmanager
 def show_indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
-    """Show how many messages are still to be indexed; yield a function that takes the number.
+    """Show the number of messages that are not indexed yet; yield a function that takes the number.
 
     If standard error is not a terminal, a line is printed every ten seconds.
     """

@@ -55,7 +55,7 @@ def turn_id(session_id: str, source_id: str) -> str:
 
 
 class _TurnText(NamedTuple):
-    """A text of a transcript line.
+    """One text message of a transcript line.
 
     Attributes:
         source_id: the id that the agent assigned.

@@ -31,22 +31,22 @@ class SkillReport:
 
     @property
     def name(self) -> str:
-        """Return the name of the folder."""
+        """The name of the folder."""
         return _to_absolute(self.path).name
 
     @property
     def error_count(self) -> int:
-        """Return the number of errors."""
+        """The number of errors."""
         return sum(finding.rule.severity is Severity.ERROR for finding in self.findings)
 
     @property
     def warning_count(self) -> int:
-        """Return the number of warnings."""
+        """The number of warnings."""
         return len(self.findings) - self.error_count
 
 
 def check_skill(folder: Path) -> SkillReport:
-    """Check the skill in a folder. A folder without a skill produces findings, too. No file is executed or changed."""
+    """Check the skill in a folder. A folder without a skill also produces findings. No file is executed or changed."""
     absolute = _to_absolute(folder)
     texts = _read_texts(absolute)
     findings = [*_check_loading(absolute, texts.get(SKILL_FILE, "")), *_check_structure(texts)]

@@ -90,7 +90,7 @@ class _ContextBuilder:
         self._selection = MessageSelection(request.max_tokens, request.now.tzinfo)
 
     async def build(self) -> BuiltContext:
-        """Read, search and select."""
+        """Read the conversation, search, and select the messages."""
         latest = await self._read_latest()
         ranking = await self._search(latest)
         self._select_recent(latest)

@@ -30,7 +30,7 @@ def _find_last_user_turn(turns: Sequence[Turn]) -> int | None:
 
 
 def _join_shortened(texts: Sequence[str]) -> str:
-    """Join texts up to the maximum length. A long last text keeps its beginning and end."""
+    """Join texts up to the maximum length. If the last text is too long, its middle is removed."""
     last = texts[-1]
     if len(last) > _MAX_CHARS:
         half = _MAX_CHARS // 2

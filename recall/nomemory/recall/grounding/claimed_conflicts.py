@@ -1,4 +1,4 @@
-"""Verify conflicts that a chat model reports. Both sides must be verified statements."""
+"""Verify conflicts that a chat model reports. A conflict must be between two verified statements."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _accept_draft(
 def _decide_by_rules(
     question: Question, draft: Draft, findings: Findings, thresholds: SufficiencyThresholds, rejection: tuple[Note, ...]
 ) -> Synthesis:
-    """Show both sides of each contradiction, and decide by the estimated probability."""
+    """Show both messages of each contradiction, and decide the verdict by the estimated probability."""
     has_sender_names = have_sender_names(findings.retrieval)
     estimate = (
         calibrate_sufficiency(findings.sufficiency, has_sender_names=has_sender_names) if findings.sufficiency else None

@@ -59,7 +59,7 @@ class Budget:
         deadline_s: float = 0.0,
         answer_s: float = 0.0,
     ) -> Budget:
-        """Return this budget with the lower limits of a request; 0 keeps a limit.
+        """Return a copy with the lower limits of a request; 0 leaves a limit unchanged.
 
         `evidence_messages` may also be raised, up to `MAX_EVIDENCE_MESSAGES`.
         """

@@ -106,7 +106,8 @@ class Draft:
         statements: best first.
         verdict: the model's verdict; None leaves the decision to the rules, unless the draft has conflicts.
         conflicts: conflicts reported by the model.
-        is_model_written: whether a chat model worded the statements. If so, their figures are checked as well.
+        is_model_written: whether a chat model worded the statements. Figures in model-written statements are checked
+            against the quotes.
     """
 
     statements: tuple[DraftStatement, ...] = ()

@@ -72,12 +72,12 @@ class SearchCoverage:
 
     @property
     def widest_scope(self) -> SearchScope:
-        """Return the smallest scope that contains all searches; an empty scope without a search."""
+        """The smallest scope that contains all searches; an empty scope without a search."""
         return self._widest or SearchScope(TimeRange(self._now, self._now))
 
     @property
     def is_widened(self) -> bool:
-        """Return whether a search exceeded the initial scope."""
+        """Whether a search exceeded the initial scope."""
         return (
             self._widest is not None
             and self._initial is not None

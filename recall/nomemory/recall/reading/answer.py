@@ -1,7 +1,7 @@
 """Parse a chat model's answer: a memory view, or follow-up searches. The classes define the schema and the validation.
 
 The schema is strict, but parsing is lenient: simple chat models may write a string for a statement or citation, or a
-single call instead of a list. Invalid entries are dropped. Valid entries are still verified later.
+single call instead of a list. Invalid entries are dropped. The citations of valid entries are verified in a later step.
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ class SearchSession:
         return [hit.message for hit in result.items]
 
     async def read_corrections(self) -> None:
-        """Read the chains of corrections of the best evidence. The calls do not count toward the planner's limit."""
+        """Read the corrections of the best evidence, recursively. The calls do not count toward the planner's limit."""
         requested = {""}
         for _ in range(_MAX_CORRECTION_CHAIN):
             best = (message.message for message in self.ranked_evidence()[: self._budget.evidence_messages])

@@ -1,4 +1,4 @@
-"""Select the passage of a message to quote: the whole message, or whole sentences of a long one."""
+"""Select the passage of a message to quote: the whole message, or whole sentences of a long message."""
 
 from __future__ import annotations
 

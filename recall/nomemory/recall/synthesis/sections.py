@@ -30,7 +30,7 @@ _OBLIGATION: Final = re.compile(
 
 
 def determine_section(message: RetrievedMessage) -> Section:
-    """Return the section of a message; the profile section unless it expresses a preference or obligation."""
+    """Return the section of a message: profile, unless the message expresses a preference or an obligation."""
     if is_quoted_text(message.content):
         return Section.PROFILE
     if _OBLIGATION.search(message.content):

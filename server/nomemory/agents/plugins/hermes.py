@@ -132,7 +132,7 @@ class NoMemoryProvider(MemoryProvider):
         self._submit({"hook_event_name": "Stop", "session_id": session_id or self._session, "messages": turn})
 
     def on_session_end(self, messages: list[dict[str, Any]]) -> None:  # noqa: ARG002 - all turns are queued already
-        """Try again to store the turns that are still pending."""
+        """Retry storing the pending turns."""
         self._queue_flush()
 
     def on_session_switch(self, new_session_id: str, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Hermes's interface
@@ -188,7 +188,7 @@ def _command() -> Sequence[str]:
 
 
 def _user_of(chat: Mapping[str, Any]) -> str:
-    """Return the user of a chat: the configured one, or one for each person or group of a chat platform."""
+    """Return the user of a chat: the configured user, or one user per person or group of a chat platform."""
     if configured := os.environ.get("NOMEMORY_USER"):
         return configured
     is_group = chat.get("chat_id") and chat.get("chat_type", "dm") not in ("dm", "")

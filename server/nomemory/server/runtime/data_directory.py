@@ -128,7 +128,7 @@ class DataDirectory:
             raise DataDirectoryBusyError(f"the data directory {self.root} is in use by another server") from None
 
     def check_disk_space(self, min_free: int) -> None:
-        """Raise unless the disk has `min_free` bytes free and accepts writes.
+        """Raise an error unless the disk has `min_free` bytes free and accepts writes.
 
         Raises:
             DataDirectoryUnusableError: the disk is full, or a test write fails.

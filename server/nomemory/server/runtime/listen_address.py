@@ -72,7 +72,7 @@ def parse_listen_address(text: str) -> ListenAddress:
     """Parse `HOST:PORT` or `unix:PATH`.
 
     Raises:
-        ListenAddressError: the text has another form.
+        ListenAddressError: the text has neither form.
     """
     if text.startswith(UNIX) and len(text) > len(UNIX):
         return ListenAddress(text, 0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def configure_logs(level: str) -> None:
     """Log to stderr at a minimum level.
 
-    In a standalone server, warnings and uncaught exceptions of the interpreter are logged too.
+    In a standalone server, the log also contains warnings and uncaught exceptions of the interpreter.
     """
     stream = log_stream()
     structlog.configure(

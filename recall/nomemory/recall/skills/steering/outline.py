@@ -67,7 +67,7 @@ class SkillEntry:
 
     @property
     def is_setting(self) -> bool:
-        """Whether the entry looks like a setting rather than prose."""
+        """Whether the entry has the form of a setting rather than prose."""
         return bool(self.value and _KEY.fullmatch(self.key))
 
     def to_invalid(self, problem: str) -> InvalidEntry:
@@ -143,17 +143,17 @@ class SkillSection:
 
     @property
     def line(self) -> int:
-        """Return the first line of the section."""
+        """The first line of the section."""
         return self.lines.start
 
     @property
     def entries(self) -> tuple[SkillEntry, ...]:
-        """Return the entries of all parts."""
+        """The entries of all parts."""
         return tuple(entry for part in self.parts for entry in part.entries)
 
     @property
     def prose(self) -> str:
-        """Return the text of all parts."""
+        """The text of all parts."""
         return "\n".join(part.prose for part in self.parts)
 
 

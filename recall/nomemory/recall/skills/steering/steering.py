@@ -40,7 +40,7 @@ class Steering:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return notes about invalid entries, up to the limit of a response."""
+        """Notes about invalid entries, up to the limit of a response."""
         shown = tuple(map(str, self.invalid_entries[:_MAX_NOTES]))
         omitted_count = self.invalid_count - len(shown)
         return (*shown, f"{omitted_count} more entries of the skill are invalid") if omitted_count else shown

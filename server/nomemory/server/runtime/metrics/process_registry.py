@@ -48,7 +48,7 @@ class ProcessRegistry:
         self.records.setdefault(name, ProcessRecord()).record_start(process_id)
 
     def record_exit(self, name: str, process_id: int) -> None:
-        """Record the exit of a process, unless its replacement is already running."""
+        """Record the exit of a process. This has no effect if its replacement is already running."""
         record = self.records[name]
         if record.process_id == process_id:
             record.process_id = None

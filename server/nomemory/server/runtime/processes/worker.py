@@ -71,7 +71,7 @@ class Worker:
         return result
 
     def kill(self) -> None:
-        """Kill the process. The next call starts a new one."""
+        """Kill the process. The next call starts a new process."""
         if self._child is not None:
             self._child.pipe.reject_calls()
             self._child.kill()
