@@ -105,7 +105,8 @@ def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None =
         message_keys: user id and message id of each message that evidence may name; None: any.
 
     Raises:
-        LabeledDataError: a line is not a valid question, repeats an id or names an unknown message; or no questions.
+        LabeledDataError: a line is not a valid question, repeats an id or names an unknown message, or the file has no
+            questions.
         OSError: the file cannot be read.
     """
     questions: dict[str, Question] = {}

@@ -77,7 +77,7 @@ def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> tuple[flo
     """Return the area under the ROC curve of a score, and its 95 % confidence interval.
 
     The area is the probability that an answerable question scores higher than an unanswerable one; ties count half
-    (Mann and Whitney 1947). Both arguments are not empty.
+    (Mann and Whitney 1947). Neither argument may be empty.
     """
     wins = _count_wins(np.asarray(answerable), np.asarray(unanswerable))
     resampled = (bootstrap_weights(len(answerable)) @ wins) * bootstrap_weights(len(unanswerable), 1)
@@ -95,7 +95,7 @@ def refusal_curve(answerable: Sequence[float], unanswerable: Sequence[float]) ->
     """Return the pairs (answered, refused) at ten thresholds of a score, in descending order of `answered`.
 
     `answered` is the share of answerable questions that score at or above the threshold, `refused` the share of
-    unanswerable ones below it. Both arguments are not empty.
+    unanswerable ones below it. Neither argument may be empty.
     """
     positive, negative = np.sort(np.asarray(answerable)), np.asarray(unanswerable)
     thresholds = [positive[min(round(len(positive) * tenth / 10), len(positive) - 1)] for tenth in range(10)]

@@ -178,7 +178,7 @@ def _mean_with_interval(values: Sequence[float]) -> tuple[float, Interval]:
 def _partition_with_fallback(
     answers: Sequence[Answer], everything: Sequence[Answer], value: Value
 ) -> tuple[list[float], list[float]]:
-    """Return the values of answerable and of unanswerable questions; an empty side is replaced by that of the set."""
+    """Return the values of answerable and of unanswerable questions; an empty group is taken from the whole set."""
     (positive, negative), (all_positive, all_negative) = _partition(answers, value), _partition(everything, value)
     return positive or all_positive, negative or all_negative
 

@@ -114,8 +114,8 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     Supported formats: JSON Lines with the field names of the API, OpenAI chat messages, exports of ChatGPT, Claude,
     WhatsApp, mem0, Zep and Letta, and transcripts of Claude Code, Codex and Cursor (docs/importing.md). Imports are
     idempotent: to resume after an interruption, run the command again. Rejected messages are written to
-    FILE.rejects.jsonl with the reasons, and the exit status is 1. If the directory of FILE is not writable, they are
-    written to the temporary directory of the system.
+    FILE.rejects.jsonl with the reasons, and the exit status is 1. If the directory of FILE is not writable, the
+    file is written to the temporary directory of the system.
     """
     if sample:
         files = [*files, str(sample_path())]

@@ -72,7 +72,7 @@ class Challenges:
             self._parameters["scope"] = " ".join(resource.scopes)
 
     def unauthenticated_headers(self, error: NoMemoryError) -> dict[str, str]:
-        """Return the header for status 401. Without credentials, it has no error code (RFC 6750, section 3.1)."""
+        """Return the header for status 401, without error code if no credentials were sent (RFC 6750, section 3.1)."""
         return self._build_headers(
             {} if error.reason == _CREDENTIALS_MISSING else _build_error("invalid_token", error.message)
         )

@@ -53,7 +53,7 @@ class MemoryStore(BaseStore):
         """Execute operations in order.
 
         Raises:
-            ValueError: an operation is not supported; earlier ones have been executed.
+            ValueError: an operation is not supported; earlier operations have been executed.
             NoMemoryError: a call failed.
         """
         return [self._execute(op) for op in ops]

@@ -31,7 +31,7 @@ _MANY_LINES: Final = 6
 
 
 def have_sender_names(messages: Iterable[RetrievedMessage]) -> bool:
-    """Return whether most messages have sender names, as in conversations between people. Roles are then ignored."""
+    """Return whether most messages have sender names, as in conversations between people, where roles are ignored."""
     names = [bool(message.name) for message in messages]
     return 2 * sum(names) > len(names)
 

@@ -77,7 +77,7 @@ def select_quotable(evidence: Sequence[Evidence], question: Question) -> list[Ev
 
 
 def select_quoted(evidence: Sequence[Evidence], min_probability: float) -> list[Evidence]:
-    """Return the first message and the following messages, up to the first that is unlikely to be evidence."""
+    """Return the best message, and the other messages that are sufficiently likely to be evidence."""
     has_similarity = any(item.semantic_z_score for item in evidence)
     return [
         item

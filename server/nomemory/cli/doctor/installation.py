@@ -66,7 +66,7 @@ def check_storage(data: Path) -> Iterator[Check]:
 
 
 def check_embedder(settings: Settings) -> Check:
-    """Check the configured embedder. A local one embeds a text. Others are not called, because calls may be billed."""
+    """Check the configured embedder. Only a local embedder is called, because other providers may bill calls."""
     kind = settings.embedder.kind
     if kind == "none":
         return Check(

@@ -1,4 +1,4 @@
-"""Calls, before and after authentication."""
+"""Representations of a call before and after authentication."""
 
 from __future__ import annotations
 

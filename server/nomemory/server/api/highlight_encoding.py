@@ -43,7 +43,7 @@ def max_highlight_bytes(snippet_chars: int | None) -> ExtraBytes:
 
 
 def encode_highlights(items: Sequence[RankedMessage], query: Query, snippet_chars: int) -> bytes:
-    """Return the encoded highlights of messages, as a part of LexicalSearchResponse. Takes up to 0.1 s per message."""
+    """Return the highlights of messages as a part of LexicalSearchResponse. Encoding takes up to 0.1 s per message."""
     limits = HighlightLimits(_HIGHLIGHT_MAX_CHARS, _HIGHLIGHT_SPANS_MAX)
     return b"".join(_encode_highlight(item.message, query, snippet_chars, limits) for item in items)
 

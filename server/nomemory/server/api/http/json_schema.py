@@ -25,7 +25,7 @@ def _load_comments() -> Mapping[str, str]:
 
 
 def description_schema(full_name: str) -> Json:
-    """Return the comment of a protobuf declaration as `description`. Return an empty object if it has no comment."""
+    """Return the comment of a protobuf declaration as `description`. Return an empty object if there is no comment."""
     comment = _load_comments().get(full_name)
     return {"description": comment} if comment else {}
 
