@@ -111,7 +111,7 @@ def serve(kind: str, path: Path) -> None:
 
 
 async def serve_aio(path: Path) -> None:
-    """Serve on the running event loop."""
+    """Serve with `grpc.aio` on the running event loop."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((make_handler(make_reads(path), asynchronous=True),))
     print(server.add_insecure_port("127.0.0.1:0"), flush=True)

@@ -34,7 +34,7 @@ _TERMINATE = (
 
 
 def _kill_replica(harness: Harness) -> None:
-    """Kill one replica; the other must continue."""
+    """Kill one replica; the other replica must continue."""
     _random_replica(harness).kill()
     harness.check_writes_recover(RECOVERY_S)
 

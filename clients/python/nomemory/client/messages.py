@@ -31,8 +31,8 @@ _ROLE_NAMES: Final = MappingProxyType({number: name for name, number in _ROLES.i
 class FilterOptions(TypedDict, total=False):
     """Message filters. A missing or None value does not filter.
 
-    `since` is inclusive and `until` exclusive. `metadata` has up to 4 entries, all of which must match. Messages of
-    `exclude_conversation_ids`, up to 16 conversations, are left out.
+    `since` is inclusive and `until` exclusive. `metadata` has up to 4 entries, all of which must match. Messages of the
+    conversations in `exclude_conversation_ids`, at most 16, are excluded.
     """
 
     since: TimeLike | None

@@ -42,7 +42,7 @@ class FigureChecker:
     """Checks the statements of one answer.
 
     Args:
-        question: the question. Names in the question need no quote, and its time zone applies to relative dates.
+        question: the question. Names in the question need no quote. The question's time zone applies to relative dates.
         retrieval: the cited messages.
     """
 

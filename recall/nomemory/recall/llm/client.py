@@ -104,7 +104,7 @@ def _to_chat_message(role: str, text: str) -> ChatCompletionMessageParam:
 
 
 def _extract_text(reply: object) -> str:
-    """Return the answer of an unvalidated response. A refusal is an empty answer."""
+    """Return the answer of an unvalidated response. A refusal counts as an empty answer."""
     choices = getattr(reply, "choices", None)
     if not isinstance(choices, list) or not choices:
         raise ValueError("no choices")

@@ -48,8 +48,8 @@ class RequestBuilder:
         """Build a request for messages by time.
 
         Raises:
-            InvalidToolCallError: the time range is empty, or the conversation is not the one of the binding. All search
-                requests raise this error.
+            InvalidToolCallError: the time range is empty, or the binding has another conversation. All search requests
+                raise this error.
         """
         return pb.ListMessagesRequest(
             **self._common_fields(arguments.filter),
