@@ -83,7 +83,7 @@ def test_a_user_of_two_sets_becomes_two_users(tmp_path: Path) -> None:
     ("messages", "questions", "position", "complaint"),
     [
         (["{"], [QUESTION], "x.messages.jsonl:1", "is not JSON"),
-        ([MESSAGE, MESSAGE | {"ts": "yesterday"}], [QUESTION], "x.messages.jsonl:2", "ts: is not a time"),
+        ([MESSAGE, MESSAGE | {"ts": "yesterday"}], [QUESTION], "x.messages.jsonl:2", "ts: must be an RFC 3339 time"),
         ([MESSAGE | {"role": "cat"}], [QUESTION], "x.messages.jsonl:1", "role: must be one of"),
         ([MESSAGE], ["7"], "x.questions.jsonl:1", "is not a JSON object"),
         ([MESSAGE], [QUESTION, "", {}], "x.questions.jsonl:3", "question: is required; category: is required"),
