@@ -15,8 +15,12 @@ from running_server import started
 
 @pytest.fixture(scope="session")
 def inspected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inspected]:
-    """A server without credentials and without an embedder, with the sample messages."""
-    with started(settings_of(tmp_path_factory.mktemp("inspector"), inspector=True)) as server:
+    """A server without credentials and without an embedder, with the sample messages and a second skill."""
+    skills = tmp_path_factory.mktemp("skills")
+    (skills / "tea").mkdir()
+    (skills / "tea" / "SKILL.md").write_text("---\nname: tea\ndescription: Finds tea.\n---\nFinds tea.\n", "utf-8")
+    settings = settings_of(tmp_path_factory.mktemp("inspector"), inspector=True, recall_skill_dirs=str(skills))
+    with started(settings) as server:
         write_sample(server)
         yield Inspected(server)
 

@@ -177,6 +177,16 @@ def test_api_key_is_requested_and_not_stored(guarded: tuple[Inspected, str], bro
     page.until("document.querySelector('dialog.key').open")
 
 
+def test_page_hides_what_makes_no_sense(guarded: tuple[Inspected, str], inspected: Inspected, browser: Browser) -> None:
+    page = entered(guarded[0], browser, token("ann"))  # one skill, credentials
+    page.until(f"{ROWS}.length === 1")
+    assert page.value("document.querySelector('#key').checkVisibility()")
+    assert not page.value("document.querySelector('#tab-compare').checkVisibility()")
+    page = inspected.page(browser, "sam")  # two skills, no credentials
+    page.until("document.querySelector('#tab-compare').checkVisibility()")
+    assert not page.value("document.querySelector('#key').checkVisibility()")
+
+
 def test_invalid_api_key_shows_no_messages(guarded: tuple[Inspected, str], browser: Browser) -> None:
     page = entered(guarded[0], browser, "nmk_wrong")
     page.until("document.querySelector('dialog.key').open && document.querySelector('#credential').value === ''")

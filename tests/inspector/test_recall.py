@@ -9,19 +9,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf.json_format import MessageToJson
-from inspector.inspector_page import HAS_ASKED, KOCHI, ROOT, Inspected, recalled, write_sample
+from inspector.inspector_page import HAS_ASKED, KOCHI, ROOT, recalled
 from web.chromium import MISSING, PROGRAM
-from web.http_server import settings_of
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import recall_service_pb2 as r
-from running_server import started
 
 if TYPE_CHECKING:
+    from inspector.inspector_page import Inspected
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
 ANSWERED = "document.querySelector('#recall .verdict strong')?.dataset.word"
+WITHOUT_ANSWER = """void (window.fetch = (call => async (address, options) => {
+  const response = await call(address, options);
+  if (!String(address).includes('recall')) return response;
+  const text = (await response.text()).replaceAll(/VERDICT_[A-Z]+/g, 'VERDICT_INSUFFICIENT');
+  return new Response(text.replaceAll('"memoryView"', '"none"'), response);
+})(fetch))"""
+"""JavaScript that takes the answer out of each recall and leaves the evidence."""
 BARS = "[...document.querySelectorAll('.bar-of-score')]"
 
 
@@ -73,10 +79,10 @@ def test_components_are_named_and_explained(sam: Page) -> None:
     for name, colour, title in names:
         assert colour.startswith("c-")
         assert title.startswith(f"{name} ")
-    sam.click(".legend summary")
-    used = sam.value("document.querySelectorAll('.legend summary i').length")
-    assert sam.value("[...document.querySelectorAll('.legend dd')].filter(one => one.innerText).length") == used
-    sam.click(".legend summary")
+    used = set(sam.value("[...document.querySelectorAll('.bar-of-score i')].map(piece => piece.className)"))
+    assert set(sam.value("[...document.querySelectorAll('.legend i')].map(piece => piece.className)")) == used
+    assert len(used) <= 5
+    assert all(sam.value("[...document.querySelectorAll('.legend dd')].map(about => about.innerText)"))
 
 
 def test_sufficiency_is_shown_once_with_its_threshold(sam: Page) -> None:
@@ -92,22 +98,79 @@ def test_sufficiency_is_shown_once_with_its_threshold(sam: Page) -> None:
     assert (tick - whole["x"]) / whole["width"] == pytest.approx(0.5, abs=0.02)
 
 
-def test_line_separates_cited_from_other_evidence(sam: Page) -> None:
-    quoted, near = sam.value(
-        """[...document.querySelectorAll('.found-messages > section > .evidence-list')].map(
-        list => [...list.children].map(one => one.dataset.message))"""
-    )
-    cited = sam.value("[...document.querySelectorAll('.view .by span')].map(one => one.textContent)")
-    assert set(quoted) == set(cited)
-    assert near
-    assert not set(near) & set(cited)
-    line = "document.querySelector('.found-messages h4.near')"
-    assert sam.value(f"getComputedStyle({line}).borderTopWidth") == "2px"
-    assert sam.value(f"{line}.previousElementSibling.children.length") == len(quoted)
-    ranks = sam.value(
-        "[...document.querySelectorAll('section > .evidence-list .rank')].map(one => Number(one.textContent))"
-    )
+def test_evidence_is_in_the_order_of_its_scores(sam: Page) -> None:
+    evidence = "document.querySelectorAll('.found-messages > section > .evidence-list > li')"
+    scores = sam.value(f"[...{evidence}].map(item => Number(item.querySelector('.score output').textContent))")
+    assert len(scores) > 2
+    assert scores == sorted(scores, reverse=True)
+    ranks = sam.value(f"[...{evidence}].map(item => Number(item.querySelector('.rank').textContent))")
     assert ranks == list(range(1, len(ranks) + 1))
+    others = sam.value(
+        "[...document.querySelectorAll('.others .score output')].map(score => Number(score.textContent))"
+    )
+    assert others == sorted(others, reverse=True)
+
+
+def test_evidence_that_the_answer_quotes_is_marked(sam: Page) -> None:
+    marked = sam.value(
+        "[...document.querySelectorAll('li[data-message]:has(.cited)')].map(item => item.dataset.message)"
+    )
+    quoted = sam.value("[...document.querySelectorAll('.view .by time + span')].map(id => id.textContent)")
+    assert marked
+    assert set(marked) == set(quoted)
+    assert len(marked) < sam.value("document.querySelectorAll('li[data-message]').length")
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 900)])
+def test_answer_is_above_the_steps_and_visible_without_scrolling(
+    inspected: Inspected, browser: Browser, width: int, height: int
+) -> None:
+    page = recalled(browser.page(inspected.address("sam", KOCHI), width=width, height=height))
+    top, bottom, steps = page.value(
+        """[...['top', 'bottom'].map(side => document.querySelector('.view .statement').getBoundingClientRect()[side]),
+        document.querySelector('.steps').getBoundingClientRect().top]"""
+    )
+    assert 0 < top < bottom < height
+    assert bottom < steps
+    assert page.value("document.querySelector('#recall').scrollTop + scrollY") == 0
+
+
+def test_nearest_messages_take_the_place_of_a_missing_answer(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam", KOCHI)
+    page.value(WITHOUT_ANSWER)
+    recalled(page)
+    assert page.value(ANSWERED) == "verdict.insufficient"
+    assert page.text(".found-messages h3").lower() == "nearest messages"
+    nearest, steps = page.value(
+        "['.found-messages', '.steps'].map(part => document.querySelector(part).getBoundingClientRect().top)"
+    )
+    assert nearest < steps
+    assert not page.value("document.querySelector('.view')")
+
+
+def test_page_says_that_no_message_matches(inspected: Inspected, browser: Browser) -> None:
+    page = recalled(inspected.page(browser, "sam", "Who won the election?"))
+    assert "No message matches the question." in page.text("#recall .verdict")
+    assert not page.value("document.querySelector('.found-messages h3')")
+
+
+def test_model_calls_and_tokens_are_shown(sam: Page) -> None:
+    limits = r.RecallLimits(messages_considered=3, model_calls=2)
+    limits.token_usage.prompt_tokens, limits.token_usage.completion_tokens = 1200, 34
+    limits.token_usage.cached_tokens = 1024
+    text = facts(sam, limits)
+    assert "2 calls of the chat model" in text
+    assert "1,234 tokens (1,200 prompt, 1,024 of them cached; 34 completion)" in text
+    assert "chat model" not in facts(sam, r.RecallLimits())
+
+
+def facts(page: Page, limits: r.RecallLimits) -> str:
+    """Return what the page shows of the limits of a recall."""
+    answer = MessageToJson(r.RecallResponse(limits=limits))
+    script = (
+        f"import('/inspect/verdict.js').then(({{facts}}) => facts({{result: {answer}, tookMs: 1}}, {{}}).textContent)"
+    )
+    return str(page.value(script))
 
 
 def test_score_values_are_shown(sam: Page) -> None:
@@ -161,8 +224,9 @@ def test_notes_are_translated(inspected: Inspected, browser: Browser, code: str)
     text = page.value(
         f"import('/inspect/verdict.js').then(({{verdict}}) => verdict({{result: {answer}, tookMs: 1}}).textContent)"
     )
-    # an entry of a skill is named as it stands there
-    assert re.findall(r"[A-Za-z_.]{3,}", text) == (["English."] if code == "NOTE_CODE_SKILL_IGNORED" else [])
+    # the server's own text follows: the part of the skill, the failure of the model
+    has_text = code in {"NOTE_CODE_SKILL_IGNORED", "NOTE_CODE_MODEL_FAILED"}
+    assert re.findall(r"[A-Za-z_.]{3,}", text) == (["English."] if has_text else [])
 
 
 def test_faults_are_translated(inspected: Inspected, browser: Browser) -> None:
@@ -172,9 +236,15 @@ def test_faults_are_translated(inspected: Inspected, browser: Browser) -> None:
     for kind in kinds:
         text = page.value(
             "import('/inspect/server_state.js').then(({faultsCard}) => "
-            f"faultsCard([{{component: 'COMPONENT_QDRANT', kind: '{kind}'}}]).textContent)"
+            f"faultsCard([{{component: 'COMPONENT_CHAT_MODEL', kind: '{kind}'}}]).textContent)"
         )
-        assert re.fullmatch(r"qdrant: [^A-Za-z_]+", text), text
+        assert re.fullmatch(r"大模型: [^_]*[\u4e00-\u9fff][^_]*", text), text
+    for component in i.Component.keys():  # noqa: SIM118 - not a mapping
+        text = page.value(
+            "import('/inspect/server_state.js').then(({faultsCard}) => "
+            f"faultsCard([{{component: '{component}', kind: 'FAULT_KIND_TIMEOUT'}}]).textContent)"
+        )
+        assert component.endswith("UNSPECIFIED") or re.search(r"[\u4e00-\u9fff].*: ", text), text
 
 
 def text_of(message: str) -> str:
@@ -218,24 +288,20 @@ def test_sample_question_runs_a_recall(inspected: Inspected, browser: Browser) -
     assert not page.value("document.querySelector('.empty').checkVisibility()")
 
 
-def test_skills_of_the_server_are_offered(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("skills")
-    (folder / "tea").mkdir()
-    (folder / "tea" / "SKILL.md").write_text("---\nname: tea\ndescription: Finds tea.\n---\nFinds tea.\n", "utf-8")
-    with started(settings_of(tmp_path_factory.mktemp("data"), inspector=True, recall_skill_dirs=str(folder))) as server:
-        write_sample(server)
-        page = Inspected(server).page(browser, "sam", KOCHI)
-        offered = "[...document.querySelector('#recall select').options].map(one => one.text)"
-        assert page.value(offered) == ["nomemory-recall-default", "tea"]
-        page.value("document.querySelector('#recall select').value = 'tea'")
-        recalled(page)
-        assert "tea" in page.text("#recall .facts").split()
-        page.click("#tab-compare")
-        page.write("#compared", KOCHI)
-        page.press("Enter")
-        page.until("document.querySelector('.sum').textContent")
-        titles = page.value("[...document.querySelectorAll('.column h3')].map(one => one.textContent)")
-        assert titles[:1] + titles[2:3] == ["nomemory-recall-default", "tea"]
+def test_skills_of_the_server_are_offered(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam", KOCHI)
+    offered = "[...document.querySelector('#recall select').options].map(option => option.text)"
+    page.until(f"{offered}.length === 2")
+    assert page.value(offered) == ["nomemory-recall-default", "tea"]
+    page.value("document.querySelector('#recall select').value = 'tea'")
+    recalled(page)
+    assert "tea" in page.text("#recall .facts").split()
+    page.click("#tab-compare")
+    page.write("#compared", KOCHI)
+    page.press("Enter")
+    page.until("document.querySelector('.sum').textContent")
+    titles = page.value("[...document.querySelectorAll('.column > h3')].map(title => title.textContent)")
+    assert titles == ["nomemory-recall-default", "tea"]
 
 
 def test_two_skills_are_compared(inspected: Inspected, browser: Browser) -> None:
@@ -258,9 +324,13 @@ def test_server_status_is_shown(inspected: Inspected, browser: Browser) -> None:
     page.until("document.querySelectorAll('.state-card').length === 4")
     shown = page.text(".cards")
     assert "No active faults." in shown
-    assert "Messages\n146" in shown
+    assert "146 messages" in shown
+    assert "All messages are searchable" in shown
     page.click("#whole")
-    page.until("Number(document.querySelector('.state-card dd').textContent.replace(',', '')) >= 377")
+    page.until("parseInt(document.querySelector('.state-card dd').textContent.replace(',', '')) >= 377")
+    page.click(".state-card:last-child summary")
+    limits = page.text(".state-card:last-child .technical")
+    assert re.search(r"Size of a message\n[\d.]+ [KM]iB\n", limits), limits
 
 
 @pytest.mark.parametrize("include_content", [True, False])

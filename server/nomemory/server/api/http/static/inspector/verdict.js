@@ -13,9 +13,10 @@ export function verdict(run) {
   }
   const { limits = {} } = run.result;
   const kind = (run.result.verdict ?? "").replace("VERDICT_", "").toLowerCase();
+  const isEmpty = kind === "insufficient" && !run.result.evidence?.length;
   return element("div", { class: `verdict ${kind}` },
     element("strong", { word: `verdict.${kind}` }),
-    element("p", { word: `verdict.${kind}.about` }),
+    element("p", { word: isEmpty ? "verdict.insufficient.none" : `verdict.${kind}.about` }),
     limits.sufficiency !== undefined && likelihood(limits),
     notes(limits),
   );

@@ -120,6 +120,7 @@ export const ENGLISH = {
   "verdict.conflicting.about": "Messages contradict each other. Both sides are shown.",
   "verdict.insufficient": "Probably not answered",
   "verdict.insufficient.about": "These messages are the nearest matches, but they probably do not answer the question.",
+  "verdict.insufficient.none": "No message matches the question.",
   "verdict.pending": "Indexing in progress",
   "verdict.pending.about": "Some messages of this user are not searchable yet. Ask again later.",
   "verdict.sufficiency": "Estimated chance that the messages answer the question: {percent}%.",

@@ -120,6 +120,7 @@ export const CHINESE = {
   "verdict.conflicting.about": "消息之间相互矛盾，双方均已列出。",
   "verdict.insufficient": "很可能未回答",
   "verdict.insufficient.about": "下面是最接近的消息，但它们很可能无法回答问题。",
+  "verdict.insufficient.none": "没有消息与问题匹配。",
   "verdict.pending": "正在建立索引",
   "verdict.pending.about": "该用户的部分消息还不能检索，请稍后再问。",
   "verdict.sufficiency": "这些消息能回答问题的估计概率为 {percent}%。",
