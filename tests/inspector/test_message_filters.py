@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
-FOUND = "document.querySelector('.found').textContent"
+SUMMARY = "document.querySelector('.found').textContent"
 FIRST_HIT = "document.querySelector('#hits-0 .words').textContent"
 SUGGESTED = "[...document.querySelectorAll('.samples .sample')].map(sample => sample.textContent)"
 MESSAGES: list[dict[str, Any]] = [
@@ -45,7 +45,7 @@ def choose(page: Page, name: str, value: str) -> None:
 
 def test_messages_are_listed_by_author(sam: Page) -> None:
     choose(sam, "role", "ROLE_SYSTEM")
-    sam.until(f"{FOUND} === '2 messages, newest first'")
+    sam.until(f"{SUMMARY} === '2 messages, newest first'")
     expected = [message["content"] for message in MESSAGES if message["role"] == "system"]
     assert sam.value(FIRST_HIT) == expected[-1]
     assert sam.text(".filters summary") == "1 filter active"
@@ -54,25 +54,25 @@ def test_messages_are_listed_by_author(sam: Page) -> None:
 def test_messages_are_listed_by_days_and_the_last_day_is_included(sam: Page) -> None:
     choose(sam, "from", "2026-03-09")
     choose(sam, "to", "2026-03-09")
-    sam.until(f"{FOUND} === '7 messages, newest first'")
+    sam.until(f"{SUMMARY} === '7 messages, newest first'")
     choose(sam, "from", "2026-03-10")
-    sam.until(f"{FOUND} === 'The first day is after the last day.'")
+    sam.until(f"{SUMMARY} === 'The first day is after the last day.'")
 
 
 def test_messages_of_a_conversation_are_listed_in_reading_order(sam: Page) -> None:
     choose(sam, "conversation", CONVERSATION)
-    sam.until(f"{FOUND} === '8 messages, oldest first'")
+    sam.until(f"{SUMMARY} === '8 messages, oldest first'")
     expected = [message["content"] for message in MESSAGES if message["conversation_id"] == CONVERSATION]
     assert sam.value(FIRST_HIT) == expected[0]
 
 
 def test_words_are_searched_among_the_filtered_messages(sam: Page) -> None:
     sam.write("#words", "Biscuit")
-    sam.until(f"{FOUND} === '2 results, best first'")
+    sam.until(f"{SUMMARY} === '2 results, best first'")
     choose(sam, "conversation", "sam-2025-05-28")
-    sam.until(f"{FOUND} === '1 result'")
+    sam.until(f"{SUMMARY} === '1 result'")
     choose(sam, "role", "ROLE_ASSISTANT")
-    sam.until(f"{FOUND} === 'No results'")
+    sam.until(f"{SUMMARY} === 'No results'")
 
 
 def test_message_lists_its_conversation(sam: Page) -> None:
@@ -80,7 +80,7 @@ def test_message_lists_its_conversation(sam: Page) -> None:
     sam.until("document.querySelector('#hits mark')")
     sam.click("#hits-0")
     sam.click(".card dd .link")
-    sam.until(f"{FOUND}.endsWith('oldest first')")
+    sam.until(f"{SUMMARY}.endsWith('oldest first')")
     assert sam.value("document.querySelector('#filter-conversation').value").startswith("sam-20")
     assert sam.complaints() == []
 
