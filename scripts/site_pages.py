@@ -47,7 +47,7 @@ def page_path_of(path: str) -> str:
 
 
 def render_page(path: str, links: list[str]) -> str:
-    """Return the Markdown of a path's page; append the paths that it links to to `links`."""
+    """Return the Markdown of the page at a path, and append the paths of its links to `links`."""
     if (ROOT / path).is_dir():
         return render_folder_page(path, links)
     text = (ROOT / LANDING.get(path, path)).read_text(encoding="utf-8")

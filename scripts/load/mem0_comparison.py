@@ -1,4 +1,4 @@
-"""Compare the cost of a search with mem0 as a library, in one run: `scripts/bench_mem0`."""
+"""Compare the cost of a search with that of mem0, used as a library: `scripts/bench_mem0`."""
 
 from __future__ import annotations
 

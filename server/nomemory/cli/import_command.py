@@ -78,7 +78,10 @@ def parse_time_zone(text: str) -> tzinfo:
     help="Interval between messages without a time.",
 )
 @click.option(
-    "--time-zone", type=parse_time_zone, metavar="NAME", help="Time zone of times without one, such as Asia/Shanghai."
+    "--time-zone",
+    type=parse_time_zone,
+    metavar="NAME",
+    help="Time zone of timestamps without a UTC offset, such as Asia/Shanghai.",
 )
 @click.option("--replace", is_flag=True, help="Replace stored messages that have the same id.")
 @click.option("--dry-run", is_flag=True, help="Read and validate the files without storing anything.")

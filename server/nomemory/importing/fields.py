@@ -43,7 +43,7 @@ def _parse_numeric_time(number: float) -> datetime:
         seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
-        raise ValueError("is out of range") from None
+        raise ValueError("must be a time from the year 1 to the year 9999") from None
 
 
 def read_content(content: object) -> tuple[str, dict[str, str]]:

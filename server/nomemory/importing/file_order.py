@@ -34,7 +34,7 @@ _Timestamp = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _LastAtTimestamp:
-    """The last message id at a timestamp, and the number of messages so far."""
+    """The last message id at a timestamp, and the number of messages with this timestamp so far."""
 
     message_id: str = ""
     count: int = 0

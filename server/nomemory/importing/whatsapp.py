@@ -199,7 +199,10 @@ def _to_datetime(message: _Message, order: tuple[int, int, int]) -> datetime:
 
 
 def _is_app_text(text: str) -> bool:
-    """Return whether the app wrote a text: it has a mark, is in angle brackets, or replaces a deleted message."""
+    """Return whether the app wrote a text.
+
+    Such a text begins with U+200E, is in angle brackets, or replaces a deleted message.
+    """
     bare = text.strip()
     is_marked = bare.startswith(_APP_TEXT_MARK) or (bare.startswith("<") and bare.endswith(">"))
     return is_marked or _DELETED.fullmatch(bare.rstrip(".。")) is not None

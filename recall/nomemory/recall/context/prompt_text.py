@@ -47,7 +47,7 @@ def is_outdated(item: ContextMessage) -> bool:
 
 
 def add_frame(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
-    """Return the complete block with the given lines of its sections."""
+    """Assemble the block from the lines of its sections."""
     introduction = _INTRODUCTION.format(zone=zone)
     head = f"{introduction}\n{_OUTDATED}" if explains_marks else introduction
     return f"{head}\n<<<MEMORY {code}\n{lines}MEMORY {code}>>>"

@@ -116,8 +116,8 @@ class Pipeline:
     async def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
         """Execute a server-streaming call. Yield the encoded responses.
 
-        The caller must close the generator if the client disconnects. The deadline is suspended while the caller sends
-        a response.
+        The caller must close the generator if the client disconnects. The deadline is suspended while a response is
+        sent to the client.
 
         Raises:
             KeyError: no method has this path.

@@ -193,7 +193,10 @@ class CommitPlan:
             )
 
     def rows_by_table(self) -> dict[Table, list[Row]]:
-        """Return the rows of the other tables. Rows of `users` hold the difference in the number of messages."""
+        """Return the rows of all tables except the message table.
+
+        Rows of `users` hold the difference in the number of messages.
+        """
         stored = [store.message for store in self._planned_writes.values()]
         return {
             REMOVALS: self._removals,

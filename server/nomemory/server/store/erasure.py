@@ -82,7 +82,7 @@ class Erasure:
     """A background task that erases removed messages.
 
     An erasure begins when removals have waited for half of the time limit, or when there are many of them. After a
-    server start, an erasure begins immediately, because the waiting time is unknown.
+    server start, an erasure begins immediately, because it is unknown how long removals have waited.
 
     Args:
         log: the message log.

@@ -158,7 +158,7 @@ RECALLS: Final = Family(
     "nomemory_recalls_total",
     "Completed recalls by verdict and by the reason for which the search stopped.",
     "The verdict `pending` means that an index lagged behind. An increase of `insufficient` indicates missing "
-    "messages or different questions. For the stop reason `deadline`, check the latency of searches and of the "
+    "messages or questions about new topics. For the stop reason `deadline`, check the latency of searches and of the "
     "chat model.",
     labels=("verdict", "stop_reason"),
 )

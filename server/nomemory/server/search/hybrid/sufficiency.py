@@ -79,7 +79,7 @@ class SufficiencyFeatures:
         count: the number of messages of the user.
         coverage: the weighted share of the query terms in each message, 0 to 1; None without query terms.
         unknown_terms: the weighted share of the query terms that no message of the user contains, 0 to 1.
-        is_assertion: whether a message by the user (or by any author with a name) asserts something.
+        is_assertion: whether a message is an assertion by the user or by an author with a name.
         speaker_indexes: the index of the author; -1 if unknown.
         ends_with_question: whether a message ends with a question.
         text_of: returns the text of the message at an index, without descriptions of attachments.

@@ -66,7 +66,10 @@ class Conditions:
         self._values = values
 
     def may_match(self, node: Node) -> str:
-        """Return an indexed condition that includes all matches of a node, which must require a leaf."""
+        """Return a condition that uses the index and includes all matches of a node.
+
+        Every match must contain at least one term.
+        """
         match node:
             case Leaf():
                 return self._has_all(leaf_predicate(self._user_id, node).keys)
