@@ -131,7 +131,7 @@ def bench_recall(
     _print_items([table for name, by_method in results.items() if by_method for table in build_tables(name, by_method)])
     _print_items(list(build_ablation_tables(steps)))
     _print_items([build_leave_one_out_table(left_out)] if left_out else [])
-    destination.write_figures(results, {"ablation": steps, "leave_one_out": left_out})
+    destination.write_results(results, {"ablation": steps, "leave_one_out": left_out})
     if waiting:
         stderr_console().print(
             f"{len(waiting):,} prompts in {prompts} have no answer; write HASH.answer.json for each and run again.",

@@ -119,7 +119,7 @@ class Destination:
     file: Path | None
     charts: Path | None
 
-    def write_figures(self, sets: Sets, extra: Mapping[str, Any]) -> None:
+    def write_results(self, sets: Sets, extra: Mapping[str, Any]) -> None:
         """Write the figures of the sets and the additional figures that are not empty."""
         if self.charts:
             write_chart(sets, self.charts)

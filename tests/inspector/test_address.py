@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from inspector.inspector_page import KOCHI, ROWS, recalled
+from inspector.inspector_page import HAS_ASKED, KOCHI, ROWS, recalled
 from web.chromium import MISSING, PROGRAM
 
 if TYPE_CHECKING:
@@ -61,6 +61,27 @@ def test_url_without_user_opens_user_dialog(inspected: Inspected, browser: Brows
     page.value("history.back()")
     looks_at(page, "sam")
     assert not page.value("document.querySelector('dialog.choose').open")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_question_in_url_is_focused_and_enter_asks_it(inspected: Inspected, browser: Browser, width: int) -> None:
+    page = browser.page(inspected.address("sam", KOCHI), width=width)
+    page.until("document.activeElement.id === 'question'")
+    assert page.value("document.activeElement.selectionStart") == len(KOCHI)
+    page.press("Enter")
+    page.until(HAS_ASKED)
+    assert page.text(".steps q") == KOCHI
+
+
+def test_question_that_comes_before_the_user_is_asked_later(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam", KOCHI)
+    page.value("location.hash = ''")
+    page.until("document.querySelector('dialog.choose').open")
+    page.press("Escape")
+    page.value("document.querySelector('#recall form').requestSubmit()")
+    page.value("location.hash = '#user=sam'")
+    page.until(HAS_ASKED)
+    assert page.text(".steps q") == KOCHI
 
 
 def test_url_drops_question_and_accepts_new_token(inspected: Inspected, browser: Browser) -> None:

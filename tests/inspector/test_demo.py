@@ -52,7 +52,7 @@ def demonstrating() -> Iterator[str]:
 def test_demo_opens_a_recall_in_the_inspector(browser: Browser, tmp_path: Path) -> None:
     with demonstrating() as address:
         page = browser.page(address)
-        page.until(f"{ROWS}.length")
+        page.until(f"{ROWS}.length && document.activeElement.id === 'question'")
         recalled(page)
         page.until("document.querySelectorAll('.ticks i').length")
         assert "Kochi" in page.text(".view")
@@ -61,7 +61,7 @@ def test_demo_opens_a_recall_in_the_inspector(browser: Browser, tmp_path: Path) 
         picture = page.picture()
         (tmp_path / "recall.png").write_bytes(picture)
         pieces = page.value(PIECES)
-        assert len(pieces) >= 4
+        assert len(pieces) >= 3
         assert colours(browser, picture, pieces) == [colour for _, _, colour in pieces]
         assert len({colour for _, _, colour in pieces}) == len(pieces)
         assert page.complaints() == []

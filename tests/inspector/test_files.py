@@ -129,6 +129,29 @@ def words(language: str) -> set[str]:
     return set(re.findall(r'^  "?([\w.]+)"?: ["{]', text(f"strings/{language}.js"), re.MULTILINE))
 
 
+def test_english_strings_with_a_count_have_a_singular() -> None:
+    uncounted = r"(?:More than|First|Step|message) \{n\}|\{n\} [KMG]iB"
+    plain = re.findall(r'^  "?([\w.-]+)"?: "(.*\{n\} [a-zA-Z].*)",$', text("strings/en.js"), re.MULTILINE)
+    assert not [name for name, string in plain if not re.search(uncounted, string)]
+    forms = re.findall(r'one: "(.*?)",\s*other: "(.*?)"', text("strings/en.js"))
+    assert len(forms) > 20
+    assert not [one for one, other in forms if one == other or re.search(r"\{n\} \w+s\b", one)]
+
+
+def test_score_groups_have_strings_and_colors() -> None:
+    groups = re.findall(r"^  (\w+): \[", text("score_bar.js"), re.MULTILINE)
+    assert len(groups) == 4
+    for group in [*groups, "penalty"]:
+        assert {f"group.{group}", f"group.{group}.about"} <= words("en")
+        assert f"--c-{group}:" in text("tokens.css")
+        assert f".c-{group} {{" in text("style/recall.css")
+
+
+def test_dates_and_numbers_follow_the_language_of_the_page() -> None:
+    own = r"toLocale(Date|Time)?String\(\)|DateTimeFormat\(\)(?!\.resolvedOptions)|toISOString\(\)\s*\}"
+    assert not [name for name in SCRIPTS if re.search(own, text(name))]
+
+
 def test_both_languages_have_all_strings() -> None:
     english = words("en")
     assert english == words("zh")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
-from inspector.inspector_page import ROWS
+from inspector.inspector_page import KOCHI, ROWS, recalled
 from web.chromium import MISSING, PROGRAM
 
 from chat_messages import new_message
@@ -122,6 +123,41 @@ def test_language_choice_is_stored(sam: Page) -> None:
     sam.until("document.querySelector('#messages h2')?.textContent === '消息'")
     sam.click("#language")
     sam.until("document.querySelector('#messages h2').textContent === 'Messages'")
+
+
+def test_dates_follow_the_language_of_the_page(inspected: Inspected, browser: Browser) -> None:
+    page = recalled(inspected.page(browser, "sam", KOCHI))
+    page.click(".statement .place")
+    page.until("!document.querySelector('.card').hidden")
+    page.click("#tab-state")
+    page.until("document.querySelector('.state-card')")
+    page.click("#tab-recall")
+    dates = (
+        "[...document.querySelectorAll('time:not(.clock), .row .day')].map(date => date.textContent).filter(Boolean)"
+    )
+    page.until(f"{dates}.length > 10")
+    assert not [date for date in page.value(dates) if not re.match(r"[A-Z][a-z]{2} \d+, \d{4}", date)]
+    page.click("#language")
+    page.until("document.documentElement.lang === 'zh-CN'")
+    page.until("/^\\d/.test(document.querySelector('#line .day:not(:empty)').textContent)")
+    assert not [date for date in page.value(dates) if not re.match(r"\d{4}年\d+月\d+日", date)]
+    assert "2025年3月 – 2026年3月" in page.text(".extent")
+
+
+def test_search_results_follow_the_language_of_the_page(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam")
+    page.write("#words", "Kochi")
+    page.until("document.querySelector('#hits-0 .day')?.textContent.startsWith('Nov 23, 2025')")
+    page.click("#language")
+    page.until("document.querySelector('#hits-0 .day').textContent.startsWith('2025年11月23日')")
+    page.until("document.querySelector('.found').textContent === '2 条结果，按相关度排序'")
+
+
+def test_timeline_starts_at_newest_message_on_a_phone(inspected: Inspected, browser: Browser) -> None:
+    page = inspected.page(browser, "sam", width=390)
+    page.until("document.querySelector('.extent').textContent")
+    page.click("#tab-messages")
+    page.until("document.querySelector('#line-145')?.getBoundingClientRect().bottom <= innerHeight + 1")
 
 
 def test_theme_choice_is_stored(sam: Page) -> None:

@@ -54,7 +54,7 @@ def find_quoted_spans(content: str) -> list[QuotedSpan]:
     """
     selected: list[QuotedSpan] = []
     for span in sorted(
-        (*_find_marked_blocks(content), *_find_introduced_spans(content), *_find_pasted_mails(content)),
+        (*_find_marked_blocks(content), *_find_attributed_quotations(content), *_find_pasted_mails(content)),
         key=lambda item: (item.start, -item.end),
     ):
         if span.end - span.start >= _MIN_QUOTATION_CHARS and (not selected or span.start >= selected[-1].end):
@@ -69,7 +69,7 @@ def _find_marked_blocks(content: str) -> Iterator[QuotedSpan]:
             yield _trim_span(content, match.start(), match.end(), _introduction_line(content, match.start()))
 
 
-def _find_introduced_spans(content: str) -> Iterator[QuotedSpan]:
+def _find_attributed_quotations(content: str) -> Iterator[QuotedSpan]:
     """Return the text after an introduction with a colon: a quotation, or the rest of the block."""
     for match in _LEAD.finditer(content):
         lead = re.split(r"(?<=[.!?])\s+", match[0][:-1].strip())[-1]

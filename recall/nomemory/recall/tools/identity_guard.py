@@ -21,7 +21,7 @@ _MAX_DEPTH = 16
 
 def remove_user_ids(arguments: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:
     """Remove all keys that name a user, including keys in JSON strings; return the number of removed keys."""
-    return _clean_object(arguments, 0)
+    return _remove_user_ids_from_object(arguments, 0)
 
 
 def is_user_key(key: str) -> bool:
@@ -30,7 +30,7 @@ def is_user_key(key: str) -> bool:
     return plain in _USER_KEY_NAMES or any(mark in plain for mark in _USER_KEY_PARTS)
 
 
-def _clean_object(fields: Mapping[str, JsonValue], depth: int) -> tuple[dict[str, JsonValue], int]:
+def _remove_user_ids_from_object(fields: Mapping[str, JsonValue], depth: int) -> tuple[dict[str, JsonValue], int]:
     cleaned: dict[str, JsonValue] = {}
     dropped = 0
     for key, value in fields.items():
@@ -50,7 +50,7 @@ def _clean_value(value: JsonValue, depth: int) -> tuple[JsonValue, int]:
     if depth > _MAX_DEPTH:
         return None, 1
     if isinstance(value, dict):
-        return _clean_object(value, depth)
+        return _remove_user_ids_from_object(value, depth)
     cleaned = [_clean_value(item, depth + 1) for item in value]
     return [item for item, _ in cleaned], sum(count for _, count in cleaned)
 

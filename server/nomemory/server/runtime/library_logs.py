@@ -28,13 +28,13 @@ def log_interpreter_messages() -> None:
     """
     report_crashes()
     logging.captureWarnings(capture=True)
-    logging.root.addHandler(_TextlessHandler(logging.WARNING))
+    logging.root.addHandler(_TextRemovingHandler(logging.WARNING))
     sys.excepthook = lambda _kind, error, _trace: _log_exception("uncaught exception", error)
     sys.unraisablehook = lambda unraisable: _log_exception("unraisable exception", unraisable.exc_value)
     threading.excepthook = lambda args: _log_exception("uncaught exception in thread", args.exc_value)
 
 
-class _TextlessHandler(logging.Handler):
+class _TextRemovingHandler(logging.Handler):
     """Handler for log records of libraries."""
 
     def emit(self, record: logging.LogRecord) -> None:

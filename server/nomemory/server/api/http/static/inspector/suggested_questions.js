@@ -3,6 +3,7 @@
 const MAX_QUESTIONS = 3;
 const MIN_MESSAGES = 2;
 const MIN_MESSAGES_OF_WORD = 3;
+const MAX_CHARS = 1000; // of a message, so that long messages do not delay the page
 
 const TITLE = /《[^《》]{2,12}》/gu;
 // Words with a capital letter inside a sentence. At the beginning of a sentence, the capital letter means nothing.
@@ -28,7 +29,7 @@ export function suggestions(messages) {
 
 // Return what the user mentions repeatedly: names and titles first, then words, each by the number of messages.
 export function topics(messages) {
-  const texts = messages.filter(({ role, retractedBy }) => role === "ROLE_USER" && !retractedBy).map(({ content = "" }) => content);
+  const texts = messages.filter(({ role, retractedBy }) => role === "ROLE_USER" && !retractedBy).map(({ content = "" }) => content.slice(0, MAX_CHARS));
   const named = counted(texts, (text) => [...text.matchAll(TITLE), ...text.matchAll(NAME)].map(([name]) => name), MIN_MESSAGES);
   const frequent = counted(texts, wordsOf, MIN_MESSAGES_OF_WORD);
   const found = [];
