@@ -11,7 +11,6 @@ ROOT = Path(nomemory.recall.__path__[0])
 LADDER = (
     "errors",
     "model",
-    "recall_span",
     "grounding",
     "tools",
     "skills",
@@ -22,6 +21,7 @@ LADDER = (
     "reading",
     "context",
     "agent",
+    "recall_span",
     "api",
     "authoring",
 )
