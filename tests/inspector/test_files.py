@@ -135,7 +135,7 @@ def test_english_strings_with_a_count_have_a_singular() -> None:
     assert not [name for name, string in plain if not re.search(uncounted, string)]
     forms = re.findall(r'one: "(.*?)",\s*other: "(.*?)"', text("strings/en.js"))
     assert len(forms) > 20
-    assert not [one for one, other in forms if one == other or re.search(r"\{n\} \w+s\b", one)]
+    assert not [singular for singular, plural in forms if singular == plural or re.search(r"\{n\} \w+s\b", singular)]
 
 
 def test_score_groups_have_strings_and_colors() -> None:
@@ -148,8 +148,8 @@ def test_score_groups_have_strings_and_colors() -> None:
 
 
 def test_dates_and_numbers_follow_the_language_of_the_page() -> None:
-    own = r"toLocale(Date|Time)?String\(\)|DateTimeFormat\(\)(?!\.resolvedOptions)|toISOString\(\)\s*\}"
-    assert not [name for name in SCRIPTS if re.search(own, text(name))]
+    browser_language = r"toLocale(Date|Time)?String\(\)|DateTimeFormat\(\)(?!\.resolvedOptions)|toISOString\(\)\s*\}"
+    assert not [name for name in SCRIPTS if re.search(browser_language, text(name))]
 
 
 def test_both_languages_have_all_strings() -> None:
