@@ -255,7 +255,7 @@ def test_stream_yields_steps_and_then_the_result(attacked: Process) -> None:
     assert [event.WhichOneof("event") for event in events] == ["step"] * (len(events) - 1) + ["result"]
     assert events[0].step.tool == "hybrid_search"
     assert events[0].step.hits == len(events[0].step.message_ids) > 0
-    assert "meaning cannot be searched" in events[0].step.observation
+    assert "semantic search is unavailable" in events[0].step.observation
     assert any("plain rice" in item.message.content for item in events[-1].result.evidence)
 
 

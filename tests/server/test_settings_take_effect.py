@@ -114,7 +114,7 @@ def test_a_recall_has_the_budget_and_the_threshold_of_the_settings(
 
     class Recorded(RecallRunner):
         def __init__(self, *parts: Any) -> None:  # noqa: ANN401 - those of the host
-            rules.append(parts[-1])
+            rules.extend(part for part in parts if isinstance(part, SufficiencyThresholds))
             super().__init__(*parts)
 
     monkeypatch.setattr(recall_wiring, "RecallRunner", Recorded)
