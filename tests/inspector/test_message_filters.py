@@ -60,6 +60,17 @@ def test_messages_are_listed_by_days_and_the_last_day_is_included(sam: Page) -> 
     sam.until(f"{SUMMARY} === 'The first day is after the last day.'")
 
 
+def test_chosen_days_are_shown_in_the_language_of_the_page(sam: Page) -> None:
+    choose(sam, "from", "2026-03-09")
+    sam.until("document.querySelector('label:has(#filter-from)').textContent === 'From Mar 9, 2026'")
+    sam.click("#language")
+    sam.until("document.querySelector('label:has(#filter-from)').textContent === '起始日期 2026年3月9日'")
+    sam.click("#language")
+    sam.value("document.querySelector('#words').focus()")
+    sam.press("Escape")
+    sam.until("!document.querySelector('label:has(#filter-from) time').checkVisibility()")
+
+
 def test_messages_of_a_conversation_are_listed_in_reading_order(sam: Page) -> None:
     choose(sam, "conversation", CONVERSATION)
     sam.until(f"{SUMMARY} === '8 messages, oldest first'")

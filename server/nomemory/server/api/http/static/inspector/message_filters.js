@@ -20,9 +20,12 @@ export class MessageFilters {
       this.clear();
       changed();
     }, { class: "link", hidden: true });
+    // The browser shows a day in its own language; the label repeats it in the language of the page.
+    this.days = new Map([this.from, this.to].map((input) => [input, element("time", { format: "day", hidden: true })]));
     const fields = [["author", this.role], ["from", this.from], ["to", this.to], ["conversation", this.conversation]];
     this.node = element("details", { class: "filters" }, this.head,
-      element("div", { class: "fields" }, fields.map(([name, input]) => element("label", {}, element("span", { word: `filter.${name}` }), input)),
+      element("div", { class: "fields" }, fields.map(([name, input]) => element("label", {},
+        element("span", { word: `filter.${name}` }), this.days.has(input) && [" ", this.days.get(input)], input)),
         this.known, this.reset));
     for (const field of this.#fields) field.addEventListener("input", changed);
     this.refresh();
@@ -65,6 +68,12 @@ export class MessageFilters {
     const active = this.#active;
     Object.assign(this.head.dataset, { word: active ? "filter.active" : "filter", args: JSON.stringify({ n: active }) });
     translate(this.head);
+    for (const [input, day] of this.days) {
+      day.hidden = !input.value;
+      if (input.value) day.dataset.moment = midnight(input.value, 0);
+      else delete day.dataset.moment;
+      translate(day);
+    }
     this.reset.hidden = !active;
     if (active) this.node.open = true;
   }

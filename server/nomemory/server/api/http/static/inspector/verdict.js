@@ -47,7 +47,7 @@ function likelihood({ sufficiency, sufficiencyThreshold: threshold }) {
   gauge.firstChild.style.width = `${n}%`;
   if (threshold !== undefined) gauge.lastChild.style.left = `${threshold * 100}%`;
   return element("div", { class: "likely" }, gauge,
-    element("span", { word: "verdict.sufficiency", args: { percent: n } }),
+    element("span", { word: "verdict.sufficiency", args: { percent: n } }), " ",
     threshold !== undefined && element("span", { class: "dim", word: "verdict.threshold", args: { percent: Math.round(threshold * 100) } }));
 }
 
