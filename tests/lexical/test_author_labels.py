@@ -21,7 +21,7 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def frequent_names(shelf: Shelf, user: str, question: str, until_us: int | None = None) -> tuple[str, ...]:
-    labels = AuthorLabels(shelf.reader_index, cast("LogReader", ShelfLog(shelf)))
+    labels = AuthorLabels(shelf.reader_index, cast("LogReader", ShelfLog(shelf)), max_sequences=4096)
     total = sum(each.user_id == user and each.ts_us < (until_us or 1 << 62) for each in shelf.messages.values())
     return shelf.now(labels.frequent_names(user, question, until_us, total))
 

@@ -42,7 +42,7 @@ class Change:
 
 
 def hook_command(home: LocalDataDir, agent: str) -> list[str]:
-    """Return the command of the hook program, without the user."""
+    """Return the command of the hook program. The caller appends the user id."""
     return [sys.executable, "-IS", str(Path(hook.__file__)), str(home.root), agent]
 
 

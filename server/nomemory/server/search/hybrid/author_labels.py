@@ -21,14 +21,12 @@ from nomemory.text.question_words import remove_question_words
 
 _MIN_SHARE: Final = 0.04
 """Minimum share of the messages that contain a term of the name."""
-_MAX_DOCUMENT_FREQUENCY: Final = 4096
-"""The limit that the search for candidates uses, so that both use the same cached postings."""
 _MAX_TERMS: Final = 64
 """Number of terms at the start of a question that are checked."""
 _SAMPLED: Final = 8
 """Number of messages in which a colon follows the term; the newest are read."""
 _MIN_LABELED: Final = 3
-"""Minimum number of these messages that begin with the name."""
+"""Minimum number of sampled messages that begin with the name."""
 _COLON: Final = ":"
 _LABEL: Final = re.compile(r"([^\W\d_][^\s:：，。,.]{1,31})\s?[：:]")
 """A label at the start of a message: a name without spaces, and a colon."""
@@ -41,10 +39,13 @@ class AuthorLabels:
     Attributes:
         lexical: the lexical index.
         log: reads messages.
+        max_sequences: the limit of the postings. With the limit of the search for candidates, both searches use the
+            same cached postings.
     """
 
     lexical: LexicalIndex
     log: LogReader
+    max_sequences: int
 
     async def frequent_names(self, user_id: str, question: str, until_us: int | None, total: int) -> tuple[str, ...]:
         """Return the names in a question that label messages before a time and occur in at least 4 % of these messages.
@@ -59,7 +60,7 @@ class AuthorLabels:
             Fault: INDEX_UNAVAILABLE.
         """
         before, leaves = Filter(until_us=until_us), _term_leaves(question)
-        postings = await self.lexical.postings(user_id, list(leaves), before, _MAX_DOCUMENT_FREQUENCY)
+        postings = await self.lexical.postings(user_id, list(leaves), before, self.max_sequences)
         frequent = [
             leaf for leaf, posting in zip(leaves.values(), postings, strict=True) if posting.count >= _MIN_SHARE * total
         ]

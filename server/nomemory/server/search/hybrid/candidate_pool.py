@@ -103,7 +103,7 @@ class CandidatePools:
 
     def __post_init__(self) -> None:
         """Create the caches, each with half of the memory."""
-        self.author_labels = AuthorLabels(self.lexical, self.log)
+        self.author_labels = AuthorLabels(self.lexical, self.log, _MAX_DOCUMENT_FREQUENCY)
         self._timelines = TimelineCache(self.cache_bytes // 2)
         self._features = FeatureCache(self.cache_bytes // 2)
 
