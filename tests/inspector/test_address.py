@@ -25,7 +25,7 @@ def asked_about(page: Page, question: str = KOCHI) -> set[str]:
     """Run a recall and return the users of the evidence."""
     page.write("#question", question)
     recalled(page)
-    message_ids = page.value("[...document.querySelectorAll('li[data-message]')].map(one => one.dataset.message)")
+    message_ids = page.value("[...document.querySelectorAll('li[data-message]')].map(node => node.dataset.message)")
     return {message_id.split("-")[0] for message_id in message_ids}
 
 

@@ -105,7 +105,7 @@ def test_injected_scripts_do_not_run(inspected: Inspected, browser: Browser) -> 
     page = inspected.page(browser)
     for way in (
         "document.body.innerHTML = '<img src=x onerror=window.ran=1>'",
-        "const one = document.createElement('script'); one.text = 'window.ran=1'; document.body.append(one)",
+        "const script = document.createElement('script'); script.text = 'window.ran=1'; document.body.append(script)",
         "document.body.setAttribute('onclick', 'window.ran=1')",
     ):
         refused = page.value(f"(() => {{ try {{ {way}; return false }} catch (error) {{ return error.name }} }})()")

@@ -18,18 +18,18 @@ pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeo
 RULES = {"light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "dark": ["wcag2aa", "wcag21aa"]}
 """The dark theme differs only in its colors."""
 STILL = """document.getAnimations().every(
-  one => one.playState !== 'running' || one.effect.getComputedTiming().endTime === Infinity)"""
+  animation => animation.playState !== 'running' || animation.effect.getComputedTiming().endTime === Infinity)"""
 """JavaScript condition: no finite animation is running, so colors are final."""
-VIOLATIONS = """(rules => axe.run(document, {runOnly: rules}).then(found => found.violations.map(
-  one => one.id + ': ' + one.nodes.map(node => node.html.slice(0, 160) + ' ' + node.any.map(any => any.message)))))"""
-WIDE = """[...document.querySelectorAll('body *')].filter(one => one.checkVisibility() && !one.closest('.unseen, h1')
-  && one.getBoundingClientRect().right > innerWidth + 1).map(one => one.outerHTML.slice(0, 120))"""
+VIOLATIONS = """(rules => axe.run(document, {runOnly: rules}).then(report => report.violations.map(
+  rule => rule.id + ': ' + rule.nodes.map(node => node.html.slice(0, 99) + node.any.map(fix => ' ' + fix.message)))))"""
+WIDE = """[...document.querySelectorAll('body *')].filter(node => node.checkVisibility() && !node.closest('.unseen, h1')
+  && node.getBoundingClientRect().right > innerWidth + 1).map(node => node.outerHTML.slice(0, 120))"""
 SMALL = """[...document.querySelectorAll('button, summary, select, textarea, a, input:not([type=checkbox]), '
-  + '[role=option], label:has([type=checkbox])')].filter(one => one.checkVisibility() && !one.matches('.skip, p a')
-  && one.getBoundingClientRect().height < 44).map(one => one.outerHTML.slice(0, 120))"""
+  + '[role=option], label:has([type=checkbox])')].filter(node => node.checkVisibility() && !node.matches('.skip, p a')
+  && node.getBoundingClientRect().height < 44).map(node => node.outerHTML.slice(0, 120))"""
 """Visible controls that are too low for touch. Links in a sentence are exempt."""
-FOCUSED = """(one => ({id: one.id || one.className || one.tagName, outline: getComputedStyle(one).outlineStyle,
-  seen: one.checkVisibility()}))(document.activeElement)"""
+FOCUSED = """(node => ({id: node.id || node.className || node.tagName, outline: getComputedStyle(node).outlineStyle,
+  seen: node.checkVisibility()}))(document.activeElement)"""
 
 
 def axe() -> str:
@@ -92,7 +92,7 @@ def test_page_fits_a_narrow_screen(inspected: Inspected, browser: Browser) -> No
     assert page.value(WIDE) == []
     left, edge = page.value(
         """(day => { day.textContent = '2025年11月23日'; return [day, day.closest('.row')].map(
-        one => one.getBoundingClientRect().left) })(document.querySelector('#line [aria-selected=true] .day'))"""
+        node => node.getBoundingClientRect().left) })(document.querySelector('#line [aria-selected=true] .day'))"""
     )
     assert left >= edge
 
@@ -108,7 +108,9 @@ def test_touch_targets_and_header_are_44_pixels_high(inspected: Inspected, brows
         page.click(f"#tab-{pane}")
         page.until(f"document.querySelector('#{pane}').checkVisibility()")
         assert page.value(SMALL) == [], pane
-    heights = page.value("['.bar', '.tabs'].map(one => document.querySelector(one).getBoundingClientRect().height)")
+    heights = page.value(
+        "['.bar', '.tabs'].map(selector => document.querySelector(selector).getBoundingClientRect().height)"
+    )
     assert heights[0] == 44
     assert heights[1] <= 46
     page.click("#user")
@@ -155,6 +157,7 @@ def test_skip_link_focuses_the_question(sam: Page) -> None:
 
 
 def test_arrow_keys_move_through_the_tabs(sam: Page) -> None:
+    sam.until("document.querySelector('#tab-compare').checkVisibility()")  # once the skills are known
     sam.value("document.querySelector('#tab-recall').focus()")
     for key, pane in (
         ("ArrowRight", "compare"),

@@ -174,5 +174,5 @@ def test_recall_is_streamed_through_gateway(opened: Opened, browser: Browser) ->
     page.reload()
     page.until(f"{ROWS}.length")
     assert page.complaints() == []
-    steps = json.loads(page.value("JSON.stringify(performance.getEntriesByType('resource').map(one => one.name))"))
+    steps = json.loads(page.value("JSON.stringify(performance.getEntriesByType('resource').map(entry => entry.name))"))
     assert all(name.startswith(opened.url) for name in steps)

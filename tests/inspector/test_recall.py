@@ -65,15 +65,15 @@ def test_score_bars_show_their_components(sam: Page) -> None:
     parts = [float(part.rpartition(" ")[2]) for part in label.split(", ")]
     total = float(sam.value("document.querySelector('.score output').textContent"))
     assert sum(parts) == pytest.approx(total, abs=0.05)
-    pieces = sam.value(f"[...{BARS}[0].querySelectorAll('i')].map(one => one.getBoundingClientRect().width)")
+    pieces = sam.value(f"[...{BARS}[0].querySelectorAll('i')].map(node => node.getBoundingClientRect().width)")
     assert len(pieces) == len(parts)
     assert sum(pieces) / max(widths) == pytest.approx(1, abs=0.1)
 
 
 def test_components_are_named_and_explained(sam: Page) -> None:
     names = sam.value(
-        """[...document.querySelectorAll('.bar-of-score')[0].querySelectorAll('i')].filter(one => one.clientWidth > 90)
-        .map(one => [one.innerText, one.className, one.title])"""
+        """[...document.querySelectorAll('.bar-of-score')[0].querySelectorAll('i')]
+        .filter(node => node.clientWidth > 90).map(node => [node.innerText, node.className, node.title])"""
     )
     assert names
     for name, colour, title in names:
@@ -312,7 +312,7 @@ def test_two_skills_are_compared(inspected: Inspected, browser: Browser) -> None
     page.until("document.querySelector('.sum').textContent")
     assert " messages in both results, 0 only in the first" in page.text(".sum")
     assert page.value("document.querySelectorAll('.column').length") == 2
-    assert page.value("[...document.querySelectorAll('.moved')].every(one => one.textContent === '=')")
+    assert page.value("[...document.querySelectorAll('.moved')].every(node => node.textContent === '=')")
     page.click(".column .ranks .place")
     page.until("!document.querySelector('.card').hidden")
     assert page.complaints() == []

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from web.devtools import Browser, Page
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
-CHOSEN = "[...document.querySelectorAll('.step')].findIndex(one => one.getAttribute('aria-current') === 'step')"
+CHOSEN = "[...document.querySelectorAll('.step')].findIndex(node => node.getAttribute('aria-current') === 'step')"
 TICKS = "document.querySelectorAll('.ticks i').length"
 BROUGHT = "[...document.querySelectorAll('.played:not([hidden]) .brought li')]"
 
@@ -28,7 +28,7 @@ def test_selected_step_shows_arguments_and_results(sam: Page) -> None:
     many = int(sam.text(".step .why").split()[0])
     sam.until(f"{BROUGHT}.length === {many} && {TICKS} === {many}")
     assert KOCHI in sam.text(".played dl")
-    assert sam.value(f"{BROUGHT}.every(one => one.querySelector('.moved'))")  # all of it is new
+    assert sam.value(f"{BROUGHT}.every(node => node.querySelector('.moved'))")  # all of it is new
     assert sam.text(".player output").startswith("Step 1 of ")
     sam.click(".brought .place")
     sam.until("!document.querySelector('.card').hidden")
@@ -38,8 +38,8 @@ def test_selected_step_shows_arguments_and_results(sam: Page) -> None:
 def test_results_of_earlier_steps_are_not_new(sam: Page) -> None:
     sam.click(".steps li:nth-child(3) .step")
     sam.until(f"{BROUGHT}.length")
-    known_count = sam.value(f"{BROUGHT}.filter(one => one.className === 'known').length")
-    fresh = sam.value(f"{BROUGHT}.filter(one => one.querySelector('.moved')).length")
+    known_count = sam.value(f"{BROUGHT}.filter(node => node.className === 'known').length")
+    fresh = sam.value(f"{BROUGHT}.filter(node => node.querySelector('.moved')).length")
     assert known_count >= 1
     assert known_count + fresh == sam.value(f"{BROUGHT}.length")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.timeout(180)]
 ACTIVE = "document.querySelector('#line [aria-selected=true]')"
-LISTED = "[...document.querySelectorAll('#users [role=option]:not([hidden]) .id')].map(one => one.textContent)"
+LISTED = "[...document.querySelectorAll('#users [role=option]:not([hidden]) .id')].map(node => node.textContent)"
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def sam(inspected: Inspected, browser: Browser) -> Page:
 
 def test_user_is_selected_by_id_prefix_with_the_keyboard(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser)
-    page.until(f"['lin', 'mei', 'sam'].every(one => {LISTED}.includes(one))")
+    page.until(f"['lin', 'mei', 'sam'].every(id => {LISTED}.includes(id))")
     page.write("#user-search", "sa")
     page.until(f"{LISTED}.join() === 'sam'")
     page.press("Enter")
@@ -105,12 +105,12 @@ def test_retracted_message_is_struck_through_and_links_to_retraction(
 def test_chinese_matches_are_highlighted(inspected: Inspected, browser: Browser) -> None:
     page = inspected.page(browser, "lin")
     page.write("#words", '"不吃辣"')
-    page.until("[...document.querySelectorAll('#hits mark')].some(one => one.textContent === '不吃辣')")
+    page.until("[...document.querySelectorAll('#hits mark')].some(node => node.textContent === '不吃辣')")
 
 
 def test_spans_count_code_points(sam: Page) -> None:
     script = """import('/inspect/spans.js').then(({marked}) =>
-      marked('😀👨‍👩‍👧é辣!', [{start: 6, end: 8}, {start: 8, end: 9}]).map(one => one.outerHTML ?? one).join('|'))"""
+      marked('😀👨‍👩‍👧é辣!', [{start: 6, end: 8}, {start: 8, end: 9}]).map(node => node.outerHTML ?? node).join('|'))"""
     assert sam.value(script) == "😀👨‍👩‍👧|<mark>é辣</mark>|<mark>!</mark>"
 
 

@@ -32,11 +32,11 @@ export function topics(messages) {
   const texts = messages.filter(({ role, retractedBy }) => role === "ROLE_USER" && !retractedBy).map(({ content = "" }) => content.slice(0, MAX_CHARS));
   const named = counted(texts, (text) => [...text.matchAll(TITLE), ...text.matchAll(NAME)].map(([name]) => name), MIN_MESSAGES);
   const frequent = counted(texts, wordsOf, MIN_MESSAGES_OF_WORD);
-  const found = [];
+  const distinct = [];
   for (const topic of [...named.filter((name) => !CALENDAR.has(name)), ...frequent]) {
-    if (!found.some((other) => other.includes(topic) || topic.includes(other))) found.push(topic);
+    if (!distinct.some((other) => other.includes(topic) || topic.includes(other))) distinct.push(topic);
   }
-  return found;
+  return distinct;
 }
 
 // Return the terms that enough texts contain, most frequent first; of equally frequent ones, the latest first.
