@@ -1,8 +1,8 @@
-"""Load benchmark of reads and writes: `scripts/bench_load --help` (Linux).
+"""Measure the latency and the throughput of reads and writes under load (Linux only).
 
-Writes a seeded corpus into a new server through the public API, then calls each read in closed loops from a separate
-process, for typical users and for a heavy user. Also measures two references: a server that replies with prebuilt
-bytes, and the calls of the search engines without gRPC.
+The benchmark writes a seeded corpus into a new server through the public API. A separate process then calls each read
+in closed loops, for typical users and for a heavy user. For reference, the benchmark also measures a server that
+replies with prebuilt bytes, and the search engines without gRPC.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from load.closed_loop import Load, Outcome, run_closed_loop
 from load.corpus import CorpusSample, Size, user_name
 from load.embedder import measure_embedder
 from load.engines import measure_engine_calls
-from load.flood import CALLERS, measure_other_user, run_flood, summarize_latencies
+from load.flood import CALLERS, measure_probe_latencies, run_flood, summarize_latencies
 from load.http_loop import run_http_loop, to_http_request
 from load.ingest import (
     PhaseOutcome,
@@ -38,12 +38,12 @@ from load.ingest import (
     run_write_phase,
     write_at_constant_rate,
 )
-from load.null_process import NullServers, null_servers
+from load.null_process import NullServers, running_null_servers
 from load.null_server import SERVICE
 from load.performance_chart import write_charts
 from load.postgres_profile import PostgresBenchmark
 from load.postgres_report import print_postgres_report
-from load.report import print_flood, print_report, print_vector_index
+from load.report import print_flood, print_report, print_vector_index_figures
 from load.server_process import ServerProcess
 from load.usage import cpu_s, pss_mb
 from load.vector_index import IndexSize, measure_vector_index
@@ -68,7 +68,7 @@ _AGAINST_NULL = ("list_typical", "list_heavy", "neighbors_typical", "neighbors_h
 
 
 class Benchmark:
-    """One run of the benchmark; the load generators run in two separate processes."""
+    """One run of the load benchmark; the load generators run in two separate processes."""
 
     def __init__(self, arguments: argparse.Namespace, stack: ExitStack) -> None:
         self._size = Size(arguments.messages, arguments.users, arguments.heavy, arguments.vectors)
@@ -91,7 +91,7 @@ class Benchmark:
         }
 
     def run(self) -> None:
-        """Run all measurements."""
+        """Run all measurements and store the figures in `result`."""
         self._server.start()
         sample = self._write_or_reuse_corpus()
         self.result["memory_idle_mb"] = pss_mb(self._server.pids())
@@ -105,27 +105,27 @@ class Benchmark:
         self._server.stop()
         _print_progress("engines …")
         self.result["engine"] = self._run_in_process(
-            measure_engine_calls, self._root / "data", self._selected_cases(sample), self._seconds / 2
+            measure_engine_calls, self._root / "data", self._select_cases(sample), self._seconds / 2
         )
         _print_progress("startup …")
         self._server.start()
         self.result["start_s"] = round(self._server.start_s, 2)
-        self.result["data_mb"] = _data_size_mb(self._root / "data")
+        self.result["data_mb"] = _measure_data_size_mb(self._root / "data")
         self._server.stop()
         _print_progress("embedder …")
         with tempfile.TemporaryDirectory(dir=self._root) as directory:
             self.result["embedder"] = self._run_in_process(measure_embedder, Path(directory))
 
     def measure_flood(self) -> None:
-        """Measure the latency of another user and of health checks while one user floods the server, and when idle."""
+        """Measure the latency of reads and health checks, with and without another user who floods the server."""
         self._server.start()
         sample = self._write_or_reuse_corpus()
         floods: Figures = {}
-        self.result["flood"] = {"idle": self._measure_other_user(sample), "floods": floods}
+        self.result["flood"] = {"idle": self._measure_probe_latencies(sample), "floods": floods}
         for callers in CALLERS:
             _print_progress(f"flood with {callers} callers …")
             flooding = self._load_process.submit(run_flood, self._server.target, callers, _FLOOD_S * 1.2)
-            floods[str(callers)] = self._measure_other_user(sample)
+            floods[str(callers)] = self._measure_probe_latencies(sample)
             outcome = flooding.result()
             floods[str(callers)] |= {
                 "answered": dict(outcome.answered),
@@ -134,8 +134,8 @@ class Benchmark:
             }
         self._server.stop()
 
-    def _measure_other_user(self, sample: CorpusSample) -> Figures:
-        waits = self._background_process.submit(measure_other_user, self._server.target, sample, _FLOOD_S).result()
+    def _measure_probe_latencies(self, sample: CorpusSample) -> Figures:
+        waits = self._background_process.submit(measure_probe_latencies, self._server.target, sample, _FLOOD_S).result()
         return {name: summarize_latencies(item) for name, item in waits.items()}
 
     def _run_in_process(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -159,29 +159,29 @@ class Benchmark:
         ingest: Figures = {}
         self.result["ingest"] = ingest
         _print_progress("writing 10 % of the messages …")
-        before_cpu = self._cpu_by_process()
+        before_cpu = self._read_cpu_by_process()
         first = self._run_in_process(run_write_phase, self._server.target, self._size, 0)
         self._server.wait_for_lexical()
-        ingest |= _ingest_figures("write", first)
+        ingest |= _build_ingest_figures("write", first)
         self._server.wait_for_indexes()
         ingest["write_everything_searchable_s"] = round(time.time() - first.began_at, 2)
-        ingest["write_cpu_us_per_message"] = self._cpu_per_message(before_cpu, first.messages)
+        ingest["write_cpu_us_per_message"] = self._compute_cpu_per_message(before_cpu, first.messages)
         with tempfile.TemporaryDirectory(dir=self._root) as directory:
             alone = self._run_in_process(insert_into_sqlite, Path(directory) / "plain.db", self._size, 0)
             tuned = self._run_in_process(insert_into_sqlite, Path(directory) / "tuned.db", self._size, 0, TUNING)
         ingest["plain_sqlite_per_s"] = round(first.messages / alone)
         ingest["plain_sqlite_tuned_per_s"] = round(first.messages / tuned)
         ingest["durable_of_plain"] = round(alone / first.seconds, 3)
-        before = self._read_latencies(first.sample)
+        before = self._measure_growth_latencies(first.sample)
         _print_progress("importing the remaining messages …")
-        before_cpu = self._cpu_by_process()
+        before_cpu = self._read_cpu_by_process()
         rest = self._run_in_process(run_import_phase, self._server.target, self._size, 1)
         self._server.wait_for_lexical()
-        ingest |= _ingest_figures("import", rest)
+        ingest |= _build_ingest_figures("import", rest)
         self._server.wait_for_indexes()
         ingest["import_everything_searchable_s"] = round(time.time() - rest.began_at, 2)
-        ingest["import_cpu_us_per_message"] = self._cpu_per_message(before_cpu, rest.messages)
-        after = self._read_latencies(first.sample)
+        ingest["import_cpu_us_per_message"] = self._compute_cpu_per_message(before_cpu, rest.messages)
+        after = self._measure_growth_latencies(first.sample)
         self.result["growth"] = {
             name: {
                 "p50_ms_at_a_tenth": before[name],
@@ -192,26 +192,28 @@ class Benchmark:
         }
         return _merge_samples(first.sample, rest.sample)
 
-    def _cpu_by_process(self) -> dict[int, float]:
+    def _read_cpu_by_process(self) -> dict[int, float]:
         return {pid: cpu_s([pid]) for pid in self._server.pids()}
 
-    def _cpu_per_message(self, before: dict[int, float], messages: int) -> list[int]:
-        """Return the CPU time per message in microseconds of each server process, main process first."""
-        return [round(1e6 * (now - before.get(pid, 0.0)) / messages) for pid, now in self._cpu_by_process().items()]
+    def _compute_cpu_per_message(self, before: dict[int, float], messages: int) -> list[int]:
+        """Return the CPU time per message of each server process in microseconds, main process first."""
+        return [
+            round(1e6 * (now - before.get(pid, 0.0)) / messages) for pid, now in self._read_cpu_by_process().items()
+        ]
 
-    def _read_latencies(self, sample: CorpusSample) -> dict[str, float]:
-        """Return the median latency of reads by typical users of the first 10 %, in milliseconds."""
+    def _measure_growth_latencies(self, sample: CorpusSample) -> dict[str, float]:
+        """Return median read latencies in milliseconds of typical users with messages in the first phase."""
         _print_progress("growth …")
         selected = [case for case in build_cases(sample) if case.name in {f"{read}_typical" for read in _GROWTH}]
         return {case.name: self._measure_case(case, 1).summarize()["p50_ms"] for case in selected}
 
-    def _selected_cases(self, sample: CorpusSample) -> list[Case]:
+    def _select_cases(self, sample: CorpusSample) -> list[Case]:
         prefixes = tuple(self._case_prefixes)
         return [case for case in build_cases(sample) if not prefixes or case.name.startswith(prefixes)]
 
     def _measure_reads(self, sample: CorpusSample) -> None:
-        with null_servers() as nulls:
-            for case in self._selected_cases(sample):
+        with running_null_servers() as nulls:
+            for case in self._select_cases(sample):
                 _print_progress(case.name)
                 for concurrency in CONCURRENCIES:
                     outcome = self._measure_case(case, concurrency)
@@ -247,7 +249,7 @@ class Benchmark:
         self.result["cases"].setdefault(name, {})[str(concurrency)] = outcome.summarize()
 
     def _measure_reads_while_writing(self, sample: CorpusSample) -> None:
-        """Measure reads of one caller, idle and under steady writes; each phase takes 5 × `--seconds`."""
+        """Measure the reads of one caller with and without concurrent writes; each phase takes 5 × `--seconds`."""
         selected = [case for case in build_cases(sample) if case.name in _UNDER_WRITES]
         seconds = 5 * self._seconds
         result: Figures = {"writes_per_s_wanted": _WRITES_PER_S}
@@ -279,7 +281,7 @@ class Benchmark:
             }
 
 
-def _ingest_figures(kind: str, loaded: PhaseOutcome) -> Figures:
+def _build_ingest_figures(kind: str, loaded: PhaseOutcome) -> Figures:
     searchable = time.time() - loaded.began_at
     return {
         f"{kind}_messages": loaded.messages,
@@ -292,7 +294,7 @@ def _merge_samples(first: CorpusSample, rest: CorpusSample) -> CorpusSample:
     return CorpusSample(first.typical | rest.typical, first.heavy + rest.heavy)
 
 
-def _data_size_mb(data: Path) -> dict[str, float]:
+def _measure_data_size_mb(data: Path) -> dict[str, float]:
     def size(path: Path) -> int:
         return sum(item.stat().st_blocks * 512 for item in path.rglob("*")) if path.is_dir() else path.stat().st_size
 
@@ -304,14 +306,14 @@ def _print_progress(text: str) -> None:
 
 
 def _parse_folder(text: str) -> Path:
-    """Return an existing folder; reject any other path before the measurement starts."""
+    """Return the path of an existing folder; raise ArgumentTypeError otherwise."""
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"the folder {text} does not exist")
     return Path(text)
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
+    """Parse the command line of `scripts/bench_load`."""
     parser = argparse.ArgumentParser(prog="scripts/bench_load", description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--users", type=int, default=10_000)
@@ -391,7 +393,7 @@ def _measure_vector_index(arguments: argparse.Namespace) -> None:
         figures = measure_vector_index(root, size, arguments.seconds)
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
-    print_vector_index(figures)
+    print_vector_index_figures(figures)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Benchmarked reads as serialized requests, for typical users and for the heavy user."""
+"""The benchmarked reads, as serialized requests of typical users and of the heavy user."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RANKS = {"common": 0, "middle": 100, "rare": 3000}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One read by one kind of user; the nth call sends the nth request and the nth metadata, cyclically."""
+    """One kind of read by one kind of user; the nth call sends the nth request with the nth metadata, cyclically."""
 
     name: str
     method: str
@@ -39,7 +39,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class RequestParameters:
-    """Parameters of a request: a user, two of the user's messages, query words by frequency, and a vector."""
+    """The user, messages, query words and query vector from which the requests of a case are built."""
 
     user_id: str
     message: SampledMessage
@@ -51,20 +51,20 @@ class RequestParameters:
 
 
 def build_cases(sample: CorpusSample) -> Iterator[Case]:
-    """Yield all cases, typical users first."""
-    yield from _build_cases_of(TYPICAL, _draw_typical_parameters(sample))
-    yield from heavy_cases(HEAVY, sample.heavy)
+    """Yield the cases of typical users, then those of the heavy user."""
+    yield from _build_user_cases(TYPICAL, _draw_typical_parameters(sample))
+    yield from build_heavy_user_cases(HEAVY, sample.heavy)
 
 
-def heavy_cases(user_id: str, messages: Sequence[SampledMessage]) -> Iterator[Case]:
-    """Yield the cases of a heavy user, based on some of the user's messages."""
+def build_heavy_user_cases(user_id: str, messages: Sequence[SampledMessage]) -> Iterator[Case]:
+    """Yield the cases of a heavy user, with parameters drawn from some of the user's messages."""
     random = np.random.default_rng(_SEED + 1)
-    yield from _build_cases_of(
+    yield from _build_user_cases(
         user_id, [_draw_heavy_parameters(user_id, messages, n, random) for n in range(_REQUESTS)]
     )
 
 
-def _build_cases_of(kind: str, parameters: Sequence[RequestParameters]) -> Iterator[Case]:
+def _build_user_cases(kind: str, parameters: Sequence[RequestParameters]) -> Iterator[Case]:
     for read, (method, build) in _READS.items():
         metadata: list[Metadata] = [(("x-user-id", item.user_id),) if method == _RECALL else () for item in parameters]
         yield Case(f"{read}_{kind}", method, [build(item) for item in parameters], metadata)
@@ -109,29 +109,31 @@ def _draw_parameters(
     )
 
 
-def _time_range_around(message: SampledMessage, around_us: int) -> message_pb2.TimeRange:
+def _build_time_range(message: SampledMessage, around_us: int) -> message_pb2.TimeRange:
     window = message_pb2.TimeRange()
     window.since.FromMicroseconds(message.ts_us - around_us)
     window.until.FromMicroseconds(message.ts_us + around_us)
     return window
 
 
-def _list_request(parameters: RequestParameters) -> bytes:
+def _build_list_request(parameters: RequestParameters) -> bytes:
     return pb.ListMessagesRequest(user_id=parameters.user_id, page_size=50).SerializeToString()
 
 
-def _list_time_range_request(parameters: RequestParameters) -> bytes:
-    message_filter = message_pb2.Filter(time_range=_time_range_around(parameters.message, _WINDOW_US))
+def _build_list_time_range_request(parameters: RequestParameters) -> bytes:
+    message_filter = message_pb2.Filter(time_range=_build_time_range(parameters.message, _WINDOW_US))
     return pb.ListMessagesRequest(user_id=parameters.user_id, page_size=50, filter=message_filter).SerializeToString()
 
 
-def _neighbors_request(parameters: RequestParameters) -> bytes:
+def _build_neighbors_request(parameters: RequestParameters) -> bytes:
     return pb.GetNeighborsRequest(
         user_id=parameters.user_id, message_id=parameters.message.message_id, before=20, after=20
     ).SerializeToString()
 
 
-def _lexical_request_builder(text: Callable[[RequestParameters], str], *, snippet_chars: int = 0) -> RequestBuilder:
+def _make_lexical_request_builder(
+    text: Callable[[RequestParameters], str], *, snippet_chars: int = 0
+) -> RequestBuilder:
     def build(parameters: RequestParameters) -> bytes:
         request = pb.LexicalSearchRequest(user_id=parameters.user_id, query_text=text(parameters), page_size=50)
         if snippet_chars:
@@ -141,10 +143,10 @@ def _lexical_request_builder(text: Callable[[RequestParameters], str], *, snippe
     return build
 
 
-def _filtered_lexical_request(parameters: RequestParameters) -> bytes:
+def _build_filtered_lexical_request(parameters: RequestParameters) -> bytes:
     message = parameters.phrase_message
     message_filter = message_pb2.Filter(
-        time_range=_time_range_around(message, _FILTER_US), role=message_pb2.Role.ValueType(message.role)
+        time_range=_build_time_range(message, _FILTER_US), role=message_pb2.Role.ValueType(message.role)
     )
     query = f'"{parameters.phrase}" AND {message.words[0]}'
     return pb.LexicalSearchRequest(
@@ -152,24 +154,24 @@ def _filtered_lexical_request(parameters: RequestParameters) -> bytes:
     ).SerializeToString()
 
 
-def _semantic_request(parameters: RequestParameters) -> bytes:
+def _build_semantic_request(parameters: RequestParameters) -> bytes:
     vector = pb.Embedding(values=parameters.vector)
     return pb.SemanticSearchRequest(user_id=parameters.user_id, query_embedding=vector, top_k=20).SerializeToString()
 
 
-def _hybrid_request(parameters: RequestParameters) -> bytes:
+def _build_hybrid_request(parameters: RequestParameters) -> bytes:
     vector = pb.Embedding(values=parameters.vector)
     return pb.HybridSearchRequest(
-        user_id=parameters.user_id, query_text=_question_text(parameters), query_embedding=vector, top_k=20
+        user_id=parameters.user_id, query_text=_build_question(parameters), query_embedding=vector, top_k=20
     ).SerializeToString()
 
 
-def _recall_request(parameters: RequestParameters) -> bytes:
+def _build_recall_request(parameters: RequestParameters) -> bytes:
     vector = pb.Embedding(values=parameters.vector)
-    return recall_pb.RecallRequest(question=_question_text(parameters), question_embedding=vector).SerializeToString()
+    return recall_pb.RecallRequest(question=_build_question(parameters), question_embedding=vector).SerializeToString()
 
 
-def _question_text(parameters: RequestParameters) -> str:
+def _build_question(parameters: RequestParameters) -> str:
     first, other = parameters.phrase_message.words[0], parameters.words["middle"]
     return (
         f"我什么时候说过{first}和{other}？"
@@ -181,27 +183,27 @@ def _question_text(parameters: RequestParameters) -> str:
 RequestBuilder = Callable[[RequestParameters], bytes]
 
 _READS: dict[str, tuple[str, RequestBuilder]] = {
-    "list": (f"{_QUERY}/ListMessages", _list_request),
-    "list_window": (f"{_QUERY}/ListMessages", _list_time_range_request),
-    "neighbors": (f"{_QUERY}/GetNeighbors", _neighbors_request),
-    "lexical_common": (f"{_QUERY}/LexicalSearch", _lexical_request_builder(lambda item: item.words["common"])),
+    "list": (f"{_QUERY}/ListMessages", _build_list_request),
+    "list_window": (f"{_QUERY}/ListMessages", _build_list_time_range_request),
+    "neighbors": (f"{_QUERY}/GetNeighbors", _build_neighbors_request),
+    "lexical_common": (f"{_QUERY}/LexicalSearch", _make_lexical_request_builder(lambda item: item.words["common"])),
     "lexical_common_highlights": (
         f"{_QUERY}/LexicalSearch",
-        _lexical_request_builder(lambda item: item.words["common"], snippet_chars=120),
+        _make_lexical_request_builder(lambda item: item.words["common"], snippet_chars=120),
     ),
-    "lexical_middle": (f"{_QUERY}/LexicalSearch", _lexical_request_builder(lambda item: item.words["middle"])),
-    "lexical_rare": (f"{_QUERY}/LexicalSearch", _lexical_request_builder(lambda item: item.words["rare"])),
+    "lexical_middle": (f"{_QUERY}/LexicalSearch", _make_lexical_request_builder(lambda item: item.words["middle"])),
+    "lexical_rare": (f"{_QUERY}/LexicalSearch", _make_lexical_request_builder(lambda item: item.words["rare"])),
     "lexical_two_words": (
         f"{_QUERY}/LexicalSearch",
-        _lexical_request_builder(lambda item: f"{item.words['common']} {item.words['middle']}"),
+        _make_lexical_request_builder(lambda item: f"{item.words['common']} {item.words['middle']}"),
     ),
     "lexical_two_common": (
         f"{_QUERY}/LexicalSearch",
-        _lexical_request_builder(lambda item: f"{item.words['common']} {item.second}"),
+        _make_lexical_request_builder(lambda item: f"{item.words['common']} {item.second}"),
     ),
-    "lexical_phrase": (f"{_QUERY}/LexicalSearch", _lexical_request_builder(lambda item: f'"{item.phrase}"')),
-    "lexical_filtered": (f"{_QUERY}/LexicalSearch", _filtered_lexical_request),
-    "semantic": (f"{_QUERY}/SemanticSearch", _semantic_request),
-    "hybrid": (f"{_QUERY}/HybridSearch", _hybrid_request),
-    "recall": (_RECALL, _recall_request),
+    "lexical_phrase": (f"{_QUERY}/LexicalSearch", _make_lexical_request_builder(lambda item: f'"{item.phrase}"')),
+    "lexical_filtered": (f"{_QUERY}/LexicalSearch", _build_filtered_lexical_request),
+    "semantic": (f"{_QUERY}/SemanticSearch", _build_semantic_request),
+    "hybrid": (f"{_QUERY}/HybridSearch", _build_hybrid_request),
+    "recall": (_RECALL, _build_recall_request),
 }

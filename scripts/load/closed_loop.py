@@ -29,17 +29,14 @@ _RECEIVE_MAX = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A closed-loop load.
+    """Parameters of a closed-loop load, in which each caller waits for the reply before its next request.
 
     Attributes:
-        target: HOST:PORT, or several separated by spaces, which share the connections.
-        method: full name of the gRPC method.
-        requests: serialized requests, sent cyclically.
-        concurrency: number of concurrent callers.
-        seconds: measured duration.
-        pids: ids of the server processes, whose CPU time is measured.
-        metadata: metadata of the requests, sent cyclically.
-        database: process id of the PostgreSQL postmaster; 0: none.
+        target: HOST:PORT of the server; several addresses are separated by spaces and share the connections.
+        requests: serialized requests, which the callers send cyclically.
+        pids: ids of the server processes whose CPU time is measured.
+        metadata: metadata of the nth request, used cyclically.
+        database: process id of the PostgreSQL postmaster; 0 without PostgreSQL.
     """
 
     target: str
@@ -54,7 +51,7 @@ class Load:
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of a load; `waits_ms` has the latency of each reply in milliseconds."""
+    """Latency of each reply in milliseconds, CPU time, received bytes and errors of a load."""
 
     seconds: float = 0.0
     server_cpu_s: float = 0.0
@@ -65,7 +62,7 @@ class Outcome:
     errors: Counter[str] = field(default_factory=Counter)
 
     def summarize(self) -> dict[str, float]:
-        """Return throughput, latency percentiles and CPU time per call; empty without replies."""
+        """Return throughput, latency percentiles and CPU time per call; return an empty dict without replies."""
         count = len(self.waits_ms)
         if not count:
             return {}
@@ -83,12 +80,12 @@ class Outcome:
 
 
 def run_closed_loop(load: Load) -> Outcome:
-    """Run a load in this process."""
+    """Run a closed-loop load in this process."""
     return uvloop.run(_run_closed_loop(load))
 
 
 async def open_methods(stack: AsyncExitStack, target: str, method: str, connections: int) -> list[Method]:
-    """Open separate connections to the targets in rotation; return the method on each connection, with raw bytes."""
+    """Open `connections` connections, rotating over the targets; return the raw-bytes method of each connection."""
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", _RECEIVE_MAX)]
     targets = islice(cycle(target.split()), connections)
     channels = [await stack.enter_async_context(grpc.aio.insecure_channel(item, options)) for item in targets]
@@ -142,7 +139,7 @@ async def _call_until(end: float, method: Method, load: Load, turns: range, outc
 
 
 async def call_all(calls: Sequence[Callable[[], Awaitable[object]]], concurrency: int) -> None:
-    """Await all calls with `concurrency` concurrent callers."""
+    """Await all calls, with at most `concurrency` of them in flight."""
     remaining = iter(calls)
 
     async def caller() -> None:

@@ -1,7 +1,8 @@
 """Seeded benchmark corpus: Chinese, English and mixed messages of many typical users and one heavy user.
 
 Word frequencies follow Zipf's law. Messages are written in two phases. The first phase has 10 % of the messages and all
-messages of its typical users, so that their reads can be repeated on unchanged data when the log is ten times as large.
+messages of its typical users. Reads of these users can therefore be repeated on unchanged data when the log is ten
+times as large.
 """
 
 from __future__ import annotations
@@ -40,13 +41,11 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Size of the corpus.
+    """The number of messages and users of a corpus.
 
     Attributes:
-        messages: number of messages.
-        users: number of users.
         heavy: number of messages of the heavy user.
-        vectors: number of messages with an embedding, half of them of the heavy user.
+        vectors: number of messages with an embedding; half of them belong to the heavy user.
     """
 
     messages: int
@@ -54,7 +53,7 @@ class Size:
     heavy: int
     vectors: int
 
-    def of_phase(self, phase: int) -> tuple[int, int, range]:
+    def phase_counts(self, phase: int) -> tuple[int, int, range]:
         """Return the number of messages, the number of the heavy user's messages, and the typical users of a phase."""
         first, heavy, users = self.messages // 10, self.heavy // 10, max(2, self.users // 10)
         if phase == 0:
@@ -64,7 +63,7 @@ class Size:
 
 @dataclass(slots=True)
 class SampledMessage:
-    """The properties of a message that requests refer to."""
+    """A written message, reduced to the properties that benchmark requests use."""
 
     message_id: str
     ts_us: int
@@ -75,7 +74,7 @@ class SampledMessage:
 
 @dataclass(slots=True)
 class CorpusSample:
-    """A sample of the written messages, for requests: messages of some typical users and of the heavy user."""
+    """A sample of the written messages of some typical users and of the heavy user."""
 
     typical: dict[str, list[SampledMessage]] = field(default_factory=dict)
     heavy: list[SampledMessage] = field(default_factory=list)
@@ -88,10 +87,10 @@ class _Speaker:
 
 
 class Corpus:
-    """Generator of the messages of one phase, deterministic for a size.
+    """A generator of the messages of one phase; the same size and phase always give the same messages.
 
     Attributes:
-        sample: filled while messages are generated.
+        sample: the messages to build requests from; complete after all batches were generated.
     """
 
     def __init__(self, size: Size, phase: int) -> None:
@@ -99,11 +98,11 @@ class Corpus:
         self._size = size
         self._phase = phase
         self._random = np.random.default_rng([_SEED, phase])
-        self._messages, self._of_heavy, self._users = size.of_phase(phase)
+        self._messages, self._of_heavy, self._users = size.phase_counts(phase)
         self._speakers: dict[int, _Speaker] = defaultdict(_Speaker)
 
     def generate_batches(self) -> Iterator[bytes]:
-        """Yield serialized write requests; imports use the same messages."""
+        """Yield serialized write requests of up to `BATCH` messages."""
         messages = self._generate_messages()
         while batch := list(islice(messages, BATCH)):
             yield WriteMessagesRequest(messages=batch).SerializeToString()
@@ -114,7 +113,7 @@ class Corpus:
             yield from self._generate_chunk(start, owners[start : start + _CHUNK].tolist())
 
     def _shuffle_owners(self) -> npt.NDArray[np.int64]:
-        """Return the user number of each message, shuffled; 0 is the heavy user, the others have equal shares."""
+        """Return the user number of each message in random order; 0 is the heavy user."""
         others = np.resize(np.arange(self._users.start, self._users.stop), self._messages - self._of_heavy)
         owners = np.concatenate([np.zeros(self._of_heavy, dtype=np.int64), others])
         self._random.shuffle(owners)
@@ -127,9 +126,9 @@ class Corpus:
         for n, owner in enumerate(owners):
             speaker = self._speakers[owner]
             if not (equal[n] and speaker.messages):
-                speaker.ts_us = self._ts_us(start + n)
+                speaker.ts_us = self._compute_ts_us(start + n)
             message = self._build_message(owner, speaker, texts[n])
-            if carries[n] < self._share_with_vector(owner):
+            if carries[n] < self._compute_vector_share(owner):
                 message.embedding.extend(random_unit_vector(self._random).tolist())
             speaker.messages += 1
             yield message
@@ -147,11 +146,11 @@ class Corpus:
         self._record_message(owner, SampledMessage(message.message_id, speaker.ts_us, message.role, *words))
         return message
 
-    def _ts_us(self, position: int) -> int:
+    def _compute_ts_us(self, position: int) -> int:
         first = self._size.messages // 10 if self._phase else 0
         return _BEGIN_US + (first + position) * (_YEAR_US // self._size.messages)
 
-    def _share_with_vector(self, owner: int) -> float:
+    def _compute_vector_share(self, owner: int) -> float:
         size = self._size
         if owner == 0:
             return size.vectors / 2 / max(1, size.heavy)
@@ -168,7 +167,7 @@ class Corpus:
 
 
 def user_name(owner: int) -> str:
-    """Return the id of a user number; 0 is the heavy user."""
+    """Return the user id of a user number; user number 0 is the heavy user."""
     return f"u{owner:06}" if owner else HEAVY
 
 

@@ -1,4 +1,4 @@
-"""Utilization and speed of the local embedder while it processes a backlog."""
+"""Measure the utilization and the speed of the local embedder."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _ROUNDS: Final = 4
 
 
 def measure_embedder(data: Path) -> dict[str, float]:
-    """Measure the local embedder.
+    """Measure the local embedder while a new server indexes a backlog, and its model in this process.
 
     Returns:
-        `busy`, the share of time that the embedder process runs while a new server indexes a backlog; `messages_per_s`;
-        and the speed of a fixed list of texts in this process.
+        `busy`, the share of time that the embedder process uses the CPU; `messages_per_s`, the indexing rate of the
+        server; and the fields of `_ModelSpeed`.
 
     Raises:
         TimeoutError: the backlog was not indexed in time.
@@ -62,11 +62,11 @@ def measure_embedder(data: Path) -> dict[str, float]:
         with grpc.insecure_channel(server.target) as channel:
             ingest = IngestServiceStub(channel)
             written = _write_messages(channel)
-            _wait_for_pending(ingest, written - _UNMEASURED)
+            _wait_for_pending_count(ingest, written - _UNMEASURED)
             embedders = [pid for pid in server.pids() if _MODULE in _read_command_line(pid)]
             before = {pid: cpu_s([pid]) for pid in embedders}
             began, left = time.perf_counter(), _read_pending_count(ingest)
-            left -= _wait_for_pending(ingest, _UNMEASURED)
+            left -= _wait_for_pending_count(ingest, _UNMEASURED)
             seconds = time.perf_counter() - began
             busy_s = max(cpu_s([pid]) - before[pid] for pid in embedders)
     finally:
@@ -79,7 +79,7 @@ def _write_messages(channel: grpc.Channel) -> int:
     write: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(WRITE)
     for batch in Corpus(_SIZE, 0).generate_batches():
         write(batch)
-    return _SIZE.of_phase(0)[0]
+    return _SIZE.phase_counts(0)[0]
 
 
 def _read_pending_count(ingest: IngestServiceStub) -> int:
@@ -87,8 +87,8 @@ def _read_pending_count(ingest: IngestServiceStub) -> int:
     return int(status.vector.pending)
 
 
-def _wait_for_pending(ingest: IngestServiceStub, maximum: int) -> int:
-    """Wait until at most `maximum` messages are pending; return the number of pending messages."""
+def _wait_for_pending_count(ingest: IngestServiceStub, maximum: int) -> int:
+    """Wait until the vector index has at most `maximum` pending messages; return their number."""
     deadline = time.monotonic() + _TIMEOUT_S
     while (left := _read_pending_count(ingest)) > maximum:
         if time.monotonic() > deadline:
@@ -106,7 +106,7 @@ class _ModelSpeed:
     """The speed of a local model.
 
     Attributes:
-        texts_per_cpu_s: batched texts per CPU second.
+        texts_per_cpu_s: number of batched texts that are embedded per CPU second.
         query_cpu_ms: CPU time of a single query of twelve tokens, in milliseconds.
     """
 
@@ -115,15 +115,15 @@ class _ModelSpeed:
 
 
 def _measure_model(model: TextModel) -> _ModelSpeed:
-    """Measure a model in this process, after one warm-up call; takes about 1 s."""
+    """Measure the speed of a model in this process, after one warm-up call."""
     texts = _TEXTS * _REPETITIONS
-    batch_s = _mean_cpu_s(lambda: model.encode(texts, is_query=False))
-    query_s = _mean_cpu_s(lambda: model.encode([_QUERY], is_query=True))
+    batch_s = _measure_cpu_s(lambda: model.encode(texts, is_query=False))
+    query_s = _measure_cpu_s(lambda: model.encode([_QUERY], is_query=True))
     return _ModelSpeed(round(len(texts) / batch_s, 1), round(1000 * query_s, 2))
 
 
-def _mean_cpu_s(work: Callable[[], object]) -> float:
-    """Return the mean CPU time of a function in seconds, after one warm-up call."""
+def _measure_cpu_s(work: Callable[[], object]) -> float:
+    """Return the mean CPU time of `work` in seconds, after one warm-up call."""
     work()
     before_s = time.process_time()
     for _ in range(_ROUNDS):

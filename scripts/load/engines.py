@@ -1,4 +1,4 @@
-"""Cost of reads in the storage and search engines without gRPC, on the data of a stopped server."""
+"""Measure reads in the storage and search engines without gRPC, on the data of a stopped server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _THREADS = 2
 
 
 def measure_engine_calls(data: Path, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, float]]:
-    """Measure the engine calls of the list, lexical and semantic cases."""
+    """Measure the engine calls of the list, lexical and semantic cases; return the figures by case name."""
     return asyncio.run(_measure_engine_calls(data, cases, seconds))
 
 
@@ -52,7 +52,7 @@ async def _measure_engine_calls(data: Path, cases: Sequence[Case], seconds: floa
         figures = {
             case.name: await _measure_call(call, case.requests, seconds)
             for case in cases
-            for call in _log_and_lexical_calls(case, log, lexical_index, settings)
+            for call in _make_log_and_lexical_calls(case, log, lexical_index, settings)
         }
     async with _open_edge_index(directory) as edge:
         nearest = _make_nearest_points_call(edge, settings)
@@ -63,7 +63,7 @@ async def _measure_engine_calls(data: Path, cases: Sequence[Case], seconds: floa
         }
 
 
-def _log_and_lexical_calls(
+def _make_log_and_lexical_calls(
     case: Case, log: LogReader, lexical_index: LexicalIndex, settings: Settings
 ) -> Iterator[Call]:
     if case.method.endswith("/ListMessages"):

@@ -1,7 +1,7 @@
-"""Flood test: one user floods a server with expensive queries while another user and a health probe send calls.
+"""Flood a server with expensive queries of one user, and measure the latency of another user and of health checks.
 
-The flood and the probes run in separate processes. Each probe sends one call at a time with pauses, so that its
-latencies represent a light user.
+The flood and the probes run in separate processes. Each probe sends one call at a time with pauses, so its latencies
+represent a light user.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SEED = 13
 
 @dataclass(frozen=True, slots=True)
 class ExpensiveQuery:
-    """One expensive query of the flooding user."""
+    """One query that the flooding user sends repeatedly."""
 
     kind: str
     method: str
@@ -57,15 +57,15 @@ class ExpensiveQuery:
 
 @dataclass(slots=True)
 class FloodOutcome:
-    """Replies and errors by kind of query, and the number of errors with RetryInfo."""
+    """The numbers of replies and errors for each kind of query, and the number of errors with RetryInfo."""
 
     answered: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     with_retry_info: int = 0
 
 
-def expensive_queries() -> list[ExpensiveQuery]:
-    """Return the queries of the flood: 128 terms with 500 highlights, a hybrid search, and a recall."""
+def build_expensive_queries() -> list[ExpensiveQuery]:
+    """Return the queries of the flood: a search for 128 terms with 500 highlights, a hybrid search, and a recall."""
     random = np.random.default_rng(_SEED)
     vector = pb.Embedding(values=random_unit_vector(random).tolist())
     words = [word for pair in zip(english_vocabulary(), chinese_vocabulary(), strict=False) for word in pair][:_TERMS]
@@ -82,23 +82,23 @@ def expensive_queries() -> list[ExpensiveQuery]:
 
 
 def run_flood(target: str, callers: int, seconds: float) -> FloodOutcome:
-    """Flood the server from this process; callers ignore RetryInfo."""
+    """Flood the server from this process with `callers` concurrent callers, which ignore RetryInfo."""
     return uvloop.run(_run_flood(target, callers, seconds))
 
 
-def measure_other_user(target: str, sample: CorpusSample, seconds: float) -> dict[str, list[float]]:
-    """Return the latencies of another user's lists and of health checks in milliseconds."""
-    return uvloop.run(_measure_other_user(target, sample, seconds))
+def measure_probe_latencies(target: str, sample: CorpusSample, seconds: float) -> dict[str, list[float]]:
+    """Return the latencies in milliseconds of list calls of typical users and of health checks."""
+    return uvloop.run(_measure_probe_latencies(target, sample, seconds))
 
 
 def summarize_latencies(waits_ms: Sequence[float]) -> Figures:
-    """Return the number and the percentiles of latencies."""
+    """Return the number, the median and the 99th percentile of latencies."""
     p50, p99 = np.percentile(waits_ms, [50, 99])
     return {"count": len(waits_ms), "p50_ms": round(float(p50), 2), "p99_ms": round(float(p99), 2)}
 
 
 async def _run_flood(target: str, callers: int, seconds: float) -> FloodOutcome:
-    outcome, queries = FloodOutcome(), expensive_queries()
+    outcome, queries = FloodOutcome(), build_expensive_queries()
     async with AsyncExitStack() as stack:
         channels = [await open_methods(stack, target, query.method, _CONNECTIONS) for query in queries]
         end = time.perf_counter() + seconds
@@ -109,13 +109,13 @@ async def _run_flood(target: str, callers: int, seconds: float) -> FloodOutcome:
                 query = queries[turn % len(queries)]
                 method = channels[turn % len(queries)][number % _CONNECTIONS]
                 turn += 1
-                await _record_answer(outcome, query, method(query.request, metadata=query.metadata))
+                await _record_reply(outcome, query, method(query.request, metadata=query.metadata))
 
         await asyncio.gather(*map(caller, range(callers)))
     return outcome
 
 
-async def _record_answer(outcome: FloodOutcome, query: ExpensiveQuery, answer: Awaitable[bytes]) -> None:
+async def _record_reply(outcome: FloodOutcome, query: ExpensiveQuery, answer: Awaitable[bytes]) -> None:
     try:
         await answer
     except grpc.aio.AioRpcError as error:
@@ -133,7 +133,7 @@ def _has_retry_info(error: grpc.aio.AioRpcError) -> bool:
     return status is not None and any(detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR) for detail in status.details)
 
 
-async def _measure_other_user(target: str, sample: CorpusSample, seconds: float) -> dict[str, list[float]]:
+async def _measure_probe_latencies(target: str, sample: CorpusSample, seconds: float) -> dict[str, list[float]]:
     users = list(sample.typical)
     lists = [pb.ListMessagesRequest(user_id=user, page_size=50).SerializeToString() for user in users]
     checks = [health_pb2.HealthCheckRequest().SerializeToString()]

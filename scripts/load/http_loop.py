@@ -1,4 +1,4 @@
-"""Closed-loop load over HTTP with JSON, equivalent to the gRPC load of `closed_loop`.
+"""Run a closed-loop load over HTTP with JSON, like the gRPC load of `closed_loop`.
 
 Requests are serialized in advance and replies are not parsed, so that the client uses little CPU time.
 """
@@ -29,17 +29,17 @@ def to_http_request(raw: bytes) -> bytes:
 
 
 def run_http_loop(load: Load) -> Outcome:
-    """Run a load of HTTP requests in this process."""
+    """Run a closed-loop load of HTTP requests in this process."""
     return uvloop.run(_run_http_loop(load))
 
 
 @dataclass(slots=True)
-class _Connection:
+class _HttpConnection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     async def send(self, request: bytes) -> bytes:
-        """Send a request; return the body of the response.
+        """Send a serialized HTTP request, and return the body of the response.
 
         Raises:
             ConnectionError: the status is not 200.
@@ -55,7 +55,7 @@ class _Connection:
 async def _run_http_loop(load: Load) -> Outcome:
     outcome = Outcome()
     host, _, port = load.target.rpartition(":")
-    connections = [_Connection(*await asyncio.open_connection(host, int(port))) for _ in range(load.concurrency)]
+    connections = [_HttpConnection(*await asyncio.open_connection(host, int(port))) for _ in range(load.concurrency)]
     await _run_callers(connections, load, load.seconds * WARM_UP, Outcome())
     server, client, began = cpu_s(load.pids), time.process_time(), time.perf_counter()
     await _run_callers(connections, load, load.seconds, outcome)
@@ -66,12 +66,12 @@ async def _run_http_loop(load: Load) -> Outcome:
     return outcome
 
 
-async def _run_callers(connections: Sequence[_Connection], load: Load, seconds: float, outcome: Outcome) -> None:
+async def _run_callers(connections: Sequence[_HttpConnection], load: Load, seconds: float, outcome: Outcome) -> None:
     end = time.perf_counter() + seconds
     await asyncio.gather(*(_call_until(end, item, load, first, outcome) for first, item in enumerate(connections)))
 
 
-async def _call_until(end: float, connection: _Connection, load: Load, turn: int, outcome: Outcome) -> None:
+async def _call_until(end: float, connection: _HttpConnection, load: Load, turn: int, outcome: Outcome) -> None:
     while (now := time.perf_counter()) < end:
         answer = await connection.send(load.requests[turn % len(load.requests)])
         turn += load.concurrency

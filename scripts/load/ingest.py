@@ -1,4 +1,4 @@
-"""Write benchmarks: bulk writes, imports, single writes, steady writes, and plain SQLite as a reference."""
+"""Benchmarks of bulk writes, imports, single writes and steady writes, with plain SQLite as a reference."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _PACED_BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class PhaseOutcome:
-    """The outcome of writing a phase.
+    """The outcome of writing one phase of the corpus.
 
     Attributes:
-        messages: number of written messages.
+        messages: number of messages that were written.
         seconds: time until the last acknowledgement.
-        began_at: start time, seconds since the epoch.
-        sample: sample of the messages for requests.
+        began_at: Unix time at which writing began.
+        sample: the written messages that requests can refer to.
     """
 
     messages: int
@@ -49,19 +49,19 @@ class PhaseOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SingleWriteOutcome:
-    """Latencies of single writes on an idle server, until the acknowledgment and until search finds the message."""
+    """Latencies of single writes on an idle server, until the acknowledgement and until a search returns the write."""
 
     acknowledged_ms: list[float]
     visible_ms: list[float]
 
 
 def run_write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
-    """Write a phase in batches with concurrent callers."""
+    """Write one phase of the corpus in batches, with concurrent callers."""
     return uvloop.run(_run_write_phase(target, size, phase))
 
 
 def run_import_phase(target: str, size: Size, phase: int, part: int = 0, parts: int = 1) -> PhaseOutcome:
-    """Import a phase, or one of its parts, in concurrent streams that rotate over the targets."""
+    """Import one phase of the corpus, or one part of it, in concurrent streams that rotate over the targets."""
     return uvloop.run(_run_import_phase(target, size, phase, part, parts))
 
 
@@ -70,13 +70,13 @@ async def _run_write_phase(target: str, size: Size, phase: int) -> PhaseOutcome:
     batches = list(corpus.generate_batches())
     async with AsyncExitStack() as stack:
         channels = await open_methods(stack, target, WRITE, _WRITERS)
-        calls = [_send_batch(channels[n % _WRITERS], batch) for n, batch in enumerate(batches)]
+        calls = [_make_batch_call(channels[n % _WRITERS], batch) for n, batch in enumerate(batches)]
         began, began_at = time.perf_counter(), time.time()
         await call_all(calls, _WRITERS)
-        return PhaseOutcome(size.of_phase(phase)[0], time.perf_counter() - began, began_at, corpus.sample)
+        return PhaseOutcome(size.phase_counts(phase)[0], time.perf_counter() - began, began_at, corpus.sample)
 
 
-def _send_batch(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> _Call:
+def _make_batch_call(method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes], batch: bytes) -> _Call:
     return lambda: method(batch)
 
 
@@ -91,19 +91,19 @@ async def _run_import_phase(target: str, size: Size, phase: int, part: int, part
         ]
         began, began_at = time.perf_counter(), time.time()
         await asyncio.gather(
-            *(imports[n % len(imports)](_iterate_async(batches[n::_STREAMS])) for n in range(_STREAMS))
+            *(imports[n % len(imports)](_stream_batches(batches[n::_STREAMS])) for n in range(_STREAMS))
         )
-        messages = size.of_phase(phase)[0] // parts
+        messages = size.phase_counts(phase)[0] // parts
         return PhaseOutcome(messages, time.perf_counter() - began, began_at, corpus.sample)
 
 
-async def _iterate_async(batches: Sequence[bytes]) -> AsyncIterator[bytes]:
+async def _stream_batches(batches: Sequence[bytes]) -> AsyncIterator[bytes]:
     for batch in batches:
         yield batch
 
 
 def measure_single_writes(target: str, count: int) -> SingleWriteOutcome:
-    """Write one message at a time; search for its unique word directly after the acknowledgement."""
+    """Write one message at a time; after each acknowledgement, search for the unique word of the message."""
     return uvloop.run(_measure_single_writes(target, count))
 
 
@@ -165,9 +165,9 @@ def _build_message(user_id: str, message_id: str, content: str) -> message_pb2.C
 
 
 def insert_into_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str] = ()) -> float:
-    """Insert the rows of a phase into SQLite with one commit per batch; return the elapsed seconds.
+    """Insert one phase of the corpus into SQLite with one commit per batch; return the elapsed seconds.
 
-    The schema and the durability settings are the same as in the message log.
+    The schema and the durability settings are those of the message log.
     """
     batches = [_build_rows(batch) for batch in Corpus(size, phase).generate_batches()]
     connection = open_for_writing(path)

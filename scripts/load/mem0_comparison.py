@@ -1,4 +1,4 @@
-"""Compare the cost of a search with that of mem0, used as a library: `scripts/bench_mem0`."""
+"""Compare the CPU time and the latency of a search with those of the mem0 library: `scripts/bench_mem0`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _LIBRARY: Final = Path(__file__).with_name("mem0_search.py")
 
 @dataclass(frozen=True, slots=True)
 class SearchCost:
-    """CPU time and latency of the searches of one system, in milliseconds.
+    """CPU time and latency of each search of one system, in milliseconds.
 
     Attributes:
-        hits: the number of results of all searches.
+        hits: the total number of results of all searches.
     """
 
     cpu_ms: Sequence[float]
@@ -42,13 +42,13 @@ class SearchCost:
     hits: int
 
     def format_row(self, name: str) -> str:
-        """Return a row of the report: median CPU time and latency."""
+        """Return a Markdown table row with the median CPU time and latency."""
         cpu, latency = (statistics.median(values) for values in (self.cpu_ms, self.latencies_ms))
         return f"| {name} | {cpu:.1f} | {latency:.1f} |"
 
 
 def create_workload(messages: int, queries: int) -> dict[str, Any]:
-    """Return texts and queries of Zipf-distributed words, each with a random unit vector."""
+    """Return random texts and queries with Zipf-distributed words, and a random unit vector for each of them."""
     random = np.random.default_rng(_SEED)
     drawn = draw_words(random, messages + queries)
     texts = list({join_words(words, is_chinese): None for words, is_chinese in drawn[:messages]})
@@ -58,7 +58,7 @@ def create_workload(messages: int, queries: int) -> dict[str, Any]:
 
 
 def measure_library(python: Path, workload: dict[str, Any], folder: Path) -> SearchCost:
-    """Measure mem0 in a process of its own environment."""
+    """Measure mem0 in a separate process, with the interpreter of an environment that has mem0 installed."""
     source = folder / "input.json"
     source.write_text(json.dumps(workload), encoding="utf-8")
     command = [str(python), str(_LIBRARY), str(source), str(folder)]
@@ -67,7 +67,7 @@ def measure_library(python: Path, workload: dict[str, Any], folder: Path) -> Sea
 
 
 def measure_server(workload: dict[str, Any], folder: Path) -> SearchCost:
-    """Measure HybridSearch of a server: CPU time of its processes and of this client."""
+    """Measure HybridSearch of a server; the CPU time includes this client."""
     server = ServerProcess(folder / "data")
     server.start()
     try:
@@ -94,7 +94,7 @@ def _measure_searches(server: ServerProcess, client: Client, workload: dict[str,
 
 
 def main() -> int:
-    """Run the measurement that the command line selects; return the exit code."""
+    """Measure both systems, print the comparison, and return the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/bench_mem0", description=__doc__)
     parser.add_argument("--mem0-python", type=Path, required=True, help="Python of an environment with mem0")
     parser.add_argument("--messages", type=int, default=2_000, help="number of messages of the user; default: 2,000")

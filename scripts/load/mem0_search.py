@@ -1,7 +1,8 @@
-"""Measure searches of mem0 as a library: python mem0_search.py INPUT DIRECTORY, in an environment with mem0 and NumPy.
+"""Measure searches with the mem0 library: `python mem0_search.py INPUT DIRECTORY`.
 
-INPUT has the texts and queries as JSON. The embedder returns prepared vectors, so embedding costs nothing. Prints the
-measurements as JSON.
+The environment must have mem0 and NumPy installed. INPUT is a JSON file with the texts, the queries and their vectors.
+The script uses these vectors instead of a model, so the measurement excludes embedding. The figures are printed as
+JSON.
 """
 
 from __future__ import annotations
@@ -17,23 +18,19 @@ os.environ |= {"MEM0_TELEMETRY": "False", "OPENAI_API_KEY": "unused"}
 _USER = "u"
 
 
-class FreeEmbedder:
-    """Embedder that looks up prepared vectors.
-
-    Args:
-        vectors: the vector of each text.
-    """
+class LookupEmbedder:
+    """An embedder for mem0 that looks up vectors instead of computing them."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self._vectors = vectors
 
     def embed(self, text: str, _action: str = "") -> list[float]:
-        """Return the vector of a text."""
+        """Return the prepared vector of a text."""
         return self._vectors[text]
 
 
 def main(source: Path, directory: Path) -> None:
-    """Store the texts, search with each query, and print the CPU time and the latency of a search."""
+    """Store the texts, run each query, and print the CPU time and the latency of each search."""
     os.environ["MEM0_DIR"] = str(directory)
     from mem0 import Memory  # noqa: PLC0415 - reads the variables above
 
@@ -41,7 +38,7 @@ def main(source: Path, directory: Path) -> None:
     store = {"path": str(directory / "qdrant"), "embedding_model_dims": workload["dimension"], "on_disk": True}
     history = str(directory / "history.db")
     memory = Memory.from_config({"vector_store": {"provider": "qdrant", "config": store}, "history_db_path": history})
-    memory.embedding_model = FreeEmbedder(workload["vectors"])
+    memory.embedding_model = LookupEmbedder(workload["vectors"])
     for text in workload["texts"]:
         memory.add([{"role": "user", "content": text}], user_id=_USER, infer=False)
     cpu_ms, latencies_ms, hits = [], [], 0

@@ -1,4 +1,4 @@
-"""Runner of `load.null_server` in a separate process."""
+"""Run the servers of `load.null_server` in a separate process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evaluation.temporary_server import process_tree
 
 @dataclass(frozen=True, slots=True)
 class NullServers:
-    """Addresses and process ids of the null servers; see `load.null_server`."""
+    """Addresses and process ids of the servers that `load.null_server` runs."""
 
     intercepted: str
     bare: str
@@ -23,8 +23,8 @@ class NullServers:
 
 
 @contextmanager
-def null_servers() -> Iterator[NullServers]:
-    """Run the null servers during the context."""
+def running_null_servers() -> Iterator[NullServers]:
+    """Run the null servers in a separate process until the context ends."""
     process = child_process.start("load.null_server", stderr=subprocess.DEVNULL)
     try:
         intercepted, bare, wrapped = process.stdout.readline().split() if process.stdout else ("", "", "")

@@ -1,10 +1,10 @@
-"""Reference servers that reply with prebuilt bytes: `python -m load.null_server`.
+"""Run reference servers that reply with prebuilt bytes: `python -m load.null_server`.
 
-Prints the addresses of three servers:
+The process prints the addresses of three servers:
 
-1. the production server with its interceptors and its call pipeline;
-2. plain gRPC;
-3. the handler of server 1 without gRPC interceptors.
+- the production server with its interceptors and its call pipeline;
+- plain gRPC;
+- gRPC with the call pipeline, but without interceptors.
 
 ListMessages with `page_size` N returns N bytes.
 """
@@ -40,12 +40,12 @@ _METHODS = pb.DESCRIPTOR.services_by_name["QueryService"].methods
 
 @dataclass(frozen=True, slots=True)
 class NullService:
-    """A QueryService with constant replies."""
+    """A QueryService that replies with prebuilt bytes."""
 
     full_name: str = SERVICE
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return all methods, each with the scopes of QueryService."""
+        """Return all methods of QueryService, each with the scope that it requires in production."""
         scopes = RequiredScopes(frozenset({Scope.QUERY}))
         return {
             item.name: ServedMethod(scopes, _answer_stream if item.server_streaming else _answer_unary)
@@ -55,7 +55,7 @@ class NullService:
 
 @cache
 def build_reply(size: int) -> bytes:
-    """Return a reply of `size` bytes."""
+    """Return a cached reply of `size` zero bytes."""
     return bytes(size)
 
 
@@ -72,24 +72,24 @@ async def _answer_without_pipeline(raw: bytes, _context: object) -> bytes:
 
 
 class SingleHandler(grpc.GenericRpcHandler):
-    """A gRPC handler that serves every method with one RPC handler."""
+    """A generic gRPC handler that uses the same RPC handler for every method."""
 
     def __init__(self, handler: RpcHandler) -> None:
         self._handler = handler
 
     def service(self, _handler_call_details: grpc.HandlerCallDetails) -> RpcHandler:
-        """Return the RPC handler."""
+        """Return the RPC handler for any method."""
         return self._handler
 
 
 def make_pipeline_handler(settings: Settings, access: Access) -> SingleHandler:
-    """Return the pipeline handler of the null service."""
+    """Return a handler that runs ListMessages of the null service through the call pipeline."""
     pipeline = Pipeline([NullService()], access, settings.timing.default_deadline_s)
     return SingleHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).handler())
 
 
 @asynccontextmanager
-async def run_grpc_server(handlers: grpc.GenericRpcHandler) -> AsyncIterator[str]:
+async def running_plain_server(handlers: grpc.GenericRpcHandler) -> AsyncIterator[str]:
     """Run a gRPC server without interceptors; yield its address."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers([handlers])
@@ -100,7 +100,7 @@ async def run_grpc_server(handlers: grpc.GenericRpcHandler) -> AsyncIterator[str
 
 
 async def main() -> None:
-    """Serve until SIGTERM."""
+    """Run the three servers until SIGTERM, and print their addresses."""
     settings = Settings.from_environment(listen="127.0.0.1:0")
     configure_logs(settings.server.log_level)
     stop = asyncio.Event()
@@ -110,8 +110,8 @@ async def main() -> None:
         running_servers(
             [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access
         ) as intercepted,
-        run_grpc_server(SingleHandler(grpc.unary_unary_rpc_method_handler(_answer_without_pipeline))) as bare,
-        run_grpc_server(make_pipeline_handler(settings, access)) as wrapped,
+        running_plain_server(SingleHandler(grpc.unary_unary_rpc_method_handler(_answer_without_pipeline))) as bare,
+        running_plain_server(make_pipeline_handler(settings, access)) as wrapped,
     ):
         print(intercepted, bare, wrapped, flush=True)
         await stop.wait()

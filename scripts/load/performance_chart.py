@@ -1,4 +1,4 @@
-"""Charts of `scripts/bench_load` for docs/performance.md."""
+"""Charts in docs/performance.md, rendered from the figures of `scripts/bench_load`."""
 
 from __future__ import annotations
 
@@ -37,29 +37,30 @@ _NOTE = "CPU time per call in milliseconds, over all processes of the server. Lo
 
 
 def write_charts(result: Figures, folder: Path) -> None:
-    """Write the charts and their figures to a folder."""
-    kept = published_figures(result)
+    """Write the charts as SVG files, and their figures as JSON, to a folder."""
+    kept = select_published_figures(result)
     (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for name, picture in render_charts(kept).items():
         (folder / name).write_text(picture, encoding="utf-8")
 
 
-def published_figures(result: Figures) -> dict[str, Any]:
-    """Return the figures that the documentation shows, in the structure of the benchmark output."""
+def select_published_figures(result: Figures) -> dict[str, Any]:
+    """Return the part of the benchmark output that the documentation shows."""
     published = {f"{read}_{user}" for read in READS for user in _USERS}
     cases = {
-        name: {callers: _published_case(item) for callers, item in by.items()} for name, by in result["cases"].items()
+        name: {callers: _select_published_values(item) for callers, item in by.items()}
+        for name, by in result["cases"].items()
     }
     return {"cases": {name: by for name, by in cases.items() if name in published}}
 
 
 def render_charts(figures: Figures) -> dict[str, str]:
-    """Return the SVG charts of a benchmark by file name."""
+    """Return the SVG charts of the benchmark figures, by file name."""
     return {f"performance-{user}.svg": render_svg(_build_chart(figures["cases"], user)) for user in _USERS}
 
 
 def format_ms(value: float) -> str:
-    """Return milliseconds with two decimals, or with one from 10 on."""
+    """Format milliseconds with one decimal from 10 ms on, otherwise with two."""
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004 - three significant digits
 
 
@@ -71,7 +72,7 @@ def _build_chart(cases: Figures, user: str) -> BarChart:
     return BarChart(f"CPU time per read of {_USERS[user]}", _NOTE, tuple(_CALLERS.values()), rows, format_ms)
 
 
-def _published_case(case: Figures) -> dict[str, float]:
+def _select_published_values(case: Figures) -> dict[str, float]:
     return {name: case[name] for name in _KEPT if name in case}
 
 

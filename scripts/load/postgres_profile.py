@@ -1,7 +1,7 @@
-"""Comparison of the embedded profile with PostgreSQL on the same corpus and reads.
+"""Compare the embedded profile with PostgreSQL on the same corpus and reads.
 
-On PostgreSQL, the CPU time includes the database processes, and reads with several callers run against one server and
-against two servers of one database.
+On PostgreSQL, the CPU time includes the database processes. Reads with several callers are measured with one server and
+with two servers of one database.
 """
 
 from __future__ import annotations
@@ -51,12 +51,11 @@ _IN_A_QUESTION = 10
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The servers under test: one, or two with the same database.
+    """One server, or two servers with the same database.
 
     Attributes:
-        name: label in the results.
-        servers: the server processes.
-        database: process id of the PostgreSQL postmaster; 0: none.
+        name: label of the deployment in the results.
+        database: process id of the PostgreSQL postmaster; 0 without PostgreSQL.
     """
 
     name: str
@@ -65,15 +64,15 @@ class Deployment:
 
     @property
     def target(self) -> str:
-        """The addresses of the servers, separated by spaces."""
+        """HOST:PORT of all servers, separated by spaces."""
         return " ".join(server.target for server in self.servers)
 
     def pids(self) -> list[int]:
-        """Return the process ids of the servers."""
+        """Return the ids of all server processes."""
         return [pid for server in self.servers for pid in server.pids()]
 
     def build_load(self, case: Case, callers: int, seconds: float) -> Load:
-        """Return the load of a case on this deployment."""
+        """Return the closed-loop load of a case on this deployment."""
         return Load(
             self.target, case.method, case.requests, callers, seconds, self.pids(), case.metadata, self.database
         )
@@ -84,14 +83,14 @@ class Deployment:
             server.wait_until_idle()
 
     def cpu_s(self) -> tuple[float, float]:
-        """Return the CPU seconds of the servers and of the database."""
+        """Return the CPU time in seconds of the servers and of the database."""
         return sum(map(cpu_s_with_descendants, (server.pids()[0] for server in self.servers))), cpu_s_with_descendants(
             self.database
         )
 
 
 class PostgresBenchmark:
-    """One run of the comparison."""
+    """One comparison of the embedded profile with one server and with two servers on PostgreSQL."""
 
     def __init__(self, size: Size, seconds: float, case_prefixes: Sequence[str], stack: ExitStack) -> None:
         self._size = size
@@ -112,7 +111,7 @@ class PostgresBenchmark:
         }
 
     def run(self) -> None:
-        """Run all measurements."""
+        """Run all measurements and store the figures in `result`."""
         self._embedded.start()
         self._primary.start()
         first, _ = (
@@ -151,7 +150,7 @@ class PostgresBenchmark:
         return loaded
 
     def _measure_growth_cases(self, sample: CorpusSample) -> dict[str, dict[str, Figures]]:
-        """Measure reads by typical users of the first 10 %."""
+        """Measure reads of typical users whose messages are in the first 10 % of the corpus."""
         _print_progress("growth …")
         selected = [case for case in build_cases(sample) if case.name in GROWTH]
         return {
@@ -165,7 +164,7 @@ class PostgresBenchmark:
         self.result["growth"] = {
             name: {
                 deployment: {
-                    "cpu": round(_total_cpu_ms(after[name][deployment]) / max(_total_cpu_ms(earlier), 0.001), 3),
+                    "cpu": round(_sum_cpu_ms(after[name][deployment]) / max(_sum_cpu_ms(earlier), 0.001), 3),
                     "p50": round(after[name][deployment]["p50_ms"] / earlier["p50_ms"], 3),
                     "before": earlier,
                     "after": after[name][deployment],
@@ -205,7 +204,7 @@ class PostgresBenchmark:
 
 
 def build_common_word_cases() -> Iterator[Case]:
-    """Yield the most expensive searches of a heavy user: a phrase of common words, and a question of ten words."""
+    """Yield the slowest searches of the heavy user: a phrase of common words, and a question of ten common words."""
     for name, query in (
         (
             "lexical_common_phrase_heavy",
@@ -224,7 +223,7 @@ def build_common_word_cases() -> Iterator[Case]:
 
 
 def _create_servers(database: PrivatePostgres, stack: ExitStack) -> Sequence[ServerProcess]:
-    """Return an embedded server and two servers on the database, not started."""
+    """Return an embedded server and two servers on PostgreSQL, without starting them."""
     root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     log = {"NOMEMORY_DATABASE_URL": database.url}
     servers = [
@@ -237,7 +236,7 @@ def _create_servers(database: PrivatePostgres, stack: ExitStack) -> Sequence[Ser
     return servers
 
 
-def _total_cpu_ms(figures: Figures) -> float:
+def _sum_cpu_ms(figures: Figures) -> float:
     return float(figures["cpu_ms"] + figures["database_cpu_ms"])
 
 

@@ -1,4 +1,4 @@
-"""Markdown report of `bench_load --profile postgres`, with performance targets."""
+"""Print the report of `bench_load --profile postgres` as Markdown, with performance targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMON = ("lexical_common_heavy", "lexical_two_common_heavy", "lexical_common_p
 
 
 def print_postgres_report(result: Figures) -> None:
-    """Print all tables."""
+    """Print the tables of a comparison with PostgreSQL as Markdown."""
     print(f"\n{result['size']}, {result['machine']}\n")
     print(
         "| case | callers | embedded: CPU ms | p50 | p99 | PostgreSQL: server CPU ms | database CPU ms | p50 | p99"
@@ -39,7 +39,10 @@ def print_postgres_report(result: Figures) -> None:
 
 
 def postgres_targets(result: Figures) -> Iterator[Target]:
-    """Yield the performance targets; they are defined for the full corpus size and also reported for smaller sizes."""
+    """Yield the performance targets of the PostgreSQL profile with the measured figures.
+
+    The limits are defined for the full corpus size.
+    """
     for name, by_callers in result["cases"].items():
         kind = name.partition("_typical")[0] if name.endswith("_typical") else ""
         limit = _HEAVY_MS if name in _COMMON else _TYPICAL_MS if kind.startswith(("list", "neigh", "lexical")) else 0

@@ -1,4 +1,4 @@
-"""Markdown report of the load benchmark."""
+"""Print the reports of the load benchmark as Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Figures = dict[str, Any]
 
 
 def print_report(result: Figures) -> None:
-    """Print all tables."""
+    """Print the figures of the benchmark and the performance targets."""
     print(f"\n{result['size']}, {result['machine']}\n")
     _print_cases(result)
     _print_pairs("ingest", result["ingest"])
@@ -24,7 +24,7 @@ def print_report(result: Figures) -> None:
 
 
 def print_flood(result: Figures) -> None:
-    """Print the latencies of another user and of health checks during a flood."""
+    """Print the latencies of list calls and of health checks by the number of flooding callers."""
     idle, floods = result["flood"]["idle"], result["flood"]["floods"]
     print(f"\n{result['size']}, {result['machine']}\n")
     print("| flooding callers | list p50 ms | list p99 ms | health p50 ms | health p99 ms | answered | shed, failed |")
@@ -37,8 +37,8 @@ def print_flood(result: Figures) -> None:
         print(f"| {callers} | {waits} | {sum(item.get('answered', {}).values()):,} | {errors}{retry_info} |")
 
 
-def print_vector_index(figures: Figures) -> None:
-    """Print the figures of the vector index."""
+def print_vector_index_figures(figures: Figures) -> None:
+    """Print the figures of the vector index benchmark as tables."""
     for name, pairs in figures.items():
         _print_pairs(name.replace("_", " "), pairs if isinstance(pairs, dict) else {"": pairs})
 

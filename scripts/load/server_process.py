@@ -1,4 +1,4 @@
-"""Server process under test."""
+"""A `nomemory serve` process for benchmarks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ class ServerProcess:
     """A `nomemory serve` process with default settings and additional environment variables.
 
     Attributes:
-        data: data directory.
-        embedder: value of NOMEMORY_EMBEDDER.
-        variables: additional environment variables.
+        embedder: value of the setting NOMEMORY_EMBEDDER.
         target: HOST:PORT of the gRPC API, set by `start`.
         http: HOST:PORT of the HTTP API, set by `start`.
         start_s: startup time in seconds, set by `start`.
@@ -47,7 +45,7 @@ class ServerProcess:
     _process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Start the server; measure the time until it is healthy and serves a read."""
+        """Start the server, and set `start_s` to the time until a read succeeds."""
         command = ["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         environment = {
             **os.environ,
@@ -74,7 +72,7 @@ class ServerProcess:
             self._process = None
 
     def pids(self) -> list[int]:
-        """Return the process ids of the server."""
+        """Return the ids of the server process and its descendants; empty if it is stopped."""
         return process_tree(self._process.pid) if self._process else []
 
     def wait_for_lexical(self) -> None:
@@ -86,7 +84,7 @@ class ServerProcess:
         self._wait_until(lambda status: min(status.lexical.checkpoint, status.vector.checkpoint) >= status.log.sequence)
 
     def wait_until_idle(self) -> None:
-        """Wait until no index has pending messages; supports every storage engine."""
+        """Wait until no index has pending messages, with any storage engine."""
         self._wait_until(lambda status: not (status.lexical.pending or status.vector.pending))
 
     def _wait_until(self, done: Done) -> None:

@@ -1,4 +1,4 @@
-"""Performance targets for the full corpus size, also reported for smaller sizes."""
+"""Performance targets of the embedded profile, defined for the full corpus size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEXICAL = ("common", "middle", "rare", "two_words", "two_common", "phrase", "fi
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A measured figure and its limit, which is a maximum or, with `at_least`, a minimum."""
+    """A measured figure and its limit; the limit is a maximum, or a minimum if `at_least` is true."""
 
     name: str
     figure: float
@@ -28,7 +28,7 @@ class Target:
 
 
 def performance_targets(result: Figures) -> Iterator[Target]:
-    """Yield the targets whose figures were measured."""
+    """Yield the performance targets whose figures are in a benchmark result."""
     for make in (
         _throughput_targets,
         _cpu_targets,

@@ -1,4 +1,4 @@
-"""CPU time and memory of process trees (Linux)."""
+"""Read the CPU time and the memory of processes from `/proc` (Linux)."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _UTIME, _STIME, _CUTIME, _CSTIME = range(11, 15)
 
 
 def cpu_s(pids: list[int]) -> float:
-    """Return the user and system CPU time of processes in seconds, over all threads."""
+    """Return the sum of the user and system CPU time of processes in seconds."""
     return sum(map(_read_cpu_s, pids))
 
 
 def cpu_s_with_descendants(parent: int) -> float:
-    """Return the CPU seconds of a process, its descendants and its exited children; 0 for process id 0."""
+    """Return the CPU time in seconds of a process tree, including exited children; return 0 for process id 0."""
     return run_time_ns(process_tree(parent)) / 1e9 + _read_cpu_s(parent, _CUTIME, _CSTIME) if parent else 0.0
 
 
 def run_time_ns(pids: list[int]) -> int:
-    """Return the run time of the live threads of processes in nanoseconds; more precise than `cpu_s`."""
+    """Return the CPU time of the live threads of processes in nanoseconds; more precise than `cpu_s`."""
     return sum(_read_run_time_ns(path) for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 def pss_mb(pids: list[int]) -> dict[str, float]:
-    """Return the proportional set size of processes in MiB: total, and the anonymous part."""
+    """Return the proportional set size of processes and its anonymous part, in MiB."""
     return {"pss": memory_mb(pids, "Pss"), "anonymous": memory_mb(pids, "Pss_Anon")}
 
 
 def memory_mb(pids: list[int], kind: str) -> float:
-    """Return the sum of a field of `/proc/PID/smaps_rollup` over processes in MiB."""
+    """Return the sum of one field of `/proc/PID/smaps_rollup` over processes, in MiB."""
     kib = 0
     for pid in pids:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():

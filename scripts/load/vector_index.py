@@ -1,6 +1,6 @@
-"""Benchmark of the embedded vector index with random vectors: memory, startup and search cost.
+"""Measure the memory, startup time and search cost of the embedded vector index with random vectors.
 
-The vectors form clusters, like text embeddings. Typical users have equal shares; a heavy user can have a larger one.
+The vectors form clusters, like text embeddings. Typical users have equal shares of the vectors.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ _REMOVED = 100
 
 @dataclass(frozen=True, slots=True)
 class IndexSize:
-    """The number of vectors, and the number of vectors of the heavy user."""
+    """The total number of vectors, and the number of vectors of the heavy user."""
 
     vectors: int
     heavy: int
 
     @property
     def typical_users(self) -> int:
-        """Number of typical users."""
+        """The number of typical users."""
         return max(1, (self.vectors - self.heavy) // _OF_TYPICAL)
 
 
 def measure_vector_index(root: Path, size: IndexSize, seconds: float) -> Figures:
-    """Fill an index in a directory, unless it exists, and measure it."""
+    """Measure the index in a directory; create and fill the index first if it does not exist."""
     return asyncio.run(_measure_vector_index(root, size, seconds))
 
 
@@ -68,7 +68,7 @@ async def _measure_vector_index(root: Path, size: IndexSize, seconds: float) -> 
     if not directory.exists():
         figures["fill"] = await _fill_index(directory, size)
     async with _open_index(directory) as index:
-        figures["start"] = await _measure_start(index)
+        figures["start"] = await _measure_startup(index)
         typical = [user_name(n) for n in range(1, size.typical_users + 1)]
         figures["typical_first"] = await _measure_search(index, typical, EVERYTHING, 1, seconds, is_first=True)
         figures |= await _measure_searches(index, "typical", typical[:_ACTIVE], size, seconds)
@@ -78,12 +78,12 @@ async def _measure_vector_index(root: Path, size: IndexSize, seconds: float) -> 
         figures["flush"] = await _measure_flushes(index)
         if "fill" in figures:
             figures["erase_deleted"] = await _measure_erasure(index, seconds)
-        figures["disk_mb"] = _disk_size_mb(root)
+        figures["disk_mb"] = _measure_disk_size_mb(root)
     return figures
 
 
 def open_index(directory: Path) -> EdgeIndex:
-    """Return the index in a directory."""
+    """Open the vector index in a directory."""
     return EdgeIndex(directory, DIMENSION, _TIMEOUT_S)
 
 
@@ -145,7 +145,7 @@ def _normalize(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype="<f4")
 
 
-async def _measure_start(index: EdgeIndex) -> Figures:
+async def _measure_startup(index: EdgeIndex) -> Figures:
     began_at = time.perf_counter()
     points = await index.count()
     return {
@@ -168,7 +168,7 @@ async def _measure_searches(index: EdgeIndex, name: str, users: list[str], size:
 async def _measure_search(
     index: EdgeIndex, users: list[str], message_filter: Filter, callers: int, seconds: float, *, is_first: bool = False
 ) -> Figures:
-    """Search for `seconds`; with `is_first`, search once per user without warm-up."""
+    """Search repeatedly for `seconds`, or once for each user without warm-up if `is_first` is true."""
     random = np.random.default_rng(_SEED + 2)
     queries = [query.tobytes() for query in _draw_clustered_vectors(random, _draw_cluster_centers(), 64)]
     waits: list[float] = []
@@ -203,7 +203,7 @@ async def _measure_search(
 
 
 async def _measure_flushes(index: EdgeIndex) -> Figures:
-    """Measure flushes after a batch, as the server performs every few seconds."""
+    """Measure the flushes to disk after each stored batch."""
     size = IndexSize(_BATCH * _FLUSHES, 0)
     waits, before = [], cpu_s(_process_ids(index))
     for points in _generate_batches(size):
@@ -216,7 +216,7 @@ async def _measure_flushes(index: EdgeIndex) -> Figures:
 
 
 async def _measure_erasure(index: EdgeIndex, seconds: float) -> Figures:
-    """Measure the erasure of deleted points and the latency of concurrent searches."""
+    """Measure the erasure of deleted points, and the latency of searches during the erasure."""
     user = user_name(1)
     for number in range(_REMOVED):
         await index.remove(user, f"m{number}")
@@ -242,5 +242,5 @@ def _measure_memory(index: EdgeIndex) -> Figures:
     return {"rss": round(memory_mb(pids, "Rss"), 1), **{name: round(mb, 1) for name, mb in pss_mb(pids).items()}}
 
 
-def _disk_size_mb(root: Path) -> float:
+def _measure_disk_size_mb(root: Path) -> float:
     return round(sum(item.stat().st_blocks * 512 for item in root.rglob("*") if item.is_file()) / 1e6, 1)

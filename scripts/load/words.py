@@ -1,4 +1,4 @@
-"""Random English and Chinese vocabularies with Zipf-distributed word frequencies."""
+"""Random English and Chinese vocabularies and messages with Zipf-distributed words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIRST_CHARACTER, _CHARACTERS = 0x4E00, 3000
 
 @cache
 def english_vocabulary() -> Vocabulary:
-    """Return the English vocabulary, most frequent word first."""
+    """Return the English vocabulary, from the most to the least frequent word."""
     onsets = [*"bcdfghjklmnprstvwz", "br", "cl", "dr", "fl", "gr", "pl", "pr", "sh", "sk", "st", "th", "tr"]
     syllables = [onset + nucleus for onset, nucleus in product(onsets, ("a", "e", "i", "o", "u", "ai", "ou"))]
     random = np.random.default_rng(_SEED)
@@ -33,7 +33,7 @@ def english_vocabulary() -> Vocabulary:
 
 @cache
 def chinese_vocabulary() -> Vocabulary:
-    """Return the Chinese vocabulary, most frequent word first."""
+    """Return the Chinese vocabulary, from the most to the least frequent word."""
     random = np.random.default_rng(_SEED)
     words: dict[str, None] = {}
     while len(words) < _SIZE:
@@ -45,7 +45,7 @@ _CUMULATED = np.cumsum(1 / np.arange(1, _SIZE + 1))
 
 
 def draw_words(random: np.random.Generator, messages: int) -> list[tuple[list[str], bool]]:
-    """Return random words for messages, each with a flag for Chinese; mixed messages start in English."""
+    """Return the random words of each message, and whether the words are Chinese; mixed messages count as English."""
     lengths = random.integers(*_LENGTHS, messages)
     ranks = np.searchsorted(_CUMULATED, random.random(int(lengths.sum())) * _CUMULATED[-1]).tolist()
     languages = random.random(messages).tolist()
