@@ -19,7 +19,7 @@ from captured_logs import logged
 from chat_messages import new_message
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.indexing.vector import maintenance
-from nomemory.server.indexing.vector.reconcile import ReconcileReport
+from nomemory.server.indexing.vector.reconcile import ReconciliationReport
 from nomemory.server.message import Role
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.vector_check import check_vector_index
@@ -209,7 +209,7 @@ def test_a_check_without_a_server_says_how_much_is_missing(written: Path, tmp_pa
     data = tmp_path / "data"
     shutil.copytree(written, data)
     findings = asyncio.run(check_vector_index(settings_of(data)))
-    assert findings == ReconcileReport(messages=USERS * EACH, points=USERS * EACH)
+    assert findings == ReconciliationReport(messages=USERS * EACH, points=USERS * EACH)
     remove(next((data / "vectors").glob("none-4/edge/1/segments")))
     findings = asyncio.run(check_vector_index(settings_of(data)))
     assert findings is not None

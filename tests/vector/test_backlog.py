@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nomemory.server.indexing.vector.backlog import Backlog, BacklogCounts, BacklogReader, Pending
+from nomemory.server.indexing.vector.backlog import Backlog, BacklogCounts, BacklogReader, PendingMessage
 from nomemory.server.indexing.vector.backlog_migration import split_backlogs_into_buckets
 from nomemory.server.store.buckets import BUCKETS, bucket_of
 from nomemory.server.store.change_feed import ChangeRef
@@ -45,52 +45,52 @@ def reader(backlog: Backlog) -> Iterator[BacklogReader]:
 
 def test_the_oldest_messages_come_first(backlog: Backlog) -> None:
     backlog.add_changes([change(3, "bob"), change(1, "ann"), change(2, "cid")], FeedPosition.at_sequence(3))
-    assert [item.user_id for item in backlog.next_pending([], 2)] == ["ann", "cid"]
+    assert [item.user_id for item in backlog.next_pending_messages([], 2)] == ["ann", "cid"]
 
 
 def test_hot_users_come_first_in_equal_shares(backlog: Backlog) -> None:
     backlog.add_changes([change(n, "ann", f"m{n}") for n in range(1, 9)], FeedPosition.at_sequence(8))
     backlog.add_changes([change(n, "bob", f"m{n}") for n in range(11, 19)], FeedPosition.at_sequence(18))
     backlog.add_changes([change(n, "cid", f"m{n}") for n in range(21, 29)], FeedPosition.at_sequence(28))
-    taken = backlog.next_pending(["cid", "nobody", "bob"], 6)
+    taken = backlog.next_pending_messages(["cid", "nobody", "bob"], 6)
     assert [item.user_id for item in taken] == ["cid", "cid", "bob", "bob", "ann", "ann"]
-    assert len(set(backlog.next_pending(["bob", "cid"], 100))) == 24
+    assert len(set(backlog.next_pending_messages(["bob", "cid"], 100))) == 24
 
 
 def test_a_message_that_changed_meanwhile_stays_pending(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(1)], FeedPosition.at_sequence(1))
-    taken = backlog.next_pending([], 1)
+    taken = backlog.next_pending_messages([], 1)
     backlog.add_changes([change(2)], FeedPosition.at_sequence(2))
     backlog.mark_applied(taken)
-    assert backlog.next_pending([], 1) == [Pending("ann", "m1", 2)]
+    assert backlog.next_pending_messages([], 1) == [PendingMessage("ann", "m1", 2)]
     assert reader.is_behind("ann", 1)
 
 
 def test_unflushed_messages_are_pending_after_a_crash(tmp_path: Path) -> None:
     first = Backlog(tmp_path / "vectors.db")
     first.add_changes([change(1, "ann"), change(2, "bob")], FeedPosition.at_sequence(2))
-    ann, bob = first.next_pending([], 2)
+    ann, bob = first.next_pending_messages([], 2)
     first.mark_applied([ann])
-    first.forget_applied()
+    first.delete_applied_rows()
     first.mark_applied([bob])
     first.close()
     second = Backlog(tmp_path / "vectors.db")
-    assert second.next_pending([], 9) == [bob]
+    assert second.next_pending_messages([], 9) == [bob]
     assert second.fed_position().latest == 2
     second.close()
 
 
 def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(1), change(2, "bob", "m2")], FeedPosition.at_sequence(2))
-    backlog.mark_dead(dict.fromkeys(backlog.next_pending([], 2), "TEXT_REFUSED"))
-    assert backlog.next_pending(["ann"], 9) == []
+    backlog.add_dead_letters(dict.fromkeys(backlog.next_pending_messages([], 2), "TEXT_REFUSED"))
+    assert backlog.next_pending_messages(["ann"], 9) == []
     assert not reader.is_behind("ann", 2)
     assert reader.counts() == BacklogCounts(pending=0, dead_letters=2)
     assert reader.counts("ann") == BacklogCounts(pending=0, dead_letters=1)
     assert reader.dead_letter_ids("bob") == ["m2"]
     assert reader.checkpoint().latest == 2
     backlog.add_changes([change(3)], FeedPosition.at_sequence(3))
-    assert backlog.next_pending([], 9) == [Pending("ann", "m1", 3)]
+    assert backlog.next_pending_messages([], 9) == [PendingMessage("ann", "m1", 3)]
     assert not reader.is_behind("ann", 2)
     assert reader.is_behind("ann", 3)
     assert reader.dead_letter_ids("ann") == []
@@ -98,14 +98,18 @@ def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, 
 
 def test_dead_letter_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.at_sequence(150))
-    backlog.mark_dead(dict.fromkeys(backlog.next_pending([], 150), "TEXT_REFUSED"))
+    backlog.add_dead_letters(dict.fromkeys(backlog.next_pending_messages([], 150), "TEXT_REFUSED"))
     assert reader.dead_letter_ids("ann") == [f"m{n:03}" for n in range(100)]
 
 
 def test_starting_over_clears_the_backlog(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(1), change(2, "bob")], FeedPosition.at_sequence(2))
     backlog.start_over()
-    assert (backlog.fed_position().latest, backlog.next_pending([], 9), reader.counts()) == (0, [], BacklogCounts(0, 0))
+    assert (backlog.fed_position().latest, backlog.next_pending_messages([], 9), reader.counts()) == (
+        0,
+        [],
+        BacklogCounts(0, 0),
+    )
     assert reader.is_behind("ann", 1)
 
 
@@ -126,7 +130,7 @@ class BacklogMachine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp())
         self.rows: dict[tuple[str, str], Row] = {}
         self.sequence = 0
-        self.taken: list[Pending] = []
+        self.taken: list[PendingMessage] = []
         self.open()
 
     def open(self) -> None:
@@ -150,7 +154,7 @@ class BacklogMachine(RuleBasedStateMachine):
 
     @rule(hot=st.lists(st.sampled_from([*USERS, "nobody"]), unique=True), limit=st.integers(1, 7))
     def take(self, hot: list[str], limit: int) -> None:
-        self.taken = self.backlog.next_pending(hot, limit)
+        self.taken = self.backlog.next_pending_messages(hot, limit)
         pending = {key: row for key, row in self.rows.items() if row.state == "pending"}
         assert {(i.user_id, i.message_id): i.latest for i in self.taken}.items() <= {
             key: row.latest for key, row in pending.items()
@@ -165,7 +169,7 @@ class BacklogMachine(RuleBasedStateMachine):
         if state == "applied":
             self.backlog.mark_applied(some)
         else:
-            self.backlog.mark_dead(dict.fromkeys(some, "TEXT_REFUSED"))
+            self.backlog.add_dead_letters(dict.fromkeys(some, "TEXT_REFUSED"))
         for item in some:
             row = self.rows.get((item.user_id, item.message_id))
             if row is not None and row.latest == item.latest and row.state == "pending":
@@ -173,7 +177,7 @@ class BacklogMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.backlog.forget_applied()
+        self.backlog.delete_applied_rows()
         self.rows = {key: row for key, row in self.rows.items() if row.state != "applied"}
 
     @rule()
@@ -193,7 +197,7 @@ class BacklogMachine(RuleBasedStateMachine):
         assert self.reader.checkpoint().latest == min((row.oldest - 1 for _, row in pending), default=self.sequence)
         for user in USERS:
             oldest = min((row.oldest for key, row in pending if key[0] == user), default=self.sequence + 1)
-            assert self.reader.is_pending(user) == (oldest <= self.sequence)
+            assert self.reader.has_pending_messages(user) == (oldest <= self.sequence)
             assert self.reader.dead_letter_ids(user) == sorted(key[1] for key in dead_letters if key[0] == user)
             for sequence in (oldest - 1, oldest, self.sequence, self.sequence + 1):
                 assert self.reader.is_behind(user, sequence) == (sequence >= oldest)
@@ -239,6 +243,6 @@ def test_a_backlog_of_one_bucket_is_split(path: Path, tmp_path: Path) -> None:
     with closing(Backlog(path)) as backlog:
         assert backlog.fed_position() == at(9)
         assert backlog.checkpoint() == at(9, **{ANN: 2, BOB: 6})
-        assert [message.message_id for message in backlog.next_pending([], 9)] == ["a", "b"]
-        backlog.mark_applied(backlog.next_pending([ANN], 1))
+        assert [message.message_id for message in backlog.next_pending_messages([], 9)] == ["a", "b"]
+        backlog.mark_applied(backlog.next_pending_messages([ANN], 1))
         assert backlog.checkpoint() == at(9, **{BOB: 6})

@@ -28,13 +28,13 @@ class Servers:
         self.url = url
         self.database = Database(url)
         self.known = PostgresSharedIndex(self.database, COLLECTION, 60.0)
-        self.ours = self.known.leader_lock()
-        self.other = self.known.leader_lock()
+        self.ours = self.known.create_leader_lock()
+        self.other = self.known.create_leader_lock()
 
     async def begin(self) -> None:
         await upgrade_schema(self.database)
         assert await self.ours.acquire()
-        await self.ours.start("log", None, _nothing)
+        await self.ours.record_leader("log", None, _nothing)
 
     async def close(self) -> None:
         await self.ours.release()
@@ -128,9 +128,9 @@ async def test_user_checkpoints_behind_the_bucket_are_deleted(servers: Servers, 
 
 
 async def test_an_index_in_use_is_not_abandoned(servers: Servers) -> None:
-    assert not await servers.known.delete_if_abandoned()
+    assert not await servers.known.delete_unused_state()
     assert not await servers.other.acquire()
     await servers.ours.release()
-    assert not await servers.known.delete_if_abandoned(), "another server uses it"
+    assert not await servers.known.delete_unused_state(), "another server uses it"
     await servers.other.release()
-    assert await servers.known.delete_if_abandoned()
+    assert await servers.known.delete_unused_state()

@@ -12,7 +12,7 @@ from vector.scripted_embedder import DIMENSION
 
 from nomemory.server.indexing.vector.backlog import Backlog, BacklogReader
 from nomemory.server.indexing.vector.backlog_feed import BacklogFeed
-from nomemory.server.indexing.vector.expected_points import Differences, ExpectedPoints, Orphan
+from nomemory.server.indexing.vector.expected_points import ExpectedPoints, OrphanedVersion, PointDifferences
 from nomemory.server.indexing.vector.maintenance import IndexMaintenance
 from nomemory.server.indexing.vector.reconcile import Reconciliation
 from nomemory.server.runtime.active_faults import ActiveFaults
@@ -31,12 +31,12 @@ class Expected:
     def users(self, after: str) -> list[str]:
         return [] if after else ["u"]
 
-    def compare(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> Differences:
+    def compare(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> PointDifferences:
         orphans = [item for item in (ORPHAN, LEAVING) if item.sequence in stored[0]]
-        return Differences(2, [item for item in (LATE, LOST) if item.sequence not in stored[0]], orphans)
+        return PointDifferences(2, [item for item in (LATE, LOST) if item.sequence not in stored[0]], orphans)
 
 
-ORPHAN, LEAVING = Orphan("u", 3), Orphan("u", 4)
+ORPHAN, LEAVING = OrphanedVersion("u", 3), OrphanedVersion("u", 4)
 
 
 async def here(job: Callable[[], Any], /) -> Any:  # noqa: ANN401 - whatever the job returns
@@ -45,7 +45,7 @@ async def here(job: Callable[[], Any], /) -> Any:  # noqa: ANN401 - whatever the
 
 async def test_concurrent_index_changes_are_not_differences() -> None:
     reads = iter([StoredPoints([Counter({3: 1, 4: 1})], 0), StoredPoints([Counter({1: 1, 3: 1})], 0)])
-    reported, cleared = list[ChangeRef](), list[Orphan]()
+    reported, cleared = list[ChangeRef](), list[OrphanedVersion]()
 
     class Index:
         async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
@@ -58,7 +58,7 @@ async def test_concurrent_index_changes_are_not_differences() -> None:
     async def report(wrong: Sequence[ChangeRef]) -> None:
         reported.extend(wrong)
 
-    async def clear(orphans: Sequence[Orphan]) -> None:
+    async def clear(orphans: Sequence[OrphanedVersion]) -> None:
         cleared.extend(orphans)
 
     expected, until = cast("ExpectedPoints", Expected()), FeedPosition.at_sequence(2)
@@ -94,7 +94,7 @@ async def test_catch_up_ends_when_leadership_is_lost(tmp_path: Path) -> None:
     index = cast("Any", type("Index", (), {"suspect": asyncio.Event()}))
     progress = BacklogReader(tmp_path / "vectors.db")
     maintenance = IndexMaintenance(
-        index, feed, cast("Any", at_once), progress, feed.expected_points(1000), ActiveFaults(), lambda: None
+        index, feed, cast("Any", at_once), progress, feed.make_expected_points(1000), ActiveFaults(), lambda: None
     )
     waiting = asyncio.create_task(maintenance._catch_up())
     await asyncio.sleep(0.5)

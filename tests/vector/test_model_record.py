@@ -80,7 +80,7 @@ def test_a_changed_previous_model_does_not_overwrite_cached_vectors(tmp_path: Pa
     backlog = Backlog(collection_named(settings(HERE, "large"), directory.vectors, "gone-8").backlog)
     backlog.record_log(log.identity.name)
     backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.at_sequence(1))
-    backlog.mark_applied(backlog.next_pending([], 1))
+    backlog.mark_applied(backlog.next_pending_messages([], 1))
     backlog.close()
     write_model_record(directory.model, ModelRecord.from_settings(settings(HERE, "small"), "gone-8"))
     now = settings(HERE, "large")

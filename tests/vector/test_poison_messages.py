@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from nomemory.server.indexing.vector.backlog import Pending
+from nomemory.server.indexing.vector.backlog import PendingMessage
 from nomemory.server.indexing.vector.poison_messages import PoisonMessageTracker
 
 
 def test_only_messages_that_fail_alone_become_dead_letters() -> None:
     suspects = PoisonMessageTracker()
-    guilty, innocent, other = (Pending("ann", f"m{number}", number) for number in range(3))
+    guilty, innocent, other = (PendingMessage("ann", f"m{number}", number) for number in range(3))
     assert suspects.record_failure([guilty, innocent]) is None
     assert guilty in suspects
     assert innocent in suspects
@@ -24,14 +24,14 @@ def test_only_messages_that_fail_alone_become_dead_letters() -> None:
 
 def test_messages_with_more_failures_are_retried_later() -> None:
     suspects = PoisonMessageTracker()
-    first, second = Pending("ann", "m1", 1), Pending("ann", "m2", 2)
+    first, second = PendingMessage("ann", "m1", 1), PendingMessage("ann", "m2", 2)
     suspects.record_failure([first, second])
     suspects.record_failure([first])
-    assert sorted([first, second], key=suspects.failure_count) == [second, first]
+    assert sorted([first, second], key=suspects.count_failures) == [second, first]
 
 
 def test_the_number_of_tracked_messages_is_limited() -> None:
     suspects = PoisonMessageTracker()
-    items = [Pending("ann", f"m{number}", number) for number in range(2000)]
+    items = [PendingMessage("ann", f"m{number}", number) for number in range(2000)]
     suspects.record_failure(items)
     assert sum(item in suspects for item in items) == 1024

@@ -132,7 +132,7 @@ def test_a_collection_is_begun_after_the_first_points(tmp_path: Path) -> None:
     collection = Collection("vectors", tmp_path)
     backlog = fed_backlog(collection, "log", 7)
     assert not has_points(collection.backlog)
-    backlog.mark_applied(backlog.next_pending((), 1))
+    backlog.mark_applied(backlog.next_pending_messages((), 1))
     assert has_points(collection.backlog)
     assert vector_checkpoint(collection.backlog) == Checkpoint("log", 7)
     backlog.close()

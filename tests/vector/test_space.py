@@ -102,7 +102,7 @@ async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path:
         indexer = kept  # of which only the directory is looked at
 
     spaces = IndexedSpaces(cast("Any", InUse()), None, "")
-    await CollectionCleanup(settings, tmp_path, spaces, lambda _name: None).delete()
+    await CollectionCleanup(settings, tmp_path, spaces, lambda _name: None).delete_unused_collections()
     assert other_collections(tmp_path, ()) == [kept.directory]
     assert not await client.collection_exists("former")
     assert [hit.sequence for hit in await used.search("u", EAST, EVERYTHING, 10)] == [1]

@@ -55,7 +55,7 @@ class Indexes:
         if not FeedPosition.at_sequence(self.lexical.applied).is_at_or_after(until):
             return "lexical"
         for indexed in self.spaces.all_spaces():
-            if not (await indexed.indexer.applied()).is_at_or_after(until):
+            if not (await indexed.indexer.checkpoint()).is_at_or_after(until):
                 return indexed.space.name
         return ""
 
@@ -64,7 +64,7 @@ class Indexes:
         await self.lexical.erase_deleted()
         for indexed in self.spaces.all_spaces():
             await indexed.indexer.wipe_backlog()
-        await self.cleanup.delete()
+        await self.cleanup.delete_unused_collections()
 
     async def erase_vectors(self) -> str:
         """Erase deleted messages from the vector indexes in use. Return the error message, or an empty string."""

@@ -32,13 +32,12 @@ _COLLECTIONS_MAX = 50
 
 
 class LexicalIndexer:
-    """Follows the change feed and commits the changes in batches, each with its checkpoint.
+    """Follows the change feed of the message log and commits the changes to the lexical index in batches.
 
-    `run` blocks its thread until `stop` is called. The other members are thread-safe. After an exception, `run` may be
-    called again: it reopens the index and resumes after the last commit.
+    `run` blocks the calling thread until `stop` is called; all other members are thread-safe. After an exception, `run`
+    can be called again, and resumes after the last commit.
 
     Args:
-        work: the log to follow and the batch sizes.
         wake: the event that is set when the log has changed.
         on_commit: called by `run` with the new checkpoint after each commit.
         on_erased: called by `run` when an erasure that `erase_deleted` requested is complete.
@@ -85,7 +84,7 @@ class LexicalIndexer:
                     self._pause(time.monotonic() - began_at)
 
     def wake(self) -> None:
-        """Read the changes of the log now."""
+        """Read new changes of the log without waiting for the next poll."""
         self._wake.set()
 
     def erase_deleted(self) -> None:
@@ -94,7 +93,7 @@ class LexicalIndexer:
         self._wake.set()
 
     def stop(self) -> None:
-        """Commit the current batch and end `run`. The indexer cannot be restarted."""
+        """Commit the current batch and end `run`. A stopped indexer cannot be restarted."""
         self._stopping.set()
         self._wake.set()
 
@@ -107,7 +106,7 @@ class LexicalIndexer:
         self._on_commit(applied)
 
     def _catch_up(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> bool:
-        """Apply the next batch of changes in one commit. Return False if there are no changes."""
+        """Apply the next batch of changes in one commit. Return False if the log has no new changes."""
         last = first = writer.applied
         size = 0
         for change in self._read_changes(feed, first):
@@ -122,7 +121,7 @@ class LexicalIndexer:
         return last > first
 
     def _run_erasure_steps(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> Iterator[bool]:
-        """Run one batch of a requested erasure for each iteration. Yield whether there was a batch to run."""
+        """Run one batch of the requested erasure per iteration; yield False if no erasure is requested."""
         while True:
             if self._erasure_requested.is_set():
                 self._erasure_requested.clear()
@@ -148,7 +147,7 @@ class LexicalIndexer:
             yield True
 
     def _read_changes(self, feed: ChangeFeed, after: int) -> Iterator[Change]:
-        """Yield the changes of the next commit, reading a few at a time."""
+        """Yield the changes of the next commit; read them in small batches to limit the memory use."""
         left = self._work.batch_max
         while left and (changes := feed.changes(after, min(left, _READ_MAX))):
             yield from changes
@@ -157,7 +156,7 @@ class LexicalIndexer:
 
 
 def _move_versions(sequences: Sequence[int], writer: TantivyLexicalWriter, feed: ChangeFeed) -> None:
-    """Move versions to a new segment, in one commit."""
+    """Move message versions to a new segment in one commit."""
     stored = feed.by_sequences(sequences)
     for sequence in sequences:
         writer.remove(sequence)

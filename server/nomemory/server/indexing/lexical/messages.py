@@ -16,14 +16,13 @@ from nomemory.server.store.change_feed import ChangeFeed
 
 @dataclass(frozen=True, slots=True)
 class FollowLog:
-    """Follow the log until an error occurs. This must be the first request to the process.
+    """Request to follow the message log until an error occurs; the first request to the indexer process.
 
     The parameters are sent as a message, not as command line arguments, because they may contain a password. After each
     commit, the process reports the sequence up to which all changes are committed.
 
     Attributes:
         open_feed: opens a change feed in the calling thread.
-        directory: the index directory.
         heap_bytes: memory budget of the index writer.
         batch_max: maximum number of changes in one commit.
         batch_bytes: maximum size of the messages in one commit.
@@ -40,12 +39,12 @@ class FollowLog:
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Read the changes of the log now. The process does not reply."""
+    """Request to read new changes of the log without waiting for the next poll. The process does not reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class EraseDeleted:
-    """Erase deleted messages from the index files. The reply is None when the erasure is complete."""
+    """Request to erase deleted messages from the index files. The process replies None after the erasure."""
 
 
 EXPECTED_FAILURES: Final = (IndexUnusableError, EnginePanicError, OSError, ValueError, sqlite3.Error)
@@ -58,5 +57,5 @@ FAILURES_BY_NAME: Final[Mapping[str, type[Exception]]] = MappingProxyType(
 
 
 def failure_name(error: BaseException) -> str:
-    """Return the class name of an expected failure."""
+    """Return the class name that identifies an expected error in a reply."""
     return next(kind.__name__ for kind in type(error).__mro__ if kind in EXPECTED_FAILURES)

@@ -15,7 +15,7 @@ _MODULE = "nomemory.server.indexing.lexical.worker"
 
 
 class IndexerLostError(Exception):
-    """The process of the indexer ended unexpectedly."""
+    """The process of the lexical indexer ended unexpectedly."""
 
 
 class LexicalIndexerProcess:
@@ -25,7 +25,6 @@ class LexicalIndexerProcess:
     resumes after the last commit.
 
     Args:
-        work: the log to follow and the batch sizes.
         wake: the event that is set after each commit to the log.
     """
 
@@ -45,15 +44,15 @@ class LexicalIndexerProcess:
 
     @property
     def process_id(self) -> int | None:
-        """The id of the latest process."""
+        """The id of the latest indexer process; None before the first start."""
         return self._child.process_id if self._child else None
 
     async def run(self) -> None:
-        """Run the indexer until `stop` is called. Errors of the indexer are raised here.
+        """Run the indexer until `stop` is called. Errors in the child process are raised in the caller.
 
         Raises:
-            WorkerUnavailableError: the process cannot be started.
-            IndexerLostError: the process ended unexpectedly.
+            WorkerUnavailableError: the indexer process cannot be started.
+            IndexerLostError: the indexer process ended unexpectedly.
         """
         self._child = child = await ChildProcess.start(
             self._launch, LEXICAL_INDEXER, self._policy, self._record_applied
@@ -73,7 +72,7 @@ class LexicalIndexerProcess:
         """Erase deleted messages from the index files.
 
         Raises:
-            IndexerLostError: the process ended or was not started. Completed batches remain erased.
+            IndexerLostError: the indexer process ended or was not started; completed batches remain erased.
         """
         try:
             if self._child is None:
@@ -83,7 +82,7 @@ class LexicalIndexerProcess:
             raise IndexerLostError from error
 
     def stop(self) -> None:
-        """Commit the current batch and end `run`. The indexer cannot be restarted."""
+        """Commit the current batch and end `run`. A stopped indexer cannot be restarted."""
         self._is_stopping = True
         if self._child is not None:
             self._child.pipe.close()

@@ -1,6 +1,6 @@
-"""The entry point of the lexical indexer's process.
+"""Entry point of the process that runs the lexical indexer.
 
-The server starts the process with `python -m … DESCRIPTOR`.
+The server starts this module with `python -m`, and passes the file descriptor of the pipe as the argument.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def main(descriptor: int) -> None:
         return
     pending_calls: list[int] = []
     indexer = LexicalIndexer(
-        first_call.request, threading.Event(), partial(_send_applied, pipe), partial(_reply_all, pipe, pending_calls)
+        first_call.request,
+        threading.Event(),
+        partial(_send_checkpoint, pipe),
+        partial(_reply_to_erasure_calls, pipe, pending_calls),
     )
     thread = threading.Thread(target=_run_indexer, args=(indexer, first_call.call_id, pipe), name="lexical-indexer")
     thread.start()
@@ -52,21 +55,19 @@ def main(descriptor: int) -> None:
     thread.join()
 
 
-def _send_applied(pipe: WorkerPipe, applied: int) -> None:
-    """Report the checkpoint of the index."""
+def _send_checkpoint(pipe: WorkerPipe, applied: int) -> None:
     with suppress(ConnectionError):
         pipe.notify(applied)
 
 
-def _reply_all(pipe: WorkerPipe, pending_calls: list[int]) -> None:
-    """Reply to the calls that wait for an erasure."""
+def _reply_to_erasure_calls(pipe: WorkerPipe, pending_calls: list[int]) -> None:
     with suppress(ConnectionError):
         while pending_calls:
             pipe.reply(pending_calls.pop(), None)
 
 
 def _run_indexer(indexer: LexicalIndexer, call_id: int, pipe: WorkerPipe) -> None:
-    """Run the indexer. An expected error fails the call, an unexpected error ends the process."""
+    """Run the indexer; an expected error fails the `FollowLog` call, and any other error ends the process."""
     try:
         indexer.run()
     except EXPECTED_FAILURES as error:

@@ -1,7 +1,8 @@
-"""The durable backlog of the vector index.
+"""The durable backlog of messages that the vector index has yet to index.
 
-A row records that a message has changed, but not how. The points of the message are updated from the current version in
-the log, so the order of updates does not matter. A row is kept until the index has flushed the update to disk.
+A row of the backlog records that a message has changed, but not how. The indexer reads the current version of the
+message from the log, so the order of updates does not matter. A row is deleted after the index has flushed the points
+of the message to disk.
 """
 
 from __future__ import annotations
@@ -67,12 +68,11 @@ _TAKE = "SELECT user_id, message_id, latest, oldest = latest FROM work WHERE sta
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """A message to index.
+class PendingMessage:
+    """A message in the backlog that has to be indexed.
 
     Attributes:
-        message_id: the id of the message.
-        latest: the latest change when the row was read.
+        latest: sequence of the latest change when the row was read.
         is_single: whether the message has changed only once since it was indexed.
     """
 
@@ -84,14 +84,14 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class BacklogCounts:
-    """The number of messages in the backlog, and the number of dead letters."""
+    """The number of pending messages and the number of dead letters."""
 
     pending: int
     dead_letters: int
 
 
 class BacklogReader:
-    """Reads a backlog, even while another process writes it. A reader belongs to the thread that created it.
+    """Reads a backlog file, which another process may be writing. A reader belongs to the thread that created it.
 
     Calls take less than a millisecond, except `counts` of a user with a very long backlog.
     """
@@ -112,13 +112,13 @@ class BacklogReader:
         fed_of_user = fed if isinstance(fed, int) else FeedPosition.decode(fed).sequence_of_user(user_id)
         return fed_of_user < sequence or (oldest is not None and oldest <= sequence)
 
-    def is_pending(self, user_id: str) -> bool:
+    def has_pending_messages(self, user_id: str) -> bool:
         """Return whether a user has pending messages."""
         row = self._connection.execute("SELECT 1 FROM work WHERE state = 0 AND user_id = ? LIMIT 1", (user_id,))
         return row.fetchone() is not None
 
     def checkpoint(self) -> FeedPosition:
-        """Return the position up to which all changes are applied or dead letters."""
+        """Return the position up to which every change is indexed or a dead letter."""
         fed = self.fed_position()  # read first, so that changes fed in the meantime are left out
         buckets = orjson.dumps(list(range(len(fed.sequences))))
         oldest = dict(self._connection.execute(_OLDEST, (buckets,)).fetchall())
@@ -130,7 +130,7 @@ class BacklogReader:
         )
 
     def counts(self, user_id: str | None = None, prefix: str = "") -> BacklogCounts:
-        """Count pending messages and dead letters, of one user or of all users whose ids begin with a prefix."""
+        """Count the pending messages and dead letters of one user, or of all users whose ids begin with a prefix."""
         dead_letters = "SELECT count(*) FROM work WHERE state > 0 AND state = ?"
         if user_id is None and not prefix:
             return BacklogCounts(
@@ -149,7 +149,7 @@ class BacklogReader:
         return [message_id for (message_id,) in rows]
 
     def tracked_ids(self, user_id: str, message_ids: Sequence[str]) -> set[str]:
-        """Return the given messages that are in the backlog: pending, applied but not flushed, or dead letters."""
+        """Return the subset of message ids that the backlog contains: pending, not yet flushed, or dead letters."""
         rows = self._connection.execute(_SELECT_TRACKED, (user_id, orjson.dumps(list(message_ids))))
         return {message_id for (message_id,) in rows}
 
@@ -162,13 +162,13 @@ class BacklogReader:
 
 
 class Backlog(BacklogReader):
-    """A durable set of messages to index, and the position in the change feed.
+    """A durable set of messages to index, with the position up to which the change feed was read.
 
-    A file has one writer and any number of `BacklogReader`s. Calls may come from any thread but must not overlap. Do
-    not use a backlog from an event loop, because commits may wait for the disk.
+    A backlog file has one writer and any number of `BacklogReader`s. Methods may be called from any thread, but not
+    concurrently. Do not use a backlog from an event loop, because commits may wait for the disk.
 
-    A power failure may lose the latest commits, and a damaged file is replaced by an empty one. In both cases, the
-    indexer only repeats work.
+    A power failure may lose the latest commits, and a damaged file is replaced by an empty one. The indexer then
+    indexes some messages again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -184,8 +184,8 @@ class Backlog(BacklogReader):
         self._connection.execute("INSERT INTO followed SELECT ?, 0 WHERE NOT EXISTS (SELECT 1 FROM followed)", (log,))
 
     def add_changes(self, changes: Iterable[ChangeRef], until: FeedPosition | None = None) -> None:
-        """Add changes, and record the position up to which they are complete."""
-        spans = _merge_changes(changes)
+        """Add changes to the backlog, and record the feed position up to which they are complete."""
+        spans = _merge_changes_by_message(changes)
         with self._begin_transaction():
             extended = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
             fed = self.fed_position().maximum(until) if until is not None else self.fed_position()
@@ -200,39 +200,41 @@ class Backlog(BacklogReader):
         position: FeedPosition = _BEGINNING,
         dead_letters: Iterable[tuple[int, str, str, int, str]] = (),
     ) -> None:
-        """Clear the backlog and read the feed again.
+        """Clear the backlog, so that the change feed is read again.
 
         Args:
             position: the position after which to read the feed.
-            dead_letters: dead letters to keep: bucket, user, message, latest change and reason.
+            dead_letters: dead letters to keep, as `(bucket, user, message, latest change, reason)`.
         """
         with self._begin_transaction():
             self._connection.execute("DELETE FROM work")
             self._connection.executemany(_INSERT_DEAD_LETTERS, dead_letters)
             self._connection.execute("UPDATE feed SET fed = ?, pending = 0", (_encode_position(position),))
 
-    def next_pending(self, hot_users: Sequence[str], limit: int) -> list[Pending]:
-        """Return the next messages: those of hot users first, in equal shares, then the oldest."""
-        taken: dict[tuple[str, str], Pending] = {}
+    def next_pending_messages(self, hot_users: Sequence[str], limit: int) -> list[PendingMessage]:
+        """Return pending messages: first those of recently queried users in equal shares, then the oldest."""
+        taken: dict[tuple[str, str], PendingMessage] = {}
         share = -(-limit // max(1, len(hot_users)))
         for user_id in hot_users:
             if len(taken) < limit:
-                self._collect_pending(taken, "AND user_id = ? ORDER BY oldest LIMIT ?", (user_id, share))
+                self._collect_pending_messages(taken, "AND user_id = ? ORDER BY oldest LIMIT ?", (user_id, share))
         if len(taken) < limit:
-            self._collect_pending(taken, "ORDER BY oldest LIMIT ?", (limit,))
+            self._collect_pending_messages(taken, "ORDER BY oldest LIMIT ?", (limit,))
         return list(taken.values())[:limit]
 
-    def mark_applied(self, done: Iterable[Pending]) -> None:
-        """Mark messages as applied but not flushed. Messages that have changed meanwhile stay pending."""
+    def mark_applied(self, done: Iterable[PendingMessage]) -> None:
+        """Mark messages as indexed but not flushed; messages that have changed since then stay pending."""
         applied = [(APPLIED, "", i.user_id, i.message_id, i.latest) for i in done]
-        self._mark_settled(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
+        self._settle_messages(applied, "UPDATE followed SET is_begun = 1 WHERE NOT is_begun")
 
-    def mark_dead(self, reasons: Mapping[Pending, str]) -> None:
-        """Make messages dead letters until they change. `reasons` maps each message to its reason."""
-        self._mark_settled([(DEAD_LETTER, reason, i.user_id, i.message_id, i.latest) for i, reason in reasons.items()])
+    def add_dead_letters(self, reasons: Mapping[PendingMessage, str]) -> None:
+        """Record messages as dead letters, with their reasons, until the messages change."""
+        self._settle_messages(
+            [(DEAD_LETTER, reason, i.user_id, i.message_id, i.latest) for i, reason in reasons.items()]
+        )
 
-    def forget_applied(self) -> None:
-        """Delete applied messages. Call this after the index has flushed."""
+    def delete_applied_rows(self) -> None:
+        """Delete the rows of indexed messages. The index must have been flushed after their points were stored."""
         with self._begin_transaction():
             self._connection.execute("DELETE FROM work WHERE state > 0 AND state = ?", (APPLIED,))
 
@@ -242,25 +244,27 @@ class Backlog(BacklogReader):
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def dead_letters(self) -> list[tuple[int, str, str, int, str]]:
-        """Return the dead letters: bucket, user, message, latest change and reason."""
+        """Return the dead letters as `(bucket, user, message, latest change, reason)`."""
         return self._connection.execute(_SELECT_DEAD_LETTERS).fetchall()
 
     def followed_position(self) -> FeedPosition | None:
-        """Return the checkpoint of the index; None if it may have no points."""
+        """Return the checkpoint of the index, or None if the index may have no points."""
         row = self._connection.execute("SELECT is_begun FROM followed").fetchone()
         return self.checkpoint() if row is not None and row[0] else None
 
     def _begin_transaction(self) -> sqlite3.Connection:
-        """Begin a transaction, and return a context manager that commits it or rolls it back."""
+        """Begin a transaction; the returned context manager commits the transaction or rolls it back."""
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
 
-    def _collect_pending(self, taken: dict[tuple[str, str], Pending], clause: str, values: Sequence[str | int]) -> None:
+    def _collect_pending_messages(
+        self, taken: dict[tuple[str, str], PendingMessage], clause: str, values: Sequence[str | int]
+    ) -> None:
         for user_id, message_id, latest, is_single in self._connection.execute(f"{_TAKE} {clause}", values):
-            item = Pending(user_id, message_id, latest, bool(is_single))
+            item = PendingMessage(user_id, message_id, latest, bool(is_single))
             taken.setdefault((user_id, message_id), item)
 
-    def _mark_settled(self, settled: Sequence[tuple[int, str, str, str, int]], *statements: str) -> None:
+    def _settle_messages(self, settled: Sequence[tuple[int, str, str, str, int]], *statements: str) -> None:
         if not settled:
             return
         with self._begin_transaction():
@@ -295,8 +299,8 @@ def _open_database(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _merge_changes(changes: Iterable[ChangeRef]) -> list[tuple[str, str, int, int]]:
-    """Merge the changes to each message into a tuple (user, message, latest sequence, oldest sequence)."""
+def _merge_changes_by_message(changes: Iterable[ChangeRef]) -> list[tuple[str, str, int, int]]:
+    """Return `(user, message, latest sequence, oldest sequence)` for each changed message."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for change in changes:
         key = (change.user_id, change.message_id)

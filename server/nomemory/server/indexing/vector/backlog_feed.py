@@ -9,8 +9,8 @@ from typing import Final
 
 from nomemory.server import wire
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.indexing.vector.backlog import Backlog, Pending
-from nomemory.server.indexing.vector.desired_points import DesiredPoints, usable_caller_vector
+from nomemory.server.indexing.vector.backlog import Backlog, PendingMessage
+from nomemory.server.indexing.vector.desired_points import DesiredPoints, normalize_caller_vector
 from nomemory.server.indexing.vector.expected_points import ExpectedPoints
 from nomemory.server.message import LoggedMessage
 from nomemory.server.search.semantic.index_progress import DeadLetter, IndexProgress, UserCheckpoint
@@ -26,14 +26,14 @@ _MAX_CHANGES_WITHOUT_EMBEDDER: Final = 4096
 
 @dataclass
 class BacklogFeed:
-    """Reads the change feed, returns pending messages and records results. A feed belongs to one thread.
+    """Fills the backlog, reads pending messages and records the results. A backlog feed belongs to one thread.
 
     Attributes:
-        log: the change feed. The change feed belongs to the same thread and is closed with this object.
-        dimension: the dimension of the vectors in the index. Caller vectors of another dimension are ignored.
-        split: splits the content of a message into the texts to embed. It is None without an embedder; only messages
-            with a caller's vector are then indexed.
-        is_shared: whether several servers share the index. This server fills a shared index only between
+        log: the change feed of the message log, which is closed together with the backlog feed.
+        dimension: the dimension of the vectors in the index; caller vectors of another dimension are ignored.
+        split: splits the content of a message into the texts to embed; None without an embedder, when only messages
+            with a caller's vector are indexed.
+        is_shared: whether several servers share the index; this server then fills the index only between
             `start_leading` and `stop_leading`.
         log_name: the name of the log (`LogIdentity.name`).
     """
@@ -50,14 +50,13 @@ class BacklogFeed:
     """An earlier run may have indexed messages up to this sequence."""
 
     def __post_init__(self) -> None:
-        """Record the log in the backlog."""
         self.log_name = self.log.position().identity.name
         self.backlog.record_log(self.log_name)
         self._is_leading = not self.is_shared
         self._stored_before = self.log.sequence()
 
     def copy_changes(self) -> bool:
-        """Read a batch of changes into the backlog, and return whether there may be more."""
+        """Copy a batch of changes from the feed to the backlog; return whether there may be more changes."""
         fed, end = self.backlog.fed_position(), self.read_log_end()
         if fed.is_at_or_after(end):
             return False
@@ -66,10 +65,10 @@ class BacklogFeed:
         self.backlog.add_changes(batch.entries, batch.until)
         return not batch.until.is_at_or_after(end)
 
-    def restart_empty(self) -> bool:
-        """Record that the index is empty.
+    def record_empty_index(self) -> bool:
+        """Record that the index is empty, and return whether its points were lost.
 
-        If the index has lost points, read the feed from the start and return True.
+        If points were lost, the backlog starts over from the beginning of the feed.
         """
         self._stored_before = 0
         is_lost = self.backlog.checkpoint().latest > 0
@@ -77,12 +76,12 @@ class BacklogFeed:
             self.backlog.start_over()
         return is_lost
 
-    def log_has_points(self) -> bool:
+    def has_messages_to_index(self) -> bool:
         """Return whether the log has messages to index."""
         return self.log.has_points(caller_vectors_only=self.split is None)
 
     def requeue(self, changes: Iterable[ChangeRef]) -> None:
-        """Add messages to the backlog again."""
+        """Add changed messages to the backlog again, if this server fills the index."""
         if self._is_leading:
             self.backlog.add_changes(changes)
 
@@ -99,17 +98,18 @@ class BacklogFeed:
         self._is_leading = True
 
     def stop_leading(self) -> None:
-        """Stop filling a shared index."""
+        """Stop filling a shared index, and clear the backlog."""
         self._is_leading = False
         self.backlog.start_over()
 
     def progress(self, hot_users: Sequence[str]) -> IndexProgress:
-        """Return the progress of the index."""
+        """Return the checkpoint, the hot users who are ahead of it, and the dead letters if there may be any."""
         checkpoint, fed = self.backlog.checkpoint(), self.backlog.fed_position()
         ahead = [
             UserCheckpoint(bucket_of(user), user, fed.sequence_of_user(user))
             for user in hot_users
-            if checkpoint.sequence_of_user(user) < fed.sequence_of_user(user) and not self.backlog.is_pending(user)
+            if checkpoint.sequence_of_user(user) < fed.sequence_of_user(user)
+            and not self.backlog.has_pending_messages(user)
         ]
         dead = (
             frozenset(DeadLetter(*row) for row in self.backlog.dead_letters()) if self._may_have_dead_letters else None
@@ -121,17 +121,14 @@ class BacklogFeed:
         """Return the end of the log, or the zero position if another server fills the index."""
         return self.log.end_position() if self._is_leading else FeedPosition()
 
-    def expected_points(self, part_chars: int) -> ExpectedPoints:
-        """Return the object that computes the expected points.
-
-        The returned object belongs to the thread of this feed.
-        """
+    def make_expected_points(self, part_chars: int) -> ExpectedPoints:
+        """Create an `ExpectedPoints` for this log, to be used in the thread of this feed."""
         return ExpectedPoints(self.log, self.backlog.tracked_ids, self.dimension, part_chars, self.split)
 
-    def read_pending(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
-        """Return the next pending messages with the points that the index should have."""
-        items = self.backlog.next_pending(hot_users, limit)
-        desired: dict[Pending, DesiredPoints] = {}
+    def read_pending_messages(self, hot_users: Sequence[str], limit: int) -> list[DesiredPoints]:
+        """Return the next pending messages, each with the points that the index should have."""
+        items = self.backlog.next_pending_messages(hot_users, limit)
+        desired: dict[PendingMessage, DesiredPoints] = {}
         for user_id, group in groupby(sorted(items, key=lambda item: item.user_id), key=lambda item: item.user_id):
             of_user = list(group)
             ids = [item.message_id for item in of_user]
@@ -142,10 +139,10 @@ class BacklogFeed:
                 )
         return [desired[item] for item in items]
 
-    def record_results(self, done: Iterable[Pending], refused: Mapping[Pending, str]) -> None:
-        """Record messages that are indexed, and messages that are rejected with a reason."""
+    def record_results(self, done: Iterable[PendingMessage], refused: Mapping[PendingMessage, str]) -> None:
+        """Record the indexed messages, and the rejected messages with their reasons."""
         self.backlog.mark_applied(done)
-        self.backlog.mark_dead(refused)
+        self.backlog.add_dead_letters(refused)
         self._may_have_dead_letters |= bool(refused)
 
     def close(self) -> None:
@@ -153,18 +150,18 @@ class BacklogFeed:
         self.log.close()
 
     def _build_desired_points(
-        self, item: Pending, version: LoggedMessage | None, vector: Vector | None
+        self, item: PendingMessage, version: LoggedMessage | None, vector: Vector | None
     ) -> DesiredPoints:
         if version is None:
             return DesiredPoints(item)
         message = wire.decode(version.wire)
-        usable = usable_caller_vector(vector, self.dimension)
+        usable = normalize_caller_vector(vector, self.dimension)
         texts = tuple(self.split(message.content)) if self.split and not usable else ()
         return DesiredPoints(item, message, version.sequence, self._is_new(item, version), texts, usable)
 
-    def _is_new(self, item: Pending, version: LoggedMessage) -> bool:
-        """Return whether the message is new to the index.
+    def _is_new(self, item: PendingMessage, version: LoggedMessage) -> bool:
+        """Return whether the index certainly has no points of the message.
 
-        A message is certainly new only if its single change happened in this run and stored the current version.
+        This is certain only if the single change of the message happened in this run and stored the current version.
         """
         return item.is_single and item.latest == version.sequence > self._stored_before

@@ -1,7 +1,8 @@
 """Convert the backlog of the vector index after a log migration.
 
 A SQLite log has one bucket and a PostgreSQL log has 64. Each new bucket gets the position of the single bucket, and
-pending messages are assigned to the bucket of their user. The vector index can then resume without embedding again.
+pending messages are assigned to the bucket of their user. The vector index can then resume without embedding the
+messages again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from nomemory.server.store.feed_position import FeedPosition
 
 
 def split_backlogs_into_buckets(vectors: Path) -> None:
-    """Convert the backlogs of all collections in a directory; none of them may be in use.
+    """Split the backlog of every collection in a directory into buckets; none of the backlogs may be in use.
 
     The operation is idempotent.
     """

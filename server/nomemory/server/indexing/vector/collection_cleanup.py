@@ -22,13 +22,12 @@ _log = get_logger("vectors")
 
 @dataclass(frozen=True, slots=True)
 class CollectionCleanup:
-    """Deletes the collections of previous models.
+    """Deletes the vector collections of embedding models that are no longer used.
 
     Attributes:
-        settings: the settings of the Qdrant server.
         vectors: the directory of all collections.
-        spaces: the spaces in use.
-        shared_index: returns the state of a shared index by its collection name; None without shared indexes.
+        spaces: the vector spaces whose collections are kept.
+        shared_index: returns the shared index of a collection name, or None if this server does not share indexes.
     """
 
     settings: Settings
@@ -36,27 +35,28 @@ class CollectionCleanup:
     spaces: IndexedSpaces
     shared_index: Callable[[str], PostgresSharedIndex | None]
 
-    async def delete(self) -> None:
+    async def delete_unused_collections(self) -> None:
         """Delete all unused collections, except those that other servers use.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE, the Qdrant server does not respond; STORAGE_UNAVAILABLE, the database is down.
+            Fault: INDEX_UNAVAILABLE, the Qdrant server does not respond; STORAGE_UNAVAILABLE, the database is
+                unavailable.
         """
         used = {space.indexer.directory for space in self.spaces.all_spaces()}
         for directory in other_collections(self.vectors, used):
             name = qdrant_collection_in(self.settings, directory)
-            if name is not None and not await self._is_abandoned(name):
+            if name is not None and not await self._delete_shared_state(name):
                 continue
             if name is not None:
                 await self.spaces.active.index.drop(name)
             _log.info("deleting an unused vector collection", collection=directory.name)
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
-    async def _is_abandoned(self, name: str) -> bool:
+    async def _delete_shared_state(self, name: str) -> bool:
         shared = self.shared_index(name)
         if shared is None:
             return True
         try:
-            return await shared.delete_if_abandoned()
+            return await shared.delete_unused_state()
         finally:
             await shared.close()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nomemory.server.embedding.vector import UnusableVectorError, Vector, l2_normalize
-from nomemory.server.indexing.vector.backlog import Pending
+from nomemory.server.indexing.vector.backlog import PendingMessage
 from nomemory.server.message import Message
 from nomemory.server.metadata_hashes import entry_hashes
 from nomemory.server.search.semantic.protocol import VectorPoint
@@ -14,19 +14,18 @@ from nomemory.server.search.semantic.protocol import VectorPoint
 
 @dataclass(frozen=True, slots=True)
 class DesiredPoints:
-    """The desired points of a message: one for each text, or one for the caller's vector, or none.
+    """The points that a message should have: one for each text, or one for the caller's vector, or none.
 
     Attributes:
-        item: the message in the backlog.
-        message: the current version; None if the message is gone.
-        sequence: the sequence of that version.
+        message: the current version of the message; None if the message was deleted.
+        sequence: the sequence of the current version.
         is_new: whether the index has no points of the message yet.
-        texts: the texts to embed.
-        caller_vector: the vector that the caller stored with the message.
-        stored: vectors of the texts that are already in the index. If there are any, `texts` is empty.
+        texts: the texts to embed; empty if there are other vectors.
+        caller_vector: the normalized vector that the caller stored with the message.
+        stored: vectors of the texts that are already in the index.
     """
 
-    item: Pending
+    item: PendingMessage
     message: Message | None = None
     sequence: int = 0
     is_new: bool = False
@@ -35,7 +34,7 @@ class DesiredPoints:
     stored: tuple[Vector, ...] = ()
 
     def build_points(self, vectors: Sequence[Vector]) -> list[VectorPoint]:
-        """Return the points, given the vectors of the texts."""
+        """Return the points of the message, given one vector for each of its texts."""
         message = self.message
         if message is None:
             return []
@@ -57,8 +56,8 @@ class DesiredPoints:
         ]
 
 
-def usable_caller_vector(vector: Vector | None, dimension: int) -> Vector | None:
-    """Return a caller's vector normalized to length one; None if its dimension differs from that of the index."""
+def normalize_caller_vector(vector: Vector | None, dimension: int) -> Vector | None:
+    """Normalize a caller's vector to length one; return None if there is no vector or it cannot be used."""
     try:
         return l2_normalize(vector, dimension) if vector else None
     except UnusableVectorError:

@@ -15,15 +15,14 @@ _MISSING: Final = object()
 
 
 class DocumentVectors:
-    """An embedder with a cache, so that interrupted batches are not embedded again.
+    """An embedder for message texts with a cache, so that interrupted batches are not embedded again.
 
     Args:
         max_call_texts: maximum number of texts in one call of the embedder.
-        max_texts: maximum number of texts in one call of `embed`. The cache holds the vectors of at least twice as many
-            texts.
+        max_texts: maximum number of texts in one call of `embed`; the cache holds at least twice as many vectors.
 
     Attributes:
-        embedded: number of texts that have been embedded.
+        embedded: number of texts that have been embedded since the start.
     """
 
     def __init__(self, embedder: Embedder, max_call_texts: int, max_texts: int) -> None:
@@ -33,10 +32,10 @@ class DocumentVectors:
         self.embedded = 0
 
     async def embed(self, texts: Sequence[str], interrupted: Callable[[], bool]) -> bool:
-        """Embed texts in several calls. Return False if interrupted between two calls.
+        """Embed and cache texts in several calls of the embedder. Return False if interrupted between two calls.
 
         Raises:
-            Fault: EMBEDDER_UNAVAILABLE. Vectors of completed calls stay cached.
+            Fault: EMBEDDER_UNAVAILABLE; the vectors of completed calls stay cached.
         """
         missing = [text for text in dict.fromkeys(texts) if self._cache.get(text, _MISSING) is _MISSING]
         for start in range(0, len(missing), self._max_call_texts):
@@ -46,7 +45,7 @@ class DocumentVectors:
         return True
 
     def vectors(self, texts: Sequence[str]) -> list[Vector] | None:
-        """Return the cached vectors of texts, or None if the model rejected one of the texts."""
+        """Return the vectors of texts from the cache, or None if the model rejected one of the texts."""
         vectors = [self._cache[text] for text in texts]
         usable = [vector for vector in vectors if vector is not None]
         return usable if len(usable) == len(vectors) else None

@@ -11,7 +11,7 @@ from typing import Final
 from nomemory.server.embedding.protocol import may_be_caused_by_text
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.indexing.vector.backlog import Pending
+from nomemory.server.indexing.vector.backlog import PendingMessage
 from nomemory.server.indexing.vector.desired_points import DesiredPoints
 from nomemory.server.indexing.vector.document_vectors import DocumentVectors
 from nomemory.server.indexing.vector.poison_messages import PoisonMessageTracker
@@ -24,22 +24,22 @@ _MAX_BATCH_S: Final = 0.2
 
 
 @dataclass(slots=True)
-class Batch:
-    """Messages that are stored together.
+class PointBatch:
+    """A batch of messages whose points are stored together.
 
     Attributes:
         max_points: number of points at which the batch is full.
         parts: the number of points of each message.
-        refused: rejected messages with the reason.
+        refused: the rejected messages, each with its reason.
         new: messages that have no points in the index yet.
     """
 
     max_points: int
     started_at: float = field(default_factory=time.monotonic)
     points: list[VectorPoint] = field(default_factory=list)
-    parts: dict[Pending, int] = field(default_factory=dict)
-    refused: dict[Pending, str] = field(default_factory=dict)
-    new: set[Pending] = field(default_factory=set)
+    parts: dict[PendingMessage, int] = field(default_factory=dict)
+    refused: dict[PendingMessage, str] = field(default_factory=dict)
+    new: set[PendingMessage] = field(default_factory=set)
 
     def add(self, desired: DesiredPoints, vectors: Sequence[Vector] | None) -> None:
         """Add a message with the vectors of its texts; the vectors are None if the model rejected a text."""
@@ -60,15 +60,13 @@ class Batch:
 
 @dataclass
 class BatchIndexer:
-    """Embeds messages and stores their points.
+    """Embeds messages in batches and stores their points in the vector index.
 
     Attributes:
-        index: the vector index.
-        vectors: embeds texts.
-        max_call_texts: number of texts for one call of the embedder.
-        batch_points: number of points to store at once.
+        max_call_texts: number of texts to collect for one call of the embedder.
+        batch_points: number of points at which a batch is stored.
         interrupted: returns whether to end a batch early, because other messages have become urgent.
-        may_write: returns whether this server may still write to the index. If it may not write, the batch is dropped.
+        may_write: returns whether this server may still write to the index; if not, the batch is dropped.
     """
 
     index: VectorIndex
@@ -79,23 +77,23 @@ class BatchIndexer:
     may_write: Callable[[], bool]
     _suspects: PoisonMessageTracker = field(default_factory=PoisonMessageTracker, init=False)
 
-    async def index_batch(self, messages: Sequence[DesiredPoints]) -> tuple[Batch, Fault | None]:
+    async def index_batch(self, messages: Sequence[DesiredPoints]) -> tuple[PointBatch, Fault | None]:
         """Embed and store one batch from the beginning of a list of messages.
 
         Returns:
             The stored batch, and the fault of the embedder if a fault ended the batch early.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE. The batch may have been stored in part.
+            Fault: INDEX_UNAVAILABLE; the batch may have been stored in part.
         """
-        batch = Batch(self.batch_points)
+        batch = PointBatch(self.batch_points)
         fault = await self._fill_batch(batch, messages)
         if not self.may_write():
-            return Batch(self.batch_points), fault
+            return PointBatch(self.batch_points), fault
         await self._store_points(batch)
         return batch, fault
 
-    async def _fill_batch(self, batch: Batch, messages: Sequence[DesiredPoints]) -> Fault | None:
+    async def _fill_batch(self, batch: PointBatch, messages: Sequence[DesiredPoints]) -> Fault | None:
         for group in self._group_messages(messages):
             try:
                 if not await self._embed_group(batch, group):
@@ -122,11 +120,11 @@ class BatchIndexer:
             yield group
         suspects = [desired for desired in messages if desired.item in self._suspects]
         yield from (
-            [desired] for desired in sorted(suspects, key=lambda desired: self._suspects.failure_count(desired.item))
+            [desired] for desired in sorted(suspects, key=lambda desired: self._suspects.count_failures(desired.item))
         )
 
-    async def _embed_group(self, batch: Batch, group: Sequence[DesiredPoints]) -> bool:
-        group = await asyncio.gather(*map(self._reuse_stored_vectors, group))
+    async def _embed_group(self, batch: PointBatch, group: Sequence[DesiredPoints]) -> bool:
+        group = await asyncio.gather(*map(self._add_stored_vectors, group))
         texts = [text for desired in group for text in desired.texts]
         if not await self.vectors.embed(texts, self.interrupted):
             return False
@@ -136,21 +134,21 @@ class BatchIndexer:
             batch.add(desired, self.vectors.vectors(desired.texts))
         return True
 
-    async def _reuse_stored_vectors(self, desired: DesiredPoints) -> DesiredPoints:
-        """Reuse the vectors if the index already has this version, because embedding is far more expensive."""
+    async def _add_stored_vectors(self, desired: DesiredPoints) -> DesiredPoints:
+        """Take the vectors of a version from the index if possible, because embedding is far more expensive."""
         message = desired.message
         if message is None or desired.is_new or not desired.texts:
             return desired
         stored = await self.index.version_vectors(message.user_id, message.message_id, desired.sequence)
         return replace(desired, stored=tuple(stored), texts=()) if len(stored) == len(desired.texts) else desired
 
-    def _record_failure(self, batch: Batch, group: Sequence[DesiredPoints], fault: Fault) -> None:
+    def _record_failure(self, batch: PointBatch, group: Sequence[DesiredPoints], fault: Fault) -> None:
         if may_be_caused_by_text(fault):
             dead = self._suspects.record_failure([desired.item for desired in group])
             if dead is not None:
                 batch.refused[dead] = TEXT_BREAKS_EMBEDDER
 
-    async def _store_points(self, batch: Batch) -> None:
+    async def _store_points(self, batch: PointBatch) -> None:
         """Store new points before removing surplus ones, so that a message always has points."""
         if batch.points:
             await self.index.upsert(batch.points)

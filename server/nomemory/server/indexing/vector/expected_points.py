@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from nomemory.server import wire
 from nomemory.server.embedding.vector import Vector
-from nomemory.server.indexing.vector.desired_points import usable_caller_vector
+from nomemory.server.indexing.vector.desired_points import normalize_caller_vector
 from nomemory.server.store.change_feed import ChangeFeed, ChangeRef, StoredVersion
 from nomemory.server.store.feed_position import FeedPosition
 
@@ -20,25 +20,25 @@ SplitText = Callable[[str], Sequence[str]]
 """Splits the content of a message into the texts to embed."""
 
 
-class Orphan(NamedTuple):
-    """A version that has points but was removed from the log, and whose removal is not in the backlog."""
+class OrphanedVersion(NamedTuple):
+    """A deleted message version that still has points in the index, although its removal is not in the backlog."""
 
     user_id: str
     sequence: int
 
 
-class Differences(NamedTuple):
-    """The differences between the index and the log.
+class PointDifferences(NamedTuple):
+    """The differences between the points in the index and the messages in the log.
 
     Attributes:
         messages: number of messages that should have points.
-        mismatched: messages with another number of points than expected.
-        orphans: versions that should have no points.
+        mismatched: messages whose number of points is not the expected one.
+        orphans: deleted versions that still have points.
     """
 
     messages: int
     mismatched: list[ChangeRef]
-    orphans: Sequence[Orphan] = ()
+    orphans: Sequence[OrphanedVersion] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,11 @@ class ExpectedPoints:
     """Computes how many points each message should have. An instance belongs to the thread of its change feed.
 
     Attributes:
-        log: the change feed.
-        tracked_ids: returns the given messages of a user that are in the backlog.
+        tracked_ids: returns the subset of a user's message ids that are in the backlog.
         dimension: the dimension of the vectors in the index.
         part_chars: messages up to this size in bytes have one part.
-        split: splits the content of a message into texts. It is None without an embedder; only messages with a caller's
-            vector then have points.
+        split: splits the content of a message into texts; None without an embedder, when only messages with a caller's
+            vector have points.
     """
 
     log: ChangeFeed
@@ -61,18 +60,17 @@ class ExpectedPoints:
     split: SplitText | None
 
     def users(self, after: str) -> list[str]:
-        """Return the next users who have messages, ordered by id."""
+        """Return the next users who have messages, ordered by id, after the user `after`."""
         return self.log.users(after, _MAX_USERS)
 
-    def compare(self, users: Sequence[str], stored: Sequence[Mapping[int, int]], until: FeedPosition) -> Differences:
-        """Compare the points of users with the log.
+    def compare(
+        self, users: Sequence[str], stored: Sequence[Mapping[int, int]], until: FeedPosition
+    ) -> PointDifferences:
+        """Compare the points of users with their messages in the log, up to the position `until`.
 
-        Args:
-            users: the users.
-            stored: for each user, the number of points by sequence.
-            until: messages after this position are left out.
+        `stored` has the number of points by sequence for each user, in the order of `users`.
         """
-        messages, mismatched, orphans = 0, list[ChangeRef](), list[Orphan]()
+        messages, mismatched, orphans = 0, list[ChangeRef](), list[OrphanedVersion]()
         for user_id, points in zip(users, stored, strict=True):
             last = until.sequence_of_user(user_id)
             versions = self.log.versions(user_id, last, caller_vectors_only=self.split is None)
@@ -81,16 +79,15 @@ class ExpectedPoints:
             candidates = [v for v in versions if v.size > self.part_chars or points.get(v.sequence, 0) != 1]
             for start in range(0, len(candidates), _MAX_DECODED):
                 mismatched += self._find_mismatched(user_id, points, candidates[start : start + _MAX_DECODED])
-        return Differences(messages, mismatched, orphans)
+        return PointDifferences(messages, mismatched, orphans)
 
-    def _find_orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[Orphan]:
-        """Return the versions that are not in the log and whose removal is not in the backlog."""
+    def _find_orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[OrphanedVersion]:
         deleted = self.log.deleted_versions(sorted(unknown)) if unknown else []
         if not deleted:
             return []
         tracked = self.tracked_ids(user_id, [version.removal.message_id for version in deleted if version.removal])
         return [
-            Orphan(user_id, sequence)
+            OrphanedVersion(user_id, sequence)
             for sequence, removal in deleted
             if removal is None or (removal.sequence <= until and removal.message_id not in tracked)
         ]
@@ -111,6 +108,6 @@ class ExpectedPoints:
         ]
 
     def _count_parts(self, stored: bytes, vector: Vector | None) -> int:
-        if usable_caller_vector(vector, self.dimension):
+        if normalize_caller_vector(vector, self.dimension):
             return 1
         return len(self.split(wire.decode(stored).content)) if self.split else 0

@@ -18,14 +18,12 @@ class IndexedSpace:
     """A vector space with its index and indexing job.
 
     Attributes:
-        space: the interface for reads.
-        index: the vector index.
-        indexer: the indexing job.
-        job_fault: returns the recent error of the job; None if it is healthy.
-        components: the component names of the space in faults.
+        space: the interface that reads use.
+        job_fault: returns the recent error of the indexing job, or None if the job is healthy.
+        components: names of the components of the space in reported faults.
         failing_s: returns for how many seconds the embedding of queries has failed.
         record: records the space on disk as the active one for the next start.
-        close: stops the job and closes all resources.
+        close: stops the indexing job and closes the index.
     """
 
     space: VectorSpace
@@ -39,7 +37,7 @@ class IndexedSpace:
 
 
 class IndexedSpaces:
-    """All spaces of a server.
+    """The vector spaces that a server keeps up to date.
 
     Args:
         active: the space that serves reads.
@@ -62,7 +60,7 @@ class IndexedSpaces:
 
     @property
     def notice(self) -> str:
-        """The message for the operator about the active index."""
+        """The message for the operator about the migration or the active index; empty if there is none."""
         return self.migration_notice or self._notice
 
     def all_spaces(self) -> list[IndexedSpace]:
@@ -70,10 +68,10 @@ class IndexedSpaces:
         return [space for space in (self.active, self.next, self.previous) if space is not None]
 
     async def check_collection_owner(self) -> None:
-        """Raise if an index belongs to another message log. Unavailable engines are skipped.
+        """Raise if an index belongs to another message log. An index whose engine is unavailable is skipped.
 
         Raises:
-            ForeignCollectionError: a collection is filled from another log.
+            ForeignCollectionError: a collection is filled from another message log.
         """
         for space in self.all_spaces():
             try:
@@ -84,6 +82,6 @@ class IndexedSpaces:
                 continue  # the engine is unavailable: later reads fail
 
     def activate(self, space: IndexedSpace, notice: str) -> None:
-        """Make the next space the active one."""
+        """Make the next vector space the active one."""
         self.active, self.next, self.previous = space, None, self.active
         self._notice, self.migration_notice = "", notice

@@ -62,13 +62,12 @@ class VectorIndexer:
     """Fills the backlog from the log and indexes the pending messages.
 
     Indexing a message depends only on the current state of the log, so it is idempotent and the order does not matter.
-    `run` does the work. The other methods return at once and must be called from the event loop.
+    All methods must be called from the event loop.
 
     Args:
-        open_feed: opens a change feed. The function is called in the background thread of this job.
-        vectors: the directory of all collections. The backlog is in the directory of the index's collection.
-        changed: the event that is set (on the event loop) when the log has changed. The log is also polled twice a
-            second.
+        open_feed: opens a change feed; called in the background thread of the indexer.
+        vectors: the directory of all collections; each collection has its own backlog.
+        changed: the event that is set when the log has changed; the log is also polled twice a second.
         faults: receives the fault if the index is damaged.
         shared: the state of a shared index; None if only this server uses it.
     """
@@ -128,13 +127,13 @@ class VectorIndexer:
         self._changed.set()
 
     def record_query(self, user_id: str) -> None:
-        """Record a query of a user, whose backlog then has priority."""
-        if self._hot.record(user_id) and self._progress.is_pending(user_id):
+        """Record that a user was queried; the pending messages of this user then have priority."""
+        if self._hot.record(user_id) and self._progress.has_pending_messages(user_id):
             self._should_interrupt = True
 
     @property
     def fault(self) -> JobFault | None:
-        """The error that is being retried; None if there is none."""
+        """The indexing error that is being retried; None if indexing succeeds."""
         return self._fault
 
     @property
@@ -143,7 +142,7 @@ class VectorIndexer:
         return self._vectors.embedded
 
     async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
-        """Return the state of the index, for one user or for all whose ids begin with a prefix."""
+        """Return the state of the index for one user, or for all users whose ids begin with a prefix."""
         if self._shared is not None:
             return await self._shared.status(user_id, prefix)
         fed = (
@@ -154,14 +153,14 @@ class VectorIndexer:
         checkpoint = self._progress.checkpoint()
         return IndexerStatus(fed, checkpoint, counts.pending, counts.dead_letters, dead_letter_ids)
 
-    async def applied(self) -> FeedPosition:
-        """Return the position up to which all changes are applied or dead letters."""
+    async def checkpoint(self) -> FeedPosition:
+        """Return the position up to which every change is indexed or a dead letter."""
         if self._shared is not None:
             return await self._shared.checkpoint()
         return self._progress.checkpoint()
 
     async def wipe_backlog(self) -> None:
-        """Wait until `run` has erased completed rows from the backlog file. Calls must not overlap.
+        """Wait until `run` has erased completed rows from the backlog file. Concurrent calls are not supported.
 
         Raises:
             Fault: INDEX_UNAVAILABLE, the indexer was stopped.
@@ -173,7 +172,7 @@ class VectorIndexer:
         await self._erasure
 
     def stop(self) -> None:
-        """Finish the current batch, flush, and end `run`. The indexer cannot be restarted."""
+        """Finish the current batch, flush the index, and end `run`. A stopped indexer cannot be restarted."""
         self._stopping.set()
         if self._erasure is not None and not self._erasure.done():
             self._erasure.set_exception(_stopped_fault())
@@ -181,7 +180,7 @@ class VectorIndexer:
         self._fed.set()
 
     def close(self) -> None:
-        """Close the backlog. No other method may be called afterwards."""
+        """Close the backlog; no other method may be called afterwards."""
         self._progress.close()
         self._backlog.close()
 
@@ -236,7 +235,7 @@ class VectorIndexer:
 
     def _create_leader(self, shared: PostgresSharedIndex) -> IndexingLeader:
         return IndexingLeader(
-            shared.leader_lock(),
+            shared.create_leader_lock(),
             self._feed,
             self._run_in_store_thread,
             self._index,
@@ -250,12 +249,12 @@ class VectorIndexer:
         self.poll()
 
     def _may_write(self) -> bool:
-        """Return whether this server is still the leader, in the same term as when the batch began."""
+        """Return whether this server has been the leader since the current batch began."""
         leader = self._leader
         return self._shared is None or (leader is not None and leader.may_write and leader.terms == self._term)
 
     def _create_maintenance(self) -> IndexMaintenance:
-        expected = self._feed.expected_points(self._settings.embedder.chunk_chars)
+        expected = self._feed.make_expected_points(self._settings.embedder.chunk_chars)
         return IndexMaintenance(
             self._index, self._feed, self._run_in_store_thread, self._progress, expected, self._faults, self._fed.set
         )
@@ -269,7 +268,7 @@ class VectorIndexer:
                     await maintenance.check_for_loss()
                     is_checked = True
                 self._fed.clear()
-                is_busy = await self._index_once()
+                is_busy = await self._index_batch()
                 if time.monotonic() - self._flushed_at >= self._settings.vector.flush_interval_s:
                     await self._flush()
                 await self._erase_if_requested()
@@ -287,13 +286,15 @@ class VectorIndexer:
         if self._leader is not None:
             self._leader.stop()  # after the last write
 
-    async def _index_once(self) -> bool:
-        """Index one batch. Return False if there is nothing to do."""
+    async def _index_batch(self) -> bool:
+        """Index one batch of pending messages. Return False if there are none, or another server is the leader."""
         self._should_interrupt = False
         self._term = self._leader.terms if self._leader is not None else 0
         if not self._may_write():
             return False
-        work = await self._run_in_store_thread(partial(self._feed.read_pending, self._hot.users(), self._max_taken))
+        work = await self._run_in_store_thread(
+            partial(self._feed.read_pending_messages, self._hot.users(), self._max_taken)
+        )
         if not work:
             return False
         batch, fault = await self._batches.index_batch(work)
@@ -308,7 +309,7 @@ class VectorIndexer:
     async def _flush(self) -> None:
         if self._is_dirty:
             await self._index.flush()
-            await self._run_in_store_thread(self._backlog.forget_applied)
+            await self._run_in_store_thread(self._backlog.delete_applied_rows)
             self._is_dirty = False
         self._flushed_at = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""Leader election among servers that share a vector index. Only the leader fills the index."""
+"""Leader election among servers that share a vector index. Only the leader fills the shared index."""
 
 from __future__ import annotations
 
@@ -35,14 +35,11 @@ class IndexingLeader:
     """Acquires the leader lock, and enables indexing while this server holds the lock.
 
     Attributes:
-        lock: the leader lock.
-        feed: the backlog and the log.
-        in_store_thread: runs jobs in the thread of the backlog and the log.
-        index: the vector index.
+        in_store_thread: runs a job in the thread that owns the backlog and the change feed.
         hot_users: returns the users who were queried recently.
-        on_query: called with users who are queried at another server.
+        on_query: called with the id of a user who was queried at another server.
         on_work: called when there may be pending messages.
-        terms: counts how often this server became the leader. Batches of an earlier term must not be written.
+        terms: how often this server has become the leader; batches of an earlier term must not be written.
     """
 
     lock: PostgresLeaderLock
@@ -64,11 +61,11 @@ class IndexingLeader:
         return time.monotonic() < self._safe_until
 
     def record_progress(self) -> None:
-        """Schedule the publication of the progress."""
+        """Schedule the publication of the indexing progress."""
         self._progressed.set()
 
     def stop(self) -> None:
-        """Publish the progress and end `run`. Call this after the last write to the index."""
+        """Publish the indexing progress and end `run`. Call this after the last write to the index."""
         self._stopping.set()
         self._progressed.set()
 
@@ -107,12 +104,12 @@ class IndexingLeader:
 
     async def _resume_or_start_over(self) -> None:
         """Resume from the checkpoint, or start over if the engine has lost all points."""
-        await self.lock.start(
+        await self.lock.record_leader(
             self.feed.log_name, await self.in_store_thread(self.feed.backlog.followed_position), self.index.reset
         )
         state = await self.lock.checkpoint()
         is_begun = state.checkpoint.latest > 0
-        if is_begun and await self.in_store_thread(self.feed.log_has_points) and not await self.index.count():
+        if is_begun and await self.in_store_thread(self.feed.has_messages_to_index) and not await self.index.count():
             _log.error("the vector index is empty; rebuilding it")
             await self.lock.start_over()
             state = await self.lock.checkpoint()

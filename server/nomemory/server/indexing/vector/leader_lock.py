@@ -78,7 +78,7 @@ _DELETE_OLD_MEMBERS: Final = "DELETE FROM index_members WHERE collection = ? AND
 
 
 class PostgresLeaderLock:
-    """The leader lock of a collection. Calls must not overlap.
+    """The leader lock of a shared vector collection. Concurrent calls are not supported.
 
     The column `holder` in `index_buckets` names a leader that did not release the lock. Servers of an earlier version,
     which used time-limited leases, see the buckets as held forever.
@@ -123,7 +123,9 @@ class PostgresLeaderLock:
         with translate_errors("written"):
             await self._connection.execute(number_placeholders(_SEEN), self._collection, self._name)
 
-    async def start(self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]) -> None:
+    async def record_leader(
+        self, log: str, followed: FeedPosition | None, reset: Callable[[], Awaitable[None]]
+    ) -> None:
         """Record this server as the leader. If the index has not followed this log before, set its checkpoint.
 
         Args:
@@ -142,10 +144,10 @@ class PostgresLeaderLock:
         with translate_errors("read"):
             rows = await self._connection.fetch(number_placeholders(_SELECT_DEAD_LETTERS), self._collection)
             dead_letters = [DeadLetter(*row) for row in rows]
-            return IndexCheckpoint(await checkpoint_of(self._connection, self._collection), dead_letters)
+            return IndexCheckpoint(await read_checkpoint(self._connection, self._collection), dead_letters)
 
     async def publish(self, progress: IndexProgress) -> None:
-        """Publish the progress to all servers."""
+        """Publish the indexing progress to all servers."""
         with translate_errors("written"):
             async with self._connection.transaction():
                 await self._publish_messages(progress)
@@ -161,7 +163,7 @@ class PostgresLeaderLock:
                 await self._connection.execute(number_placeholders(_DELETE_USERS), self._collection)
 
     async def listen(self, on_query: Callable[[str], None]) -> None:
-        """Call `on_query` with lagging users who are queried at any server, until the lock is lost."""
+        """Call `on_query` with each lagging user who is queried at any server, until the lock is lost."""
         with translate_errors("read"):
             await self._connection.add_listener(
                 QUERIED_CHANNEL, lambda *arguments: self._on_notification(on_query, str(arguments[-1]))
@@ -221,7 +223,7 @@ class PostgresLeaderLock:
             on_query(user_id)
 
 
-async def checkpoint_of(connection: Connection, collection: str) -> FeedPosition:
-    """Return the checkpoint of a collection."""
+async def read_checkpoint(connection: Connection, collection: str) -> FeedPosition:
+    """Return the position up to which every change is indexed in a collection or a dead letter."""
     rows = await connection.fetch(number_placeholders(_CHECKPOINT), collection)
     return FeedPosition(tuple(checkpoint for (checkpoint,) in rows)) if rows else FeedPosition()

@@ -11,10 +11,10 @@ from typing import Final
 from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.backlog import BacklogReader
 from nomemory.server.indexing.vector.backlog_feed import BacklogFeed
-from nomemory.server.indexing.vector.expected_points import ExpectedPoints, Orphan
+from nomemory.server.indexing.vector.expected_points import ExpectedPoints, OrphanedVersion
 from nomemory.server.indexing.vector.reconcile import (
-    ReconcileReport,
     Reconciliation,
+    ReconciliationReport,
     RunInStoreThread,
     remove_orphans,
 )
@@ -37,18 +37,14 @@ _MAX_FAILURES: Final = 3
 
 @dataclass
 class IndexMaintenance:
-    """Reconciles the index with the log, requeues missing messages, and verifies the result.
+    """Reconciles the vector index with the log, requeues missing messages, and verifies the result.
 
     If the index is still inconsistent or its engine fails repeatedly, the index is rebuilt, unless several servers
     share it.
 
     Attributes:
-        index: the vector index.
-        feed: the backlog and the log.
-        in_store_thread: runs jobs in the thread of the backlog and the log.
-        backlog: reads the progress of the backlog.
-        expected: computes the expected points.
-        faults: receives the fault if the index is damaged.
+        in_store_thread: runs a job in the thread that owns the backlog and the change feed.
+        faults: receives the fault if the vector index is damaged.
         on_work: called when messages were added to the backlog.
     """
 
@@ -69,8 +65,8 @@ class IndexMaintenance:
         Raises:
             Fault: INDEX_UNAVAILABLE, the engine is unavailable.
         """
-        if not self.feed.is_shared and await self.in_store_thread(self.feed.log_has_points):
-            self._is_lost = not await self.index.count() and await self.in_store_thread(self.feed.restart_empty)
+        if not self.feed.is_shared and await self.in_store_thread(self.feed.has_messages_to_index):
+            self._is_lost = not await self.index.count() and await self.in_store_thread(self.feed.record_empty_index)
         self._checked.set()
 
     async def run(self) -> None:
@@ -102,15 +98,15 @@ class IndexMaintenance:
         if report.is_consistent:
             self.faults.clear(VECTOR_INDEX)
 
-    async def _reconcile(self) -> ReconcileReport:
-        if not self.feed.is_leading() or not await self.in_store_thread(self.feed.log_has_points):
-            return ReconcileReport()
+    async def _reconcile(self) -> ReconciliationReport:
+        if not self.feed.is_leading() or not await self.in_store_thread(self.feed.has_messages_to_index):
+            return ReconciliationReport()
         until = await self.in_store_thread(self.feed.backlog.fed_position)
         report = await Reconciliation(
             self.index, self.expected, self.in_store_thread, until, self._requeue, self._remove_orphans
         ).run()
         if not self.feed.is_leading():
-            return ReconcileReport()  # another server has become the leader
+            return ReconciliationReport()  # another server has become the leader
         log = _log.debug if report.is_consistent else _log.error
         log("reconciled the vector index with the log", **asdict(report))
         return report
@@ -122,7 +118,7 @@ class IndexMaintenance:
         await self.in_store_thread(partial(self.feed.requeue, mismatched))
         self.on_work()
 
-    async def _remove_orphans(self, orphans: Sequence[Orphan]) -> None:
+    async def _remove_orphans(self, orphans: Sequence[OrphanedVersion]) -> None:
         if not self.feed.is_leading():
             return
         self._record_damage("the index had vectors of deleted messages, which are being removed")

@@ -29,18 +29,16 @@ _PREVIOUS_FAILS: Final = (
 
 @dataclass
 class ModelMigration:
-    """Switches to the next space when its index is complete, or when the active model has failed for too long.
+    """Switches reads to the next model when its index is complete, or when the active model fails for too long.
 
-    Unused collections are deleted when the active index is complete. The next space is recorded on disk before reads
-    are switched, and each collection has its own checkpoint, so the migration resumes after a crash.
+    Unused collections are deleted when the active index is complete. A migration resumes after a crash, because the
+    next model is recorded on disk before reads are switched, and each collection has its own checkpoint.
 
     Attributes:
-        spaces: the active space and the next one.
-        serving: the space that serves reads.
-        cleanup: deletes unused collections at the end.
+        serving: gives reads access to the active space.
         log_end: the end of the message log at startup, which an index has to reach.
-        max_failing_s: how long the active model may fail while there is a next space.
-        max_read_s: how long to wait for reads that use the previous space.
+        max_failing_s: maximum time in seconds that the active model may fail before reads are switched.
+        max_read_s: maximum time in seconds to wait for reads that use the previous space.
     """
 
     spaces: IndexedSpaces
@@ -54,7 +52,7 @@ class ModelMigration:
     async def run(self) -> None:
         """Run until the migration is complete. `run` can be called again after an error."""
         if self.spaces.next is not None:
-            await self._switch_model(self.spaces.next, await self._wait_for(self.spaces.next))
+            await self._switch_model(self.spaces.next, await self._wait_until_ready(self.spaces.next))
         self.spaces.active.record()
         await self._close_previous()
         while not await self._is_complete(self.spaces.active):  # noqa: ASYNC110 - a state on disk
@@ -62,10 +60,10 @@ class ModelMigration:
         while not await self._has_few_failures(self.spaces.active):  # noqa: ASYNC110 - as above
             await asyncio.sleep(_POLL_FAILING_S)
         self.spaces.migration_notice = ""
-        await self.cleanup.delete()
+        await self.cleanup.delete_unused_collections()
 
-    async def _wait_for(self, space: IndexedSpace) -> str:
-        """Wait until a space is ready. Return a message for the operator, or an empty string."""
+    async def _wait_until_ready(self, space: IndexedSpace) -> str:
+        """Wait until reads can switch to a space. Return a message for the operator, or an empty string."""
         model, previous = space.space.embedder.model, self.spaces.active.space.embedder.model
         self._dead_letters_before = (await self.spaces.active.indexer.status()).dead_letters
         while True:
@@ -89,8 +87,8 @@ class ModelMigration:
 
     async def _is_complete(self, space: IndexedSpace) -> bool:
         """Return whether an index has reached the end of the log at startup and the checkpoint of the active index."""
-        needed = self.log_end.maximum(await self.spaces.active.indexer.applied())
-        return (await space.indexer.applied()).is_at_or_after(needed)
+        needed = self.log_end.maximum(await self.spaces.active.indexer.checkpoint())
+        return (await space.indexer.checkpoint()).is_at_or_after(needed)
 
     async def _switch_model(self, space: IndexedSpace, notice: str) -> None:
         space.record()

@@ -1,4 +1,4 @@
-"""The record of the active model in the data directory."""
+"""The record of the active embedding model in the data directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ModelRecord:
     """The settings of an embedding model, without API keys.
 
     Attributes:
-        collection: the name of its collection.
+        collection: the name of the model's vector collection.
         variables: the settings of the embedder, by the names of their environment variables.
     """
 
@@ -44,8 +44,8 @@ class ModelRecord:
     def restore_settings(self, settings: Settings) -> Settings:
         """Return the current settings, with the model replaced by the recorded one.
 
-        If the recorded endpoint is also the current one, it gets the current API key, otherwise the key in
-        NOMEMORY_PREVIOUS_EMBEDDING_API_KEY.
+        The API key is NOMEMORY_PREVIOUS_EMBEDDING_API_KEY if it is set. Otherwise, the current key is kept if the
+        endpoint is unchanged.
 
         Raises:
             ValidationError: the recorded settings are no longer valid.
@@ -58,7 +58,7 @@ class ModelRecord:
 
 
 def read_model_record(path: Path) -> ModelRecord | None:
-    """Read a record; None if it is missing or malformed."""
+    """Read a model record; return None if the file is missing or malformed."""
     try:
         record = orjson.loads(path.read_bytes())
         return ModelRecord(str(record["collection"]), dict(record["variables"]))
@@ -67,7 +67,7 @@ def read_model_record(path: Path) -> ModelRecord | None:
 
 
 def write_model_record(path: Path, record: ModelRecord) -> None:
-    """Write a record atomically, unless the file already contains this record.
+    """Write a model record atomically, unless the file already contains this record.
 
     Raises:
         OSError: the file cannot be written.
@@ -80,7 +80,7 @@ def write_model_record(path: Path, record: ModelRecord) -> None:
 
 
 def _remove_credentials(url: str | None) -> str:
-    """Remove user name and password from an endpoint URL. An empty URL stands for the endpoint of OpenAI."""
+    """Return an endpoint URL without user name and password; without a URL, return the endpoint of OpenAI."""
     parts = urlsplit(url or _OPENAI)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))

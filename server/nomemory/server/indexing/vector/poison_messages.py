@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nomemory.server.indexing.vector.backlog import Pending
+from nomemory.server.indexing.vector.backlog import PendingMessage
 
 _MAX_STRIKES: Final = 10
 _MAX_TRACKED: Final = 1024
@@ -21,43 +21,44 @@ class _FailureRecord:
 
 
 class PoisonMessageTracker:
-    """Counts how often a message failed alone while other messages succeeded.
+    """Counts how often a message fails alone while other messages succeed.
 
     Messages of a failed batch become suspects. Suspects are retried one at a time after all other messages, those with
     the fewest failures first. A suspect that fails alone gets a strike, but at most one between two successes of other
-    messages, so it gets none during an outage.
+    messages. An outage of the embedder therefore causes at most one strike.
     """
 
     def __init__(self) -> None:
-        self._records: OrderedDict[Pending, _FailureRecord] = OrderedDict()
+        self._records: OrderedDict[PendingMessage, _FailureRecord] = OrderedDict()
         self._successes = 0
 
-    def __contains__(self, item: Pending) -> bool:
+    def __contains__(self, item: PendingMessage) -> bool:
         return item in self._records
 
-    def failure_count(self, item: Pending) -> int:
-        """Return the number of times that a message failed alone."""
+    def count_failures(self, item: PendingMessage) -> int:
+        """Return the number of times that a suspect failed alone; 0 for other messages."""
         return self._records[item].failures_alone if item in self._records else 0
 
-    def record_failure(self, items: Sequence[Pending]) -> Pending | None:
-        """Record that a batch failed.
+    def record_failure(self, items: Sequence[PendingMessage]) -> PendingMessage | None:
+        """Record that the embedder failed on a batch of messages.
 
         Returns:
-            The message to make a dead letter: the only one of the batch, if it has too many strikes.
+            The message to record as a dead letter, if the batch has a single message with too many strikes; otherwise
+            None.
         """
         for item in items:
             self._records.setdefault(item, _FailureRecord())
         while len(self._records) > _MAX_TRACKED:
             self._records.popitem(last=False)
-        return items[0] if len(items) == 1 and self._has_failed_too_often(items[0]) else None
+        return items[0] if len(items) == 1 and self._add_strike(items[0]) else None
 
-    def record_success(self, items: Sequence[Pending]) -> None:
-        """Record that a batch succeeded."""
+    def record_success(self, items: Sequence[PendingMessage]) -> None:
+        """Record that the embedder succeeded on a batch of messages."""
         self._successes += 1
         for item in items:
             self._records.pop(item, None)
 
-    def _has_failed_too_often(self, item: Pending) -> bool:
+    def _add_strike(self, item: PendingMessage) -> bool:
         record = self._records[item]
         record.failures_alone += 1
         if record.last_strike_at != self._successes:

@@ -11,7 +11,7 @@ from nomemory.server.indexing.vector.leader_lock import (
     QUERIED_CHANNEL,
     TABLES,
     PostgresLeaderLock,
-    checkpoint_of,
+    read_checkpoint,
 )
 from nomemory.server.search.semantic.hot_users import HotUsers
 from nomemory.server.search.semantic.index_progress import IndexerStatus
@@ -47,7 +47,7 @@ SELECT message_id FROM index_aside WHERE collection = ? AND bucket = ? AND user_
 
 
 class PostgresSharedIndex:
-    """Implements `VectorProgress` for a shared index. An instance belongs to one event loop.
+    """The progress of a shared vector index, read from PostgreSQL. An instance belongs to one event loop.
 
     All coroutine methods raise the fault STORAGE_UNAVAILABLE while the database is unavailable.
 
@@ -66,8 +66,8 @@ class PostgresSharedIndex:
         self._notified = HotUsers(_NOTIFY_AGAIN_S)
         self._notifying: set[asyncio.Task[None]] = set()
 
-    def leader_lock(self) -> PostgresLeaderLock:
-        """Return a new leader lock. The lock can be acquired again after a release."""
+    def create_leader_lock(self) -> PostgresLeaderLock:
+        """Return a new leader lock, which can be acquired again after a release."""
         return PostgresLeaderLock(self._database, self._collection, self._lease_s)
 
     async def is_lagging(self, user_id: str, sequence: int) -> bool:
@@ -88,10 +88,10 @@ class PostgresSharedIndex:
         """Do nothing, because the leader polls the log."""
 
     def record_query(self, user_id: str) -> None:
-        """Do nothing. `is_lagging` notifies the leader if the user is lagging."""
+        """Do nothing, because `is_lagging` notifies the leader of queries for lagging users."""
 
     async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
-        """Return the state of the index, for one user or for all whose ids begin with a prefix."""
+        """Return the state of the index for one user, or for all users whose ids begin with a prefix."""
         checkpoint = await self.checkpoint()
         users = users_clause(user_id, prefix)
         ((dead_letters,),) = await self._fetch_rows(
@@ -109,13 +109,13 @@ class PostgresSharedIndex:
         return IndexerStatus(reached, reached, 0, dead_letters, tuple(message_id for (message_id,) in ids))
 
     async def checkpoint(self) -> FeedPosition:
-        """Return the position up to which all changes are applied or dead letters."""
+        """Return the position up to which every change is indexed or a dead letter."""
         with translate_errors("read"):
             async with self._pool.connection() as connection:
-                return await checkpoint_of(connection, self._collection)
+                return await read_checkpoint(connection, self._collection)
 
-    async def delete_if_abandoned(self) -> bool:
-        """Delete the state of the index if no server has used it recently. Return whether the state was deleted."""
+    async def delete_unused_state(self) -> bool:
+        """Delete the state of the index if no server has used the index recently. Return whether it was deleted."""
         with translate_errors("written"):
             async with self._pool.connection() as connection, connection.transaction():
                 if not await connection.fetchval(number_placeholders(_LOCK), self._collection):
@@ -133,7 +133,7 @@ class PostgresSharedIndex:
         await self._pool.close()
 
     async def _applied_sequence(self, bucket: int, user_id: str) -> int:
-        """Return the sequence up to which all changes of a user are applied or dead letters."""
+        """Return the sequence up to which every change of a user is indexed or a dead letter."""
         read_at = time.monotonic()
         rows = await self._fetch_rows(_REACHED, user_id, self._collection, bucket)
         if not rows:
@@ -143,7 +143,7 @@ class PostgresSharedIndex:
         return int(max(checkpoint, of_user))
 
     def _notify_leader(self, user_id: str) -> None:
-        """Notify the leader of a query in the background."""
+        """Notify the leader in the background that a user was queried."""
         task = asyncio.get_running_loop().create_task(self._send_notification(user_id))
         self._notifying.add(task)
         task.add_done_callback(self._notifying.discard)

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final, Protocol, TypeVar
 
-from nomemory.server.indexing.vector.expected_points import Differences, ExpectedPoints, Orphan
+from nomemory.server.indexing.vector.expected_points import ExpectedPoints, OrphanedVersion, PointDifferences
 from nomemory.server.search.semantic.protocol import StoredPoints, VectorIndex
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
@@ -21,14 +21,14 @@ _MAX_VERSIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class ReconcileReport:
-    """The result of a comparison.
+class ReconciliationReport:
+    """The result of comparing the vector index with the message log.
 
     Attributes:
         messages: number of messages that should have points.
         points: number of stored points.
         mismatched: number of messages with an unexpected number of points.
-        invalid: number of damaged points. The messages of damaged points are counted as mismatched.
+        invalid: number of damaged points, whose messages are also counted as mismatched.
         orphans: number of versions that have points but were removed from the log.
     """
 
@@ -38,9 +38,9 @@ class ReconcileReport:
     invalid: int = 0
     orphans: int = 0
 
-    def add(self, differences: Differences, stored: StoredPoints) -> ReconcileReport:
-        """Add the differences of more users."""
-        return ReconcileReport(
+    def add(self, differences: PointDifferences, stored: StoredPoints) -> ReconciliationReport:
+        """Return the report with the differences of more users added."""
+        return ReconciliationReport(
             self.messages + differences.messages,
             self.points + sum(points.total() for points in stored.by_user),
             self.mismatched + len(differences.mismatched),
@@ -55,7 +55,7 @@ class ReconcileReport:
 
 
 class RunInStoreThread(Protocol):
-    """Runs a job in the thread of the change feed."""
+    """Runs a job in the thread that owns the change feed."""
 
     def __call__(self, job: Callable[[], _T], /) -> Awaitable[_T]:
         """Run a job and return its result."""
@@ -63,12 +63,9 @@ class RunInStoreThread(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """Compares the points of all users with the log. Vectors are sampled; if one is damaged, all are checked.
+    """Compares the points of all users with the log. If a sampled vector is damaged, all vectors are checked.
 
     Attributes:
-        index: the vector index.
-        expected: computes the expected points.
-        in_store_thread: runs jobs that read the log.
         until: messages after this position are left out.
         on_mismatch: called with batches of mismatched messages.
         on_orphans: called with batches of orphans.
@@ -79,9 +76,9 @@ class Reconciliation:
     in_store_thread: RunInStoreThread
     until: FeedPosition
     on_mismatch: Callable[[Sequence[ChangeRef]], Awaitable[None]]
-    on_orphans: Callable[[Sequence[Orphan]], Awaitable[None]]
+    on_orphans: Callable[[Sequence[OrphanedVersion]], Awaitable[None]]
 
-    async def run(self) -> ReconcileReport:
+    async def run(self) -> ReconciliationReport:
         """Compare the index with the log.
 
         Raises:
@@ -95,8 +92,8 @@ class Reconciliation:
         mismatched, orphans = max(report.mismatched, full.mismatched), max(report.orphans, full.orphans)
         return replace(full, mismatched=mismatched, orphans=orphans)
 
-    async def _compare_all(self, sample_every: int) -> ReconcileReport:
-        report, pages, after, seen = ReconcileReport(), 0, "", set[str]()
+    async def _compare_all(self, sample_every: int) -> ReconciliationReport:
+        report, pages, after, seen = ReconciliationReport(), 0, "", set[str]()
         while users := await self.in_store_thread(partial(self.expected.users, after)):
             report = await self._compare_and_report(report, users, with_vectors=pages % sample_every == 0)
             seen.update(users)
@@ -106,8 +103,8 @@ class Reconciliation:
         return report
 
     async def _compare_and_report(
-        self, report: ReconcileReport, users: Sequence[str], *, with_vectors: bool
-    ) -> ReconcileReport:
+        self, report: ReconciliationReport, users: Sequence[str], *, with_vectors: bool
+    ) -> ReconciliationReport:
         stored, differences = await self._compare(users, with_vectors=with_vectors)
         if differences.mismatched:
             await self.on_mismatch(differences.mismatched)
@@ -115,8 +112,8 @@ class Reconciliation:
             await self.on_orphans(differences.orphans)
         return report.add(differences, stored)
 
-    async def _compare(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Differences]:
-        """Compare users twice and keep the common differences, because the index may change meanwhile."""
+    async def _compare(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, PointDifferences]:
+        """Compare users twice and keep the differences of both runs, because the index may change meanwhile."""
         stored, first = await self._compare_once(users, with_vectors=with_vectors)
         if not first.mismatched and not first.orphans:
             return stored, first
@@ -126,12 +123,12 @@ class Reconciliation:
         orphans = [orphan for orphan in second.orphans if orphan in confirmed]
         return stored, second._replace(mismatched=mismatched, orphans=orphans)
 
-    async def _compare_once(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, Differences]:
+    async def _compare_once(self, users: Sequence[str], *, with_vectors: bool) -> tuple[StoredPoints, PointDifferences]:
         stored = await self.index.read_points(users, with_vectors=with_vectors)
         return stored, await self.in_store_thread(partial(self.expected.compare, users, stored.by_user, self.until))
 
 
-async def remove_orphans(index: VectorIndex, orphans: Sequence[Orphan]) -> None:
+async def remove_orphans(index: VectorIndex, orphans: Sequence[OrphanedVersion]) -> None:
     """Remove the points of versions that were removed from the log.
 
     Raises:

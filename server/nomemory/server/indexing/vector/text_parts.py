@@ -10,17 +10,13 @@ _PHRASE_END = re.compile(r"[，、,：:]|\s+")
 
 
 def split_text(text: str, max_chars: int, max_parts: int) -> list[str]:
-    """Split a text into parts of about equal length, preferably at sentence ends.
+    """Split a text into at most `max_parts` parts of at most `max_chars` characters, preferably at sentence ends.
 
-    The parts cover the text in order, except white space and the text after `max_parts` parts.
-
-    Args:
-        text: the text.
-        max_chars: maximum length of a part.
-        max_parts: maximum number of parts.
+    The parts have about equal lengths. They cover the text in order, except white space and the text after the last
+    part.
     """
     parts: list[str] = []
-    for part in _raw_parts(text, max_chars):
+    for part in _split_at_boundaries(text, max_chars):
         if len(parts) == max_parts:
             break
         if stripped := part.strip():
@@ -28,15 +24,15 @@ def split_text(text: str, max_chars: int, max_parts: int) -> list[str]:
     return parts
 
 
-def _raw_parts(text: str, max_chars: int) -> Iterator[str]:
+def _split_at_boundaries(text: str, max_chars: int) -> Iterator[str]:
     start = 0
     while start < len(text):
-        end = _part_end(text, start, max_chars)
+        end = _find_part_end(text, start, max_chars)
         yield text[start:end]
         start = end
 
 
-def _part_end(text: str, start: int, max_chars: int) -> int:
+def _find_part_end(text: str, start: int, max_chars: int) -> int:
     """Return the end of a part: the boundary that is nearest to an equal share of the remaining text."""
     left = len(text) - start
     if left <= max_chars:

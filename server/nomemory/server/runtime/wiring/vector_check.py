@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from nomemory.server.embedding.factory import choose_embedder
 from nomemory.server.indexing.vector.backlog import BacklogReader
-from nomemory.server.indexing.vector.expected_points import ExpectedPoints, Orphan
-from nomemory.server.indexing.vector.reconcile import ReconcileReport, Reconciliation
+from nomemory.server.indexing.vector.expected_points import ExpectedPoints, OrphanedVersion
+from nomemory.server.indexing.vector.reconcile import Reconciliation, ReconciliationReport
 from nomemory.server.indexing.vector.text_parts import split_text
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
@@ -22,7 +22,7 @@ from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 _T = TypeVar("_T")
 
 
-async def check_vector_index(settings: Settings) -> ReconcileReport | None:
+async def check_vector_index(settings: Settings) -> ReconciliationReport | None:
     """Compare every message of the log with the vector index.
 
     A server makes the same comparison at startup and repairs the differences. While a server is running, it locks the
@@ -61,5 +61,5 @@ async def _run_in_this_thread(job: Callable[[], _T], /) -> _T:
     return job()
 
 
-async def _skip_repair(_differences: Sequence[ChangeRef | Orphan]) -> None:
+async def _skip_repair(_differences: Sequence[ChangeRef | OrphanedVersion]) -> None:
     """Skip the repair."""
