@@ -15,11 +15,10 @@ RETRY_AFTER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """An invalid field of a request.
+    """A field of a request that failed validation.
 
     Attributes:
-        field: the path of the field.
-        description: why the value is invalid, without message content.
+        description: why the value is invalid; never quotes message content.
     """
 
     field: str
@@ -27,13 +26,11 @@ class Violation:
 
 
 class Fault(Exception):  # noqa: N818 - used throughout the code base
-    """An error that is reported to the caller.
+    """An error with a reason code that the server reports to the caller.
 
     Args:
         reason: the ErrorReason, which determines the status code.
-        message: a human-readable description, without message content, keys or query text.
-        violations: the invalid fields of the request.
-        metadata: machine-readable details.
+        message: the text for people; never quotes message content, keys or query text.
         retry_after_s: the recommended retry delay in seconds; None if a retry does not help.
     """
 
@@ -59,11 +56,11 @@ class Fault(Exception):  # noqa: N818 - used throughout the code base
 
 
 def index_unavailable_fault(message: str, cause: str = "", retry_after_s: float = 1.0) -> Fault:
-    """Return the fault for an unavailable index.
+    """Return the INDEX_UNAVAILABLE fault with its cause.
 
     Args:
-        message: a human-readable description.
-        cause: the class of the underlying error. Error texts may contain message content.
+        message: the text for people.
+        cause: the class of the underlying error, not its text, which may contain message content.
         retry_after_s: the recommended retry delay, in seconds.
     """
     metadata = {"cause": cause} if cause else {}
@@ -71,17 +68,17 @@ def index_unavailable_fault(message: str, cause: str = "", retry_after_s: float 
 
 
 def overload_fault(message: str) -> Fault:
-    """Return the fault for a limit that is reached, with a retry delay."""
+    """Return the OVERLOADED fault, which asks the client to retry after `RETRY_AFTER_S` seconds."""
     return Fault(Reason.ERROR_REASON_OVERLOADED, message, retry_after_s=RETRY_AFTER_S)
 
 
 def invalid_argument_fault(violations: Sequence[Violation]) -> Fault:
-    """Return the INVALID_FIELD fault for invalid fields."""
+    """Return an INVALID_FIELD fault that lists the violations."""
     return field_fault(Reason.ERROR_REASON_INVALID_FIELD, *violations)
 
 
 def field_fault(reason: error_reason_pb2.ErrorReason.ValueType, *violations: Violation) -> Fault:
-    """Return a fault with invalid fields and a specific reason."""
+    """Return a fault that lists violations, with a reason other than INVALID_FIELD."""
     message = "; ".join(f"{v.field}: {v.description}" for v in violations[:5])
     if len(violations) > 5:  # noqa: PLR2004 - the details list all violations
         message += f"; and {len(violations) - 5} more"

@@ -11,7 +11,7 @@ ID_MAX_CHARS: Final = 128
 
 
 class Role(IntEnum):
-    """The role of a message's author, with the values of the API enum."""
+    """The author's role in the conversation, numbered like the enum `nomemory.v1.Role`."""
 
     USER = 1
     ASSISTANT = 2
@@ -23,20 +23,18 @@ _NO_METADATA: Final[Mapping[str, str]] = {}
 
 
 class Message(NamedTuple):
-    """A message. It is a named tuple for speed, because every write and every index creates one per message.
+    """A chat message of one user.
+
+    The class is a named tuple for speed, because every write and every index creates one object per message.
 
     Attributes:
         user_id: the user whose memory contains the message.
-        message_id: the id; empty if the log generates one.
+        message_id: empty if the message log generates the id.
         ts_us: the timestamp, in microseconds since the Unix epoch.
-        role: the role of the author.
-        content: the text.
-        name: the name of the author.
-        conversation_id: the conversation.
-        metadata: key-value pairs of the caller.
-        embedding: the caller's vector, as little-endian float32 bytes; None if the caller sent none.
+        metadata: key-value pairs that the caller attached to the message.
+        embedding: the vector that the caller sent, as little-endian float32 bytes; None if the caller sent no vector.
         expire_us: the expiry time, in microseconds since the Unix epoch; None means never.
-        retracts: ids of the messages that this one retracts.
+        retracts: the ids of the messages that this message retracts.
         is_undated: whether `ts_us` is the arrival time, because the caller sent no timestamp.
     """
 
@@ -59,11 +57,10 @@ class LoggedMessage(NamedTuple):
 
     Attributes:
         user_id: the user whose memory contains the message.
-        message_id: the id of the message.
         ts_us: the timestamp, in microseconds since the Unix epoch.
-        sequence: the id of the version. Replacing a message creates a version with a new sequence.
+        sequence: the number of the version in the message log. Replacing a message creates a version with a new number.
         wire: the serialized `nomemory.v1.ChatMessage`. Responses are built from these bytes without parsing them.
-        retracted_by: the id of the message that retracted this one, also present in `wire`; empty if none.
+        retracted_by: the id of the message that retracts this message, also present in `wire`; empty if there is none.
     """
 
     user_id: str

@@ -15,13 +15,13 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Conditions that a message must meet. None, "" and () mean any.
+    """The conditions of a message filter.
+
+    A condition that is None or empty matches all messages.
 
     Attributes:
         since_us: the minimum timestamp, inclusive.
         until_us: the maximum timestamp, exclusive.
-        role: the role of the author.
-        conversation_id: the conversation.
         metadata: the required metadata entries, sorted by key, with unique keys.
         exclude_conversation_ids: conversations whose messages are excluded; sorted, unique, none empty.
     """
@@ -34,7 +34,7 @@ class Filter:
     exclude_conversation_ids: tuple[str, ...] = ()
 
     def admits(self, message: Message) -> bool:
-        """Return whether a message passes the filter."""
+        """Return whether a message meets all conditions of the filter."""
         since, until = self.since_us, self.until_us
         return (
             (since is None or message.ts_us >= since)
@@ -50,7 +50,7 @@ EVERYTHING = Filter()
 
 
 def narrow_to_period(message_filter: Filter, period: TimeRange) -> Filter:
-    """Return a filter with the additional condition that messages are in a period."""
+    """Return the filter with its time range restricted to `period`."""
     since, until = _to_microseconds(period.since), _to_microseconds(period.until)
     return replace(
         message_filter,

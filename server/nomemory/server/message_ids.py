@@ -1,4 +1,4 @@
-"""Generated message ids: `m_` and a ULID (https://github.com/ulid/spec) in Crockford's base 32."""
+"""Generation of message ids, which consist of `m_` and a ULID (https://github.com/ulid/spec)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STEP_BYTES = 5
 
 
 def new_ulid() -> str:
-    """Return a ULID with the current time."""
+    """Return a new random ULID with the current time as its timestamp."""
     milliseconds = time.time_ns() // 1_000_000
     return _encode_crockford(milliseconds << _RANDOM_BITS | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big"))
 
@@ -36,11 +36,11 @@ class IdAllocator:
     The random bits of each new millisecond keep the ids of different message logs distinct.
 
     Args:
-        last: the last value that was allocated before.
-        clock: returns the time in nanoseconds since the epoch.
+        last: the largest value that has been allocated so far.
+        clock: returns the time in nanoseconds since the Unix epoch.
 
     Attributes:
-        last: the last allocated value.
+        last: the largest allocated value.
     """
 
     def __init__(self, last: int, clock: Callable[[], int] = time.time_ns) -> None:
@@ -48,7 +48,7 @@ class IdAllocator:
         self._clock = clock
 
     def allocate(self, count: int) -> int:
-        """Allocate consecutive values and return the first one."""
+        """Allocate `count` consecutive values and return the first one."""
         now = self._clock() // 1_000_000 << _RANDOM_BITS
         # A random step: consecutive ids would reveal how many ids other callers received.
         successor = self.last + 1 + int.from_bytes(os.urandom(_STEP_BYTES), "big")
@@ -58,7 +58,7 @@ class IdAllocator:
 
 
 def id_of(number: int) -> str:
-    """Return the message id of an allocated value. Ids sort in the order of their values."""
+    """Return the message id of an allocated value. Message ids sort in the order of the allocated values."""
     return f"m_{_encode_crockford(number)}"
 
 

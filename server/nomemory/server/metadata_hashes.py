@@ -14,18 +14,18 @@ _BYTES = 16
 
 
 def entry_hash(entry: Entry) -> str:
-    """Return the BLAKE2b hash of an entry, as 32 hexadecimal digits."""
+    """Return the BLAKE2b hash of a metadata entry as 32 hexadecimal digits."""
     key, value = entry  # a key cannot contain NUL
     return blake2b(f"{key}\0{value}".encode(), digest_size=_BYTES).hexdigest()
 
 
 def entry_hashes(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Return the hash of each entry."""
+    """Return the hexadecimal hash of each metadata entry."""
     return tuple(map(entry_hash, entries))
 
 
 def entry_hash_bytes(entry: Entry) -> bytes:
-    """Return the hash of an entry as bytes, as stored in the message log."""
+    """Return the hash of a metadata entry as the 16 bytes that the message log stores."""
     return bytes.fromhex(entry_hash(entry))
 
 
@@ -34,5 +34,5 @@ RETRACTION: Final = b"nomemory.retract"
 
 
 def retraction_key(message_id: str) -> bytes:
-    """Return the index key of messages that retract `message_id`."""
+    """Return the index key that finds the messages that retract `message_id`."""
     return RETRACTION + message_id.encode()

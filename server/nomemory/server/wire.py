@@ -56,7 +56,7 @@ def decode(wire: bytes) -> Message:
 
 
 def append_retracted_by(wire: bytes, retracted_by: str | None) -> bytes:
-    """Return a serialized message with `retracted_by` added, if it is not empty."""
+    """Return a serialized message with `retracted_by` appended unless it is None or empty."""
     return wire + message_pb2.ChatMessage(retracted_by=retracted_by).SerializeToString() if retracted_by else wire
 
 

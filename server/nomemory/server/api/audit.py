@@ -1,7 +1,7 @@
 """The audit log of writes, deletions, erasures, and recalls on behalf of a user.
 
-An entry contains the caller, the action, the users, the number of messages and the request id, but no content and no
-queries. Entries are written after the change is committed, and independently of the log level.
+An audit entry contains the caller, the action, the users, the number of messages and the request id, but no content and
+no queries. The server writes an audit entry after it has committed the change, at any log level.
 """
 
 from __future__ import annotations
@@ -28,21 +28,27 @@ _CHANGES: Final = frozenset({WriteOutcome.CREATED, WriteOutcome.REPLACED})
 
 @dataclass(slots=True)
 class AuditedRecall:
-    """The result of a recall. `messages` is the number of retrieved messages; None if the recall failed."""
+    """The outcome of a recall, for its audit entry.
+
+    `messages` is the number of messages that the recall retrieved; None if the recall failed.
+    """
 
     messages: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Writes audit entries to the log stream. `is_on` is the setting that enables the audit log."""
+    """Writes audit entries to the log stream, if the audit log is enabled."""
 
     is_on: bool = True
 
     def record_write(
         self, context: CallContext, action: Action, messages: Iterable[Message], outcomes: Iterable[WriteOutcome]
     ) -> None:
-        """Record a stored batch. The entry contains all users of the batch, even those without changed messages."""
+        """Record the write of a batch.
+
+        The audit entry lists all users of the batch, even users without changed messages.
+        """
         if self.is_on:
             users: Counter[str] = Counter()
             for message, outcome in zip(messages, outcomes, strict=True):
@@ -50,12 +56,12 @@ class Audit:
             self._write_record(context, action, users)
 
     def record_deletion(self, context: CallContext, action: Action, user_id: str, messages: int) -> None:
-        """Record a committed deletion."""
+        """Record a deletion that has been committed."""
         self._write_record(context, action, {user_id: messages})
 
     @contextmanager
     def record_recall(self, context: CallContext) -> Iterator[AuditedRecall]:
-        """Record a recall when the context ends. Recalls with a user's own token are not recorded."""
+        """Record a recall when the context ends, unless the caller authenticated with the user's own token."""
         audited = AuditedRecall()
         try:
             yield audited

@@ -38,9 +38,9 @@ class IncomingCall:
         path: the path of the method, such as `/nomemory.v1.QueryService/ListMessages`.
         transport: `grpc` or `http`; a label of metrics and spans.
         metadata: the headers, with lower-case names.
-        request_id: the result of `request_id_of(metadata)`. All responses contain it, including errors.
-        auth_context: returns the properties of the TLS peer in the format of gRPC (`x509_pem_cert`, …).
-        timeout_s: the client's timeout; None if the client sets none.
+        request_id: the id that all responses to the call contain, including errors.
+        auth_context: returns the properties of the TLS peer, named as in gRPC (`x509_pem_cert`, …).
+        timeout_s: the client's timeout; None if the client sets no timeout.
     """
 
     path: str
@@ -57,9 +57,8 @@ class CallContext:
 
     Attributes:
         request_id: identifies the call in logs and in the response.
-        deadline: the deadline, in the event loop's time.
-        caller: the authenticated caller.
-        bound: the user whose messages a recall reads; None for methods that bind no user.
+        deadline: the time on the event loop's clock at which the call times out.
+        bound: the user whose messages a recall reads; None for other methods.
         transport: `grpc`, `http`, or `internal` for calls that the server makes itself.
     """
 
@@ -71,23 +70,23 @@ class CallContext:
 
     @property
     def namespace(self) -> Namespace | None:
-        """The namespace whose users the caller may access; None: all users."""
+        """The namespace whose users the caller may access; None if the caller may access all users."""
         return self.caller.namespace
 
     @property
     def user_prefix(self) -> str:
-        """The prefix of the stored user ids that the caller may access; empty: all users.
+        """The prefix of the stored user ids that the caller may access; empty if the caller may access all users.
 
         Methods without a `user_id` in the request restrict their counts and lists to this prefix.
         """
         return self.namespace.prefix if self.namespace else ""
 
     def remaining_s(self) -> float:
-        """Return the seconds until the deadline. Negative after the deadline."""
+        """Return the number of seconds until the deadline, which is negative after the deadline."""
         return self.deadline - asyncio.get_running_loop().time()
 
     def bound_user(self) -> str:
-        """Return the stored id of the bound user.
+        """Return the stored id of the user that the call is bound to.
 
         Raises:
             Fault: USER_NOT_BOUND, the call is not bound to a user.

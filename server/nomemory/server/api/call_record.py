@@ -1,4 +1,4 @@
-"""Tracing, metrics and logging of calls."""
+"""Tracing, metrics and logging of API calls."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ _FAILURES: Final = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "
 
 
 class CallRecord:
-    """Records the span, the metrics and the log entry of one call.
-
-    Attributes:
-        log_fields: the fields of the log entry.
-    """
+    """Records the span, the metrics and the log entry of one call."""
 
     def __init__(self, incoming: IncomingCall, method: Method, meters: Meters, tracer: CallTracer | None) -> None:
         self.log_fields = {"method": method.name, "request_id": incoming.request_id}
@@ -45,7 +41,7 @@ class CallRecord:
         self._record_end("CANCELLED")
 
     def fail(self, error: BaseException) -> Fault:
-        """Record that the call failed. Return the fault to send to the client."""
+        """Record that the call failed, and return the fault to send to the client."""
         fault = to_fault(error, _log.bind(**self.log_fields))
         reason = short_reason(fault)
         self._meters.count(catalog.ERRORS, self._method_name, self._transport, reason)

@@ -56,22 +56,24 @@ are base64-encoded. The message is sent in the details and, percent-encoded, in 
 
 
 def code_of(fault: Fault) -> int:
-    """Return the gRPC code of a fault."""
+    """Return the gRPC status code of a fault as a number."""
     return int(_CODES[fault.reason])
 
 
 def code_name(fault: Fault) -> str:
-    """Return the name of the gRPC code of a fault."""
+    """Return the name of a fault's gRPC status code, such as `NOT_FOUND`."""
     return str(code_pb2.Code.Name(code_of(fault)))
 
 
 def short_reason(fault: Fault) -> str:
-    """Return the reason of a fault without the enum prefix, such as `INVALID_FIELD`."""
+    """Return the name of a fault's reason without the enum prefix, such as `INVALID_FIELD`."""
     return str(Reason.Name(fault.reason)).removeprefix("ERROR_REASON_")
 
 
 def to_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
-    """Convert an error to a fault for the client. An unexpected error is logged and converted to INTERNAL.
+    """Convert an error to a fault for the client, and log it if it is unexpected.
+
+    An unexpected error becomes an INTERNAL fault.
 
     The log entry contains the type and the stack frames of the error. Error messages may quote content, and are only
     logged at the debug level.
@@ -87,7 +89,7 @@ def to_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
 
 
 def status_of(fault: Fault, request_id: str) -> status_pb2.Status:
-    """Return the status of a fault, truncated to fit into response headers."""
+    """Return the `google.rpc.Status` of a fault, truncated to fit into response headers."""
     status = status_pb2.Status(code=code_of(fault), message=_truncate(fault.message))
     for detail in _encode_details(fault, request_id):
         status.details.add().Pack(detail)
@@ -118,7 +120,7 @@ def _encode_details(fault: Fault, request_id: str) -> list[ProtoMessage]:
 
 
 def _bad_request(violations: Sequence[Violation]) -> error_details_pb2.BadRequest:
-    """Return the first violations, up to the size limit, as an error detail."""
+    """Return a BadRequest detail with as many violations as the size limit allows."""
     bad_request = error_details_pb2.BadRequest()
     for violation in violations:
         bad_request.field_violations.add(field=violation.field, description=violation.description)

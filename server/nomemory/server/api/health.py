@@ -13,11 +13,10 @@ _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 class ServerHealth:
-    """The health state of the server. All services have the same state.
+    """The health state of the server, which is the same for all services.
 
     Attributes:
-        is_serving: whether the server accepts calls.
-        servicer: the servicer of the gRPC health service.
+        is_serving: whether the server reports that it accepts calls.
     """
 
     def __init__(self, service_names: Sequence[str]) -> None:
@@ -26,12 +25,12 @@ class ServerHealth:
         self._names = ("", *service_names)
 
     async def set_serving(self, *, is_serving: bool) -> None:
-        """Set the state of all services to SERVING or NOT_SERVING."""
+        """Set the health state of all services to SERVING or NOT_SERVING."""
         self.is_serving = is_serving
         for name in self._names:
             await self.servicer.set(name, _SERVING if is_serving else _NOT_SERVING)
 
     async def shut_down(self) -> None:
-        """Set the state of all services to NOT_SERVING permanently."""
+        """Set the health state of all services to NOT_SERVING permanently."""
         self.is_serving = False
         await self.servicer.enter_graceful_shutdown()

@@ -1,4 +1,4 @@
-"""Encoding of highlights, and an upper bound for their size."""
+"""Encoding of highlights, and an upper bound of their encoded size."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _CHAR_BYTES: Final = 4
 
 
 def max_highlight_bytes(snippet_chars: int | None) -> ExtraBytes:
-    """Return a function that computes the maximum encoded size of a message's highlight; 0 without highlights.
+    """Return a function that computes the maximum encoded size of a message's highlight, in bytes.
 
-    The maximum depends only on the size of the message, so a page can be limited in size before it is highlighted.
+    The function depends only on the size of the message, so that a page can be limited in size before highlighting. The
+    maximum is 0 if `snippet_chars` is None.
     """
     if snippet_chars is None:
         return no_extra_bytes
@@ -43,7 +44,10 @@ def max_highlight_bytes(snippet_chars: int | None) -> ExtraBytes:
 
 
 def encode_highlights(items: Sequence[RankedMessage], query: Query, snippet_chars: int) -> bytes:
-    """Return the highlights of messages as a part of LexicalSearchResponse. Encoding takes up to 0.1 s per message."""
+    """Return the highlights of messages as an encoded part of LexicalSearchResponse.
+
+    Encoding takes up to 0.1 s per message.
+    """
     limits = HighlightLimits(_HIGHLIGHT_MAX_CHARS, _HIGHLIGHT_SPANS_MAX)
     return b"".join(_encode_highlight(item.message, query, snippet_chars, limits) for item in items)
 

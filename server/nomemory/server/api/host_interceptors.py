@@ -1,4 +1,4 @@
-"""Interceptors of a program that embeds the server."""
+"""Interceptors and hooks that an embedding program adds to the server."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from nomemory.server.api.pipeline import RequestHook
 
 @dataclass(frozen=True, slots=True)
 class HostInterceptors:
-    """Interceptors of the embedding program. Tuples list the outermost interceptor first.
+    """The interceptors and hooks of the embedding program, in the order in which they run.
 
     Attributes:
-        grpc: interceptors for tracing and metrics. The interceptors process all gRPC calls, including rejected ones.
-            The caller is not authenticated yet, and the request has not been read. Therefore the handlers of all
-            methods take a stream of encoded requests (`stream_unary`, `stream_stream`). HTTP does not support gRPC
-            interceptors, so a server with gRPC interceptors cannot serve HTTP.
-        before_handler: hooks for quotas and auditing. The hooks run after authorization, over gRPC and HTTP, with each
-            request and its `CallContext`. User ids in the request are stored ids. A hook raises a `Fault` to reject the
-            call.
+        grpc: gRPC interceptors, for example for tracing and metrics. These interceptors run for all gRPC calls, before
+            the caller is authenticated and the request is read. To a gRPC interceptor, every handler takes a stream of
+            encoded requests (`stream_unary`, `stream_stream`). A server with gRPC interceptors cannot serve HTTP.
+        before_handler: hooks, for example for quotas and auditing. These hooks run after authorization, for gRPC and
+            HTTP calls, with each request and its `CallContext`. User ids in the request are stored ids. A hook raises a
+            `Fault` to reject the call.
     """
 
     grpc: tuple[grpc.aio.ServerInterceptor, ...] = ()

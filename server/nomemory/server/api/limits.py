@@ -1,6 +1,6 @@
-"""Process-wide limits on concurrent calls and request memory. A call above a limit gets RESOURCE_EXHAUSTED.
+"""Process-wide limits on concurrent calls and request memory.
 
-The limits protect the process. Limits per client address belong in a proxy (`deploy/haproxy/haproxy.cfg`).
+A call above a limit gets RESOURCE_EXHAUSTED. A proxy can limit calls per client address (`deploy/haproxy/haproxy.cfg`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Reserve = Callable[[int], None]
 
 
 class ConcurrencyLimit:
-    """A limit on concurrent operations.
+    """A limit on the number of concurrent operations, which does not queue.
 
     Args:
-        maximum: the number of slots.
-        message: the error message at the limit.
+        maximum: the maximum number of concurrent operations.
+        message: the message of the fault when the limit is reached.
     """
 
     def __init__(self, maximum: int, message: str) -> None:
@@ -40,7 +40,7 @@ class ConcurrencyLimit:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Hold a slot until the context ends.
+        """Hold one of the limit's slots until the context ends.
 
         Raises:
             Fault: OVERLOADED, no slot is free.
@@ -55,10 +55,10 @@ class ConcurrencyLimit:
 
 
 class RequestMemory:
-    """A limit on the memory of large requests.
+    """A limit on the memory that large requests use together.
 
     Args:
-        maximum: the maximum number of bytes of all requests together.
+        maximum: the maximum total size of the requests in flight, in bytes.
     """
 
     def __init__(self, maximum: int = MAX_REQUEST_BYTES) -> None:
@@ -67,7 +67,7 @@ class RequestMemory:
 
     @contextmanager
     def reservation(self) -> Iterator[Reserve]:
-        """Provide a function that reserves memory for one request. The memory is released when the context ends."""
+        """Provide a function that reserves memory for one request until the context ends."""
         size = reserved = 0
 
         def reserve(added_bytes: int) -> None:
@@ -87,7 +87,7 @@ class RequestMemory:
 
 
 class RequestLimits:
-    """The limits of one process, shared by all transports.
+    """The limits of one server process, which all transports share.
 
     Attributes:
         calls: the limit on authorized calls in flight.

@@ -1,8 +1,8 @@
 """Incremental parsing of encoded requests with a limit on their entries.
 
 protobuf parses 1 MB of text in less than 1 ms. Parsing 1 MB of tiny entries blocks the event loop for 100 ms and takes
-50 MB of memory. Therefore the entries of a large request are counted before it is parsed, and it is parsed in chunks.
-Merging the chunks of an encoded message is equivalent to parsing the whole message.
+50 MB of memory. Therefore the parser counts the entries of a large request first, and then parses the request in
+chunks. Merging the chunks of an encoded message is equivalent to parsing the whole message.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_VARINT_BITS: Final = 70
 
 
 class _Field(NamedTuple):
-    """A field of an encoded message: its number, and the offsets of its value."""
+    """The number of a field in an encoded message, and the offsets of its value."""
 
     number: int
     start: int
@@ -45,11 +45,10 @@ class _Field(NamedTuple):
 
 
 class RequestParser:
-    """Parses the requests of a method.
+    """Parses the encoded requests of one method.
 
     Args:
-        request_type: the type of the requests.
-        writes: whether the method changes the message log. `MAX_READ_BYTES` applies to other methods only.
+        writes: whether the method changes the message log. The limit `MAX_READ_BYTES` applies to other methods only.
     """
 
     def __init__(self, request_type: Descriptor, *, writes: bool) -> None:
@@ -58,7 +57,7 @@ class RequestParser:
         self._writes = writes
 
     async def parse(self, encoded: bytes) -> ProtoMessage:
-        """Parse a request. Parsing a large request yields to the event loop.
+        """Parse a request. While it parses a large request, the parser yields to the event loop.
 
         Raises:
             Fault: MALFORMED_REQUEST; INVALID_FIELD, too many entries; REQUEST_TOO_LARGE, more than `MAX_READ_BYTES`.
@@ -85,7 +84,7 @@ class RequestParser:
 
 
 async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
-    """Return the end offsets of a request's fields. Check the number of entries in the request and in nested messages.
+    """Return the end offsets of a request's fields, after counting the entries in the request and in nested messages.
 
     Raises:
         Fault: INVALID_FIELD, too many entries; MALFORMED_REQUEST, not an encoded message.
@@ -108,7 +107,7 @@ async def _field_ends(encoded: bytes, request_type: Descriptor) -> list[int]:
 
 
 def _chunk_ends(field_ends: Sequence[int]) -> Iterator[int]:
-    """Yield the end offsets of chunks of about `_CHUNK_BYTES`. Chunks end at field boundaries."""
+    """Yield the end offsets of chunks of about `_CHUNK_BYTES`, which end at field boundaries."""
     start = 0
     for end in field_ends:
         if end - start >= _CHUNK_BYTES:
@@ -119,7 +118,7 @@ def _chunk_ends(field_ends: Sequence[int]) -> Iterator[int]:
 
 
 def _parse_fields(encoded: bytes, start: int, end: int, message_type: Descriptor) -> Iterator[_Field]:
-    """Yield the fields of an encoded message.
+    """Yield the top-level fields of an encoded message.
 
     Raises:
         Fault: INVALID_FIELD, too many fields; MALFORMED_REQUEST, not an encoded message.
@@ -151,7 +150,7 @@ def _read_field(encoded: bytes, start: int, end: int, message_type: Descriptor) 
 
 
 def _read_varint(encoded: bytes, start: int, end: int, message_type: Descriptor) -> tuple[int, int]:
-    """Return the value of a varint and its end offset."""
+    """Read a varint at offset `start`, and return its value and its end offset."""
     value = shift = 0
     while start < end and shift < _MAX_VARINT_BITS:
         byte = encoded[start]

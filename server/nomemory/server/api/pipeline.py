@@ -1,7 +1,7 @@
 """The request pipeline: authenticate, authorize, read and validate the request, admit, handle.
 
-All transports use the pipeline. The adapter of a transport creates an `IncomingCall`, passes a function that reads the
-request, and sends the response or the error.
+The adapter of a transport creates an `IncomingCall`, passes a function that reads the request, and sends the response
+or the error.
 """
 
 from __future__ import annotations
@@ -53,24 +53,21 @@ class _RunningCall:
 class Pipeline:
     """Executes calls.
 
-    Methods raise a `Fault` for every failed call. Unexpected errors are converted to INTERNAL. The pipeline counts and
-    logs the failure, and the adapter converts the fault to an error of its transport.
+    The pipeline counts and logs every failed call, and raises a `Fault`, which the adapter converts to an error of its
+    transport. An unexpected error becomes an INTERNAL fault.
 
     Args:
-        services: the services.
         access: authenticates callers and authorizes calls.
-        default_timeout_s: the timeout of calls if the client sets none.
+        default_timeout_s: the timeout of calls if the client sets no timeout, in seconds.
         limits: the process-wide limits.
-        reads: the admission of expensive reads; None: no limits.
-        hooks: run before each handler.
-        meters: the metrics.
-        tracer: starts the spans of calls; None: tracing is off.
+        reads: the admission of expensive reads; None disables admission control.
+        hooks: the embedding program's functions that run before each handler.
+        tracer: starts the spans of calls; None disables tracing.
 
     Attributes:
         methods: the methods by path.
-        service_names: the full names of the services.
+        service_names: the full names of the services, such as `nomemory.v1.QueryService`.
         limits: the process-wide limits.
-        meters: the metrics.
     """
 
     def __init__(
@@ -96,7 +93,7 @@ class Pipeline:
         self._tracer = tracer
 
     async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
-        """Execute a unary call. Return the encoded response.
+        """Execute a unary call and return the encoded response.
 
         Raises:
             KeyError: no method has this path.
@@ -114,7 +111,7 @@ class Pipeline:
                 return _encode(reply, context, method)
 
     async def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
-        """Execute a server-streaming call. Yield the encoded responses.
+        """Execute a server-streaming call and yield the encoded responses.
 
         The caller must close the generator if the client disconnects. The deadline is suspended while a response is
         sent to the client.
@@ -140,7 +137,7 @@ class Pipeline:
                         call.timeout.reschedule(context.deadline)
 
     async def client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
-        """Execute a client-streaming call. Return the encoded response.
+        """Execute a client-streaming call and return the encoded response.
 
         Raises:
             KeyError: no method has this path.
@@ -157,7 +154,10 @@ class Pipeline:
     async def _read_requests(
         self, read_next: ReadNextRequest, context: CallContext, method: Method
     ) -> AsyncIterator[ProtoMessage]:
-        """Yield the requests of a stream. Reading the next request releases the memory of the previous one."""
+        """Yield the requests of a client stream.
+
+        Reading a request releases the memory reserved for the previous request.
+        """
         while True:
             with self.limits.request_memory.reservation() as reserve:
                 request = await read_next(reserve)
@@ -168,7 +168,7 @@ class Pipeline:
 
     @asynccontextmanager
     async def _observe_call(self, incoming: IncomingCall, method: Method) -> AsyncIterator[_RunningCall]:
-        """Record a call, enforce its deadline, and convert errors to faults."""
+        """Record a call, enforce its deadline, and convert its errors to faults."""
         record = CallRecord(incoming, method, self.meters, self._tracer)
         deadline = asyncio.get_running_loop().time() + self._timeout_s(incoming, method)
         try:
@@ -199,13 +199,13 @@ class Pipeline:
         return CallContext(incoming.request_id, call.deadline, caller, bound, incoming.transport)
 
     async def _validate(self, request: ProtoMessage, context: CallContext, required: RequiredScopes) -> None:
-        """Restrict a request to the caller's users, and run the hooks. The handler validates the other fields."""
+        """Restrict a request to the users that the caller may access, and run the hooks."""
         restrict_to_caller(request, context.caller, context.bound, required)
         for hook in self._hooks:
             await hook(request, context)
 
     def _admit(self, request: ProtoMessage, context: CallContext, method: Method) -> AbstractAsyncContextManager[None]:
-        """Return a context that admits an expensive read. For other calls, the context has no effect."""
+        """Return a context manager that admits the call if it is an expensive read, and otherwise does nothing."""
         if self._reads is None or not is_expensive(method.name, request):
             return nullcontext()
         user_id = context.bound.user_id if context.bound else getattr(request, "user_id", "")
@@ -213,7 +213,7 @@ class Pipeline:
 
 
 def _encode(reply: Reply, context: CallContext, method: Method) -> bytes:
-    """Encode a response, and remove the caller's namespace from its user ids."""
+    """Encode a response and remove the caller's namespace from its user ids."""
     encoded = reply if isinstance(reply, bytes) else reply.SerializeToString()
     namespace = context.namespace
     return encoded if namespace is None else remove_namespace(encoded, method.reply_type, namespace)

@@ -1,8 +1,8 @@
-"""Encoding of responses that list messages, without decoding the stored messages.
+"""Encoding of responses that list messages, without decoding stored messages.
 
-These responses have the messages in field 1, and the message log stores encoded ChatMessages. A response is the
-concatenation of the length-delimited messages and its other encoded fields. Decoding and encoding each message would be
-most of the cost of a page. Messages are decoded only if a field mask excludes some of their fields.
+All these responses contain messages in field 1, and the message log stores encoded ChatMessages. The encoder
+concatenates the length-delimited messages with the other encoded fields of the response. Decoding and encoding each
+message would take most of the time of a page. Messages are decoded only if a field mask excludes some of their fields.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def hybrid_reply(items: Sequence[HybridHit], mask: Mask, rest: ProtoMessage, *, 
 
 
 def encode_conversation(summary: ConversationSummary) -> pb.Conversation:
-    """Encode a conversation summary."""
+    """Encode a conversation summary as a protobuf message."""
     encoded = pb.Conversation(conversation_id=summary.conversation_id, message_count=summary.messages)
     encoded.first_ts.FromMicroseconds(summary.first_us)
     encoded.last_ts.FromMicroseconds(summary.last_us)
@@ -57,7 +57,7 @@ def encode_conversation(summary: ConversationSummary) -> pb.Conversation:
 
 
 def _encode_scored_item(message: LoggedMessage, score: float, mask: Mask, other_fields: bytes = b"") -> bytes:
-    """Return a SemanticItem or HybridItem as field 1: the message in field 1, the score in field 2, other fields."""
+    """Return a SemanticItem or HybridItem, encoded as field 1 of its response."""
     encoded_score = _FIELD_2_FLOAT + struct.pack("<f", score)
     return _encode_frame(_encode_frame(_apply_mask(message.wire, mask)) + encoded_score + other_fields)
 
@@ -75,7 +75,7 @@ def _encode_explanation(item: HybridHit) -> bytes:
 
 
 def encode_relation(relation: Relation) -> pb.MessageRelation:
-    """Encode a relation between two messages."""
+    """Encode a relation between two messages as a protobuf message."""
     return pb.MessageRelation(
         earlier_message_id=relation.earlier_id,
         later_message_id=relation.later_id,
@@ -100,7 +100,7 @@ def _encode_frame(payload: bytes) -> bytes:
 
 @lru_cache(4096)
 def _encode_header(length: int) -> bytes:
-    """Return the tag and the length prefix of field 1. The result is cached, because message sizes repeat."""
+    """Return the tag and the length prefix of field 1, cached because message sizes repeat."""
     return _FIELD_1_BYTES + _encode_varint(length)
 
 

@@ -25,13 +25,13 @@ Handler = UnaryHandler | ClientStreamHandler | ServerStreamHandler
 
 @dataclass(frozen=True, slots=True)
 class ServedMethod:
-    """A method with its handler.
+    """An API method with its handler and its requirements.
 
     Attributes:
-        required: the required scopes.
+        required: the scopes that the caller needs.
         handler: the handler, unary or streaming as declared in the `.proto` file.
         is_bulk: whether calls without a client timeout get the long timeout of imports and exports.
-        min_deadline_s: the minimum timeout of calls without a client timeout.
+        min_deadline_s: the minimum timeout of calls without a client timeout, in seconds.
     """
 
     required: RequiredScopes
@@ -45,22 +45,20 @@ class Service(Protocol):
 
     @property
     def full_name(self) -> str:
-        """The full name, such as `nomemory.v1.QueryService`."""
+        """The full name of the service, such as `nomemory.v1.QueryService`."""
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return all methods of the service by their short names."""
+        """Return the methods of the service by their short names, such as `ListMessages`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method with its descriptor.
+    """An API method with its protobuf descriptor.
 
     Attributes:
         path: the gRPC path, such as `/nomemory.v1.QueryService/ListMessages`.
         name: the short name, such as `ListMessages`; a label of logs and metrics.
-        descriptor: the protobuf descriptor.
-        reply_type: the response type.
-        served: the handler and its requirements.
+        served: the handler of the method and its requirements.
     """
 
     path: str

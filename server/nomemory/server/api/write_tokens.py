@@ -1,4 +1,4 @@
-"""Write tokens. A read with a write token waits until its index has applied the write."""
+"""Write tokens. A read with a write token waits until the index that it reads has applied the write."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ _PREFIX = "w_"
 
 
 class WriteTokens:
-    """Issues and decrypts write tokens. A token contains the log sequence of the write."""
+    """Issues and decrypts write tokens, which contain the sequence number of a write in the message log."""
 
     def __init__(self, cipher: TokenCipher) -> None:
         self._cipher = cipher
 
     def issue(self, sequence: int) -> str:
-        """Return the token of a write. All tokens have the same length, to hide the number of writes in the log."""
+        """Return the write token of a sequence number.
+
+        All tokens have the same length, so that they do not reveal the number of writes.
+        """
         return self._cipher.encrypt(_PREFIX, f"{sequence:020}".encode())
 
     def read(self, token: str) -> int:
-        """Return the sequence of a token; 0 for an empty token.
+        """Return the sequence number in a write token; 0 for an empty token.
 
         Raises:
             Fault: WRITE_TOKEN_INVALID.

@@ -1,4 +1,4 @@
-"""The current faults of the server's components."""
+"""The active faults of the server's components."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ INVALID_OUTPUT: Final = "INVALID_OUTPUT"
 
 @dataclass(frozen=True, slots=True)
 class ActiveFault:
-    """A fault of one component.
+    """An active fault of one component of the server.
 
     Attributes:
-        component: the component, such as `vector-engine`.
-        kind: a constant of this module, such as `UNREACHABLE`.
-        since_s: the start of the fault, in seconds since the Unix epoch.
-        detail: a description without message content, ids or secrets.
+        component: the name of the component, such as `vector-engine`.
+        kind: the kind of fault, a constant of this module such as `UNREACHABLE`.
+        since_s: the time at which the fault began, in seconds since the Unix epoch.
+        detail: a description of the fault without message content, ids or secrets.
     """
 
     component: str
@@ -64,11 +64,11 @@ class ActiveFault:
 
 
 class ActiveFaults:
-    """The current faults, at most one per component and kind. Use the class on the event loop only.
+    """Records the active faults, at most one per component and kind. The class is not thread-safe.
 
     Args:
-        prefix: prepended to component names.
-        faults: a dictionary to share with another instance, by component and kind; None creates one.
+        prefix: a prefix that is added to all component names.
+        faults: the dictionary to store the faults in, shared with another instance; None creates a dictionary.
     """
 
     def __init__(self, prefix: str = "", faults: dict[tuple[str, str], ActiveFault] | None = None) -> None:
@@ -76,15 +76,15 @@ class ActiveFaults:
         self._faults = {} if faults is None else faults
 
     def view_for_previous_model(self) -> ActiveFaults:
-        """Return a view for the components of the model that is being replaced, whose names begin with `previous-`."""
+        """Return a view for the components of the previous model, which adds `previous-` to their names."""
         return ActiveFaults(PREVIOUS_MODEL, self._faults)
 
     def qualified_name(self, component: str) -> str:
-        """Return the name of a component with the prefix."""
+        """Return the name of a component with the prefix of this view."""
         return f"{self._prefix}{component}"
 
     def report(self, component: str, kind: str, detail: str, *, ago_s: float = 0.0) -> None:
-        """Record a fault that began `ago_s` seconds ago. If the fault is already active, update only the detail."""
+        """Record a fault that began `ago_s` seconds ago, or update the detail of an active fault."""
         component = self.qualified_name(component)
         fault = self._faults.get((component, kind))
         if fault is None:
@@ -102,5 +102,5 @@ class ActiveFaults:
             _log.info("fault cleared", component=component, kind=fault.kind, duration_s=duration_s)
 
     def active_faults(self) -> list[ActiveFault]:
-        """Return the current faults, oldest first."""
+        """Return the active faults of all components, oldest first."""
         return sorted(self._faults.values(), key=lambda fault: fault.since_s)

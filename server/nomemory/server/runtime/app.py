@@ -48,15 +48,15 @@ def serve(
     ready: Callable[[Addresses], None] = lambda _addresses: None,
     interceptors: HostInterceptors = _NO_INTERCEPTORS,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain. Only log records are written to stderr while the server runs.
+    """Serve until SIGTERM or SIGINT, then drain. While the server runs, stderr contains only log records.
 
     Args:
         settings: the configuration.
-        ready: called with the bound addresses when the server accepts calls.
-        interceptors: functions of the host program that run before and after each call.
+        ready: called with the bound addresses as soon as the server accepts calls.
+        interceptors: the interceptors and hooks of the embedding program.
 
     Raises:
-        StartupError: the server cannot start. The message is for the operator.
+        StartupError: the server cannot start; the message tells the operator why.
         OSError: a file or socket cannot be opened.
     """
     os.umask(UMASK)
@@ -90,10 +90,10 @@ async def running_server(
 
     Args:
         settings: the configuration.
-        interceptors: functions of the host program that run before and after each call.
+        interceptors: the interceptors and hooks of the embedding program.
 
     Raises:
-        StartupError: the server cannot start. The message is for the operator.
+        StartupError: the server cannot start; the message tells the operator why.
         OSError: a file or socket cannot be opened.
     """
     addresses = listen_addresses(settings)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class Backoff:
-    """Retry delays that double after each attempt.
+    """A sequence of retry delays that double after each attempt.
 
     Args:
         first_s: the first delay, in seconds.
-        max_s: the maximum delay, in seconds.
-        retry_immediately: whether the first retry has no delay. The second retry then waits `first_s`.
+        max_s: the upper limit of the delays, in seconds.
+        retry_immediately: whether the first retry has no delay, and the second retry the delay `first_s`.
     """
 
     def __init__(self, first_s: float, max_s: float, *, retry_immediately: bool = False) -> None:
@@ -19,11 +19,11 @@ class Backoff:
         self._wait_s = self._start_s
 
     def next_delay_s(self) -> float:
-        """Return the next delay, in seconds."""
+        """Return the delay before the next retry, in seconds."""
         wait_s = self._wait_s
         self._wait_s = min(max(2 * wait_s, self._first_s), self._max_s)
         return wait_s
 
     def reset(self) -> None:
-        """Start again with the first delay, after a success."""
+        """Return to the first delay, after an attempt has succeeded."""
         self._wait_s = self._start_s

@@ -20,7 +20,7 @@ _PROBE_BYTES = 65_536
 
 
 class DataDirectoryBusyError(StartupError):
-    """Another process has locked the data directory."""
+    """Another process holds the lock of the data directory."""
 
 
 class DataDirectoryUnusableError(StartupError):
@@ -41,11 +41,10 @@ message log, or unset the variable."""
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The layout of a data directory. The message log is the system of record; indexes can be rebuilt from it.
+    """The paths of the files in a data directory. The indexes can be rebuilt from the message log.
 
     Attributes:
-        root: the directory.
-        key_file: the token key file; None means `server.key` in the directory.
+        key_file: the configured token key file; None means `server.key` in the directory.
     """
 
     root: Path
@@ -53,7 +52,7 @@ class DataDirectory:
 
     @classmethod
     def of(cls, settings: Settings) -> DataDirectory:
-        """Return the data directory of the settings.
+        """Return the data directory that the settings configure.
 
         Raises:
             DataDirectoryUnusableError: the configured key file does not exist.
@@ -70,7 +69,7 @@ class DataDirectory:
 
     @property
     def record(self) -> Path:
-        """The file that records the identity and last known position of the message log."""
+        """The file that records the identity and the last known position of the message log."""
         return self.root / "log.json"
 
     @property
@@ -102,7 +101,7 @@ class DataDirectory:
     def lock(self) -> Iterator[None]:
         """Lock the directory until the context exits.
 
-        Create the directory if it is missing, and restrict its permissions to the owner.
+        The directory is created if it is missing, and its permissions are restricted to its owner.
 
         Raises:
             DataDirectoryBusyError: another process has locked the directory.
@@ -128,7 +127,7 @@ class DataDirectory:
             raise DataDirectoryBusyError(f"the data directory {self.root} is in use by another server") from None
 
     def check_disk_space(self, min_free: int) -> None:
-        """Raise an error unless the disk has `min_free` bytes free and accepts writes.
+        """Raise an error unless the disk has at least `min_free` bytes free and a test write succeeds.
 
         Raises:
             DataDirectoryUnusableError: the disk is full, or a test write fails.

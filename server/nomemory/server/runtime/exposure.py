@@ -1,4 +1,4 @@
-"""Check that public listen addresses are protected by credentials and TLS."""
+"""A check that public listen addresses are protected by credentials and TLS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressE
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """The protection of a server.
+    """The protection of a server against access from other machines.
 
     Attributes:
         credentials: whether callers must authenticate.
@@ -23,7 +23,7 @@ class Protection:
 
 
 def check_exposure(address: ListenAddress, protection: Protection) -> None:
-    """Raise if an address is reachable from other machines but not protected.
+    """Raise an error if an address is reachable from other machines but not protected.
 
     Raises:
         ListenAddressError: credentials or TLS are missing.

@@ -11,26 +11,26 @@ Extension = TypeVar("Extension")
 
 
 class ExtensionError(ValueError):
-    """No usable extension has this name."""
+    """No extension is registered under a name, or it cannot be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtensionPoint(Generic[Extension]):
-    """A group of entry points.
+    """A group of entry points through which packages register extensions of one kind.
 
     Attributes:
         group: the name of the entry point group.
-        built_in: reserved names, listed in error messages.
+        built_in: the names of built-in implementations, which error messages list.
     """
 
     group: str
     built_in: tuple[str, ...]
 
     def load(self, name: str) -> Extension:
-        """Import the extension that is registered under a name. Other extensions of the group are not imported.
+        """Import the extension that is registered under a name, and no other extension of the group.
 
         Raises:
-            ExtensionError: no package or several packages registered the name, or the import fails.
+            ExtensionError: no package has registered the name, several packages have, or the import fails.
         """
         entry = self._find_entry_point(name)
         try:

@@ -1,4 +1,4 @@
-"""Connection limit derived from the limit on open files (`RLIMIT_NOFILE`)."""
+"""The connection limit that the limit on open files (`RLIMIT_NOFILE`) allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _OTHER_FILES: Final = 256
 
 
 def max_connections(requested: int) -> int:
-    """Return the number of connections that fit, at most `requested`. Raise the soft limit if necessary."""
+    """Return the number of connections that the limit on open files allows, at most `requested`.
+
+    The function raises the soft limit if necessary.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = requested + _OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= needed:

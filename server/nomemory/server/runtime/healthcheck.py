@@ -19,7 +19,7 @@ _TIMEOUT_S = 3.0
 
 
 def is_serving(target: str, tls: TlsFiles | None = None) -> bool:
-    """Return whether `grpc.health.v1` at an address reports SERVING."""
+    """Return whether the health service at an address reports SERVING."""
     with _open_channel(target, tls) as channel:
         try:
             reply = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=_TIMEOUT_S)
@@ -45,7 +45,7 @@ def _host_name(chain: bytes) -> str:
 
 
 def main() -> int:
-    """Check the address of the command line, or else of the settings, and return the exit status."""
+    """Check the address on the command line, or the address in the settings, and return the exit status."""
     settings = Settings.from_environment()
     return 0 if is_serving(sys.argv[1] if len(sys.argv) > 1 else settings.server.listen, tls_files(settings)) else 1
 

@@ -1,7 +1,7 @@
 """Logging of warnings, library log records and uncaught exceptions, without their texts.
 
-The texts may contain message content. The log therefore contains only the exception class and the source location;
-level `debug` adds the text.
+The texts may contain message content. Therefore the log contains only the exception class and the source location, and
+the text only at the level `debug`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = get_logger("process")
 def log_interpreter_messages() -> None:
     """Log warnings and uncaught exceptions, which Python would otherwise write to stderr.
 
-    Warnings are logged as records of `py.warnings`.
+    A warning becomes a log record of the logger `py.warnings`.
     """
     report_crashes()
     logging.captureWarnings(capture=True)
@@ -35,10 +35,10 @@ def log_interpreter_messages() -> None:
 
 
 class _TextRemovingHandler(logging.Handler):
-    """Handler for log records of libraries."""
+    """A handler that logs the records of libraries without their texts."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a record without its text."""
+        """Log the logger, class and location of a record, but not its text."""
         kind = record.exc_info[0] if record.exc_info else None
         location = f"{record.filename}:{record.lineno}"
         level = logging.getLevelName(record.levelno).lower()

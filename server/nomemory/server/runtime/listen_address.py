@@ -25,7 +25,7 @@ class ListenAddress:
 
     Attributes:
         host: a host name or IP address, or `unix:PATH`.
-        port: the TCP port; 0 lets the system choose one. Unused for a Unix domain socket.
+        port: the TCP port; 0 lets the system choose a port; ignored for a Unix domain socket.
     """
 
     host: str
@@ -38,7 +38,7 @@ class ListenAddress:
         return f"{host}:{self.port}"
 
     def is_loopback(self) -> bool:
-        """Return whether only this machine can connect."""
+        """Return whether only clients on this machine can connect to the address."""
         return self.host.startswith(UNIX) or is_loopback(self.host)
 
 
@@ -55,9 +55,9 @@ class Addresses:
     """The listen addresses of a server.
 
     Attributes:
-        grpc: the address of the gRPC API.
-        http: the address of the HTTP API; None if it is disabled.
-        metrics: the address of the separate metrics endpoint; None if it is disabled.
+        grpc: the listen address of the gRPC API.
+        http: the listen address of the HTTP API; None if the API is disabled.
+        metrics: the listen address of the separate metrics endpoint; None if the endpoint is disabled.
     """
 
     grpc: ListenAddress
@@ -72,7 +72,7 @@ def parse_listen_address(text: str) -> ListenAddress:
     """Parse `HOST:PORT` or `unix:PATH`.
 
     Raises:
-        ListenAddressError: the text has neither form.
+        ListenAddressError: the text is neither a TCP address nor a Unix domain socket.
     """
     if text.startswith(UNIX) and len(text) > len(UNIX):
         return ListenAddress(text, 0)
@@ -88,5 +88,5 @@ INSPECTOR: Final = "/inspect/"
 
 
 def http_address(settings: Settings) -> str:
-    """Return the HTTP listen address as HOST:PORT, or an empty string if HTTP is disabled."""
+    """Return the configured HTTP listen address as HOST:PORT, or an empty string if HTTP is disabled."""
     return settings.http.listen or (INSPECTOR_ADDRESS if settings.http.inspector else "")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def configure_logs(level: str) -> None:
-    """Log to stderr at a minimum level.
+    """Configure logging to stderr, at a minimum level.
 
-    In a standalone server, the log also contains warnings and uncaught exceptions of the interpreter.
+    The log of a standalone server also contains warnings and uncaught exceptions of the interpreter.
     """
     stream = log_stream()
     structlog.configure(

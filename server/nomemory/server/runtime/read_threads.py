@@ -1,4 +1,4 @@
-"""Thread pool for expensive reads, which would otherwise block the event loop."""
+"""A thread pool for expensive reads, which would block the event loop."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _Result = TypeVar("_Result")
 
 
 class ReadThreads:
-    """A bounded pool of threads for reads.
+    """A thread pool for reads that mostly run in SQLite, Tantivy or numpy.
 
-    SQLite, Tantivy and numpy release the GIL. A function that is mostly Python code gains nothing from a thread.
+    These libraries release the GIL. A function that is mostly Python code gains nothing from a thread.
 
     Args:
         size: the number of threads.
@@ -34,5 +34,5 @@ class ReadThreads:
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(function, *args, **kwargs))
 
     async def close(self) -> None:
-        """Wait for running functions to finish, and cancel those that have not started."""
+        """Wait for running functions to finish, and cancel the functions that have not started."""
         await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""A concurrency limit with a fair queue."""
+"""A concurrency limit with a round-robin queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RoundRobinLimit:
     """Limits the number of tasks that run at the same time.
 
     Waiting tasks are queued by key, for example by user. A free slot goes to the first task of the next key in
-    round-robin order. A key with many waiting tasks therefore delays the task of another key by at most one task.
+    round-robin order. Therefore a key with many waiting tasks delays a task of another key by at most one task.
 
     Args:
         slots: the maximum number of running tasks.
@@ -30,7 +30,7 @@ class RoundRobinLimit:
 
     @asynccontextmanager
     async def slot(self, key: Hashable) -> AsyncIterator[None]:
-        """Wait for a slot and hold it until the context exits."""
+        """Wait in the queue of a key for a slot, and hold the slot until the context exits."""
         await self._acquire(key)
         try:
             yield
@@ -54,7 +54,7 @@ class RoundRobinLimit:
             raise
 
     def _release(self) -> None:
-        """Pass the slot to the next key, or free it if no task is waiting."""
+        """Pass a slot to the next key with a waiting task, or free it if no task is waiting."""
         while self._queues:
             key, queue = self._queues.popitem(last=False)
             granted = queue.popleft()

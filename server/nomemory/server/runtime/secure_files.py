@@ -1,4 +1,4 @@
-"""Files that only their owner can read, atomic writes, and file locks."""
+"""Operations on files: owner-only permissions, atomic writes, locks and digests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ _log = get_logger("server")
 
 
 def make_private(root: Path) -> None:
-    """Restrict a directory tree to its owner: mode 700 for directories, 600 for files. Symbolic links are skipped.
+    """Restrict a directory tree to its owner: mode 700 for directories, 600 for files.
 
-    The mode of another user's file cannot be changed; the function logs a warning for such files.
+    The function skips symbolic links.
+
+    It logs a warning for a file of another user, whose mode it cannot change.
     """
     failures = sum(not _restrict_to_owner(path) for path in (root, *_descendants(root)))
     if failures:
@@ -32,20 +34,17 @@ def make_private(root: Path) -> None:
 
 
 def paths_readable_by_others(root: Path) -> list[Path]:
-    """Return the paths of a directory tree that other users may read or write."""
+    """Return the paths in a directory tree that other users may read or write."""
     return [path for path in (root, *_descendants(root)) if _permission_bits(path) & UMASK and not path.is_symlink()]
 
 
 def write_atomically(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
-    """Write a file atomically: after a crash it has either the old or the new content.
+    """Replace a file atomically, so that it has either the old or the new content after a crash.
 
-    Args:
-        path: the file.
-        content: the new content.
-        like: owner and mode for the file; None means the current user and mode 600.
+    The file gets the owner and mode of `like`. If `like` is None, it gets the current user and mode 600.
 
     Raises:
-        OSError: the file cannot be written. The old content is unchanged.
+        OSError: the file cannot be written, and its content is unchanged.
     """
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)

@@ -6,20 +6,23 @@ from importlib.util import find_spec
 
 
 class StartupError(Exception):
-    """The server cannot start. The message tells the operator why and what to do."""
+    """An error that prevents the server from starting.
+
+    The message tells the operator what is wrong and what to do.
+    """
 
 
 class ExtraMissingError(StartupError):
-    """A required optional dependency is not installed."""
+    """An optional dependency that the configuration requires is not installed."""
 
 
 def require_extra(extra: str, packages: tuple[str, ...], required_by: str) -> None:
-    """Raise if an optional dependency is not installed.
+    """Raise an error if the packages of an extra are not installed.
 
     Args:
         extra: the extra of `nomemory` that installs the packages.
         packages: import names.
-        required_by: the setting or command that needs the packages, for the error message.
+        required_by: the setting or command that needs the packages, which the error message names.
 
     Raises:
         ExtraMissingError: a package is not installed.

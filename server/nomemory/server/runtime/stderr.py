@@ -1,8 +1,8 @@
-"""Keep everything except log records and crash reports out of a server's stderr.
+"""Redirection of stderr, which then contains only log records and crash reports.
 
 Libraries, the interpreter and panics may write message content to stderr. The server therefore redirects file
 descriptor 2 to /dev/null, unless the log level is `debug`, and writes its log to a duplicate of the original. Worker
-processes inherit both descriptors.
+processes inherit descriptor 2 and the duplicate.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _VARIABLE: Final = "NOMEMORY_LOG_DESCRIPTOR"
 
 
 class _LogTarget:
-    """The file descriptor of this process's log."""
+    """The file descriptor to which this process writes its log."""
 
     descriptor: int | None = None
 
 
 @contextmanager
 def reserve_stderr_for_logs(level: str) -> Iterator[None]:
-    """Discard everything except log records on stderr until the context exits. Nested contexts have no effect.
+    """Discard everything on stderr except log records until the context exits. A nested context has no effect.
 
     Args:
         level: the log level; `debug` leaves stderr unchanged.
@@ -50,18 +50,18 @@ def reserve_stderr_for_logs(level: str) -> Iterator[None]:
 
 
 def report_crashes() -> None:
-    """Write a stack trace, without values, to the log if this process crashes."""
+    """Enable the writing of a stack trace, without values, to the log if this process crashes."""
     faulthandler.enable(_STDERR if (descriptor := log_descriptor()) is None else descriptor)
 
 
 def log_stream() -> BinaryIO:
-    """Return the stream of this process's log."""
+    """Return the stream to which this process writes its log."""
     descriptor = log_descriptor()
     return sys.stderr.buffer if descriptor is None else os.fdopen(descriptor, "wb", closefd=False)
 
 
 def log_descriptor() -> int | None:
-    """Return the file descriptor of the log, or None if the log goes to stderr."""
+    """Return the file descriptor of the log, or None if the log is written to stderr."""
     if _LogTarget.descriptor is not None:
         return _LogTarget.descriptor
     descriptor = os.environ.get(_VARIABLE, "")

@@ -22,19 +22,19 @@ Ciphers = tuple[AESGCM, ...]
 
 
 class MalformedTokenError(Exception):
-    """The token is truncated or malformed."""
+    """A token is truncated or malformed."""
 
 
 class ForgedTokenError(Exception):
-    """The token was modified, or was encrypted with another key or for another message log."""
+    """A token was modified, or was encrypted with another key or for another message log."""
 
 
 class TokenCipher:
-    """Encrypts and decrypts tokens.
+    """Encrypts and decrypts cursors and write tokens.
 
     Args:
-        keys: one 32-byte key, or two concatenated keys. The first key encrypts; decryption tries both.
-        log: the name of the message log, including its epoch.
+        keys: one key of 32 bytes, or two concatenated keys. The first key encrypts, and decryption tries both.
+        log: the name of the message log with its epoch.
     """
 
     def __init__(self, keys: bytes, log: str) -> None:
@@ -42,11 +42,11 @@ class TokenCipher:
         self._log = log.encode()
 
     def ciphers(self) -> Ciphers:
-        """Return the current ciphers. The first cipher encrypts."""
+        """Return the ciphers of the current keys. The first cipher encrypts."""
         return self._ciphers
 
     def encrypt(self, prefix: str, payload: bytes) -> str:
-        """Return the token of a payload."""
+        """Encrypt a payload and return the token."""
         nonce = os.urandom(_NONCE)
         ciphertext = self.ciphers()[0].encrypt(nonce, payload, self._associated_data(prefix))
         size = len(nonce) + len(ciphertext)
@@ -56,11 +56,11 @@ class TokenCipher:
         return prefix + token.rstrip(b"=").decode()
 
     def decrypt(self, prefix: str, token: str) -> bytes:
-        """Return the payload of a token.
+        """Decrypt a token and return its payload.
 
         Raises:
             MalformedTokenError: the token is truncated or malformed.
-            ForgedTokenError: the token does not authenticate.
+            ForgedTokenError: no key authenticates the token.
         """
         raw = _decode_token(prefix, token)
         for cipher in self.ciphers():
@@ -73,7 +73,7 @@ class TokenCipher:
 
 
 def ciphers_of(keys: bytes) -> Ciphers:
-    """Return the cipher of each key."""
+    """Return an AES-GCM cipher for each of the concatenated keys."""
     return tuple(AESGCM(keys[start : start + KEY_BYTES]) for start in range(0, len(keys), KEY_BYTES))
 
 

@@ -1,4 +1,4 @@
-"""The key file for cursors and write tokens. During a key rotation, the file contains two keys."""
+"""The file with the key of cursors and write tokens, or with two keys during a key rotation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nomemory.server.runtime.token_cipher import KEY_BYTES, Ciphers, TokenCipher
 
 
 class KeyFileError(StartupError):
-    """The key file is invalid or cannot be rotated."""
+    """The token key file is invalid, or its keys cannot be rotated."""
 
 
 class FileTokenCipher(TokenCipher):
@@ -22,8 +22,8 @@ class FileTokenCipher(TokenCipher):
     If the file becomes unreadable, the previous keys remain in use.
 
     Args:
-        path: the key file; created if missing.
-        log: the name of the message log, including its epoch.
+        path: the key file, which is created if it is missing.
+        log: the name of the message log with its epoch.
 
     Raises:
         KeyFileError: the file does not contain a key.
@@ -35,14 +35,14 @@ class FileTokenCipher(TokenCipher):
         self._file = WatchedFile(path, _parse_keys)
 
     def ciphers(self) -> Ciphers:
-        """Return the ciphers of the file's current keys. Checking for a change takes one system call."""
+        """Return the ciphers of the current keys, after one system call that detects changes of the file."""
         with suppress(UnusableFileError):  # WatchedFile logs the error
             self._ciphers = self._file.load()
         return self._ciphers
 
 
 def rotate_key(path: Path) -> None:
-    """Add a new primary key. The current key becomes the old key, which only decrypts.
+    """Add a new key, which encrypts from then on. The previous key only decrypts.
 
     Raises:
         KeyFileError: the file does not contain exactly one key.
@@ -57,10 +57,10 @@ def rotate_key(path: Path) -> None:
 
 
 def retire_key(path: Path) -> None:
-    """Remove the old key. Tokens of the old key are rejected from then on.
+    """Remove the previous key, whose tokens are rejected from then on.
 
     Raises:
-        KeyFileError: the file does not contain an old key.
+        KeyFileError: the file does not contain a previous key.
         OSError: the file cannot be read or written.
     """
     with file_lock(path):
@@ -77,7 +77,7 @@ def _parse_keys(raw: bytes) -> Ciphers:
 
 
 def load_or_create_key(path: Path) -> bytes:
-    """Read the keys of the key file. Create the file with a random key if it is missing.
+    """Read the keys of the key file, or create the file with a random key if it is missing.
 
     Raises:
         KeyFileError: the file does not contain a key.
@@ -94,7 +94,7 @@ new key and rejects existing cursors and write tokens."""
 
 
 def read_key(path: Path) -> bytes:
-    """Read the keys of the key file, one or two.
+    """Read the one or two keys of the key file.
 
     Raises:
         KeyFileError: the file does not contain a key.

@@ -27,11 +27,7 @@ _EXPENSIVE: Final = frozenset(
 def is_expensive(method: str, request: ProtoMessage) -> bool:
     """Return whether a call is an expensive read.
 
-    ListMessages is expensive if its filter has conditions without an index.
-
-    Args:
-        method: the short name of the method.
-        request: the request, which may be invalid.
+    A ListMessages call is expensive if its filter has conditions that no index covers. The request may be invalid.
     """
     if isinstance(request, pb.ListMessagesRequest):
         unindexed = request.filter.role or request.filter.metadata or request.filter.exclude_conversation_ids

@@ -23,13 +23,13 @@ _DELAYED_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReadLoad:
-    """The expensive reads of a process.
+    """The number of expensive reads in a server process.
 
     Attributes:
-        running: number of reads that hold a slot.
-        waiting: number of reads that wait for a slot.
-        users: number of users with reads in flight.
-        refused: number of reads rejected since the start of the process.
+        running: the number of reads that hold a slot.
+        waiting: the number of reads that wait for a slot.
+        users: the number of users with reads in flight.
+        refused: the number of reads rejected since the start of the process.
     """
 
     running: int
@@ -39,16 +39,15 @@ class ReadLoad:
 
 
 class ReadAdmission:
-    """Limits the expensive reads in flight, running or waiting.
+    """Limits how many expensive reads run or wait at the same time.
 
     Rejections are delayed, because immediate retries after immediate rejections would saturate the event loop
     (docs/performance.md).
 
     Args:
         slots: the slots that reads hold while they run.
-        user_max: the maximum number of reads per user.
-        caller_max: the maximum number of reads per caller, such as an API key.
-        total_max: the maximum number of reads in total.
+        user_max: the maximum number of reads in flight per user.
+        caller_max: the maximum number of reads in flight per caller, such as an API key.
     """
 
     def __init__(self, slots: RoundRobinLimit, user_max: int, caller_max: int, total_max: int = _TOTAL_MAX) -> None:
@@ -63,20 +62,23 @@ class ReadAdmission:
         self._delayed = 0
 
     def load(self) -> ReadLoad:
-        """Return the current load. A waiting recall may count several times, once for each of its searches."""
+        """Return the number of reads in flight.
+
+        A waiting recall may count several times, once for each of its searches.
+        """
         waiting = self._slots.waiting
         return ReadLoad(max(0, self._total - waiting), waiting, len(self._by_user), self._refused)
 
     @asynccontextmanager
     async def admit(self, user_id: str, caller: Hashable) -> AsyncIterator[None]:
-        """Admit a read, and count it as in flight until the context ends.
+        """Admit an expensive read, and count it as in flight until the context ends.
 
         Args:
             user_id: the user whose messages are read; empty for reads of several users.
             caller: the caller.
 
         Raises:
-            Fault: OVERLOADED, a limit is reached.
+            Fault: OVERLOADED, if the limit per user, per caller or in total is reached.
         """
         user = user_id or ("", caller)
         if not self._has_capacity(user, caller):

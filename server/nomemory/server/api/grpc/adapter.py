@@ -31,7 +31,7 @@ Requests: TypeAlias = AsyncIterator[bytes]
 
 
 class MethodAdapter:
-    """Executes the calls of one method with the pipeline."""
+    """Passes the gRPC calls of one method to the pipeline."""
 
     def __init__(self, pipeline: Pipeline, method: Method) -> None:
         self._pipeline = pipeline
@@ -39,7 +39,7 @@ class MethodAdapter:
         self._parser = RequestParser(method.descriptor.input_type, writes=method.served.required.writes)
 
     def handler(self) -> RpcHandler:
-        """Return the gRPC handler. The handler processes encoded messages."""
+        """Return the gRPC handler, which takes and returns encoded messages."""
         if self._method.descriptor.client_streaming:
             return grpc.stream_unary_rpc_method_handler(self._client_stream)
         if self._method.descriptor.server_streaming:
@@ -64,7 +64,11 @@ class MethodAdapter:
 
     @asynccontextmanager
     async def _provide_call(self, context: ServicerContext) -> AsyncIterator[IncomingCall]:
-        """Provide the incoming call. Send the request id, or the status of a fault that the context raises."""
+        """Provide the incoming call of a gRPC context.
+
+        The context manager sends the request id as trailing metadata. A fault that is raised in the context ends the
+        gRPC call with its status.
+        """
         metadata = tuple(context.invocation_metadata() or ())
         request_id, timeout_s = request_id_of(metadata), context.time_remaining()
         try:
@@ -89,10 +93,9 @@ class MethodAdapter:
 
 
 async def abort(context: ServicerContext, fault: Fault, request_id: str) -> NoReturn:
-    """End a call with the status of a fault.
+    """End a gRPC call with the status of a fault, and remove the tracebacks of its exceptions.
 
-    The tracebacks of the exceptions are removed. Tracebacks would keep the request in memory until the next full
-    garbage collection.
+    A traceback would keep the request in memory until the next full garbage collection.
     """
     fault.__traceback__ = None
     try:

@@ -1,6 +1,6 @@
 """The gRPC interceptor that dispatches calls to the pipeline.
 
-Methods outside the pipeline are UNIMPLEMENTED, except for health and reflection.
+All other methods except health and reflection are answered with UNIMPLEMENTED.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[RpcHand
 
 
 class PipelineInterceptor(grpc.aio.ServerInterceptor):
-    """Dispatches calls to the pipeline."""
+    """Selects the handler of each gRPC call: an adapter of the pipeline, or a public service."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._limits = pipeline.limits
@@ -27,7 +27,7 @@ class PipelineInterceptor(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> RpcHandler | None:
-        """Return the handler of a call, or None for an unknown method, which gRPC answers with UNIMPLEMENTED."""
+        """Return the handler of a call, or None for an unknown method, which gRPC rejects with UNIMPLEMENTED."""
         path = handler_call_details.method
         handler = self._handlers.get(path)
         if handler is not None or not is_public(path):

@@ -1,7 +1,7 @@
 """The gRPC health and reflection services.
 
-Health and reflection require no authentication. Therefore the number of concurrent requests and the time to read a
-request are limited.
+Health and reflection require no authentication. Therefore the server limits how many of their requests it reads at the
+same time, and how long it waits for a request.
 """
 
 from __future__ import annotations
@@ -35,13 +35,7 @@ _REFLECTION_SERVICES: Final = (reflection.SERVICE_NAME, "grpc.reflection.v1.Serv
 def add_public_services(
     server: grpc.aio.Server, states: health.aio.HealthServicer, service_names: list[str] | None
 ) -> None:
-    """Register the health service and the reflection service.
-
-    Args:
-        server: the gRPC server.
-        states: the health servicer.
-        service_names: the services that reflection lists; None: no reflection.
-    """
+    """Register the health service, and the reflection service unless `service_names` is None."""
     health_pb2_grpc.add_HealthServicer_to_server(states, server)
     if service_names is None:
         return
@@ -58,12 +52,12 @@ def add_public_services(
 
 
 def is_public(path: str) -> bool:
-    """Return whether a path belongs to the health or reflection services."""
+    """Return whether a path belongs to the health service or the reflection service."""
     return path.removeprefix("/").partition("/")[0] in {HEALTH_SERVICE, *_REFLECTION_SERVICES}
 
 
 def limit_public_handler(handler: RpcHandler, limits: RequestLimits) -> RpcHandler:
-    """Wrap the handler of a health or reflection method with limits."""
+    """Return a handler of a health or reflection method that enforces the request limits."""
     types = handler.request_deserializer, handler.response_serializer
     if handler.request_streaming:
         return grpc.stream_stream_rpc_method_handler(partial(_handle_reflection, handler, limits), *types)

@@ -1,8 +1,8 @@
 """A gRPC server that is replaced if grpcio stops accepting calls.
 
-grpcio decodes the paths of calls as UTF-8 in the task that accepts all calls, before any interceptor runs. A path that
-is not UTF-8 ends the task, and the server accepts no more calls (grpcio 1.85). When the task ends, a new server starts
-at the same address.
+grpcio decodes the paths of calls as UTF-8 in the task that accepts all calls, before any interceptor runs. In grpcio
+1.85, a path that is not UTF-8 ends this task, and the server accepts no more calls. When the task ends, this module
+starts a new server at the same address.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RestartingServer:
     """Runs a gRPC server and replaces it if it stops accepting calls.
 
     Args:
-        listen: creates a server. After the first start, errors such as a port in use are retried.
+        listen: creates a server that listens at an address. Its errors are retried, except at the first start.
     """
 
     def __init__(self, listen: Listen) -> None:
@@ -44,7 +44,7 @@ class RestartingServer:
         self._stopping = set[asyncio.Task[None]]()
 
     async def start(self, address: ListenAddress) -> ListenAddress:
-        """Start the server and return the bound address. Errors from `listen` propagate."""
+        """Start the first server and return its bound address. Errors of `listen` propagate to the caller."""
         bound = await self._start_once(address)
         self._restarts = Supervisor().start_task("grpc-server", partial(self._restart, bound))
         return bound

@@ -37,10 +37,8 @@ class GrpcServer:
     """Serves the pipeline over gRPC.
 
     Args:
-        pipeline: executes the calls.
-        health: the health state.
         settings: the configuration.
-        interceptors: interceptors of the program that embeds the server. The interceptors run before the pipeline.
+        interceptors: the interceptors of the program that embeds the server, which run before the pipeline.
     """
 
     def __init__(

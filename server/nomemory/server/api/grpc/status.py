@@ -11,7 +11,7 @@ from nomemory.server.faults import Fault
 
 
 def grpc_status(fault: Fault, request_id: str) -> grpc.Status:
-    """Return the gRPC status of a fault. The trailing metadata contains the details and the request id."""
+    """Return the gRPC status of a fault, with its details and the request id as trailing metadata."""
     status = rpc_status.to_status(status_of(fault, request_id))
     with_id: grpc.Status = status._replace(trailing_metadata=(*status.trailing_metadata, (REQUEST_ID, request_id)))
     return with_id

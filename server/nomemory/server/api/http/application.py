@@ -1,4 +1,4 @@
-"""The ASGI application: API methods and static pages."""
+"""The ASGI application, which serves the API methods and the static pages."""
 
 from __future__ import annotations
 
@@ -41,14 +41,7 @@ _log = get_logger("http")
 def api_application(
     pipeline: Pipeline, health: ServerHealth, settings: Settings, metrics: MetricsPage | None
 ) -> ASGIApp:
-    """Return the application that serves the API.
-
-    Args:
-        pipeline: executes the calls.
-        health: the health state.
-        settings: the configuration.
-        metrics: the metrics page; None: no metrics.
-    """
+    """Return the application that serves the API, and the metrics unless `metrics` is None."""
     methods = {http_rule(method.descriptor): method.served.required for method in pipeline.methods.values()}
     routes: list[BaseRoute] = [health_route(health)]
     if metrics is not None:
@@ -67,7 +60,7 @@ def api_application(
 
 
 def metrics_application(page: MetricsPage, settings: Settings, rejecter: RequestRejecter) -> ASGIApp:
-    """Return an application that serves only metrics."""
+    """Return the application of the separate metrics endpoint."""
     return build_application([page.route()], origin_middleware(settings, rejecter), rejecter)
 
 
@@ -77,9 +70,9 @@ def build_application(
     """Return an application that adds request ids to responses and sends errors as `google.rpc.Status`.
 
     Args:
-        routes: the routes, which match raw paths.
-        middleware: runs before the routes.
-        rejecter: creates error responses.
+        routes: the routes, whose patterns match percent-encoded paths.
+        middleware: the middleware that runs before the routes.
+        rejecter: creates the error responses.
     """
     app = Starlette(
         routes=routes,
@@ -95,7 +88,7 @@ def build_application(
 
 
 class RawPath:
-    """Middleware that makes routes match the raw path. In a decoded path, a slash in an id would separate segments."""
+    """Middleware that makes routes match the percent-encoded path, in which `%2F` is part of an id."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -35,7 +35,7 @@ from nomemory.server.faults import Fault, Reason
 class SegmentConvertor(StringConvertor):
     """Matches a path segment, which may be empty.
 
-    An empty id is therefore reported as an invalid field, not as an unknown path.
+    Therefore the response to an empty id reports an invalid field, and not an unknown path.
     """
 
     regex = "[^/]*"
@@ -45,7 +45,7 @@ register_url_convertor("segment", SegmentConvertor())
 
 
 class StatusError(Exception):
-    """A call failed with a status of another server. The endpoint sends the status unchanged."""
+    """The error status of a call to another server, which the endpoint sends unchanged."""
 
     def __init__(self, status: status_pb2.Status) -> None:
         super().__init__(status.code)
@@ -53,24 +53,29 @@ class StatusError(Exception):
 
 
 class CallExecutor(Protocol):
-    """Executes calls, either in the pipeline or on another server. Methods raise Fault or StatusError."""
+    """Executes calls, either in the pipeline or on another server.
+
+    All methods raise Fault or StatusError if a call fails.
+    """
 
     async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
-        """Execute a unary call."""
+        """Execute a unary call and return the encoded response."""
 
     def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
-        """Execute a server-streaming call."""
+        """Execute a server-streaming call and yield the encoded responses."""
 
     async def client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
-        """Execute a client-streaming call."""
+        """Execute a client-streaming call and return the encoded response."""
 
 
 def call_routes(size_limits: Mapping[HttpRule, int], executor: CallExecutor) -> list[Route]:
-    """Return the routes of methods. The routes match raw paths, in which `%2F` belongs to an id.
+    """Return the routes of the API methods, which match percent-encoded paths.
+
+    In a percent-encoded path, `%2F` is part of an id.
 
     Args:
         size_limits: the maximum request size of each method, in bytes.
-        executor: executes the calls.
+        executor: executes the calls of all methods.
     """
     threads = ConversionThreads()
     literal_first = sorted(size_limits, key=lambda rule: len(rule.path_fields))
@@ -81,18 +86,16 @@ def call_routes(size_limits: Mapping[HttpRule, int], executor: CallExecutor) -> 
 
 
 def _starlette_path(rule: HttpRule) -> str:
-    """Return the path of a rule in Starlette's syntax, such as `/v1/users/{user_id:segment}/messages`."""
+    """Return the path of an HTTP rule in Starlette's syntax, such as `/v1/users/{user_id:segment}/messages`."""
     return rule.template.replace("}", ":segment}")
 
 
 class CallEndpoint:
-    """The endpoint of one method.
+    """The HTTP endpoint of one API method.
 
     Args:
-        rule: the HTTP rule of the method.
-        executor: executes the calls.
         threads: the threads that convert large messages.
-        max_request_bytes: the maximum request size.
+        max_request_bytes: the maximum size of the body, or of one line in a body of JSON lines.
     """
 
     def __init__(
@@ -154,7 +157,7 @@ class CallEndpoint:
         read: ReadRequest,
         stream: StreamReply,
     ) -> status_pb2.Status | None:
-        """Send the responses of a stream. Return the error that ended the stream, or None."""
+        """Send the responses of a stream, and return the status of the error that ended the stream, or None."""
         try:
             async with (
                 body.cancel_on_disconnect(),
@@ -176,7 +179,10 @@ class CallEndpoint:
         return await self._threads.run(len(raw), lambda: decode_request(self._rule, path_values, query, raw))
 
     def _read_next(self, body: RequestBody, read: ReadRequest) -> ReadNextRequest:
-        """Return a function that reads each request from a line of the body, or one request from the whole body."""
+        """Return a function that reads the requests of a client stream.
+
+        Each JSON line contains a request. A body of another media type is a single request.
+        """
         lines = body.read_lines()
         is_read = False
 
@@ -201,7 +207,7 @@ class CallEndpoint:
 
 
 def _path_values(scope: Scope) -> dict[str, str]:
-    """Return the decoded values of the path fields.
+    """Return the decoded values of the request fields in the path.
 
     Raises:
         Fault: MALFORMED_REQUEST, a value is not UTF-8.

@@ -15,13 +15,13 @@ _Result = TypeVar("_Result")
 
 
 class ConversionThreads:
-    """Runs conversions of large messages in threads, and others in the event loop."""
+    """Converts large messages between JSON and protobuf in threads, and small messages in the event loop."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "json")
 
     async def run(self, size_bytes: int, convert: Callable[[], _Result]) -> _Result:
-        """Run a conversion and return its result."""
+        """Run the conversion of a message of `size_bytes` and return its result."""
         if size_bytes <= _LARGE_BYTES:
             return convert()
         return await asyncio.get_running_loop().run_in_executor(self._threads, convert)

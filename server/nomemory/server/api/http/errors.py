@@ -40,7 +40,7 @@ _DETAIL_TYPES: Final[tuple[type[ProtoMessage], ...]] = (
 
 
 def error_json(status: status_pb2.Status) -> dict[str, Any]:
-    """Return a status as the JSON body of a response, or as the last event of a stream."""
+    """Return a status as JSON, for the body of a response or the last event of a stream."""
     details = [
         {"@type": f"type.googleapis.com/{detail.DESCRIPTOR.full_name}", **json_format.MessageToDict(detail)}
         for detail in _unpack_details(status)
@@ -49,11 +49,9 @@ def error_json(status: status_pb2.Status) -> dict[str, Any]:
 
 
 def error_reply(status: status_pb2.Status, http_status: int | None = None) -> JsonReply:
-    """Return the error response for a status.
+    """Return the HTTP response that reports a status.
 
-    Args:
-        status: the status.
-        http_status: the HTTP status code; None: derived from the gRPC code.
+    If `http_status` is None, the HTTP status code is derived from the status.
     """
     headers = {}
     code = http_status or _HTTP_STATUSES.get(status.code, 500)

@@ -1,4 +1,4 @@
-"""Example requests of the OpenAPI document. The examples of reads match the sample messages."""
+"""Example requests of the OpenAPI document. The example requests of read methods find the sample messages."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ def _load_examples() -> Mapping[str, Json]:
 
 
 def example_request(method: MethodDescriptor) -> Json:
-    """Return the example request of a method in the JSON mapping; empty if there is none."""
+    """Return the example request of a method as JSON; empty if the method has no example."""
     return _load_examples().get(method.name, {})
 
 
 def example_parameter(method: MethodDescriptor, json_path: str) -> Json:
-    """Return the value of a parameter in the example request as `example`; an empty object if it has no value.
+    """Return the OpenAPI `example` of a parameter, or an empty object if the example request does not contain it.
 
-    Args:
-        method: the method.
-        json_path: the JSON names of the nested fields, such as `filter.timeRange.since`.
+    `json_path` contains the JSON names of the nested fields, such as `filter.timeRange.since`.
     """
     value: Any = example_request(method)
     for name in json_path.split("."):

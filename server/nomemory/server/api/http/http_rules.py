@@ -16,14 +16,13 @@ _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class HttpRule:
-    """The mapping of a method to an HTTP method and path.
+    """The mapping of an API method to an HTTP method and a path.
 
     Attributes:
-        method: the method's descriptor.
         verb: the HTTP method, such as `GET`.
-        template: the path template. `{user_id}` is a placeholder for the value of the field `user_id`.
-        path_fields: the names of the fields in the path.
-        has_body: whether the other fields are in the body. Otherwise they are in the query string.
+        template: the path with placeholders, such as `{user_id}` for the value of the field `user_id`.
+        path_fields: the names of the request fields in the path.
+        has_body: whether the body, and not the query string, contains the other request fields.
     """
 
     method: MethodDescriptor
@@ -39,17 +38,17 @@ def grpc_path(method: MethodDescriptor) -> str:
 
 
 def methods_at(grpc_paths: Iterable[str]) -> Iterator[MethodDescriptor]:
-    """Yield the descriptors of the methods with these gRPC paths."""
+    """Yield the descriptors of the methods with the given gRPC paths."""
     for path in grpc_paths:
         service, _, name = path.removeprefix("/").partition("/")
         yield descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
 
 
 def http_rule(method: MethodDescriptor) -> HttpRule:
-    """Return the HTTP rule of a method.
+    """Return the HTTP rule that the `.proto` file declares for a method.
 
     Raises:
-        NotImplementedError: the annotation uses an unsupported feature.
+        NotImplementedError: the `google.api.http` annotation uses an unsupported feature.
     """
     rule = method.GetOptions().Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")

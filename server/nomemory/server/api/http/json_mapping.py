@@ -1,4 +1,4 @@
-"""Conversion between protobuf messages and JSON, with the canonical mapping (`google.protobuf.json_format`).
+"""Conversion between protobuf messages and JSON with the canonical mapping (`google.protobuf.json_format`).
 
 Requests may use short enum names, such as `user` for `ROLE_USER`.
 """
@@ -53,15 +53,15 @@ _EXPECTED_MESSAGE: Final[Mapping[str, str]] = {
 
 
 def encode(message: ProtoMessage) -> bytes:
-    """Return a message as JSON in UTF-8."""
+    """Encode a protobuf message as JSON."""
     return orjson.dumps(json_format.MessageToDict(message))
 
 
 def load(raw: bytes) -> object:
-    """Parse JSON in UTF-8.
+    """Parse a JSON document.
 
     Raises:
-        Fault: MALFORMED_REQUEST, invalid JSON or too many values.
+        Fault: MALFORMED_REQUEST, the text is not valid JSON in UTF-8, or the document has too many values.
     """
     _refuse_many_values(raw)
     try:
@@ -72,15 +72,12 @@ def load(raw: bytes) -> object:
 
 
 def decode(document: object, message: Descriptor, violations: Sequence[Violation] = ()) -> ProtoMessage:
-    """Convert a JSON document to a message. Replaces short enum names in the document in place.
+    """Convert a JSON document to a protobuf message.
 
-    Args:
-        document: the parsed JSON.
-        message: the descriptor of the message type.
-        violations: violations that were already found.
+    The function replaces short enum names in `document` in place.
 
     Raises:
-        Fault: INVALID_FIELD, with up to 1,000 violations.
+        Fault: INVALID_FIELD, with `violations` and those of the document, 1,000 in total at most.
     """
     all_violations = list(violations)
     decoded: ProtoMessage = GetMessageClass(message)()
@@ -101,7 +98,7 @@ def decode(document: object, message: Descriptor, violations: Sequence[Violation
 
 
 def printable_key(key: str) -> str:
-    """Return a truncated, printable form of a client's key for violations."""
+    """Return a truncated, printable form of a JSON key that a client sent, for violations."""
     return "".join(char if char.isprintable() else "?" for char in key[:_MAX_KEY_CHARS]) or '""'
 
 
@@ -136,7 +133,7 @@ def _expand_enum_names(document: dict[str, object], message: Descriptor) -> None
 
 
 def _find_violations(document: object, message: Descriptor, path: str) -> Iterator[Violation]:
-    """Yield the violations in a document. `json_format` reports only the first violation."""
+    """Yield all violations in a document, of which `json_format` reports only the first."""
     if not isinstance(document, dict):
         yield Violation(path or "the request", "must be an object")
         return

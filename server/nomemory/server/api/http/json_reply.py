@@ -1,4 +1,4 @@
-"""JSON responses that must not be cached."""
+"""JSON responses that clients and proxies must not cache."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ class JsonReply(Response):
     """A JSON response.
 
     Args:
-        content: encoded JSON as bytes, or a value that orjson can serialize.
-        status_code: the HTTP status code.
+        content: JSON as bytes, or a value that orjson can serialize.
         headers: additional headers.
     """
 
@@ -26,5 +25,5 @@ class JsonReply(Response):
         super().__init__(content, status_code, {**UNCACHED, **(headers or {})})
 
     def render(self, content: object) -> bytes:
-        """Return the encoded body."""
+        """Return the content as bytes of JSON."""
         return content if isinstance(content, bytes) else orjson.dumps(content)

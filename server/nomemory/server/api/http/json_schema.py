@@ -1,4 +1,4 @@
-"""JSON Schema of protobuf messages and enums, with the comments of the `.proto` files as descriptions."""
+"""JSON Schemas of protobuf messages and enums, with the comments of the `.proto` files as descriptions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _load_comments() -> Mapping[str, str]:
 
 
 def description_schema(full_name: str) -> Json:
-    """Return the comment of a protobuf declaration as `description`. Return an empty object if there is no comment."""
+    """Return a schema with the comment of a protobuf declaration; empty if the declaration has no comment."""
     comment = _load_comments().get(full_name)
     return {"description": comment} if comment else {}
 
@@ -46,24 +46,24 @@ _WELL_KNOWN_TYPES: Final[Mapping[str, Json]] = {
 
 
 class Schemas:
-    """Collects the schemas of a document.
+    """Collects the JSON Schemas of an OpenAPI document.
 
     Attributes:
-        by_name: the schemas by message or enum name.
+        by_name: the schemas by the name of the message or enum.
     """
 
     def __init__(self) -> None:
         self.by_name: dict[str, Json] = {}
 
     def message_schema(self, message: Descriptor) -> Json:
-        """Add the schema of a message. Return a reference to the schema."""
+        """Add the schema of a message to the document, and return a reference to it."""
         if message.name not in self.by_name:
             self.by_name[message.name] = {}  # message types may be recursive
             self.by_name[message.name].update(self._object_schema(message))
         return {"$ref": f"#/components/schemas/{message.name}"}
 
     def field_schema(self, field: FieldDescriptor, *, is_described: bool = True) -> Json:
-        """Return the schema of a field."""
+        """Return the schema of a message field, with its comment if `is_described`."""
         comment = description_schema(field.full_name) if is_described else {}
         if is_map(field):
             values = self.field_schema(map_value(field), is_described=False)

@@ -31,12 +31,12 @@ _REQUIRED: Final = RequiredScopes(frozenset({Scope.ADMIN}))
 class MetricsPage:
     """The metrics endpoint.
 
-    If credentials or a scrape token are configured, a request must have the scrape token, or the credential of a caller
-    with the scope `admin` and without a namespace. Otherwise all local clients can read the metrics.
+    If credentials or a scrape token are configured, a request needs the scrape token, or the credential of a caller
+    with the scope `admin` and without a namespace. Without credentials and a scrape token, all local clients can read
+    the metrics.
 
     Attributes:
-        exporter: renders the metrics.
-        access: authenticates callers without the scrape token.
+        access: authenticates the callers that do not send the scrape token.
         settings: the configuration.
     """
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the API, generated from protobuf descriptors, HTTP rules and comments."""
+"""Generation of the OpenAPI 3.1 document from protobuf descriptors, HTTP rules and comments."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _ERROR: Final[Json] = {
 
 
 def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
-    """Return the OpenAPI document of the methods.
+    """Return the OpenAPI document that describes the API methods.
 
     Args:
-        methods: the HTTP rules of the methods, with the required scopes.
+        methods: the required scopes of each method, by the HTTP rule of the method.
     """
     schemas = Schemas()
     paths: dict[str, Json] = {}
@@ -145,7 +145,7 @@ def _query_parameters(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
 
 
 def _leaf_fields(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator[tuple[str, FieldDescriptor]]:
-    """Yield the name and the field of each query parameter."""
+    """Yield the parameter name and the field descriptor of each query parameter."""
     for field in fields:
         name = f"{outer}{field.json_name}"
         if is_map(field) or not is_json_object(field):

@@ -1,7 +1,7 @@
 """Checks of the Origin and Host headers.
 
 A browser on a trusted machine can run pages of untrusted sites. Pages of other origins can call the server only if the
-settings allow their origin. A page can also resolve its own host name to this machine (DNS rebinding). Therefore a
+settings allow their origin. A page can also make its own host name resolve to this machine (DNS rebinding). Therefore a
 server without credentials accepts only IP addresses and `localhost` as host names.
 """
 
@@ -28,13 +28,11 @@ _PREFLIGHT_MAX_AGE_S: Final = 600
 
 
 class OriginCheck:
-    """Middleware that rejects requests with a disallowed origin or host name.
+    """Middleware that rejects requests from origins and for host names that are not allowed.
 
     Args:
-        app: the application.
-        rejecter: creates the error responses.
-        origins: the allowed origins; `*`: all origins.
-        any_host: whether all host names are allowed.
+        origins: the allowed origins; `*` allows all origins.
+        any_host: whether the server accepts all host names.
     """
 
     def __init__(self, app: ASGIApp, rejecter: RequestRejecter, origins: frozenset[str], *, any_host: bool) -> None:
@@ -62,7 +60,7 @@ class OriginCheck:
 
 
 def origin_middleware(settings: Settings, rejecter: RequestRejecter) -> list[Middleware]:
-    """Return the origin check, and the CORS middleware if origins are allowed."""
+    """Return the origin check, followed by the CORS middleware if the settings allow origins."""
     origins = frozenset(settings.http.cors_origins.split())
     cors = Middleware(
         CORSMiddleware,
@@ -78,7 +76,7 @@ def origin_middleware(settings: Settings, rejecter: RequestRejecter) -> list[Mid
 
 
 def _is_local_name(host: str) -> bool:
-    """Return whether a Host header is an address or `localhost`, with or without a port."""
+    """Return whether a Host header is an IP address or `localhost`, with or without a port."""
     name, _, port = host.rpartition(":")
     name = name if name and port.isdecimal() else host
     try:

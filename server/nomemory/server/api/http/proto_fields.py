@@ -1,4 +1,4 @@
-"""Protobuf fields and enums in the JSON mapping."""
+"""Properties of protobuf fields and enums in the JSON mapping."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _WELL_KNOWN: Final = "google.protobuf."
 
 @cache
 def fields_by_json_key(message: Descriptor) -> Mapping[str, FieldDescriptor]:
-    """Return the fields of a message by their JSON keys, such as `pageSize` and `page_size`."""
+    """Return the fields of a message by JSON key, each under two keys such as `pageSize` and `page_size`."""
     return {key: field for field in message.fields for key in (field.json_name, field.name)}
 
 
 @cache
 def enums_and_objects_by_json_key(message: Descriptor) -> Mapping[str, FieldDescriptor]:
-    """Return the enum fields and the message fields by their JSON keys."""
+    """Return the enum fields and the nested messages of a message by JSON key."""
     fields = fields_by_json_key(message).items()
     return {key: field for key, field in fields if field.enum_type is not None or is_json_object(field)}
 
 
 def is_map(field: FieldDescriptor) -> bool:
-    """Return whether a field is a map. All maps of the API have string keys."""
+    """Return whether a field is a protobuf map."""
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
@@ -36,7 +36,7 @@ def map_value(field: FieldDescriptor) -> FieldDescriptor:
 
 
 def message_type(field: FieldDescriptor) -> Descriptor:
-    """Return the message type of a field.
+    """Return the descriptor of a field's message type.
 
     Raises:
         TypeError: the field is not a message.
@@ -47,13 +47,13 @@ def message_type(field: FieldDescriptor) -> Descriptor:
 
 
 def is_json_object(field: FieldDescriptor) -> bool:
-    """Return whether the JSON value of a field is an object with the fields of a message."""
+    """Return whether the JSON value of a field is an object whose keys are the fields of a message."""
     inner = field.message_type
     return inner is not None and not is_map(field) and not inner.full_name.startswith(_WELL_KNOWN)
 
 
 @cache
 def short_enum_names(enum: EnumDescriptor) -> Mapping[str, str]:
-    """Return a map from short to full names of an enum's values, such as `user` to `ROLE_USER`, without UNSPECIFIED."""
+    """Return the full names of an enum's values by short name, such as `ROLE_USER` by `user`, without UNSPECIFIED."""
     prefix = enum.values[0].name.removesuffix("UNSPECIFIED")
     return {value.name.removeprefix(prefix).lower(): value.name for value in enum.values[1:]}

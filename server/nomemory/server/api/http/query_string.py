@@ -1,7 +1,7 @@
 """Conversion of URL query strings to JSON documents.
 
-`filter.role=user&filter.metadata[topic]=food` becomes `{"filter": {"role": "user", "metadata": {"topic": "food"}}}`.
-Repeated parameters form a list.
+`filter.role=user&filter.metadata[topic]=food` becomes `{"filter": {"role": "user", "metadata": {"topic": "food"}}}`. A
+repeated parameter becomes an array.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 class _UnknownNameError(Exception):
-    """A query parameter does not match a field of the request."""
+    """The name of a query parameter is not the name of a request field."""
 
 
 def query_parameters(query: bytes) -> list[tuple[str, str]]:
-    """Parse a query string.
+    """Parse a query string into pairs of name and value.
 
     Raises:
         Fault: MALFORMED_REQUEST, the query string is not UTF-8.
@@ -40,7 +40,10 @@ def query_parameters(query: bytes) -> list[tuple[str, str]]:
 def query_document(
     parameters: Sequence[tuple[str, str]], message: Descriptor
 ) -> tuple[dict[str, Any], list[Violation]]:
-    """Return the document of a query string, and violations for unknown parameters. Values are not validated."""
+    """Convert query parameters to a JSON document and violations.
+
+    The violations report parameters with unknown names. The function does not validate values.
+    """
     document: dict[str, Any] = {}
     violations = []
     for name, text in parameters:

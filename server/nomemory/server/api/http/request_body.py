@@ -18,23 +18,21 @@ JSON_LINES: Final = "application/x-ndjson"
 
 
 class UnsupportedMediaTypeError(Fault):
-    """The method does not support the media type or the content encoding of a body."""
+    """The method does not support the media type or the content encoding of the request body."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Reason.ERROR_REASON_MALFORMED_REQUEST, message)
 
 
 class RequestBody:
-    """The body of a request.
+    """The body of an HTTP request.
 
     Args:
-        headers: the request headers.
-        receive: the ASGI receive function.
-        max_bytes: the maximum size of the body, or of a line if the body is read line by line.
+        max_bytes: the maximum size of the body for `read`, and of a line for `read_lines`.
 
     Attributes:
         is_present: whether the request has a body.
-        media_type: the media type without parameters, in lower case.
+        media_type: the media type of the body without parameters, in lower case.
     """
 
     def __init__(self, headers: Headers, receive: Receive, max_bytes: int) -> None:
@@ -50,11 +48,11 @@ class RequestBody:
     def require_media_type(self, *media_types: str) -> None:
         """Raise if the media type is not one of `media_types`.
 
-        The check also protects against cross-site requests: browsers send forms and plain text without a preflight
+        This check also prevents cross-site requests, because browsers send forms and plain text without a preflight
         request.
 
         Raises:
-            UnsupportedMediaTypeError: another media type, or a compressed body.
+            UnsupportedMediaTypeError: the media type is another one, or the body is compressed.
             Fault: MALFORMED_REQUEST, the request has both a content-length and a transfer-encoding (request smuggling).
         """
         if self._has_two_lengths:
@@ -68,10 +66,11 @@ class RequestBody:
         """Return the whole body.
 
         Args:
-            reserve: reserves memory for the received bytes.
+            reserve: called with the size of each chunk, to reserve memory for it.
 
         Raises:
-            Fault: REQUEST_TOO_LARGE; OVERLOADED, the process-wide request memory limit is reached.
+            Fault: REQUEST_TOO_LARGE, the body is longer than `max_bytes`; OVERLOADED, the request memory limit is
+                reached.
         """
         self._refuse_large(self._declared_bytes)
         body = bytearray()
@@ -85,7 +84,7 @@ class RequestBody:
         """Yield the non-blank lines of the body as they arrive.
 
         Raises:
-            Fault: REQUEST_TOO_LARGE, a line is too long.
+            Fault: REQUEST_TOO_LARGE, a line is longer than `max_bytes`.
         """
         pending = bytearray()
         async for chunk in self._receive_chunks():

@@ -1,7 +1,7 @@
-"""Decoding of an API request from the path, the query string and the body of an HTTP request.
+"""Decoding of API requests from the path, the query string and the body of HTTP requests.
 
-A path field may also occur in the body or the query string, but only with the same value. Otherwise the server and a
-proxy in front of it could use different values.
+The body or the query string may repeat the value of a path field, but not contradict it. If the values could differ, a
+proxy that checks the path could use another value than the server.
 """
 
 from __future__ import annotations
@@ -18,16 +18,10 @@ from nomemory.server.faults import Violation
 
 
 def decode_request(rule: HttpRule, path_values: Mapping[str, str], query: bytes, body: bytes) -> ProtoMessage:
-    """Return the decoded request of a method.
-
-    Args:
-        rule: the HTTP rule of the method.
-        path_values: the values of the path fields.
-        query: the query string.
-        body: the JSON body; empty: no body.
+    """Decode the request of an API method.
 
     Raises:
-        Fault: INVALID_FIELD, with all violations; MALFORMED_REQUEST, invalid JSON or UTF-8.
+        Fault: INVALID_FIELD, with all violations; MALFORMED_REQUEST, the body is not valid JSON in UTF-8.
     """
     message = rule.method.input_type
     parameters = query_parameters(query)

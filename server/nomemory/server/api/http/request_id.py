@@ -9,7 +9,7 @@ from nomemory.server.api.call import REQUEST_ID, request_id_of
 
 
 class RequestIds:
-    """Middleware that adds a request id to the request and the response: the client's id, or a random one."""
+    """Middleware that adds the client's request id, or a random one, to the request and the response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -28,6 +28,6 @@ class RequestIds:
 
 
 def request_id_in(scope: Scope) -> str:
-    """Return the id of a request."""
+    """Return the request id that the middleware stored in an ASGI scope."""
     request_id: str = scope["state"][REQUEST_ID]
     return request_id

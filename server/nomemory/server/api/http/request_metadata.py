@@ -24,14 +24,10 @@ _TIMEOUT_PATTERN: Final = re.compile(r"\d{1,10}")
 
 
 def incoming_call(scope: Scope, grpc_path: str) -> IncomingCall:
-    """Return the incoming call of a request.
-
-    Args:
-        scope: the ASGI scope of the request.
-        grpc_path: the gRPC path of the method.
+    """Return the incoming call that an HTTP request makes.
 
     Raises:
-        Fault: MALFORMED_REQUEST, a header is malformed.
+        Fault: MALFORMED_REQUEST, the timeout or a value of the metadata is malformed.
     """
     metadata, request_id = metadata_of(scope), request_id_in(scope)
     return IncomingCall(
@@ -45,10 +41,12 @@ def incoming_call(scope: Scope, grpc_path: str) -> IncomingCall:
 
 
 def metadata_of(scope: Scope) -> Metadata:
-    """Return the headers as metadata. Values are UTF-8, or base64 for names that end in `-bin`.
+    """Return HTTP headers as call metadata.
+
+    Values are UTF-8, or base64 if the name ends in `-bin`.
 
     Raises:
-        Fault: MALFORMED_REQUEST, a value is malformed.
+        Fault: MALFORMED_REQUEST, a value is not valid UTF-8 or base64.
     """
     return [
         (name.decode("latin-1"), _decode_binary(value) if name.endswith(b"-bin") else _decode_text(value))
@@ -57,7 +55,7 @@ def metadata_of(scope: Scope) -> Metadata:
 
 
 def auth_context(scope: Scope) -> Mapping[str, Iterable[bytes]]:
-    """Return the verified properties of the TLS peer in the format of gRPC's `auth_context`."""
+    """Return the verified properties of the TLS peer, in the format of gRPC's `auth_context`."""
     tls: Any = scope["state"].get(TLS)  # `ssl.SSLObject`, or the type of uvloop
     certificate = tls.getpeercert(binary_form=True) if tls is not None else None
     return {"x509_pem_cert": [ssl.DER_cert_to_PEM_cert(certificate).encode()]} if certificate else {}

@@ -1,4 +1,4 @@
-"""Error responses to requests that are rejected before a call starts."""
+"""Error responses to HTTP requests that the server rejects before a call starts."""
 
 from __future__ import annotations
 
@@ -21,20 +21,16 @@ _log = get_logger("http")
 
 @dataclass(frozen=True, slots=True)
 class RequestRejecter:
-    """Creates, logs and counts error responses."""
+    """Creates error responses, and logs and counts them."""
 
     meters: Meters
 
     def reject(
         self, scope: Scope, fault: Fault, http_status: int | None = None, headers: Mapping[str, str] | None = None
     ) -> JsonReply:
-        """Return the error response to a request.
+        """Return the error response to an HTTP request.
 
-        Args:
-            scope: the ASGI scope of the rejected request.
-            fault: the error.
-            http_status: the HTTP status code; None: derived from the fault.
-            headers: additional headers.
+        If `http_status` is None, the HTTP status code is derived from the fault.
         """
         request_id = request_id_in(scope)
         reply = error_reply(status_of(fault, request_id), http_status)

@@ -1,4 +1,4 @@
-"""The HTTP/1.1 server, based on uvicorn. The server runs in the event loop of the process."""
+"""The HTTP/1.1 server, which runs uvicorn in the event loop of the process."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ _SILENT: Final = logging.CRITICAL + 1
 
 
 class HttpServer:
-    """Serves an ASGI application.
+    """Serves an ASGI application over HTTP.
 
     Args:
-        application: the ASGI application.
-        tls: the TLS files; None: no TLS.
-        idle_s: the idle timeout of connections.
+        tls: the TLS files; None disables TLS.
+        idle_s: the idle timeout of connections, in seconds.
     """
 
     def __init__(self, application: ASGIApp, tls: TlsFiles | None, idle_s: float) -> None:
@@ -87,7 +86,7 @@ class HttpServer:
         await self._server.shutdown(self._sockets)
 
     def _bind(self, address: ListenAddress) -> ListenAddress:
-        """Bind to the same port on all addresses of the host."""
+        """Bind sockets to the same port on all addresses of the host."""
         port = address.port
         try:
             addresses = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -104,10 +103,10 @@ class HttpServer:
 
 
 class HttpConnection(H11Protocol):
-    """A uvicorn connection that adds the TLS object, and thus the client certificate, to the scope of its requests."""
+    """A uvicorn connection that adds its TLS object to the scope of each request, for client certificates."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        """Start the idle timeout of a new connection. uvicorn starts the timeout only after the first request."""
+        """Start the idle timeout of a new connection, which uvicorn starts only after the first request."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, TLS: transport.get_extra_info("ssl_object")}
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)

@@ -1,4 +1,4 @@
-"""Static pages: the API explorer and the inspector. The files are read once at startup."""
+"""The static pages of the API explorer and the inspector. The server reads their files once, at startup."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECURITY_HEADERS: Final = {
 
 
 def constant_route(path: str, content: bytes, media_type: str) -> Route:
-    """Return a route that serves constant content with the security headers."""
+    """Return a route that responds with the same content to every request, with the security headers."""
 
     async def serve(_request: Request) -> Response:
         return Response(content, headers={**SECURITY_HEADERS, "content-type": media_type})

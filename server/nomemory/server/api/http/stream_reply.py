@@ -1,4 +1,4 @@
-"""Streaming responses, as server-sent events or JSON lines."""
+"""Streaming HTTP responses, as server-sent events or JSON lines."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _HEADERS: Final = {**UNCACHED, "x-accel-buffering": "no"}
 
 @dataclass(frozen=True, slots=True)
 class StreamFormat:
-    """The format of a stream.
+    """The wire format of a streaming response.
 
     Attributes:
-        media_type: the media type of the response.
-        reply: formats a JSON response as a part of the stream.
-        error: formats an error as the last part of the stream.
-        end: the last part of a complete stream. A stream that ends with neither `end` nor an error is truncated.
-        heartbeat: a part that clients ignore; empty: no heartbeats.
+        reply: formats one JSON response as a chunk of the stream.
+        error: formats an error as the last chunk of the stream.
+        end: the last chunk of a complete stream. An event stream that ends with neither `end` nor an error is
+            truncated.
+        heartbeat: a chunk that clients ignore; empty if the format has no heartbeats.
     """
 
     media_type: str
@@ -59,12 +59,7 @@ LINES: Final = StreamFormat(
 class StreamReply:
     """A streaming response.
 
-    Args:
-        send: the ASGI send function.
-        form: the format of the stream.
-
     Attributes:
-        form: the format of the stream.
         is_started: whether the status and the headers have been sent.
     """
 
@@ -76,10 +71,10 @@ class StreamReply:
         self._last_sent = asyncio.get_running_loop().time()
 
     async def send(self, chunk: bytes, *, is_last: bool = False) -> None:
-        """Send a part. The first part is preceded by the status and the headers.
+        """Send a chunk of the stream, and the status and the headers before the first chunk.
 
         Raises:
-            TimeoutError: the client does not read the stream.
+            TimeoutError: the client has not read the stream for a minute.
         """
         async with self._lock, asyncio.timeout(_SEND_TIMEOUT_S):
             self._last_sent = asyncio.get_running_loop().time()
@@ -90,7 +85,7 @@ class StreamReply:
 
     @asynccontextmanager
     async def send_heartbeats(self) -> AsyncIterator[None]:
-        """Send heartbeats while the stream is idle, until the context ends."""
+        """Send a heartbeat whenever the stream has been idle for `HEARTBEAT_S`, until the context ends."""
         task = asyncio.create_task(self._repeat_heartbeat())
         try:
             yield

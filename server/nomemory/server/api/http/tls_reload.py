@@ -11,7 +11,7 @@ _log = get_logger("http")
 
 
 def reloading_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a context that reloads changed files at each handshake. Invalid files are ignored.
+    """Return an SSL context that reloads changed TLS files at each handshake, and ignores invalid files.
 
     Raises:
         OSError: a file cannot be read, or the key does not match the certificate.

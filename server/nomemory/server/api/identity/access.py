@@ -1,7 +1,7 @@
 """Access control.
 
-The caller is authenticated and authorized before the request is read. The request is then restricted to the users that
-the caller may access.
+The pipeline authenticates and authorizes the caller before it reads the request. The pipeline then restricts the
+request to the users that the caller may access.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class RequiredScopes:
     """The permissions that a method requires.
 
     Attributes:
-        any_of: the caller must have at least one of these scopes.
-        binds_user: the call is bound to one user, determined from the caller and the metadata.
-        is_public: every authenticated caller may call the method. A public method must not read any user's data.
+        any_of: the scopes of which the caller must have at least one.
+        binds_user: whether each call is bound to one user, who is determined from the caller and the metadata.
+        is_public: whether every authenticated caller may call the method, which then must not read any user's data.
     """
 
     any_of: frozenset[Scope]
@@ -57,7 +57,7 @@ class Access:
         return await self._authenticator.authenticate(metadata, auth_context)
 
     def authorize(self, caller: Caller, required: RequiredScopes, metadata: Metadata) -> BoundUser | None:
-        """Authorize a call. Return the bound user, or None if the method binds no user.
+        """Authorize a call and return the user that it is bound to, or None if the method binds no user.
 
         Raises:
             Fault: SCOPE_MISSING, OTHER_USER or USER_NOT_BOUND.
@@ -78,7 +78,7 @@ def restrict_to_caller(
     """Restrict a request to the users that its caller may access, and add the caller's namespace to its user ids.
 
     Raises:
-        Fault: OTHER_USER, a user token's request contains another user's id, or lacks a required user id.
+        Fault: OTHER_USER, the caller has a user token, and the request contains another user's id or no user id.
     """
     if caller.user_id is not None and not required.is_public:
         _refuse_other_users(caller.user_id, request, is_bound=bound is not None)

@@ -1,8 +1,8 @@
 """API keys.
 
 A key has the form `nm_<id>_<secret>`. The id identifies the key's record in the key file and is not secret. The secret
-is 256 random bits, stored as an unsalted SHA-256 hash. A slow, salted hash is not needed, because a random 256-bit
-secret cannot be guessed. Computing a slow hash would delay every call.
+is 256 random bits, stored as an unsalted SHA-256 hash. A slow, salted hash would delay every call, and is not needed
+because a random 256-bit secret cannot be guessed.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ class ApiKey:
         return f"{KEY_PREFIX}{self.id}_{self.secret}"
 
     def digest(self) -> str:
-        """Return the SHA-256 hash of the secret, in hexadecimal."""
+        """Return the SHA-256 hash of the key's secret, in hexadecimal."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def matches(self, digest: str) -> bool:
-        """Return whether the secret has this digest. Compares in constant time."""
+        """Compare the digest of the key's secret with `digest` in constant time."""
         return hmac.compare_digest(self.digest(), digest)
 
 
 def generate_key() -> ApiKey:
-    """Generate a random key."""
+    """Generate an API key with a random id and a random secret."""
     return ApiKey(secrets.token_hex(6), secrets.token_urlsafe(32))
 
 
 def parse_key(text: str) -> ApiKey | None:
-    """Parse a key. Return None if the text is not a well-formed key."""
+    """Parse a key. The result is None if the text is not a well-formed key."""
     match = _KEY_PATTERN.fullmatch(text)
     return ApiKey(match[1], match[2]) if match else None
 
 
 class KeyRecord(CallerRecord):
-    """The stored record of a key. `sha256` is the hash of the secret, in hexadecimal."""
+    """The record of an API key in the key file. `sha256` is the hash of the secret, in hexadecimal."""
 
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]
@@ -71,12 +71,15 @@ class KeyRecord(CallerRecord):
         return sorted(scopes)
 
     def is_expired(self, now: datetime) -> bool:
-        """Return whether the key has expired."""
+        """Return whether the API key has expired."""
         return self.expires is not None and now >= self.expires
 
 
 class KeyFile(BaseModel):
-    """The content of a key file. Deleting a record revokes the key. The file contains no secrets."""
+    """The content of a key file, which contains no secrets.
+
+    Deleting a record revokes the key.
+    """
 
     model_config = CallerRecord.model_config
 
@@ -84,7 +87,7 @@ class KeyFile(BaseModel):
     keys: tuple[KeyRecord, ...] = ()
 
     def records_by_id(self) -> dict[str, KeyRecord]:
-        """Return the records by key id."""
+        """Return the records of the keys by key id."""
         return {key.id: key for key in self.keys}
 
 
@@ -92,7 +95,7 @@ def parse_keys(raw: bytes) -> KeyFile:
     """Parse a key file.
 
     Raises:
-        ValueError: the file is malformed. The message names the invalid fields.
+        ValueError: the file is malformed; the message names the invalid fields.
     """
     file = parse_document(KeyFile, raw, "API keys")
     if len(file.records_by_id()) != len(file.keys):
@@ -101,7 +104,7 @@ def parse_keys(raw: bytes) -> KeyFile:
 
 
 def read_keys(path: Path) -> KeyFile:
-    """Read a key file. Return an empty `KeyFile` if the file does not exist.
+    """Read a key file, or return an empty `KeyFile` if the file does not exist.
 
     Raises:
         OSError: the file cannot be read.
@@ -111,13 +114,15 @@ def read_keys(path: Path) -> KeyFile:
 
 
 def write_keys(path: Path, file: KeyFile) -> None:
-    """Replace a key file atomically. Permissions are kept. A new file is readable by its owner only."""
+    """Replace a key file atomically and keep its permissions, or create a file that only its owner can read."""
     content = file.model_dump_json(indent=2, exclude_none=True) + "\n"
     write_atomically(path, content.encode(), like=path.stat() if path.exists() else None)
 
 
 class ApiKeyAuthenticator:
-    """Authenticates services by API keys. Changes to the key file take effect with the next call.
+    """Authenticates services by API keys.
+
+    A change to the key file takes effect with the next call.
 
     Args:
         path: the key file.
@@ -131,7 +136,7 @@ class ApiKeyAuthenticator:
         self._file = CredentialFile(path, lambda raw: parse_keys(raw).records_by_id(), "API keys", advice)
 
     def authenticate(self, text: str) -> Caller:
-        """Return the service that owns a key.
+        """Return the service that an API key belongs to.
 
         Raises:
             Fault: CREDENTIALS_INVALID.

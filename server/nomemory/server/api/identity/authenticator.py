@@ -1,4 +1,4 @@
-"""Authentication of callers: by credentials, or as local callers without credentials."""
+"""Authentication of callers, with credentials or as local callers without credentials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Authenticator(Protocol):
     """Authenticates callers."""
 
     async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
-        """Authenticate the caller of a call.
+        """Return the caller that the credentials of a call identify.
 
         Raises:
             Fault: CREDENTIALS_MISSING or CREDENTIALS_INVALID.
@@ -36,14 +36,17 @@ class Authenticator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CredentialAuthenticator:
-    """Authenticates callers by the credential that they send. An attribute is None if the kind is not configured."""
+    """Authenticates callers by the credential that they send.
+
+    The attribute of a kind of credential is None if the settings do not configure it.
+    """
 
     api_keys: ApiKeyAuthenticator | None
     tokens: TokenAuthenticator | None
     certificates: CertificateAuthenticator | None
 
     async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:
-        """Return the owner of the credential.
+        """Return the caller that the credential in the metadata or the TLS connection belongs to.
 
         Raises:
             Fault: CREDENTIALS_MISSING, no credential was sent; CREDENTIALS_INVALID, the credential is invalid, or
@@ -77,7 +80,7 @@ class CredentialAuthenticator:
 
 
 class LocalAuthenticator:
-    """Accepts every caller that sends no credentials. Only servers on a loopback address use it."""
+    """Accepts every caller that sends no credentials, on servers that listen on loopback addresses only."""
 
     async def authenticate(self, metadata: Metadata, auth_context: AuthContext) -> Caller:  # noqa: ARG002 - the protocol's signature
         """Return the local caller.

@@ -10,7 +10,7 @@ from nomemory.server.api.identity.namespace import Namespace
 
 
 class Scope(StrEnum):
-    """A permission that a credential grants."""
+    """A permission that a credential grants to its owner."""
 
     INGEST = "ingest"
     """Write and delete the messages of any user."""
@@ -29,7 +29,7 @@ READS = frozenset({Scope.QUERY, Scope.RECALL})
 
 
 def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes with these names. Unknown names are ignored."""
+    """Return the scopes with the given names, and ignore unknown names."""
     all_scopes = frozenset(Scope)
     return frozenset(Scope(name) for name in names if name in all_scopes)
 
@@ -39,10 +39,10 @@ class Caller:
     """An authenticated caller.
 
     Attributes:
-        name: the name in logs: the name of the key or the certificate entry, never a user id.
-        scopes: the granted permissions.
-        user_id: the only user that a user token may access, without the namespace prefix; None for a service.
-        namespace: the namespace whose users the caller may access; None: all users.
+        name: the name of the caller in logs, from its key or certificate entry, and never a user id.
+        user_id: the only user that the owner of a user token may access, without the namespace prefix; None for a
+            service.
+        namespace: the namespace whose users the caller may access; None if the caller may access all users.
 
     Raises:
         ValueError: a user token has a scope that is not in `READS`.
@@ -58,7 +58,7 @@ class Caller:
             raise ValueError("a user token can only have read scopes")
 
     def stored_id(self, user_id: str) -> str:
-        """Return the stored id of a user, given the id that this caller uses."""
+        """Return the stored id of a user for the user id that this caller sends."""
         return self.namespace.stored_id(user_id) if self.namespace else user_id
 
 
@@ -71,5 +71,5 @@ Metadata = Sequence[tuple[str, str | bytes]]
 
 
 def metadata_values(metadata: Metadata, key: str) -> list[str | bytes]:
-    """Return all values of a key."""
+    """Return all values of a key in call metadata."""
     return [value for name, value in metadata if name == key]

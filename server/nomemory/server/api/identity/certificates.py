@@ -1,7 +1,7 @@
 r"""Client certificates.
 
-A file maps names in client certificates to callers. The names are read from the certificate itself: some gRPC versions
-truncate the names of a peer at a NUL character, and would report `chat.internal\0.evil` as `chat.internal`.
+A file maps names in client certificates to callers. The server reads the names from the certificate itself, because
+some gRPC versions truncate the names of a peer at a NUL character.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nomemory.server.faults import Fault
 
 
 class CertificateEntry(CallerRecord):
-    """The caller for a certificate name: `dns:…`, `uri:…`, `email:…` or `cn:…`."""
+    """The caller for a certificate name of the form `dns:…`, `uri:…`, `email:…` or `cn:…`."""
 
     certificate: Annotated[str, Field(pattern=r"^(dns|uri|email|cn):[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$")]
 
@@ -38,7 +38,7 @@ class CertificateFile(BaseModel):
 
 
 class CertificateAuthenticator:
-    """Authenticates services by client certificates.
+    """Authenticates services by their client certificates.
 
     Args:
         path: the file with the `CertificateEntry` records.
@@ -52,10 +52,10 @@ class CertificateAuthenticator:
         self._file = CredentialFile(path, lambda raw: parse_document(CertificateFile, raw, kind).callers, kind)
 
     def authenticate(self, names: frozenset[str]) -> Caller:
-        """Return the service whose certificate has these names.
+        """Return the service whose certificate entry matches one of the names.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, the names match no entry, or several.
+            Fault: CREDENTIALS_INVALID, no entry matches, or several entries match.
         """
         entries = [entry for entry in self._file.load() if entry.certificate in names]
         if len(entries) != 1:
@@ -73,7 +73,7 @@ _CACHE_SIZE: Final = 256
 
 
 def peer_names(peer: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
-    """Return the names in the peer's verified certificate, such as `dns:chat.example`; None without a certificate.
+    """Return the names in the peer's verified certificate, such as `dns:chat.example`, or None without a certificate.
 
     Raises:
         Fault: CREDENTIALS_INVALID, the certificate is malformed, or a name has control characters.

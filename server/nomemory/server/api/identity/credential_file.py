@@ -1,4 +1,4 @@
-"""Credential files, reloaded when they change."""
+"""Credential files, which are reloaded when they change."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _Content = TypeVar("_Content")
 
 
 class CredentialFile(Generic[_Content]):
-    """A file with the accepted credentials. A changed file is reloaded.
+    """A file with the credentials that the server accepts, reloaded when it changes.
 
     Args:
         path: the file.
-        parse: parses the content. The function raises ValueError for malformed content, without quoting the content.
-        kind: the kind of credential, for error messages.
-        advice: appended to the error message of the constructor.
+        parse: parses the content; raises ValueError for malformed content, without quoting it.
+        kind: the kind of credential in error messages, such as `API keys`.
+        advice: a text that the constructor appends to its error messages.
 
     Raises:
         IdentitySettingsError: the file cannot be read or is malformed.
@@ -38,10 +38,10 @@ class CredentialFile(Generic[_Content]):
             raise IdentitySettingsError(f"{error}{advice}") from None
 
     def load(self) -> _Content:
-        """Return the parsed content.
+        """Return the parsed content of the file.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, the changed file cannot be read or is malformed.
+            Fault: CREDENTIALS_INVALID, the file has changed and cannot be read or is malformed.
         """
         try:
             return self._file.load()
@@ -50,7 +50,7 @@ class CredentialFile(Generic[_Content]):
 
 
 class CallerRecord(BaseModel):
-    """The name, scopes and namespace of a service."""
+    """The name, scopes and namespace of a service in a credential file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
@@ -63,10 +63,12 @@ _Document = TypeVar("_Document", bound=BaseModel)
 
 
 def parse_document(document: type[_Document], raw: bytes, kind: str) -> _Document:
-    """Parse a JSON credential file. `kind` is the kind of credential, for error messages.
+    """Parse a JSON credential file.
+
+    `kind` is the kind of credential in error messages.
 
     Raises:
-        ValueError: the file is malformed. The message names up to three invalid fields.
+        ValueError: the file is malformed; the message names up to three invalid fields.
     """
     try:
         return document.model_validate_json(raw)

@@ -18,33 +18,36 @@ CREDENTIAL_KEYS: Final = frozenset({AUTHORIZATION, API_KEY})
 
 
 class IdentitySettingsError(StartupError):
-    """A setting for credentials is invalid, or its file cannot be used. The message contains no secrets."""
+    """A setting for credentials is invalid, or its file cannot be used.
+
+    The message of the error contains no secrets.
+    """
 
 
 def invalid_credentials_fault(message: str) -> Fault:
-    """Create a CREDENTIALS_INVALID fault."""
+    """Return a CREDENTIALS_INVALID fault with a message for the caller."""
     return Fault(Reason.ERROR_REASON_CREDENTIALS_INVALID, message)
 
 
 @dataclass(frozen=True, slots=True)
 class SentKey:
-    """An API key in call metadata."""
+    """An API key that a caller sent in call metadata."""
 
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SentToken:
-    """A bearer token in call metadata."""
+    """A bearer token that a caller sent in call metadata."""
 
     text: str = field(repr=False)
 
 
 def read_credential(metadata: Metadata) -> SentKey | SentToken | None:
-    """Return the credential in call metadata; None if there is no credential.
+    """Return the credential in call metadata, or None if there is no credential.
 
     Raises:
-        Fault: CREDENTIALS_INVALID, there are several credentials, or the credential is malformed.
+        Fault: CREDENTIALS_INVALID, the metadata contains several credentials or a malformed one.
     """
     bearers, keys = metadata_values(metadata, AUTHORIZATION), metadata_values(metadata, API_KEY)
     if len(bearers) + len(keys) > 1:

@@ -1,7 +1,7 @@
 """Construction of the authenticator from the settings.
 
-The server does not start with incomplete credential settings. Otherwise, a variable that a deployment forgets to set
-could leave the server without authentication.
+The server does not start with incomplete credential settings. If the server started, a variable that a deployment
+forgets to set could leave it without authentication.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _SECRET_MIN_BYTES: Final = 32
 
 
 def requires_credentials(settings: Settings) -> bool:
-    """Return whether the server requires credentials."""
+    """Return whether the settings require callers to send credentials."""
     identity = settings.identity
     return any((identity.api_keys, identity.jwt_secret, identity.jwt_jwks, identity.tls_identities))
 
 
 def make_authenticator(settings: Settings) -> Authenticator:
-    """Create the authenticator. A key set at a URL is not fetched yet.
+    """Create the authenticator. The function does not fetch a key set from its URL yet.
 
     Raises:
-        IdentitySettingsError: a setting is missing, empty or contradicts another, or a file cannot be used.
+        IdentitySettingsError: a setting is missing, is empty or contradicts another setting, or a file cannot be used.
     """
     check_credential_settings(settings)
     identity = settings.identity
@@ -108,7 +108,7 @@ _TOKEN_RULES: Final = ("jwt_issuer", "jwt_audience", "jwt_algorithms", "jwt_defa
 
 
 def check_credential_settings(settings: Settings) -> None:
-    """Raise if the credential settings are incomplete.
+    """Raise an error if the settings of one kind of credential are incomplete.
 
     Raises:
         IdentitySettingsError: a required variable is missing.

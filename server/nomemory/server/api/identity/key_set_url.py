@@ -28,11 +28,11 @@ _FETCH_TIMEOUT_S: Final = 5.0
 
 
 class KeySetUrl:
-    """A key set at a URL. An unknown key id causes a fetch, because issuers rotate their keys.
+    """A JSON Web Key Set at a URL, which is fetched again for an unknown key id.
 
     Args:
-        fetch: fetches the document. The function blocks, and raises OSError or HTTPException if the fetch fails.
-        algorithms: the allowed algorithms. Keys for other algorithms are ignored.
+        fetch: fetches the document; blocks, and raises OSError or HTTPException if the fetch fails.
+        algorithms: the allowed algorithms; keys for other algorithms are ignored.
         clock: returns a monotonic time in seconds.
     """
 
@@ -48,10 +48,10 @@ class KeySetUrl:
         self._fetch_task: asyncio.Task[None] | None = None
 
     async def find_key(self, key_id: str | None) -> VerificationKey:
-        """Return the key with the given id.
+        """Return the verification key with the given id.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, the key set has no such key, or is too old and cannot be fetched.
+            Fault: CREDENTIALS_INVALID, the key set does not contain the key, or is too old and cannot be fetched.
         """
         if key_id not in self._keys or self._age_s() > _REFRESH_S:
             self._start_fetch()
@@ -86,25 +86,25 @@ _CHUNK_BYTES: Final = 65_536
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Rejects redirects. A redirect could lead to a host that the operator does not trust."""
+    """Rejects redirects, which could lead to a host that the operator does not trust."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> None:
-        """Return None, which makes urllib raise HTTPError."""
+        """Return None, so that urllib raises HTTPError."""
 
 
 _opener: Final = urllib.request.build_opener(_NoRedirects)
 
 
 def is_secure_url(url: str) -> bool:
-    """Return whether a URL is protected against tampering: https, or http on a loopback address."""
+    """Return whether a URL uses https, or http on a loopback address."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def fetch_document(url: str, timeout_s: float = _FETCH_TIMEOUT_S) -> bytes:
-    """Fetch a document of at most 1 MB. Blocks for about `timeout_s` at most.
+    """Fetch a document of at most 1 MB, and block for about `timeout_s` seconds at most.
 
     Raises:
         OSError: the fetch failed or timed out, or the document is too large.

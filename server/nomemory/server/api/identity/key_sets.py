@@ -1,4 +1,4 @@
-"""Keys that verify tokens: a shared secret, or a JSON Web Key Set in a file."""
+"""Verification keys of tokens, from a shared secret or from a JSON Web Key Set in a file."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ KeysById = Mapping[str, jwt.PyJWK]
 
 
 class KeySource(Protocol):
-    """A source of verification keys."""
+    """A source of keys that verify the signatures of tokens."""
 
     async def find_key(self, key_id: str | None) -> VerificationKey:
-        """Return the key with the `kid` of a token's header.
+        """Return the verification key that the `kid` in a token's header names.
 
         Raises:
-            Fault: CREDENTIALS_INVALID, there is no such key.
+            Fault: CREDENTIALS_INVALID, no key has the id.
         """
 
 
 class SharedSecret:
-    """A shared secret that verifies all tokens."""
+    """A shared secret that verifies the signatures of all tokens."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -39,11 +39,11 @@ class SharedSecret:
 
 
 class KeySetFile:
-    """A JSON Web Key Set in a file. A changed file is reloaded.
+    """A JSON Web Key Set in a file, which is reloaded when it changes.
 
     Args:
         path: the file.
-        algorithms: the allowed algorithms. Keys for other algorithms are ignored.
+        algorithms: the allowed algorithms; keys for other algorithms are ignored.
 
     Raises:
         IdentitySettingsError: the file cannot be read or is malformed.
@@ -53,15 +53,15 @@ class KeySetFile:
         self._file = CredentialFile(path, lambda raw: parse_key_set(raw, algorithms), "tokens")
 
     async def find_key(self, key_id: str | None) -> VerificationKey:
-        """Return the key with the given id."""
+        """Return the verification key with the given id."""
         return find_key(self._file.load(), key_id)
 
 
 def find_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
-    """Return the key with the given id.
+    """Return the verification key with the given id.
 
     Raises:
-        Fault: CREDENTIALS_INVALID, there is no such key.
+        Fault: CREDENTIALS_INVALID, no key has the id.
     """
     if key_id is None or key_id not in keys:
         raise invalid_credentials_fault("the token is signed with an unknown key")
@@ -69,7 +69,9 @@ def find_key(keys: KeysById, key_id: str | None) -> jwt.PyJWK:
 
 
 def parse_key_set(raw: bytes, algorithms: frozenset[str]) -> KeysById:
-    """Parse a JSON Web Key Set. Ignore keys without `kid`, keys for other uses, and keys for other algorithms.
+    """Parse a JSON Web Key Set into its keys by id.
+
+    The function ignores keys without `kid`, and keys for other uses or algorithms.
 
     Raises:
         ValueError: the document is not a key set, has no usable key, or has two keys with the same `kid`.

@@ -21,15 +21,15 @@ NamespaceName = Annotated[str, Field(pattern=f"^{_NAME}$")]
 
 
 class ForeignUserError(Exception):
-    """A response contains a user id from outside the caller's namespace. The call fails with INTERNAL."""
+    """A response contains a user id from outside the caller's namespace, which makes the call fail with INTERNAL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace of user ids.
+    """A namespace of user ids, identified by its name.
 
     Raises:
-        ValueError: the name is invalid.
+        ValueError: the name is not a valid namespace name.
     """
 
     name: str
@@ -44,14 +44,14 @@ class Namespace:
         return f"{self.name}/"
 
     def stored_id(self, user_id: str) -> str:
-        """Return a user id with the prefix. Blank ids are returned unchanged, because validation rejects blank ids."""
+        """Add the prefix to a user id, unless the id is blank and validation will reject it."""
         return self.prefix + user_id if user_id.strip() else user_id
 
     def external_id(self, stored: str) -> str:
-        """Return a stored id without the prefix. An empty id is a field that the field mask excludes.
+        """Remove the prefix from a stored id, unless the id is empty because a field mask excludes it.
 
         Raises:
-            ForeignUserError: the stored id has another prefix, or none.
+            ForeignUserError: the stored id does not start with the prefix.
         """
         if not stored:
             return stored
@@ -61,20 +61,20 @@ class Namespace:
 
 
 def is_namespace(name: str) -> bool:
-    """Return whether a text is a valid namespace name."""
+    """Return whether a name is a valid namespace name."""
     return _NAME_PATTERN.fullmatch(name) is not None
 
 
 def namespace_of(name: str | None) -> Namespace | None:
-    """Return the namespace with the given name, or None if the name is None or empty.
+    """Return the namespace with a name, or None if the name is None or empty.
 
     Raises:
-        ValueError: the name is invalid.
+        ValueError: the name is not a valid namespace name.
     """
     return Namespace(name) if name else None
 
 
 def without_namespace(stored: str) -> str:
-    """Return a stored id without its namespace prefix, if it has one."""
+    """Remove the namespace prefix, if any, from a stored user id."""
     prefix = _PREFIX.match(stored)
     return stored[prefix.end() :] if prefix else stored

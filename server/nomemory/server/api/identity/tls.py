@@ -18,14 +18,17 @@ _FileVersions = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The PEM files of the TLS configuration. With `client_ca`, clients must present a certificate signed by it."""
+    """The PEM files of the TLS configuration.
+
+    If `client_ca` is set, clients must present a certificate that this authority has signed.
+    """
 
     certificate: Path
     key: Path
     client_ca: Path | None
 
     def read_versions(self) -> _FileVersions:
-        """Return the modification time and inode of each file.
+        """Return the modification time and inode of each TLS file.
 
         Raises:
             OSError: a file does not exist.
@@ -34,7 +37,7 @@ class TlsFiles:
         return tuple((stat.st_mtime_ns, stat.st_ino) for stat in (file.stat() for file in files if file))
 
     def create_context(self) -> ssl.SSLContext:
-        """Load the files into an SSL context.
+        """Load the TLS files into an SSL context.
 
         Raises:
             OSError: a file cannot be read, or the key does not match the certificate (`ssl.SSLError`).
@@ -49,7 +52,7 @@ class TlsFiles:
         return context
 
     def read_configuration(self) -> grpc.ServerCertificateConfiguration:
-        """Read the files into a gRPC certificate configuration."""
+        """Read the TLS files into a gRPC certificate configuration."""
         authority = self.client_ca.read_bytes() if self.client_ca else None
         return grpc.ssl_server_certificate_configuration(
             [(self.key.read_bytes(), self.certificate.read_bytes())], authority
@@ -73,10 +76,10 @@ def tls_files(settings: Settings) -> TlsFiles | None:
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Create the server credentials of gRPC. Each handshake reloads changed files.
+    """Create gRPC server credentials that reload changed TLS files at each handshake.
 
     Raises:
-        IdentitySettingsError: the files cannot be used.
+        IdentitySettingsError: the TLS files cannot be loaded.
     """
     try:
         files.create_context()
@@ -92,14 +95,14 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
 
 class _CertificateReloader:
-    """Reloads changed files. While the changed files are invalid, the previous configuration stays in use."""
+    """Reloads changed TLS files. While the changed files are invalid, the previous configuration stays in use."""
 
     def __init__(self, files: TlsFiles, versions: _FileVersions) -> None:
         self._files = files
         self._versions = versions
 
     def load_if_changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return the new configuration, or None if the files are unchanged or invalid."""
+        """Return the new TLS configuration, or None if the files are unchanged or invalid."""
         try:
             versions = self._files.read_versions()
             if versions == self._versions:

@@ -29,7 +29,10 @@ _MESSAGES: Final[Mapping[type[Exception], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """Requirements for tokens. `algorithms` is not empty and does not contain `none`."""
+    """The requirements that a token must meet.
+
+    `algorithms` is not empty and does not contain `none`.
+    """
 
     algorithms: frozenset[str]
     issuer: str
@@ -41,7 +44,7 @@ class TokenRules:
 
 
 class TokenAuthenticator:
-    """Authenticates users by tokens."""
+    """Authenticates users by their tokens (JWT)."""
 
     def __init__(self, keys: KeySource, rules: TokenRules) -> None:
         self._keys = keys
@@ -49,7 +52,7 @@ class TokenAuthenticator:
         self._jwt = jwt.PyJWT({"enforce_minimum_key_length": True})
 
     async def authenticate(self, token: str) -> Caller:
-        """Return the user of a token.
+        """Return the caller that a user token identifies.
 
         Raises:
             Fault: CREDENTIALS_INVALID.

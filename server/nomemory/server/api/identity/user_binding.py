@@ -22,12 +22,12 @@ Identity = Literal["token", "act-as", "x-user-id"]
 
 @dataclass(frozen=True, slots=True)
 class BoundUser:
-    """The user to whom a call is bound.
+    """The user whose messages a call may read.
 
     Attributes:
-        user_id: the stored id.
-        identity: the origin of the user id. `token`: the user's own token. `act-as`: metadata of a service with the
-            scope `act-as`. `x-user-id`: metadata of a local caller without credentials.
+        user_id: the user id with the namespace prefix.
+        identity: the source of the user id: `token` for the user's own token, `act-as` for the metadata of a service
+            with the scope `act-as`, `x-user-id` for the metadata of a local caller without credentials.
     """
 
     user_id: str
@@ -35,11 +35,11 @@ class BoundUser:
 
 
 def bind_user(caller: Caller, metadata: Metadata) -> BoundUser:
-    """Return the user of a recall.
+    """Return the user that a recall is bound to.
 
     Raises:
-        Fault: OTHER_USER, a user token is sent with another user's id; SCOPE_MISSING, a service lacks the scope
-            `act-as`; USER_NOT_BOUND, the metadata does not contain exactly one valid user id.
+        Fault: OTHER_USER, the metadata of a user token contains another user's id; SCOPE_MISSING, a service lacks the
+            scope `act-as`; USER_NOT_BOUND, the metadata does not contain exactly one valid user id.
     """
     if caller.user_id is not None:
         refuse_other_user_id(caller, metadata)
@@ -53,7 +53,7 @@ def bind_user(caller: Caller, metadata: Metadata) -> BoundUser:
 
 
 def refuse_other_user_id(caller: Caller, metadata: Metadata) -> None:
-    """Raise if a user token is sent with another user's id in the metadata.
+    """Raise a fault if the caller has a user token and the metadata contains another user's id.
 
     Raises:
         Fault: OTHER_USER.
@@ -65,8 +65,8 @@ def refuse_other_user_id(caller: Caller, metadata: Metadata) -> None:
 def is_valid_user_id(stored: str) -> bool:
     """Return whether a text is a valid stored user id.
 
-    A valid id is not blank, and has no control characters and no lone surrogates. Without its namespace prefix, a valid
-    id has at most `ID_MAX_CHARS` characters.
+    A valid user id is not blank, and has no control characters and no lone surrogates. Without its namespace prefix, a
+    valid user id has at most `ID_MAX_CHARS` characters.
     """
     if not stored.strip() or _FORBIDDEN_CHARS.search(stored):
         return False
@@ -80,7 +80,7 @@ def _read_user_ids(metadata: Metadata) -> list[str]:
 
 
 def _decode_text(value: str | bytes) -> str:
-    """Decode a metadata value. Return an empty string if the value is not UTF-8."""
+    """Decode a metadata value, or return an empty string if the value is not UTF-8."""
     if isinstance(value, str):
         return value
     try:

@@ -1,7 +1,7 @@
 """User id fields in protobuf messages.
 
-The fields are found through the message descriptors, at any depth. Fields that are added to the API later are included
-automatically.
+The functions find the fields through the message descriptors, at any depth, and therefore also process fields that are
+added to the API later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHARED_COUNTERS: Final = frozenset({"sequence", "checkpoint", "texts_embedded"}
 
 
 def user_ids_in(message: ProtoMessage) -> Iterator[str]:
-    """Yield all user ids in a message. An unset field yields an empty string."""
+    """Yield the value of each user id field in a message, which is empty if the field is unset."""
     for owner, name in _find_fields(message, _USER_IDS):
         yield getattr(owner, name)
 
@@ -33,10 +33,10 @@ def add_namespace(request: ProtoMessage, namespace: Namespace) -> None:
 
 
 def remove_namespace(raw: bytes, reply_type: type[ProtoMessage], namespace: Namespace) -> bytes:
-    """Remove the namespace prefix of all user ids, and all server-wide counters, from an encoded response.
+    """Remove all server-wide counters, and the namespace prefix of all user ids, from an encoded response.
 
     Raises:
-        ForeignUserError: a user id is outside of the namespace.
+        ForeignUserError: a user id is outside the namespace.
     """
     if not _fields_leading_to(reply_type.DESCRIPTOR, _USER_IDS | _SHARED_COUNTERS):
         return raw
@@ -60,7 +60,7 @@ def _find_fields(message: ProtoMessage, names: frozenset[str]) -> Iterator[tuple
 
 @cache
 def _fields_leading_to(message_type: Descriptor, names: frozenset[str]) -> tuple[FieldDescriptor, ...]:
-    """Return the fields of a message type that have one of the names, or contain a field with one."""
+    """Return the fields of a message type that have one of the names, or contain such a field at any depth."""
     return tuple(field for field in message_type.fields if _contains_field(field, names, frozenset()))
 
 

@@ -15,17 +15,17 @@ _log = get_logger("identity")
 
 
 class UnusableFileError(Exception):
-    """The file cannot be read, or is malformed."""
+    """A watched file cannot be read, or is malformed."""
 
 
 class WatchedFile(Generic[_Content]):
-    """The parsed content of a file. A changed file is reloaded.
+    """The parsed content of a file, which is reloaded when the file changes.
 
-    If the changed file is unusable, the previous content is discarded, because the change may have revoked credentials.
+    If a changed file is unusable, its previous content is discarded, because the change may have revoked credentials.
 
     Args:
         path: the file.
-        parse: parses the content. The function raises ValueError for malformed content, without quoting the content.
+        parse: parses the content; raises ValueError for malformed content, without quoting it.
     """
 
     def __init__(self, path: Path, parse: Callable[[bytes], _Content]) -> None:
@@ -35,7 +35,7 @@ class WatchedFile(Generic[_Content]):
         self._loaded: _Content | UnusableFileError = UnusableFileError(f"{path} has not been read")
 
     def load(self) -> _Content:
-        """Return the current content. Detecting changes costs one system call.
+        """Return the current content of the file, after one system call that detects changes.
 
         Raises:
             UnusableFileError: the file cannot be read or is malformed.

@@ -1,4 +1,4 @@
-"""Failures and token usage of the chat model."""
+"""Monitoring of the failures and the token usage of the chat model."""
 
 from __future__ import annotations
 
@@ -37,13 +37,10 @@ _MIN_SPORADIC: Final = 3
 
 
 class ChatModelMonitor:
-    """Counts the failures and the tokens of the chat model, and keeps its active fault. Not thread-safe.
+    """Counts the failures and the tokens of the chat model, and reports its active fault. Not thread-safe.
 
-    The fault begins with a failed recall, and ends with the next recall that gets a valid answer.
-
-    Args:
-        meters: the server's counters.
-        faults: the active faults.
+    A fault is active from a recall in which the chat model fails until the next recall in which it gives a valid
+    answer.
     """
 
     def __init__(self, meters: Meters, faults: ActiveFaults) -> None:
@@ -53,7 +50,7 @@ class ChatModelMonitor:
         self._active_kind: str | None = None
 
     def record(self, reading: ModelReading) -> None:
-        """Record the work of the model in one recall."""
+        """Record the calls, tokens and failures of the chat model in one recall."""
         if reading.usage is not None:
             self._meters.count(catalog.CHAT_MODEL_TOKENS, "prompt", by=reading.usage.prompt)
             self._meters.count(catalog.CHAT_MODEL_TOKENS, "completion", by=reading.usage.completion)

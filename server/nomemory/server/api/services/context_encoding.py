@@ -1,4 +1,4 @@
-"""Encoding of contexts as protobuf messages."""
+"""Encoding of the results of BuildContext as protobuf messages."""
 
 from __future__ import annotations
 

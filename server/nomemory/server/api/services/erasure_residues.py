@@ -1,4 +1,4 @@
-"""Storage that still contains bytes of erased messages, and when those bytes are purged."""
+"""Storage locations that still contain bytes of erased messages, and the times at which they are purged."""
 
 from __future__ import annotations
 
@@ -36,13 +36,12 @@ _BLOCKED: Final = "Vectors cannot be erased now, see `faults` of GetIndexStatus,
 
 
 def erasure_residues(settings: Settings, erase_ts: Timestamp, *, is_blocked: bool) -> list[pb.ErasureResidue]:
-    """Return the storage locations that still contain erased data. Locations that this server purges have a purge time.
+    """Return the storage locations that still contain bytes of an erased user's messages.
 
-    Args:
-        settings: the storage settings, and the maximum duration of an erasure.
-        erase_ts: the commit time of the deletion.
-        is_blocked: whether vectors cannot be erased at the moment. The message log keeps the deletion record until the
-            vectors are erased.
+    A location has a purge time if this server purges it.
+
+    `erase_ts` is the time at which the deletion was committed. If `is_blocked` is true, vectors cannot be erased at the
+    moment, and the message log keeps the deletion record.
     """
     is_remote = settings.vector.qdrant_url is not None
     purged = {

@@ -1,4 +1,4 @@
-"""Totals of an import."""
+"""The totals of an import stream."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nomemory.v1 import ingest_service_pb2 as pb
 
 @dataclass(slots=True)
 class ImportTally:
-    """Accumulates the results of the batches of an import.
+    """Accumulates the results of the batches in an import stream.
 
     Attributes:
-        max_rejections: the maximum number of rejections in the response. Further rejections are counted but not listed.
-        response: the totals so far, without a write token.
-        sequence: the highest log sequence of the batches.
+        max_rejections: the maximum number of rejections that the response lists; all rejections are counted.
+        response: the totals of the batches so far, without a write token.
+        sequence: the highest sequence number of the batches in the message log.
     """
 
     max_rejections: int
@@ -32,7 +32,10 @@ class ImportTally:
     _messages: int = 0
 
     def add(self, batch: Batch, written: Written, *, size: int) -> None:
-        """Add a stored batch. `size` is the number of messages in the request, including rejected ones."""
+        """Add the results of a stored batch.
+
+        `size` is the number of messages in the request, including rejected ones.
+        """
         counts = {outcome: written.outcomes.count(outcome) for outcome in WriteOutcome}
         self.response.created += counts[WriteOutcome.CREATED]
         self.response.unchanged += counts[WriteOutcome.UNCHANGED]
@@ -44,7 +47,10 @@ class ImportTally:
         self._messages += size
 
     def error_metadata(self) -> dict[str, str]:
-        """Return the totals as metadata of the fault that ends the import. `batch` is the index of the failed batch."""
+        """Return the totals as metadata of the fault that ends the import.
+
+        The key `batch` contains the index of the failed batch.
+        """
         totals = self.response
         counts = {
             "batch": self._batches,

@@ -1,4 +1,4 @@
-"""Status of the message log and of the indexes, for GetIndexStatus."""
+"""The response to GetIndexStatus: the status of the message log and of the indexes."""
 
 from __future__ import annotations
 
@@ -47,24 +47,22 @@ class IndexStatusReporter(Protocol):
     """Reports the status of the message log and of the indexes."""
 
     async def read_status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Return the status for one user, or without `user_id` for all users whose stored ids start with `prefix`.
+        """Return the status for a user, or for all users whose stored ids start with `prefix` if `user_id` is None.
 
-        The status contains no sequence after the latest change to these users' messages.
+        No sequence number in the status is higher than that of the latest change to these users' messages.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStatusReporter:
-    """Reports the status of the components in this process.
+    """Reports the status of the message log and the indexes of this process.
 
     Attributes:
-        log: the message log.
-        lexical: the progress of the lexical index.
-        spaces: the vector indexes.
-        job_fault: returns the latest error of a job by its name; None if the job is healthy.
-        faults: the active faults of the server.
-        notice: a message about the lexical index from the startup; empty if there is none.
-        damage_registry: the known damage of the message log.
+        lexical: reports how far the lexical index has applied the changes of the message log.
+        job_fault: returns the recent failures of a background job by its name; None if the job is healthy.
+        faults: the active faults of the server's components.
+        notice: a message for operators about the lexical index, such as a rebuild at startup; empty if there is none.
+        damage_registry: the damaged messages that were found in the message log.
     """
 
     log: LogReader
@@ -76,7 +74,7 @@ class LocalStatusReporter:
     damage_registry: DamageRegistry
 
     async def read_status(self, user_id: str | None, prefix: str = "") -> pb.GetIndexStatusResponse:
-        """Return the status for one user, or without `user_id` for all users whose stored ids start with `prefix`.
+        """Return the status for a user, or for all users whose stored ids start with `prefix` if `user_id` is None.
 
         Raises:
             Fault: STORAGE_UNAVAILABLE, with the active fault of the message log.
@@ -151,13 +149,13 @@ class LocalStatusReporter:
         )
 
     def _active_fault(self, *components: str) -> ActiveFault | None:
-        """Return the oldest active fault of these components."""
+        """Return the oldest active fault of the given components."""
         active = (fault for fault in self.faults.active_faults() if fault.component in components)
         return next(active, None)
 
 
 def _with_log_fault(fault: Fault, log_fault: ActiveFault) -> Fault:
-    """Return the fault with the name, start time and detail of the active fault of the message log."""
+    """Return a copy of a fault that also describes the active fault of the message log."""
     since = datetime.fromtimestamp(log_fault.since_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Fault(
         fault.reason,

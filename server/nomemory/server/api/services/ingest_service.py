@@ -41,7 +41,7 @@ _running_tasks: Final = set[asyncio.Task[Any]]()
 
 
 async def run_to_completion(operation: Coroutine[Any, Any, _Result]) -> _Result:
-    """Return the result of an operation. The operation continues if the caller is cancelled."""
+    """Await an operation that continues even if the caller is cancelled, and return its result."""
     task = asyncio.create_task(operation)
     _running_tasks.add(task)
     task.add_done_callback(_running_tasks.discard)
@@ -89,7 +89,10 @@ class IngestService:
     async def import_messages(
         self, requests: AsyncIterator[pb.ImportMessagesRequest], context: CallContext
     ) -> pb.ImportMessagesResponse:
-        """Store a stream of batches. Invalid and conflicting messages are skipped and reported."""
+        """Store a stream of batches.
+
+        The import skips invalid and conflicting messages, and reports them in the response.
+        """
         tally = ImportTally(_REJECTIONS_MAX)
         try:
             async for request in requests:
@@ -105,7 +108,7 @@ class IngestService:
     async def delete_messages(
         self, request: pb.DeleteMessagesRequest, context: CallContext
     ) -> pb.DeleteMessagesResponse:
-        """Delete messages of one user, by ids or by a filter."""
+        """Delete messages of one user by their ids or by a filter."""
         receipt = await run_to_completion(self._delete(request, decode_delete(request, self.settings), context))
         return pb.DeleteMessagesResponse(
             deleted=receipt.deleted,
@@ -114,7 +117,7 @@ class IngestService:
         )
 
     async def erase_user(self, request: pb.EraseUserRequest, context: CallContext) -> pb.EraseUserResponse:
-        """Delete all messages of one user, and list the files that still contain their bytes."""
+        """Delete all messages of one user, and list the storage locations that still contain their bytes."""
         user_id = decode_user(request.user_id, self.settings, required=True)
         erased = await run_to_completion(self._erase(user_id, context))
         response = pb.EraseUserResponse(
@@ -132,7 +135,7 @@ class IngestService:
     async def get_index_status(
         self, request: pb.GetIndexStatusRequest, context: CallContext
     ) -> pb.GetIndexStatusResponse:
-        """Return the status of the message log and of the indexes."""
+        """Return the status of the message log and the indexes for one user or all users."""
         user_id = decode_user(request.user_id, self.settings, required=False)
         return await self.status_reporter.read_status(user_id or None, context.user_prefix)
 
@@ -166,9 +169,9 @@ class IngestService:
         return erased
 
     async def _write_with_retries(self, batch: Batch, context: CallContext) -> Written:
-        """Store a batch of an import. Retry within the deadline while the write queue is full.
+        """Store a batch of an import, with retries until the deadline while the write queue is full.
 
-        Imports are not latency-sensitive, and a failed import must be sent again from the start.
+        An import is not sensitive to latency, and a client has to send a failed import again from the start.
         """
         while True:
             try:

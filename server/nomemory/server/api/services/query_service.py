@@ -68,7 +68,7 @@ _SEMANTIC_TIME_SHARE = 0.5
 
 
 class HasWriteToken(Protocol):
-    """A request with an optional write token in `at_least`."""
+    """A request whose field `at_least` may contain a write token."""
 
     user_id: str
     at_least: str
@@ -76,7 +76,7 @@ class HasWriteToken(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueryService:
-    """Serves `nomemory.v1.QueryService`. Expensive reads hold a slot while they work."""
+    """Serves `nomemory.v1.QueryService`. An expensive read holds a slot while it computes."""
 
     slots: RoundRobinLimit
     threads: ReadThreads
@@ -118,7 +118,7 @@ class QueryService:
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     async def lexical_search(self, request: pb.LexicalSearchRequest, context: CallContext) -> bytes:
-        """Search by terms and phrases. An empty query lists messages by time."""
+        """Search for terms and phrases, or list messages by time if the query is empty."""
         query = decode_lexical(request, self.settings)
         if query.query.is_empty:
             await self._wait_for_log(request, context)
@@ -136,7 +136,7 @@ class QueryService:
         return listing_reply([item.message.wire for item in page.items], query.mask, reply) + highlights
 
     async def semantic_search(self, request: pb.SemanticSearchRequest, context: CallContext) -> bytes:
-        """Search by vector similarity."""
+        """Search for the messages whose vectors are most similar to the query's vector."""
         with self.spaces.lease() as space:
             query, mask = decode_semantic(request, self.settings, space.embedder.dimension)
             space.progress.record_query(request.user_id)
@@ -148,7 +148,7 @@ class QueryService:
         return semantic_reply(result.items, mask, reply)
 
     async def hybrid_search(self, request: pb.HybridSearchRequest, context: CallContext) -> bytes:
-        """Search with lexical and vector search combined."""
+        """Search with a combination of lexical search and vector search."""
         with self.spaces.lease() as space:
             query, mask = decode_hybrid(request, self.settings, space.embedder.dimension)
             space.progress.record_query(request.user_id)
@@ -170,7 +170,7 @@ class QueryService:
         return hybrid_reply(result.items, mask, reply, explain=request.explain)
 
     async def get_neighbors(self, request: pb.GetNeighborsRequest, _context: CallContext) -> bytes:
-        """Return the messages around an anchor."""
+        """Return the messages before and after an anchor message."""
         before, after, mask = decode_neighbors(request, self.settings)
         neighborhood = await read_neighborhood(
             self.log,
@@ -188,7 +188,7 @@ class QueryService:
         return listing_reply(neighborhood.wires, mask, reply)
 
     async def batch_get_messages(self, request: pb.BatchGetMessagesRequest, _context: CallContext) -> bytes:
-        """Return messages by id."""
+        """Return the messages of one user with the given ids."""
         mask = decode_batch_get(request, self.settings)
         message_ids = list(request.message_ids)
         by_id = await self.log.by_ids(request.user_id, message_ids)
@@ -210,7 +210,7 @@ class QueryService:
     async def list_conversations(
         self, request: pb.ListConversationsRequest, context: CallContext
     ) -> pb.ListConversationsResponse:
-        """Return a page of conversation summaries, latest first."""
+        """Return a page of conversation summaries, from the latest conversation to the oldest."""
         query = decode_conversations(request, self.settings)
         await self._wait_for_log(request, context)
         async with self.slots.slot(request.user_id):
@@ -228,7 +228,7 @@ class QueryService:
         return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)
 
     async def export_messages(self, request: pb.ExportMessagesRequest, _context: CallContext) -> AsyncIterator[bytes]:
-        """Stream all messages that match a filter, in log order."""
+        """Stream all messages that match a filter, in the order of the message log."""
         listing = decode_export(request, self.settings)
         batch_max = min(self.settings.limits.max_batch_messages, _EXPORT_BATCH_MAX)
         async for batch in self.time_listing.batches(listing, batch_max, request.cursor):
@@ -269,7 +269,7 @@ class QueryService:
     async def _wait_for(
         self, name: str, reached: Callable[[int], Awaitable[bool]], request: HasWriteToken, context: CallContext
     ) -> None:
-        """Wait until an index has applied the write of the request's write token."""
+        """Wait until an index has applied the write that the request's write token identifies."""
         sequence = self.tokens.read(request.at_least)
         if sequence:
             timeout_s, poll_s = context.remaining_s() - _REPLY_RESERVE_S, _WAIT_POLL_S

@@ -23,7 +23,7 @@ _SHOWN_IDS = 20
 
 
 def recall_reply(result: RecallResult, *, evidence_chars: int, include_trace: bool) -> pb.RecallResponse:
-    """Encode a result. Evidence is truncated to `evidence_chars` characters."""
+    """Encode a result. The content of each piece of evidence is truncated to `evidence_chars` characters."""
     return pb.RecallResponse(
         memory_view=_encode_view(result.memory_view),
         evidence=[_encode_evidence(item, evidence_chars) for item in result.evidence],
@@ -93,7 +93,7 @@ def _encode_evidence(item: Evidence, evidence_chars: int) -> pb.EvidenceMessage:
 
 
 def message_reply(message: RetrievedMessage, content: str) -> message_pb2.ChatMessage:
-    """Encode a retrieved message with the given part of its content."""
+    """Encode a retrieved message with `content` in place of its full content."""
     return message_pb2.ChatMessage(
         message_id=message.message_id,
         ts=_encode_timestamp(message.ts),
@@ -144,7 +144,10 @@ def _encode_time_range(period: TimeRange) -> message_pb2.TimeRange:
 
 
 def _encode_planner(name: str) -> pb.Planner.ValueType:
-    """Encode the name of a planner. `NAME→rules` means that the planner NAME failed and the rules took over."""
+    """Encode the name of a planner.
+
+    The name `NAME→rules` means that the rules replaced the planner NAME after it failed.
+    """
     planner, *fallback = name.split("→")
     if planner == "rules":
         return pb.PLANNER_RULES

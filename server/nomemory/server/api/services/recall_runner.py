@@ -22,16 +22,16 @@ Metadata = Sequence[tuple[str, str]]
 
 
 def _no_planner() -> None:
-    """Return None, which selects the rule-based planner."""
+    """Return None, the value that selects the rule-based planner."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerStrategy:
-    """The planner and the chat model of recalls.
+    """The configured planner and chat model of recalls.
 
     Attributes:
-        planner: creates the planner of a recall. None selects the rule-based planner.
-        model: the chat model that reads the retrieved messages and composes the answer; None: rules do both.
+        planner: creates the planner of a recall, or returns None for the rule-based planner.
+        model: the chat model that reads the retrieved messages and composes the answer; None if rules do both.
     """
 
     planner: Callable[[], Planner | None] = _no_planner
@@ -43,10 +43,8 @@ class RecallRunner:
     """Runs recalls.
 
     Attributes:
-        stub: the QueryService stub that reads messages.
-        metadata: the metadata to send with every read, such as the credentials for a remote QueryService.
-        strategy: the planner and the chat model.
-        thresholds: the sufficiency thresholds of verdicts.
+        stub: the QueryService stub that the recalls read messages from.
+        metadata: the metadata of every read, such as the credentials for a remote QueryService.
         monitor: records the failures and the tokens of the chat model.
     """
 
@@ -57,7 +55,7 @@ class RecallRunner:
     monitor: ChatModelMonitor
 
     async def run(self, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep) -> RecallResult:
-        """Run a recall for one user."""
+        """Run a recall that reads only the messages of one user."""
         result = await recall(
             self.stub,
             user_id,
@@ -75,5 +73,5 @@ class RecallRunner:
         return result
 
     async def build_context(self, user_id: str, request: ContextRequest, timeout_s: float) -> BuiltContext:
-        """Select the messages of one user for a prompt."""
+        """Select messages of one user for the prompt of a chat model."""
         return await build_context(self.stub, user_id, request, timeout_s, self.metadata)

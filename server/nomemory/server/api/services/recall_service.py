@@ -46,7 +46,7 @@ ContextFunction = Callable[[str, ContextRequest, float], Awaitable[BuiltContext]
 
 
 async def _build_nothing(_user_id: str, _request: ContextRequest, _timeout_s: float) -> BuiltContext:
-    """Return an empty context."""
+    """Return a context without messages."""
     return BuiltContext()
 
 
@@ -55,13 +55,10 @@ class RecallService:
     """Serves `nomemory.v1.RecallService`.
 
     Attributes:
-        run_recall: runs a recall.
-        skills: the available skills.
-        budget: the maximum budget of a recall.
+        budget: the server's limits on a recall.
         settings: the configuration.
-        spaces: the vector indexes; None if another server searches.
-        meters: the metrics of completed recalls.
-        build: builds a context.
+        spaces: the vector indexes of this server; None if another server runs the searches.
+        meters: the counters of completed recalls.
     """
 
     run_recall: RecallFunction
@@ -74,7 +71,7 @@ class RecallService:
     full_name: str = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods by their short names. Each method binds the call to one user."""
+        """Return the methods, all of which bind the call to one user, by their short names."""
         required = RequiredScopes(frozenset({Scope.RECALL}), binds_user=True)
         max_duration_s = _max_duration_s(self.budget)
         return {
@@ -114,7 +111,7 @@ class RecallService:
             task.cancel()
 
     async def build_context(self, request: pb.BuildContextRequest, context: CallContext) -> pb.BuildContextResponse:
-        """Select messages for a prompt."""
+        """Select messages of the bound user for the prompt of a chat model."""
         user_id = context.bound_user()
         decoded = decode_context(request, self.settings, datetime.now(UTC))
         with (
@@ -164,19 +161,19 @@ _REPLY_RESERVE_MAX_S: Final = 1.0
 
 
 def _fit_to_deadline(budget: Budget, remaining_s: float) -> Budget:
-    """Return a budget that ends before the call's deadline."""
+    """Return the budget with time limits that end before the call's deadline."""
     return budget.with_request_limits(
         deadline_s=max(_MIN_TIMEOUT_S, remaining_s * _SEARCH_SHARE), answer_s=_time_before_reply(remaining_s)
     )
 
 
 def _time_before_reply(remaining_s: float) -> float:
-    """Return the remaining time in seconds, less a reserve for writing the response."""
+    """Return the remaining time minus the time reserved for sending the response, in seconds."""
     return max(_MIN_TIMEOUT_S, remaining_s - min(_REPLY_RESERVE_MAX_S, remaining_s * _REPLY_RESERVE_SHARE))
 
 
 def _max_duration_s(budget: Budget) -> float:
-    """Return the maximum duration of a recall with a chat model; 0 without a model."""
+    """Return the maximum duration of a recall with a chat model, in seconds; 0 without a chat model."""
     if not budget.read_messages:
         return 0.0
     return budget.deadline_s + budget.iterations * budget.model_s + 2 * _REPLY_RESERVE_MAX_S

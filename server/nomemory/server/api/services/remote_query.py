@@ -1,4 +1,4 @@
-"""A stub for the QueryService of another server, for recalls."""
+"""A QueryService stub for recalls that read from another server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _RETRY_AFTER_S = 1.0
 
 
 class RemoteQueryStub:
-    """The methods of `QueryServiceStub` that recalls use. A call raises a `Fault` if the other server is overloaded."""
+    """A QueryService stub for recalls that calls another server.
+
+    A call of the stub raises a `Fault` if the other server is overloaded.
+    """
 
     def __init__(self, stub: QueryStub) -> None:
         self.ListMessages = _convert_overload_errors(stub.ListMessages)

@@ -19,9 +19,9 @@ class ServerService:
     """Serves `nomemory.v1.ServerService`.
 
     Attributes:
-        info: the response fields that are the same for all callers.
-        reads: the admission of expensive reads; None if the server has no QueryService.
-        spaces: the vector indexes; None if another server searches.
+        info: the fields of GetServerInfoResponse that are the same for all callers.
+        reads: the admission of expensive reads; None on a recall-only server.
+        spaces: the vector indexes of this server; None on a recall-only server.
         skills: returns the names of the available skills.
     """
 
@@ -38,7 +38,10 @@ class ServerService:
     async def get_server_info(
         self, _request: pb.GetServerInfoRequest, context: CallContext
     ) -> pb.GetServerInfoResponse:
-        """Describe the server and the caller. Only callers without a namespace get the load of all users."""
+        """Return the properties of the server and of the caller.
+
+        Only callers without a namespace get the load of all users.
+        """
         caller = context.caller
         response = pb.GetServerInfoResponse(
             caller=pb.CallerInfo(user_id=caller.user_id or "", scopes=sorted(caller.scopes)),

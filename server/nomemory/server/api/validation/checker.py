@@ -1,4 +1,7 @@
-"""Validation of request fields. A `Checker` collects all violations, and the request is rejected with all of them."""
+"""Validation of request fields.
+
+A `Checker` collects the violations of a request, which is rejected with all of them.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @contextmanager
 def collect_violations(settings: Settings) -> Iterator[Checker]:
-    """Provide a checker, and raise its violations when the context ends.
+    """Provide a checker, and raise a fault with its violations, if any, when the context ends.
 
     Raises:
         Fault: INVALID_FIELD, with all violations.
@@ -53,7 +56,10 @@ def collect_violations(settings: Settings) -> Iterator[Checker]:
 
 
 class Checker:
-    """Validates single fields and collects the violations. Methods return a safe default for an invalid value."""
+    """Validates the fields of a request and collects their violations.
+
+    The value that a method returns for an invalid field must not be used.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -64,11 +70,14 @@ class Checker:
         self.violations.append(Violation(field, description))
 
     def check_identifier(self, field: str, value: str, *, required: bool) -> str:
-        """Validate an id: not blank if required, at most `ID_MAX_CHARS` characters, no control characters."""
+        """Validate an id, which has at most `ID_MAX_CHARS` characters and no control characters.
+
+        The id may be empty unless it is required.
+        """
         return self._check_id(field, value, chars=len(value), required=required)
 
     def check_user_id(self, field: str, value: str, *, required: bool = True) -> str:
-        """Validate a stored user id like any other id. The namespace prefix does not count towards its length."""
+        """Validate a stored user id, whose namespace prefix does not count towards the maximum length."""
         return self._check_id(field, value, chars=len(without_namespace(value)), required=required)
 
     def _check_id(self, field: str, value: str, *, chars: int, required: bool) -> str:
@@ -83,18 +92,18 @@ class Checker:
         return value
 
     def check_identifiers(self, field: str, values: Sequence[str], *, maximum: int) -> None:
-        """Validate a list of 1 to `maximum` ids."""
+        """Validate the length of a list of 1 to `maximum` ids, and each id."""
         self.check_list_length(field, values, maximum=maximum)
         for position, value in enumerate(values[:maximum]):
             self.check_identifier(f"{field}[{position}]", value, required=True)
 
     def check_page_size(self, value: int) -> int:
-        """Validate a page size. 0 selects the default."""
+        """Validate a page size and return it, or the default page size for 0."""
         limits = self.settings.limits
         return self.check_int("page_size", value, maximum=limits.max_page_size) or _PAGE_SIZE_DEFAULT
 
     def check_top_k(self, value: int) -> int:
-        """Validate a maximum number of results. 0 selects the default."""
+        """Validate a maximum number of results and return it, or the default for 0."""
         limits = self.settings.limits
         return self.check_int("top_k", value, maximum=limits.max_top_k) or _TOP_K_DEFAULT
 
@@ -114,7 +123,7 @@ class Checker:
             self.add_violation(field, f"must have at most {maximum} entries")
 
     def check_text(self, field: str, value: str, *, maximum: int) -> str:
-        """Validate a text: at most `maximum` characters, no NUL."""
+        """Validate a text of at most `maximum` characters without NUL."""
         if "\0" in value:
             self.add_violation(field, "must not contain NUL")
         if len(value) > maximum:
@@ -122,13 +131,13 @@ class Checker:
         return value
 
     def check_question(self, field: str, value: str) -> str:
-        """Validate the text of a semantic search: not blank, at most `max_query_chars` characters."""
+        """Validate the text of a semantic search, which is not blank and has at most `max_query_chars` characters."""
         if not value.strip():
             self.add_violation(field, "must not be blank")
         return self.check_text(field, value, maximum=self.settings.limits.max_query_chars)
 
     def check_role(self, field: str, value: int, *, required: bool) -> Role | None:
-        """Validate a role. Return None for ROLE_UNSPECIFIED."""
+        """Validate a role. The result is None for ROLE_UNSPECIFIED."""
         if value == message_pb2.ROLE_UNSPECIFIED:
             if required:
                 self.add_violation(field, "must be set")
@@ -147,7 +156,7 @@ class Checker:
         return seconds * MICROS + nanos // 1000
 
     def check_vector(self, field: str, values: Sequence[float], dimension: int) -> bytes:
-        """Validate a vector and return it as little-endian float32."""
+        """Validate a vector and return it as little-endian float32 bytes."""
         if len(values) != dimension:
             self.add_violation(field, f"expected {dimension} dimensions, got {len(values)}")
             return b""
@@ -160,7 +169,10 @@ class Checker:
         return vector.tobytes()
 
     def check_metadata(self, field: str, value: Mapping[str, str], *, maximum: int) -> dict[str, str]:
-        """Validate the number of metadata entries and the lengths of keys and values. Violations quote no keys."""
+        """Validate the number of metadata entries and the lengths of their keys and values.
+
+        A violation never quotes a key.
+        """
         if not value:
             return {}
         if len(value) > maximum:
@@ -198,13 +210,13 @@ class Checker:
     def check_excluded_conversations(
         self, field: str, values: Sequence[str], maximum: int = EXCLUDED_CONVERSATIONS_MAX
     ) -> tuple[str, ...]:
-        """Validate the ids of excluded conversations. Return the ids sorted and without duplicates."""
+        """Validate the ids of excluded conversations, and return them sorted and without duplicates."""
         if values:
             self.check_identifiers(field, values, maximum=maximum)
         return tuple(sorted(set(values[:maximum])))
 
     def check_mask(self, value: FieldMask) -> Mask:
-        """Validate the field mask of a request. An unset mask selects all fields."""
+        """Validate the field mask of a request, which selects all fields if it is unset."""
         paths = value.paths
         if len(paths) > _PATHS_MAX:
             self.add_violation("return_fields", f"must have at most {_PATHS_MAX} entries, got {len(paths)}")

@@ -1,4 +1,4 @@
-"""Validation of BuildContext requests, and their conversion to the type of the builder."""
+"""Validation of BuildContext requests, and their conversion to `ContextRequest`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ _MAX_TOKENS: Final = 32_000
 def decode_context(request: pb.BuildContextRequest, settings: Settings, now: datetime) -> ContextRequest:
     """Validate a BuildContextRequest.
 
-    Args:
-        request: the request.
-        settings: the limits on field sizes.
-        now: the current time, used if the request sets none; timezone-aware.
+    `now` is timezone-aware, and is used if the request does not set the current time.
 
     Raises:
         Fault: INVALID_FIELD.

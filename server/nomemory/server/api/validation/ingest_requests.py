@@ -32,7 +32,10 @@ _MESSAGES_PER_YIELD = 32
 
 @dataclass(frozen=True, slots=True)
 class RejectedMessage:
-    """A message of an import that is not stored. The field paths in `violations` start at the message."""
+    """A message of an import that the server does not store.
+
+    The field paths in `violations` are relative to the message.
+    """
 
     position: int
     message_id: str
@@ -42,14 +45,15 @@ class RejectedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Validated messages to store. The message log assigns ids to messages without one.
+    """The validated messages of a write or of one import batch.
+
+    The message log assigns ids to messages without an id.
 
     Attributes:
-        messages: the messages to store.
-        on_conflict: what to do if a message with the same id and different content exists.
-        request_id: makes retries of the request idempotent; empty: none.
-        positions: for an import, the position of each message in the request.
-        rejected: for an import, the invalid messages.
+        on_conflict: what the message log does if a message with the same id and different content exists.
+        request_id: the key that makes retries of the request idempotent; empty if the request has none.
+        positions: the position of each message in its import request; empty for a write.
+        rejected: the invalid messages of an import batch; empty for a write.
     """
 
     messages: list[Message]
@@ -79,7 +83,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
     """Validate each message of an import batch. Validating many messages yields to the event loop.
 
     Raises:
-        Fault: INVALID_FIELD if the batch is empty or too large, or if its `request_id` is invalid.
+        Fault: INVALID_FIELD, the batch is empty or too large, or its `request_id` is invalid.
     """
     with collect_violations(settings) as checker:
         _check_batch(checker, request)
@@ -99,7 +103,9 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
 
 
 def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filter | None:
-    """Validate a DeleteMessagesRequest. Return its filter, or None if it lists message ids.
+    """Validate a DeleteMessagesRequest.
+
+    The result is the filter of the request, or None if the request lists message ids.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -116,7 +122,7 @@ def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filt
 
 
 def decode_user(user_id: str, settings: Settings, *, required: bool) -> str:
-    """Validate the `user_id` of a request without other fields.
+    """Validate the `user_id` of a request that has no other fields.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -140,7 +146,7 @@ def _check_batch(checker: Checker, request: pb.WriteMessagesRequest | pb.ImportM
 
 
 def _check_delete_filter(checker: Checker, request: pb.DeleteMessagesRequest) -> Filter:
-    """Validate the filter of a deletion. A deletion has either a filter or message ids."""
+    """Validate that a deletion has either message ids or a filter, and that the filter is valid."""
     if request.message_ids:
         checker.add_violation("message_ids", "must be empty if filter is set")
         checker.add_violation("filter", "must not be set if message_ids is not empty")
@@ -158,7 +164,10 @@ def _now_us() -> int:
 def _check_message(
     checker: Checker, prefix: str, chat: message_pb2.ChatMessage, dimension: int, arrived_us: int
 ) -> Message:
-    """Validate a message. A missing time is set to the arrival time, which differs by a microsecond per message."""
+    """Validate a message.
+
+    A message without a time gets its arrival time, which differs by a microsecond between the messages of a batch.
+    """
     is_undated = not chat.HasField("ts")
     ts_us = arrived_us if is_undated else checker.check_timestamp(f"{prefix}ts", chat.ts)
     return Message(

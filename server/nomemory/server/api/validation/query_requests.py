@@ -1,4 +1,4 @@
-"""Validation of QueryService requests, and their conversion to the types of the search package."""
+"""Validation of QueryService requests, and their conversion to the types of `nomemory.server.search`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SNIPPET_MAX_CHARS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """A validated request for one page of a listing."""
+    """A validated request for one page of messages, conversations or users."""
 
     listing: Listing
     page_size: int
@@ -41,7 +41,7 @@ class PageQuery:
 
 @dataclass(frozen=True, slots=True)
 class LexicalQuery:
-    """A validated LexicalSearchRequest. `snippet_chars` is None if the request disables highlights."""
+    """A validated LexicalSearchRequest. The attribute `snippet_chars` is None if the request disables highlights."""
 
     listing: Listing
     query: Query
@@ -110,7 +110,7 @@ def decode_semantic(
 
 
 def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension: int) -> tuple[HybridQuery, Mask]:
-    """Validate a HybridSearchRequest. The caller sets the timeout of the semantic search.
+    """Validate a HybridSearchRequest. The caller of this function sets the timeout of the semantic search.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -137,7 +137,9 @@ def decode_hybrid(request: pb.HybridSearchRequest, settings: Settings, dimension
 
 
 def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tuple[int, int, Mask]:
-    """Validate a GetNeighborsRequest. Return the numbers of messages before and after the anchor, and the field mask.
+    """Validate a GetNeighborsRequest.
+
+    The result contains the number of messages before the anchor, the number after it, and the field mask.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -155,7 +157,7 @@ def decode_neighbors(request: pb.GetNeighborsRequest, settings: Settings) -> tup
 
 
 def decode_batch_get(request: pb.BatchGetMessagesRequest, settings: Settings) -> Mask:
-    """Validate a BatchGetMessagesRequest. Return its field mask.
+    """Validate a BatchGetMessagesRequest. The result is the field mask of the request.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -189,7 +191,7 @@ def decode_conversations(request: pb.ListConversationsRequest, settings: Setting
 
 
 def decode_users(request: pb.ListUsersRequest, settings: Settings, prefix: str = "") -> PageQuery:
-    """Validate a ListUsersRequest. The listing covers the users whose stored ids start with `prefix`.
+    """Validate a ListUsersRequest. The page lists only users whose stored ids start with `prefix`.
 
     Raises:
         Fault: INVALID_FIELD.

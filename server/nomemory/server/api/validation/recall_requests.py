@@ -36,7 +36,7 @@ AnyRecallRequest: TypeAlias = pb.RecallRequest | pb.StreamRecallRequest
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """A validated RecallRequest or StreamRecallRequest."""
+    """A validated RecallRequest or StreamRecallRequest, converted to the types of the recall agent."""
 
     question: Question
     skill: str
@@ -49,12 +49,9 @@ def decode_recall(
 ) -> RecallQuery:
     """Validate a RecallRequest.
 
-    Args:
-        request: the request.
-        settings: the limits on field sizes.
-        host: the server's budget. A request may lower the budget, and may raise the amount of evidence.
-        now: the current time, used if the request sets none; timezone-aware.
-        dimension: the dimension of the server's embeddings; None if another server runs the searches.
+    A request may lower the limits of the server's budget `host`, and may raise the amount of evidence. `now` is
+    timezone-aware, and is used if the request does not set the current time. `dimension` is the dimension of the
+    server's embeddings, or None if another server runs the searches.
 
     Raises:
         Fault: INVALID_FIELD.
@@ -73,7 +70,10 @@ def decode_recall(
 
 
 def _check_embedding(checker: Checker, request: AnyRecallRequest, dimension: int | None) -> tuple[float, ...]:
-    """Validate the question's embedding. If the dimension is unknown, the server that searches checks the length."""
+    """Validate the embedding of the question.
+
+    If `dimension` is None, the server that runs the searches checks the length.
+    """
     if not request.HasField("question_embedding"):
         return ()
     if not request.question.strip():
@@ -104,7 +104,7 @@ def _check_question(checker: Checker, text: str, context: pb.RecallContext, now:
 
 
 def decode_turns(checker: Checker, field: str, turns: Sequence[pb.Turn]) -> tuple[Turn, ...]:
-    """Validate the turns of the current conversation."""
+    """Validate the turns of the current conversation in a request."""
     if len(turns) > TURNS_MAX:
         checker.add_violation(field, f"must have at most {TURNS_MAX} entries, got {len(turns)}")
     if sum(len(turn.text) for turn in turns) > _TURNS_MAX_CHARS:
@@ -121,7 +121,7 @@ def _check_turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
 
 
 def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinfo, now: datetime) -> datetime:
-    """Return the time of a request in its time zone; the server's time if the request has none."""
+    """Return the current time that a request sets, or else `now`, in the request's time zone."""
     if sent is None:
         return now.astimezone(zone)
     try:
@@ -132,7 +132,7 @@ def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinf
 
 
 def decode_zone(checker: Checker, field: str, name: str) -> tzinfo:
-    """Return the time zone with the given IANA name; UTC if the name is empty."""
+    """Return the time zone with an IANA name, or UTC if the name is empty."""
     try:
         return ZoneInfo(checker.check_text(field, name, maximum=ID_MAX_CHARS) or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):

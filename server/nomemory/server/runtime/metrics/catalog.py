@@ -1,4 +1,4 @@
-"""The catalog of metrics. `docs/metrics.md` is generated from this module."""
+"""The catalog of all metrics, from which `docs/metrics.md` is generated."""
 
 from __future__ import annotations
 

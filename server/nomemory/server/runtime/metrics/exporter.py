@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class MetricsExporter(Protocol):
-    """Exports the metrics of a server."""
+    """Exports the metrics of a server for Prometheus."""
 
     async def text(self) -> bytes:
         """Return the current metrics in the Prometheus text format."""

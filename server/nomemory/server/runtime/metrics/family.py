@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """A Prometheus metric type."""
+    """The type of a Prometheus metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -20,9 +20,8 @@ class Family:
 
     Attributes:
         name: the Prometheus name, without `_bucket`, `_sum` and `_count`.
-        meaning: the help text.
-        advice: how to interpret unusual values and what to do.
-        labels: label names. Label values are never taken from a request's content.
+        advice: what unusual values mean and what the operator should do.
+        labels: label names. The value of a label never comes from the content of a request.
         bounds: the upper bounds of histogram buckets, ascending; empty for other types.
     """
 
@@ -34,7 +33,7 @@ class Family:
 
     @property
     def kind(self) -> Kind:
-        """The metric type. Only counter names end with `_total`."""
+        """The metric type. The metric is a counter if its name ends with `_total`."""
         if self.bounds:
             return Kind.HISTOGRAM
         return Kind.COUNTER if self.name.endswith("_total") else Kind.GAUGE

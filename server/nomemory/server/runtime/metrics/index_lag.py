@@ -1,4 +1,4 @@
-"""Index lag in seconds: the age of the oldest change that is not indexed."""
+"""The lag of an index, which is the age of the oldest change that is not indexed, in seconds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SCRAPES_KEPT: Final = 4096
 
 
 class IndexLag:
-    """Computes the lag of an index from the log's latest sequence at each scrape.
+    """Computes the lag of an index from the latest sequence number of the message log at each scrape.
 
     Args:
-        now: returns the time in seconds.
+        now: returns the current time in seconds.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -24,11 +24,11 @@ class IndexLag:
         self._scrapes: deque[tuple[int, float]] = deque(maxlen=_SCRAPES_KEPT)
 
     def record(self, sequence: int) -> None:
-        """Record the latest sequence of the message log."""
+        """Record the latest sequence number of the message log."""
         if not self._scrapes or self._scrapes[-1][0] < sequence:
             self._scrapes.append((sequence, self._now()))
 
     def lag_s(self, checkpoint: int) -> float:
-        """Return the age of the first scrape with a sequence above the index's checkpoint, in seconds, or 0."""
+        """Return the seconds since the first scrape with a sequence number above `checkpoint`, or 0."""
         index = bisect_right(self._scrapes, checkpoint, key=lambda scrape: scrape[0])
         return self._now() - self._scrapes[index][1] if index < len(self._scrapes) else 0.0

@@ -1,4 +1,4 @@
-"""Counters and histograms. Use them on the event loop only: they are not locked."""
+"""Counters and histograms. The meters have no lock. Use them on the event loop only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from nomemory.server.runtime.metrics.samples import Distribution, Labels, Sample
 
 
 class Meters:
-    """The counters and histograms of a server.
+    """The values of a server's counters and histograms.
 
     Attributes:
-        processes: the server's processes.
+        processes: the statistics of the server's processes.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Meters:
         self._counters.setdefault(family, Counter())[labels] += by
 
     def observe(self, family: Family, value: float, *labels: str) -> None:
-        """Add a value to a histogram."""
+        """Add a value to a histogram with the given label values."""
         histogram = self._histograms.get((family, labels))
         if histogram is None:
             histogram = self._histograms[family, labels] = Distribution(family.bounds)
@@ -39,7 +39,7 @@ class Meters:
         self._sources.append(source)
 
     def samples(self) -> Samples:
-        """Return the current samples."""
+        """Return the current value of every sample."""
         samples = Samples()
         for family, counter in self._counters.items():
             for labels, count in counter.items():

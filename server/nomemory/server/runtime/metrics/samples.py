@@ -13,12 +13,12 @@ Labels = tuple[str, ...]
 
 
 class Distribution:
-    """The state of a histogram.
+    """The values of one histogram.
 
     Attributes:
         bounds: the upper bounds of the buckets.
-        counts: the number of values in each bucket. The last bucket has no upper bound.
-        total: the sum of all values.
+        counts: the number of values in each bucket, including a last bucket without an upper bound.
+        total: the sum of all values in the histogram.
     """
 
     __slots__ = ("bounds", "counts", "total")
@@ -34,7 +34,7 @@ class Distribution:
         self.total += value
 
     def copy(self) -> Self:
-        """Return an independent copy."""
+        """Return a copy of the histogram that later values do not change."""
         copy = type(self)(self.bounds)
         copy.counts = self.counts.copy()
         copy.total = self.total
@@ -46,10 +46,10 @@ Value = float | Distribution
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Sample values by family name and label values."""
+    """The values of samples by family name and label values."""
 
     values: dict[str, dict[Labels, Value]] = field(default_factory=dict)
 
     def set_value(self, family: Family, value: Value, *labels: str) -> None:
-        """Set the value of a sample."""
+        """Set the value of the sample with the given family and label values."""
         self.values.setdefault(family.name, {})[labels] = value

@@ -1,4 +1,4 @@
-"""A worker process of the server, with its connection and its watchdog."""
+"""A worker process with its connection and its watchdog."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _EXIT_TIMEOUT_S: Final = 20.0
 
 
 class ChildProcess:
-    """A worker process, created with `start`. The process exits when its connection is closed.
+    """A running worker process, which exits when its connection is closed.
 
     Attributes:
-        pipe: the server's end of the connection.
+        pipe: the server's end of the connection to the process.
     """
 
     def __init__(
@@ -49,16 +49,13 @@ class ChildProcess:
         policy: WatchPolicy,
         on_notification: OnNotification = ignore_notification,
     ) -> Self:
-        """Start a process with a watchdog, and wait until it accepts calls.
+        """Start a worker process with a watchdog, and wait until it accepts calls.
 
-        Args:
-            launch: the command of the process.
-            component: the component name in faults.
-            policy: the watchdog policy.
-            on_notification: called with each notification of the process.
+        `component` is the name of the process in faults. `on_notification` is called with each notification that the
+        process sends.
 
         Raises:
-            WorkerUnavailableError: the process cannot be started, or reported a startup error.
+            WorkerUnavailableError: the process cannot be started, or has reported a startup error.
         """
         process, ours = launch.start()
         child = cls(process, await PipeConnection.open(ours, on_notification), component, policy)
@@ -74,7 +71,7 @@ class ChildProcess:
         self._process.kill()
 
     async def close(self, grace_s: float = _EXIT_TIMEOUT_S) -> None:
-        """Close the connection and wait for the process to exit. Kill the process after `grace_s` seconds."""
+        """Close the connection, and kill the process if it does not exit within `grace_s` seconds."""
         self._watching.cancel()
         self.pipe.close()
         await asyncio.to_thread(_wait_or_kill, self._process, grace_s)

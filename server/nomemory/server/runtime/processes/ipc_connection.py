@@ -26,11 +26,11 @@ OnNotification = Callable[[Any], None]
 
 
 class PipeClosedError(Exception):
-    """The worker exited. Pending calls may or may not have been executed."""
+    """The worker exited. The connection was closed. The worker may or may not have executed the pending calls."""
 
 
 class CallFailedError(Exception):
-    """The worker replied with an error."""
+    """The worker replied to a call with an error."""
 
 
 def ignore_notification(_body: object) -> None:
@@ -38,10 +38,10 @@ def ignore_notification(_body: object) -> None:
 
 
 class PipeConnection:
-    """Connection for concurrent calls to a worker, created with `open`. Use the connection on the event loop only.
+    """The server's end of a connection, for concurrent calls to a worker. The class is not thread-safe.
 
     Attributes:
-        heard_at: the time of the last received message, on the event loop's clock.
+        heard_at: the time at which the last message was received, on the event loop's clock.
         is_open: whether the connection accepts calls.
     """
 
@@ -61,7 +61,7 @@ class PipeConnection:
 
     @classmethod
     async def open(cls, end: socket.socket, on_notification: OnNotification = ignore_notification) -> Self:
-        """Open a connection over one end of a socket pair."""
+        """Create a connection over the server's end of a socket pair."""
         return cls(*await asyncio.open_unix_connection(sock=end, limit=_BUFFER_BYTES), on_notification)
 
     @property
@@ -84,10 +84,10 @@ class PipeConnection:
             raise CallFailedError(error)
 
     async def call(self, request: object) -> Any:  # noqa: ANN401 - the type depends on the request
-        """Call the worker and return the result. Cancelling the call sends `Cancel` to the worker.
+        """Call the worker and return its result, or send `Cancel` to the worker if this call is cancelled.
 
         Raises:
-            CallFailedError: the worker replied with an error.
+            CallFailedError: the worker replied to the call with an error.
             PipeClosedError: the worker exited.
         """
         if not self.is_open:
@@ -107,11 +107,11 @@ class PipeConnection:
         return reply.value
 
     def notify(self, request: object) -> None:
-        """Call the worker without waiting for its reply."""
+        """Send a call to the worker without waiting for its reply."""
         self._send_message(Call(next(self._call_ids), request))
 
     def send_heartbeat(self) -> asyncio.Future[Reply | None]:
-        """Send a heartbeat. The returned future completes when the worker replies or exits."""
+        """Send a heartbeat. The result is a future that completes when the worker replies or exits."""
         call_id = next(self._call_ids)
         future = self._expect_reply(call_id)
         self._send_message(Heartbeat(call_id))
@@ -122,12 +122,12 @@ class PipeConnection:
         self.is_open = False
 
     def close(self) -> None:
-        """Close the connection, which makes the worker exit."""
+        """Close the connection, so that the worker exits."""
         self.is_open = False
         self._writer.close()
 
     async def wait_closed(self) -> None:
-        """Wait until either end closes the connection."""
+        """Wait until the server or the worker closes the connection."""
         await asyncio.wait([self._receiving])
 
     def _expect_reply(self, call_id: int) -> asyncio.Future[Reply | None]:

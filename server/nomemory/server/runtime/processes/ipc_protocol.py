@@ -15,31 +15,31 @@ _LENGTH: Final = Struct("!i")
 
 
 class Call(NamedTuple):
-    """A request to the worker. The worker sends a `Reply` with the same id, unless the call is cancelled."""
+    """A call of the worker, which answers with a `Reply` unless the call is cancelled."""
 
     call_id: int
     request: Any
 
 
 class Cancel(NamedTuple):
-    """A cancellation. The worker drops the call unless it has already started it."""
+    """A cancellation. The worker then drops the call if it has not started it."""
 
     call_id: int
 
 
 class Heartbeat(NamedTuple):
-    """A liveness check. The worker sends a `Reply` immediately, or between two calls."""
+    """A liveness check. The worker answers a heartbeat with a `Reply`, immediately or after the current call."""
 
     call_id: int
 
 
 class Reply(NamedTuple):
-    """The result of a call.
+    """The worker's reply to a call or a heartbeat.
 
     Attributes:
-        call_id: the id of the call.
-        value: the return value.
-        error: the error text; empty if the call succeeded.
+        call_id: the id of the call or heartbeat.
+        value: the result of the call; None if the call failed.
+        error: the text of the error; empty if the call succeeded.
     """
 
     call_id: int
@@ -48,19 +48,22 @@ class Reply(NamedTuple):
 
 
 class Started(NamedTuple):
-    """The worker's first message: it accepts calls, or its startup failed with `error`."""
+    """The worker's first message, after its startup.
+
+    `error` is empty if the worker accepts calls, and otherwise the error of its startup.
+    """
 
     error: str = ""
 
 
 class Notification(NamedTuple):
-    """A one-way message from the worker."""
+    """A message that the worker sends without being called."""
 
     body: Any
 
 
 def encode(message: object) -> bytes:
-    """Return a message in its wire format."""
+    """Encode a message in the wire format."""
     pickled = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(pickled)) + pickled
 
@@ -69,8 +72,8 @@ async def read_message(reader: asyncio.StreamReader) -> Any:  # noqa: ANN401 - o
     """Read a message.
 
     Raises:
-        IncompleteReadError: the peer closed the connection.
-        ConnectionError: the peer was killed.
+        IncompleteReadError: the other process has closed the connection.
+        ConnectionError: the other process was killed.
     """
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     return pickle.loads(await reader.readexactly(length))  # noqa: S301 - trusted peer, see the module docstring

@@ -18,13 +18,13 @@ _ORPHAN_GRACE_S: Final = 20.0
 
 
 class WorkerPipe:
-    """Receives calls and sends replies.
+    """Receives calls from the server and sends replies.
 
     A worker ignores SIGINT and SIGTERM and exits when its connection is closed. If the server is killed, the next
-    `receive_calls` raises EOFError. A worker whose work hangs is terminated after a grace period.
+    `receive_calls` raises EOFError. If a call hangs, the worker exits after a grace period.
 
     Args:
-        descriptor: the file descriptor of the socket, passed by the server.
+        descriptor: the file descriptor of the socket that the server passes to the worker.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -41,23 +41,23 @@ class WorkerPipe:
         self._send_message(Started())
 
     def report_startup_error(self, error: str) -> None:
-        """Report a startup error. The operator sees the text of the error."""
+        """Report a startup error, whose text is shown to the operator."""
         self._send_message(Started(error))
 
     def receive_call(self) -> Call:
-        """Wait for a call and return the oldest call. Later calls can still be cancelled.
+        """Wait for a call and return the oldest one, while later calls can still be cancelled.
 
         Raises:
-            EOFError: the server exited.
+            EOFError: the server has exited.
         """
         self._handle_received(wait=True)
         return self._calls.pop(next(iter(self._calls)))
 
     def receive_calls(self, *, wait: bool) -> list[Call]:
-        """Return all pending calls. With `wait`, block until there is at least one call.
+        """Return all pending calls. If `wait` is true, block until there is at least one call.
 
         Raises:
-            EOFError: the server exited.
+            EOFError: the server has exited.
         """
         self._handle_received(wait=wait)
         calls, self._calls = list(self._calls.values()), {}
@@ -68,7 +68,7 @@ class WorkerPipe:
         self._send_message(Reply(call_id, value))
 
     def reply_error(self, call_id: int, error: str) -> None:
-        """Reply with an error, which must not contain message content."""
+        """Reply to a call with an error, whose text must not contain message content."""
         self._send_message(Reply(call_id, error=error))
 
     def notify(self, body: object) -> None:
@@ -80,7 +80,7 @@ class WorkerPipe:
         self._connection.close()
 
     def _handle_received(self, *, wait: bool) -> None:
-        """Handle all received messages. With `wait`, block until there is a call."""
+        """Handle all received messages. If `wait` is true, block until there is a call."""
         while (wait and not self._calls) or self._connection.poll(0):
             self._handle_message(self._receive_message())
 
@@ -105,7 +105,7 @@ class WorkerPipe:
 
 
 def _exit_as_orphan(descriptor: int) -> None:
-    """Exit after the grace period once the server closes its end or is killed."""
+    """Wait until the server closes its end or is killed, and exit after a grace period."""
     poll = select.poll()
     poll.register(descriptor, 0)  # POLLHUP is always reported
     poll.poll()

@@ -1,4 +1,4 @@
-"""State, CPU time and memory of a process."""
+"""Statistics of a process: its state, CPU time and memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class ProcessStats:
-    """A snapshot of a process.
+    """The statistics of a process at one point in time.
 
     Attributes:
-        state: the state as in `ps`: R (running), D or U (disk wait), S (sleeping), T (stopped).
-        cpu_s: the CPU time used so far, in seconds.
-        private_bytes: resident memory; on Linux without file-backed pages.
+        state: the state code of `ps`, such as R (running), D or U (disk wait), S (sleeping) or T (stopped).
+        cpu_s: the CPU time that the process has used so far, in seconds.
+        private_bytes: the resident memory; on Linux without file-backed pages.
     """
 
     state: str
@@ -34,7 +34,10 @@ class ProcessStats:
 
 
 def process_stats(process_id: int) -> ProcessStats | None:
-    """Return the statistics of a process, or None if it has exited. Without /proc, this runs `ps`."""
+    """Return the statistics of a process, or None if it has exited.
+
+    On systems without /proc, the function runs `ps`.
+    """
     try:
         return _read_from_proc(process_id) if _PROC.exists() else _read_from_ps(process_id)
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""Starts worker processes with `python -m MODULE DESCRIPTOR ARGUMENTS…`.
+"""Starting of worker processes with `python -m MODULE DESCRIPTOR ARGUMENTS…`.
 
 `multiprocessing` is not used because it would import the main module (and gRPC) into every worker and cannot set a
 separate environment for each worker.
@@ -24,10 +24,10 @@ class ProcessLaunch:
     """The command of a worker process.
 
     Attributes:
-        module: the Python module to run. The first argument of the module is the file descriptor of the socket.
+        module: the Python module to run, whose first argument is the file descriptor of the socket.
         arguments: further arguments.
-        environment: additional environment variables. Workers do not inherit settings, because these may contain
-            secrets and other processes of the same user can read the environment.
+        environment: additional environment variables. Workers do not inherit the server's settings, which may contain
+            secrets, because other processes of the same user can read the environment of a process.
         logs: whether the worker inherits stderr even if the server does not log to stderr.
     """
 

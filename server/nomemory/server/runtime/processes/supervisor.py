@@ -1,4 +1,4 @@
-"""Supervision of background jobs: restart with backoff, logging and fault status."""
+"""Supervision of background jobs, which are restarted with backoff when they fail."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _log = get_logger("supervisor")
 
 @dataclass(frozen=True, slots=True)
 class JobFault:
-    """Recent failures of a job.
+    """The recent failures of a background job.
 
     Attributes:
         kind: the exception class of the latest failure.
-        since_s: the time of the first failure, in seconds since the Unix epoch.
+        since_s: the time of the first recent failure, in seconds since the Unix epoch.
         latest_s: the time of the latest failure, in seconds since the Unix epoch.
     """
 
@@ -45,12 +45,12 @@ class Supervisor:
         self._stopped = asyncio.Event()
 
     def fault(self, name: str) -> JobFault | None:
-        """Return the recent failures of a job, or None if the job is healthy."""
+        """Return the recent failures of a background job, or None if the job is healthy."""
         fault = self._faults.get(name)
         return fault if fault is not None and time.time() - fault.latest_s < _FAULT_LASTS_S else None
 
     def start_task(self, name: str, job: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        """Run a job in a new task."""
+        """Run a background job in a new task, and restart it when it fails."""
         return asyncio.create_task(self._run_task(name, job), name=name)
 
     def supervise(
@@ -60,13 +60,15 @@ class Supervisor:
         job: Callable[[], Awaitable[None]],
         stop: Callable[[], None] | None = None,
     ) -> None:
-        """Run a job until the stack exits. On exit, the stack disables restarts, stops the job, and waits for its end.
+        """Run a background job until the stack exits.
+
+        On exit, the stack disables restarts, stops the job, and waits for its end.
 
         Args:
-            stack: the exit stack.
+            stack: the exit stack that stops the job.
             name: the name of the job in logs and faults.
-            job: the function to run.
-            stop: asks the job to return; None cancels it.
+            job: the function to run and to restart after an error.
+            stop: a function that asks the job to return; None cancels the job.
         """
         task = self.start_task(name, job)
         stack.push_async_callback(asyncio.wait, [task])

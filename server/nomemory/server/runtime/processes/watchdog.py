@@ -27,15 +27,16 @@ _log = get_logger("processes")
 
 @dataclass(frozen=True, slots=True)
 class WatchPolicy:
-    """Limits for worker processes, and where their state is recorded.
+    """The limits for worker processes, and the objects that record their state.
 
     Attributes:
-        memory_max_bytes: the memory limit of a process; 0 disables it.
+        memory_max_bytes: the memory limit of a process, in bytes; 0 disables the limit.
         faults: receives the faults of the processes.
-        registry: receives the starts and exits of the processes.
+        registry: records the starts and exits of the processes.
         heartbeat_s: the heartbeat interval, in seconds.
-        idle_timeout_s: kill a process that misses heartbeats and uses no CPU for this long, in seconds.
-        busy_timeout_s: kill a process that misses heartbeats for this long although it uses the CPU, in seconds.
+        idle_timeout_s: the time after which a process that misses heartbeats and uses no CPU is killed, in seconds.
+        busy_timeout_s: the time after which a process that misses heartbeats although it uses the CPU is killed, in
+            seconds.
     """
 
     memory_max_bytes: int = 4 << 30
@@ -47,7 +48,7 @@ class WatchPolicy:
 
 
 def build_watch_policy(processes: ProcessSettings, faults: ActiveFaults, registry: ProcessRegistry) -> WatchPolicy:
-    """Return the watchdog policy of the settings."""
+    """Return the watchdog policy that the settings configure."""
     return WatchPolicy(
         processes.memory_bytes,
         faults,
@@ -59,16 +60,14 @@ def build_watch_policy(processes: ProcessSettings, faults: ActiveFaults, registr
 
 
 class Watchdog:
-    """Watches one process until its connection is closed.
+    """Watches one worker process until its connection is closed.
 
-    The watchdog only kills the process; its owner replaces it when the connection closes. The fault is cleared when the
-    replacement replies to its first heartbeat.
+    The watchdog only kills the process; its owner replaces it when the connection closes. The fault of a killed process
+    is cleared when its replacement replies to the first heartbeat.
 
     Args:
         component: the component name in faults.
-        pipe: the connection to the process.
-        kill: kills the process.
-        policy: the limits, and the objects that record faults, starts and exits.
+        policy: the limits of the process, and the objects that record its faults, starts and exits.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class Watchdog:
                 beat = self._pipe.send_heartbeat()
 
     def _is_healthy(self, stats: ProcessStats | None, beat: asyncio.Future[Reply | None]) -> bool:
-        """Return whether the process is healthy. An unhealthy process has been killed."""
+        """Return whether the process is healthy, after killing it if it is not."""
         limit = self._policy.memory_max_bytes
         if stats is not None and 0 < limit < stats.private_bytes:
             detail = f"memory limit exceeded: {stats.private_bytes >> 20} MiB used, limit {limit >> 20} MiB"

@@ -1,4 +1,4 @@
-"""A worker process for calls that would hold the server's GIL."""
+"""A worker process for calls that would hold the GIL of the server."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Worker:
     """A worker process that is started on the first call and restarted if it dies.
 
     Args:
-        launch: the command of the process.
-        timeout_s: the time limit of a call, in seconds. A worker that sends nothing during that time is killed.
+        timeout_s: the time limit of a call, in seconds. A worker that sends no message during a call that times out is
+            killed.
         component: the component name in faults.
     """
 
@@ -44,11 +44,11 @@ class Worker:
 
     @property
     def process_id(self) -> int | None:
-        """The PID; None if the process is not running."""
+        """The PID of the worker process; None if no process is running."""
         return self._child.process_id if self._child and self._child.pipe.is_open else None
 
     async def start(self) -> None:
-        """Start the process unless it is running.
+        """Start the worker process unless it is running.
 
         Raises:
             WorkerUnavailableError: the process cannot be started.
@@ -56,10 +56,10 @@ class Worker:
         await self._ensure_started()
 
     async def call(self, request: object) -> Any:  # noqa: ANN401 - the type depends on the worker
-        """Call the worker and return the result.
+        """Call the worker, start it if necessary, and return the result.
 
         Raises:
-            WorkerError: the worker did not return a result; see the subclasses.
+            WorkerError: the worker returned no result; the subclass tells why.
         """
         child = await self._ensure_started()
         try:
@@ -77,7 +77,7 @@ class Worker:
             self._child.kill()
 
     async def close(self) -> None:
-        """Stop the process after its pending calls. Kill the process if it is still starting."""
+        """Stop the worker process after its pending calls, or kill it if it is still starting."""
         self._closed = True
         if self._starting is not None:
             self._starting.cancel()  # loading a model may take long
@@ -95,7 +95,7 @@ class Worker:
             raise self._handle_timeout(child) from None
 
     def _handle_timeout(self, child: ChildProcess) -> WorkerError:
-        """Return the error of a call that timed out. Kill the process if it has sent nothing during the time limit."""
+        """Return the error of a call that timed out, and kill the worker if it sent no message during the call."""
         if asyncio.get_running_loop().time() - child.pipe.heard_at < self._timeout_s:
             return WorkerSlowError()
         child.pipe.reject_calls()
@@ -122,7 +122,7 @@ class Worker:
         return self._child
 
     async def _revive(self, child: ChildProcess) -> None:
-        """Restart the process once after it exits, before the next call needs it."""
+        """Wait until the worker process exits, and restart it once, before the next call needs it."""
         await child.pipe.wait_closed()
         if not self._closed:
             with suppress(WorkerUnavailableError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class WorkerError(Exception):
-    """A call to a worker failed."""
+    """A call of a worker process failed."""
 
 
 class WorkerLostError(WorkerError):

@@ -1,4 +1,4 @@
-"""The base class of settings groups: a frozen model that is read from environment variables."""
+"""The base class of settings groups, whose values are read from environment variables."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def map_fields_to_variables(prefix: str = "") -> ConfigDict:
 
 
 class SettingsGroup(BaseModel):
-    """A group of related settings.
+    """A group of related settings, as a frozen Pydantic model.
 
     Attributes:
-        heading: the group's heading in docs/settings.md.
+        heading: the heading of the group in docs/settings.md.
     """
 
     model_config = map_fields_to_variables()
@@ -44,5 +44,5 @@ class SettingsGroup(BaseModel):
 
     @classmethod
     def variables_by_field(cls) -> dict[str, str]:
-        """Return the environment variable of each field."""
+        """Return the name of the environment variable of each field."""
         return {name: str(field.validation_alias) for name, field in cls.model_fields.items()}

@@ -73,5 +73,5 @@ class TracingSettings(SettingsGroup):
 
     @property
     def is_on(self) -> bool:
-        """Whether tracing is enabled."""
+        """Whether the settings enable tracing."""
         return bool(self.endpoint.strip())

@@ -1,4 +1,7 @@
-"""Server settings from environment variables. `docs/settings.md` is generated from this package."""
+"""The settings of the server, which are read from environment variables.
+
+`docs/settings.md` is generated from this package.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from nomemory.server.runtime.settings.recall import RecallSettings
 
 
 class Settings(BaseModel):
-    """The immutable configuration of a server."""
+    """All settings of a server, in groups."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,10 +47,11 @@ class Settings(BaseModel):
 
     @classmethod
     def from_environment(cls, **overrides: object) -> Self:
-        """Read the settings from the environment.
+        """Read the settings from the environment variables.
 
         Args:
-            overrides: values that take precedence, by variable name in lower case without `NOMEMORY_`.
+            overrides: values that take precedence over the environment, by variable name in lower case without
+                `NOMEMORY_`.
 
         Raises:
             ValidationError: a value is invalid.
@@ -58,7 +62,7 @@ class Settings(BaseModel):
         return cls._validate_groups(values | {_variable_of(name): value for name, value in overrides.items()})
 
     def copy_with_changes(self, **changes: object) -> Self:
-        """Return a copy with changed values, named like the overrides of `from_environment`.
+        """Return a copy with changed values, whose names are those of the overrides of `from_environment`.
 
         Raises:
             ValidationError: a value is invalid.
@@ -86,7 +90,7 @@ def settings_groups() -> dict[str, type[SettingsGroup]]:
 
 
 def strip_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without setting variables. Names are compared case-insensitively."""
+    """Return a copy of an environment without the variables of settings, in any case of letters."""
     variables = _known_variables()
     return {name: value for name, value in environment.items() if name.upper() not in variables}
 
@@ -96,5 +100,5 @@ def _known_variables() -> set[str]:
 
 
 def _variable_of(name: str) -> str:
-    """Return the environment variable of an override. Variables of the OpenAI endpoint have no `NOMEMORY_` prefix."""
+    """Return the environment variable of an override, which has no `NOMEMORY_` prefix for the OpenAI endpoint."""
     return name.upper() if name.startswith("openai_") else f"{PREFIX}{name.upper()}"

@@ -64,7 +64,7 @@ class PostgresSettings(SettingsGroup):
 
 
 class RetentionSettings(SettingsGroup):
-    """How long messages are kept."""
+    """Retention, which deletes messages after a maximum age."""
 
     model_config = map_fields_to_variables("retention_")
     heading: ClassVar[str] = "Retention"

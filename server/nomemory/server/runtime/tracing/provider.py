@@ -1,4 +1,4 @@
-"""Set up the OpenTelemetry SDK and the OTLP exporter. The SDK is imported only if tracing is enabled."""
+"""Setup of the OpenTelemetry SDK and the OTLP exporter, which are imported only if tracing is enabled."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | Non
 
     Args:
         settings: the configuration.
-        stack: exports the remaining spans and stops the exporter.
+        stack: the exit stack that exports the remaining spans and stops the exporter.
 
     Returns:
         The tracer of calls, or None if tracing is disabled.
 
     Raises:
-        TracingSettingsError: the settings are incomplete, or would send content or credentials without encryption.
+        TracingSettingsError: the settings are incomplete, or would send content or credentials to another machine
+            without TLS.
         ExtraMissingError: the OpenTelemetry packages are not installed.
         OSError: the CA file cannot be read.
     """
@@ -70,7 +71,7 @@ def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | Non
 
 
 async def _shut_down(provider: TracerProvider, exporter: OTLPSpanExporter) -> None:
-    """Export the remaining spans within the time limit."""
+    """Export the remaining spans within the shutdown timeout, and stop the exporter."""
     flushing = asyncio.create_task(asyncio.to_thread(provider.shutdown))
     _, pending = await asyncio.wait([flushing], timeout=_SHUTDOWN_TIMEOUT_S)
     if pending:
@@ -112,7 +113,10 @@ def _create_exporter(settings: Settings) -> OTLPSpanExporter:
 
 
 def _parse_endpoint(endpoint: str) -> tuple[str, bool]:
-    """Return HOST:PORT and whether the endpoint uses TLS. Errors omit the URL, which may contain a password."""
+    """Return the HOST:PORT of an endpoint, and whether it uses TLS.
+
+    Error messages do not quote the URL, which may contain a password.
+    """
     try:
         parts = urlsplit(endpoint)
         is_valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port
@@ -138,7 +142,7 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _refuse_exposure(settings: Settings, target: str) -> None:
-    """Raise if headers or message content would be sent to another machine without TLS."""
+    """Raise an error if headers or message content would be sent to another machine without TLS."""
     variables = settings.tracing.variables_by_field()
     secret = [variables[field] for field in ("headers", "content") if getattr(settings.tracing, field)]
     if secret and not parse_listen_address(target).is_loopback() and not settings.identity.insecure_plaintext:

@@ -1,4 +1,7 @@
-"""Wrap components with tracing spans. If tracing is disabled, the functions return the component unchanged."""
+"""Wrappers that add tracing spans to components.
+
+If tracing is disabled, the functions return the component unchanged.
+"""
 
 from __future__ import annotations
 
@@ -49,24 +52,24 @@ _VECTOR_SPANS: Final = {"search": "vector search", "vectors": "vector lookup"}
 
 
 def traced_log_reader(log: LogReader, settings: Settings) -> LogReader:
-    """Return a log reader with a span per read."""
+    """Return a log reader that creates a span for each read."""
     system = "sqlite" if settings.server.database_url is None else "postgresql"
     return _trace_engine(log, system, _READ_SPANS, settings)
 
 
 def traced_lexical_index(index: LexicalIndex, settings: Settings) -> LexicalIndex:
-    """Return a lexical index with a span per search."""
+    """Return a lexical index that creates a span for each search."""
     system = "tantivy" if settings.server.database_url is None else "postgresql"
     return _trace_engine(index, system, _LEXICAL_SPANS, settings)
 
 
 def traced_vector_index(index: VectorSearch, settings: Settings) -> VectorSearch:
-    """Return a vector index with a span per search."""
+    """Return a vector index that creates a span for each search."""
     return _trace_engine(index, "qdrant", _VECTOR_SPANS, settings)
 
 
 def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
-    """Return an embedder with a span per call."""
+    """Return an embedder that creates a span for each call."""
     if embedder.kind == DisabledEmbedder.kind:
         return embedder
     attributes: dict[str, AttributeValue] = {
@@ -85,14 +88,14 @@ def traced_embedder(embedder: Embedder, settings: Settings) -> Embedder:
 
 
 def traced_search(search: _Component, method: str, settings: Settings) -> _Component:
-    """Return a search with a span per call of `method`, whose result must have `items`."""
+    """Return a search that creates a span for each call of `method`, whose result must have `items`."""
     attributes: dict[str, AttributeValue] = {OPERATION: "search_memory", "nomemory.search": type(search).__name__}
     traced = _wrap_in_span(getattr(search, method), "search_memory", attributes, _annotate_search)
     return _trace_component(search, {method: traced}, settings)
 
 
 def traced_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
-    """Return a log writer with a span per change."""
+    """Return a log writer that creates a span for each change."""
     operations: Mapping[str, tuple[str, Annotate]] = {
         "write": ("upsert_memory", _annotate_write),
         "delete": ("delete_memory", _annotate_delete),
@@ -107,11 +110,11 @@ def traced_log_writer(log: LogWriter, settings: Settings) -> LogWriter:
 
 
 class _Traced:
-    """Proxy that replaces some methods of a component.
+    """A proxy of a component that replaces some of its methods.
 
     Args:
-        component: the wrapped component.
-        methods: the replacements by method name.
+        component: the component that the proxy delegates to.
+        methods: the replacements of methods by method name.
     """
 
     def __init__(self, component: object, methods: Mapping[str, Method]) -> None:
@@ -128,7 +131,7 @@ def _trace_component(component: _Component, methods: Mapping[str, Method], setti
 
 
 def _trace_engine(component: _Component, system: str, span_names: Mapping[str, str], settings: Settings) -> _Component:
-    """Return a storage engine with a span per call of the methods that `span_names` maps to a name."""
+    """Return a storage engine that creates a span for each call of a method in `span_names`."""
     traced_methods: dict[str, Method] = {}
     for method, name in span_names.items():
         attributes: dict[str, AttributeValue] = {"db.system.name": system, "db.operation.name": method}
@@ -145,7 +148,7 @@ def _wrap_in_span(
     annotate: Annotate | None = None,
     kind: SpanKind = SpanKind.INTERNAL,
 ) -> Method:
-    """Return a method that runs in a span."""
+    """Return a method that calls `method` in a span."""
 
     async def run_in_span(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as `Method`
         with child_span(name, kind, attributes) as current:
