@@ -38,15 +38,15 @@ _UNANSWERED: Final = frozenset({Verdict.INSUFFICIENT, Verdict.PENDING})
 
 
 class RecallAgent:
-    """Answers one question.
+    """Answers a question from the messages of one user.
 
-    Each recall begins with a rule-based ranking. A chat model then reads the ranking and composes the answer; without a
-    model, the rules quote the ranking. A custom planner continues after the ranking.
+    Each recall begins with a rule-based ranking of the messages. A custom planner may then run more searches. A chat
+    model reads the best messages and composes the answer; without a model, the answer quotes the best messages.
 
     Args:
-        tools: the tools, bound to one user.
-        planner: plans the calls after the ranking. If the planner is None or fails, the rules plan them.
-        model: reads the messages and composes the view. If the model is None or fails, the rules compose the view.
+        tools: the search tools, which are bound to the user.
+        planner: plans the searches after the ranking. If the planner is None or fails, `RulesPlanner` plans them.
+        model: the chat model. If it is None or fails, the answer quotes the best messages.
         budget: the host's budget with the changes from the request.
         thresholds: the host's verdict thresholds for answers without a model.
     """
@@ -70,7 +70,7 @@ class RecallAgent:
         self._notes: list[Note] = []
 
     async def run(self, question: Question, skill: Skill, on_step: OnStep | None = None) -> RecallResult:
-        """Search, then build the verified answer. Cancellation stops all work immediately.
+        """Search the messages, then build the verified answer. Cancelling the task stops all work immediately.
 
         Raises:
             QueryServiceUnavailableError: the QueryService cannot be read.
@@ -111,7 +111,7 @@ class RecallAgent:
         return StopReason.ITERATIONS
 
     async def _request_plan(self, search: SearchSession, iteration: int) -> Plan | None:
-        """Return the plan of the planner, or of the rules if the planner fails or times out; None if both do."""
+        """Return the plan of the planner, or of `RulesPlanner` if it fails or times out; None if both fail."""
         state = search.planning_state(iteration)
         spare_s = _RESERVED_FALLBACK_S if self._fallback_planner else 0.0
         try:
@@ -130,7 +130,7 @@ class RecallAgent:
     async def _read_with_model(
         self, model: ChatModel, search: SearchSession, question: Question, skill: Skill
     ) -> Draft | None:
-        """Return the model's draft; None if the model fails or none of its statements is supported."""
+        """Return the chat model's draft; None if the model fails or the messages support none of its statements."""
         reader = Reader(model, search, self._budget)
         self._answered_by = reader.name
         try:
@@ -150,7 +150,7 @@ class RecallAgent:
         return None
 
     async def _draft_quotations(self, search: SearchSession, question: Question, skill: Skill) -> Draft:
-        """Return a draft in which the rules quote the best evidence."""
+        """Return a draft that quotes the best evidence."""
         findings = search.collect_findings()
         best = replace(findings, evidence=findings.evidence[: self._budget.evidence_messages])
         return await ExtractiveSynthesizer(self._thresholds.quoted).draft(question, skill, best)
@@ -186,7 +186,7 @@ def _calibrate_findings(findings: Findings) -> float | None:
 
 
 def _select_evidence(findings: Findings, synthesis: Synthesis, limit: int) -> Sequence[Evidence]:
-    """Return all cited messages, and the best other messages up to the limit; best first.
+    """Return the cited messages and, up to the limit, the best uncited messages, in ranking order.
 
     Cited messages without a rank, such as neighbors, come last.
     """

@@ -1,4 +1,4 @@
-"""The recall function for programs that embed the agent."""
+"""Public function that runs a recall in the caller's process."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         user_id: the user whose messages are read. The caller must authorize access.
         question: the question and its time.
         skill: configures planners that support skills.
-        planner: plans the calls after the ranking, for this recall only. If the planner is None or fails, the rules
-            plan them.
-        model: reads the messages, requests follow-up searches and composes the view. If the model is None or fails, the
-            rules compose the view. `budget.read_messages` limits the number of messages that the model reads.
-        budget: the resource limits.
+        planner: plans the searches after the ranking. Pass a new planner to each recall. If the planner is None or
+            fails, `RulesPlanner` plans the searches.
+        model: a chat model that reads the best messages, requests follow-up searches and composes the answer. If the
+            model is None or fails, the answer quotes the best messages. `budget.read_messages` limits the number of
+            messages that the model reads.
+        budget: the limits of searches, messages and time.
         thresholds: verdict thresholds for answers without a model.
-        on_step: awaited after each step.
+        on_step: an async callback that is awaited after each tool call.
         metadata: gRPC metadata to send with every read.
-        at_least: a write token. The recall waits, within its budget, until both indexes have reached it.
+        at_least: a write token. Before it searches, the recall waits until both indexes contain this write.
 
     Raises:
         QueryServiceUnavailableError: the QueryService cannot be read.

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class RecallError(Exception):
-    """A recall failed. Handle errors by class or `code`; the message is for people."""
+    """Base class of recall errors. Distinguish errors by class or `code`; the message text may change."""

@@ -13,7 +13,7 @@ from nomemory.spans.span import child_span, set_content_attribute
 
 
 async def recall_in_span(recall_call: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
-    """Run a recall in a span, and record its result as attributes."""
+    """Run a recall, and record its result in a span."""
     with child_span("invoke_agent recall") as agent_span:
         if agent_span is None:
             return await recall_call

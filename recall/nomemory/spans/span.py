@@ -1,7 +1,7 @@
-"""OpenTelemetry spans of a call.
+"""Create the OpenTelemetry spans of a call.
 
-`span(…)` can be used everywhere. If the call is not recorded, a span costs only the lookup of one context variable.
-Failed spans record the exception class only, because an exception text may contain message content.
+A function can call `start_child_span` whether or not a trace is recorded. Without a recorded trace, the call costs only
+a context lookup. Failed spans record the exception class only, because an exception text may contain message content.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ _NO_SPAN: Final = nullcontext()
 
 @dataclass(slots=True)
 class TracedCall:
-    """The part of a trace that belongs to this process. Tasks that outlive the call create no spans.
+    """An API call and its part of a trace. Tasks that outlive the call create no spans.
 
     Attributes:
-        span: the root span in this process. The trace has an id even if the span is not recorded.
-        tracer: creates further spans.
+        span: the root span in this process. The trace has an id even if the root span is not recorded.
+        tracer: creates the child spans.
         shows_content: whether attributes may contain messages, questions and user ids.
-        is_over: whether the call has ended.
     """
 
     span: Span
@@ -48,7 +47,7 @@ class TracedCall:
     is_over: bool = False
 
     def end(self, *, failed: bool) -> None:
-        """End the span. Further calls have no effect."""
+        """End the root span, unless it has already ended."""
         if self.is_over:
             return
         self.is_over = True
@@ -61,7 +60,6 @@ class CallTracer:
     """Creates the root span of each call in this process.
 
     Args:
-        tracer: the OpenTelemetry tracer.
         shows_content: whether attributes may contain messages, questions and user ids.
     """
 
@@ -75,12 +73,9 @@ class CallTracer:
         metadata: Iterable[tuple[str, str | bytes]],
         attributes: Mapping[str, AttributeValue] | None = None,
     ) -> TracedCall:
-        """Start a span and make it current. The span joins the trace of the W3C `traceparent` metadata, if present.
+        """Start a call and make its root span current.
 
-        Args:
-            name: the name of the span.
-            metadata: the request metadata.
-            attributes: the attributes of the span.
+        The span joins the trace of the W3C `traceparent` in `metadata`, if any.
         """
         parent = _W3C.extract({key: value for key, value in metadata if isinstance(value, str) and key in _W3C.fields})
         root = self._tracer.start_span(name, parent, SpanKind.SERVER, attributes)
@@ -121,7 +116,7 @@ def is_content_shown() -> bool:
 
 
 def set_content_attribute(current: Span, name: str, content: str) -> None:
-    """Set an attribute with message content, if the configuration allows content."""
+    """Set a span attribute to message content, if the configuration allows content in spans."""
     if is_content_shown():
         current.set_attribute(name, content)
 

@@ -1,8 +1,8 @@
 """Text analysis shared by indexing, querying and highlighting.
 
 A token is a character of a script without spaces between words, a word of any other script, or a symbol. The analysis
-produces two lists: all tokens, for phrase queries; and terms, for ranking. Terms are bigrams of adjacent characters
-and stems of words that are not stop words.
+returns all tokens, for phrase queries, and the terms, for ranking. Terms are bigrams of adjacent characters and stems
+of words that are not stop words.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HAS_TRAILING = regex.compile(rf"{_TRAILING}|{_SYLLABLE}", regex.V1)
 
 
 class TokenKind(IntEnum):
-    """The kind of a token. Each value is the number of a group in the pattern."""
+    """Kinds of tokens. The value of a kind is the number of its group in the token pattern."""
 
     CHARACTER = 1
     WORD = 2
@@ -77,7 +77,7 @@ class AnalyzedText(NamedTuple):
 
 
 def tokenize(text: str) -> list[Token]:
-    """Split a text into tokens, in linear time. Whitespace and invisible characters are skipped."""
+    """Split a text into tokens, in linear time. The tokens contain no whitespace and no invisible characters."""
     normal = normalize(text)
     spell = _compose if _HAS_TRAILING.search(normal) else str
     return [
@@ -87,7 +87,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def extract_ranking_terms(tokens: Sequence[Token]) -> Iterator[Term]:
-    """Return the ranking terms: first the character bigrams, then the stems."""
+    """Return the ranking terms of tokens: first the character bigrams, then the stems."""
     yield from extract_character_bigrams(tokens)
     words = [token for token in tokens if token.kind is TokenKind.WORD and token.text not in STOP_WORDS]
     if not CONTRACTION_HALVES.isdisjoint(word.text for word in words):
@@ -98,14 +98,14 @@ def extract_ranking_terms(tokens: Sequence[Token]) -> Iterator[Term]:
 
 
 def extract_character_bigrams(tokens: Sequence[Token]) -> Iterator[Term]:
-    """Return the bigrams of adjacent characters."""
+    """Return the bigrams of adjacent character tokens."""
     for left, right in pairwise(tokens):
         if left.end == right.start and left.kind is right.kind is TokenKind.CHARACTER:
             yield Term(left.text + right.text, left.start, right.end)
 
 
 def analyze_text(text: str) -> AnalyzedText:
-    """Return the tokens and ranking terms of a text. Plain texts take a fast path that halves the time."""
+    """Return the tokens and ranking terms of a text. A fast path for plain text halves the time."""
     normal = normalize(text)
     analyzed = _analyze_plain_text(normal) if normal.isascii() or not _HAS_TRAILING.search(normal) else None
     if analyzed is not None:
@@ -115,7 +115,7 @@ def analyze_text(text: str) -> AnalyzedText:
 
 
 def _analyze_plain_text(normal: str) -> AnalyzedText | None:
-    """Analyze a text without trailing characters; return None if the text may contain contractions."""
+    """Analyze a text without combining characters; return None if the text may contain contractions."""
     tokens: list[str] = []
     bigrams: list[str] = []
     words: list[str] = []
@@ -134,7 +134,7 @@ def _analyze_plain_text(normal: str) -> AnalyzedText | None:
 
 
 def _find_contraction_halves(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yield the first halves of contractions, which are not ranked: "won't" is not a form of "win"."""
+    """Yield the first halves of contractions, such as "won" in "won't", which is not a form of "win"."""
     for word, apostrophe, clitic in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if (
             word.text in CONTRACTION_HALVES

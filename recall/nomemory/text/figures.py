@@ -31,7 +31,7 @@ class PartialDate:
     day: int | None = None
 
     def covers(self, other: PartialDate) -> bool:
-        """Return whether this date has all parts of another date, with equal values."""
+        """Return whether every part of another date is equal to the same part of this date."""
         pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
         return all(part is None or expected == part for expected, part in pairs)
 
@@ -51,8 +51,6 @@ class Figure:
 
     Attributes:
         text: the original spelling.
-        numbers: possible numbers.
-        dates: possible dates.
         times: possible times of day; both readings if there is no AM/PM cue.
         weekday: the weekday, 0 for Monday; None for other figures.
     """
@@ -100,7 +98,7 @@ _Pattern = tuple[re.Pattern[str], Callable[[re.Match[str]], Figure | None]]
 
 
 def _match_patterns(text: str, patterns: tuple[_Pattern, ...]) -> Iterator[Figure]:
-    """Apply the patterns in order. Each pattern skips text that an earlier pattern matched."""
+    """Yield the figures of all patterns, in order. A pattern skips text that an earlier pattern matched."""
     for pattern, parse in patterns:
         unmatched, end = [], 0
         for match in pattern.finditer(text):
@@ -141,7 +139,7 @@ def _parse_month(name: str | None) -> int | None:
 
 
 def _parse_slashed_date(match: re.Match[str]) -> Figure | None:
-    """Parse dates such as `5/21` and `21/5/2025`. Day and month may come in either order."""
+    """Parse dates such as `5/21` and `21/5/2025`. The day and the month may be in either order."""
     first, second, year = int(match["a"]), int(match["b"]), match["y"]
     full_year = int(year) + (2_000 if year and len(year) < _FULL_YEAR else 0) if year else None
     dates = frozenset(
@@ -169,7 +167,7 @@ def _parse_clock_time(match: re.Match[str]) -> Figure | None:
 
 
 def _is_afternoon(parts: dict[str, str | None]) -> bool | None:
-    """Return whether a time is after noon; None if unspecified."""
+    """Return whether a time of day is after noon; None if the text does not say."""
     half_day_word = (parts.get("ap") or parts.get("period") or "").lower()
     if half_day_word in _MORNINGS:
         return False

@@ -1,4 +1,4 @@
-"""Names of people: forms of a name, and names in a text."""
+"""Find and remove people's names in a text, and derive the search terms of a name."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _MAX_NAMING_TERMS: Final = 256
 
 
 def name_prefix(name: str) -> str:
-    """Return the prefix of a name, in lower case."""
+    """Return the lower-case prefix that stands for a name and its short forms."""
     return name[:_PREFIX_CHARS].lower()
 
 
 def name_prefixes(words: Iterable[str]) -> frozenset[str]:
-    """Return the name prefixes of all sufficiently long words."""
+    """Return the name prefixes of the words that are longer than a name prefix."""
     return frozenset(map(name_prefix, filter(_is_longer_than_prefix, words)))
 
 
 def find_named_people(text: str) -> list[str]:
-    """Return names in positions where an English question names a person: "did Ann …", "Ann’s …"."""
+    """Return the names of people in an English question, such as Ann in "did Ann …" and "Ann’s …"."""
     names = [first or second for first, second in _SUBJECT.findall(text)]
     return _remove_duplicates([name for name in names if name not in _NOT_NAMES])
 
 
 def remove_names(text: str, names: Iterable[str]) -> str:
-    """Remove speakers' names from a query. Names occur in greetings more often than in answers."""
+    """Remove speakers' names from a query. Greetings contain names more often than answers do."""
     for name in names:
         text = re.sub(rf"\b{re.escape(name)}\b(?:['’]s)?", " ", text, flags=re.IGNORECASE)
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Normalize spelling: full-width forms, case, traditional Chinese, curly quotes.
+"""Normalize the spelling of text: full-width forms, case, traditional Chinese, curly quotes.
 
 `normalize`, for the index and for highlighting, maps character by character, removes Latin accents, and preserves
 offsets. `fold_text`, for comparing whole texts, simplifies Chinese word by word, and keeps accents and most quotation
@@ -42,7 +42,7 @@ _MARKS_AND_INVISIBLE = regex.compile(rf"[{COMBINING}{INVISIBLE}]+")
 
 
 class _Converters(threading.local):
-    """Thread-local OpenCC converters. A converter is stateful and not thread-safe."""
+    """Thread-local OpenCC converters, because a converter is not thread-safe."""
 
     def __init__(self) -> None:
         self.simplified = opencc.OpenCC(_SIMPLIFICATION)
@@ -52,7 +52,7 @@ _converters = _Converters()
 
 
 def normalize(text: str) -> str:
-    """Return the normalized text. The function is idempotent and preserves the length.
+    """Return the normalized text. Normalization is idempotent and preserves the length of the text.
 
     Characters without a single-character form (`ﬁ`, `ß`, `½`) stay unchanged. Lone surrogates become U+FFFD because
     engines reject them.
@@ -61,9 +61,10 @@ def normalize(text: str) -> str:
 
 
 def fold_text(text: str) -> str:
-    """Return a text for comparison: compatibility forms, lower case, simplified Chinese. The length may change.
+    """Return a text for comparison: compatibility forms, lower case, simplified Chinese.
 
-    Lone surrogates become question marks because the converter rejects them.
+    The folded text may have a different length. Lone surrogates become question marks because the converter rejects
+    them.
     """
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN_QUOTES)
     if folded.isascii():
@@ -72,7 +73,7 @@ def fold_text(text: str) -> str:
 
 
 def remove_invisible_characters(text: str) -> str:
-    """Return the NFC form of a text without invisible characters. The length may change."""
+    """Return the NFC form of a text, without invisible characters. The result may have a different length."""
     visible_text: str = _MARKS_AND_INVISIBLE.sub("", unicodedata.normalize("NFC", text))
     return visible_text
 
@@ -114,8 +115,8 @@ def _normalize_character(character: str) -> str:
 class _NormalizedForms(dict[int, str | int]):
     """Cache of the normalized form of each code point, filled on first use.
 
-    Most processes use only a few characters. Filling the whole table would take a third of an indexer's startup time.
-    Unchanged characters are cached, too, because a miss costs more than a hit.
+    Most processes encounter only a few different characters. Filling the whole table would take a third of an indexer's
+    startup time. Unchanged characters are cached, too, because a miss costs more than a hit.
     """
 
     def __missing__(self, code: int) -> str | int:

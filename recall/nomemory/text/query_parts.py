@@ -13,10 +13,11 @@ _MAX_PARTS: Final = 4
 
 
 def select_parts(text: str) -> list[str]:
-    """Return a short text unchanged, otherwise its first and last part, and the two parts between with the most terms.
+    """Return a short text unchanged, and a long text as its first, its last and its two most informative parts.
 
-    Parts consist of whole sentences, in their original order. The first and last parts are always selected because
-    people introduce a pasted text or add their question after it.
+    The parts consist of whole sentences, in their original order. The most informative parts are those with the most
+    distinct terms. The first and last parts are always selected because people write their question before or after a
+    pasted text.
     """
     if len(text) <= _PART_CHARS:
         return [text]

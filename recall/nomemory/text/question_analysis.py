@@ -44,7 +44,6 @@ class QuestionAnalysis:
     Each property is computed on first use and cached for all steps of an answer.
 
     Attributes:
-        text: the question.
         now: timezone-aware time of the question, in the user's zone; None if unknown.
     """
 
@@ -58,7 +57,7 @@ class QuestionAnalysis:
 
     @cached_property
     def question_sentences(self) -> tuple[str, ...]:
-        """The last one to four question sentences; the whole text if there are none."""
+        """The last question sentences, at most four; the whole text if it has no question sentence."""
         return tuple(find_question_sentences(self.text))
 
     @cached_property
@@ -100,7 +99,10 @@ class QuestionAnalysis:
 
     @cached_property
     def asks_for_time(self) -> bool:
-        """Whether the question asks for a date or duration. Messages with "yesterday" may answer such a question."""
+        """Whether the question asks for a date or duration.
+
+        A message with "yesterday" may answer a question about a date.
+        """
         return bool(_ASKS_WHEN.search(self.text))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Detect questions, requests and statements by their form, independent of topic."""
+"""Detect questions, requests and statements by their form."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def announces_question(text: str) -> bool:
 
 
 def find_question_sentences(text: str) -> list[str]:
-    """Return the last four question sentences; the whole text if there are none.
+    """Return the last four question sentences; the whole text if it has no question sentence.
 
-    A question that refers back to the statement before it, such as "Where is this place?", includes that statement.
-    If the text announces its question explicitly, sentences before the announcement are ignored.
+    A question that refers to the previous statement, such as "Where is this place?", is returned with that statement.
+    If the text announces its question, sentences before the announcement are ignored.
     """
     announced: list[str] = []
     others: list[str] = []
@@ -96,14 +96,14 @@ def find_question_sentences(text: str) -> list[str]:
 
 
 def _text_after_announcement(sentence: str) -> str:
-    """Return the text after an announcement of the question; empty without an announcement."""
+    """Return the text after the announcement of a question; empty if the sentence announces no question."""
     match = _ANNOUNCEMENT.search(sentence)
     announced = sentence[match.end() :] if match else ""
     return announced if contains_question(announced) else ""
 
 
 def is_statement(text: str) -> bool:
-    """Return whether a text is a statement: neither a question or request, nor only keywords."""
+    """Return whether a text is a statement, and not a question, a request or a list of keywords."""
     if contains_question(text) or _REQUESTS.search(text):
         return False
     return bool(_SPEAKER.search(text) or CLAUSE_END.search(text) or SENTENCE_END.search(text))
@@ -117,16 +117,16 @@ def has_back_reference(text: str) -> bool:
 def contains_only_questions(text: str) -> bool:
     """Return whether a text contains only questions, with or without question marks, and no statement.
 
-    "The 14th is near, what do I give her?" states a date.
+    For example, "The 14th is near, what do I give her?" contains a statement.
     """
     clauses = [_detect_question_and_statement(sentence) for sentence in split_sentence_texts(text)]
     return any(has_question for has_question, _ in clauses) and not any(has_statement for _, has_statement in clauses)
 
 
 def _detect_question_and_statement(sentence: str) -> tuple[bool, bool]:
-    """Return whether a sentence asks, and whether one of its clauses states something.
+    """Return whether a sentence contains a question, and whether it contains a statement.
 
-    In a sentence with a question mark, clauses after the question clause count as part of the question.
+    If the sentence has a question mark, clauses after the question clause belong to the question.
     """
     clauses = [stripped for clause in CLAUSE_END.split(sentence) if (stripped := clause.strip())]
     if _ENDS_MARKED.search(sentence):

@@ -33,7 +33,7 @@ _REPORTED_ENGLISH: Final = re.compile(
 
 
 def extract_exact_phrases(text: str) -> list[str]:
-    """Return the exact phrases of a question: quotations, and X in "did I say X"."""
+    """Return the phrases that an answer must contain: quotations, and X in "did I say X"."""
     unquoted_text = remove_quotations(text)
     reported_phrases = [
         phrase.strip() for phrase in _REPORTED_CHINESE.findall(unquoted_text + "。") if not contains_question(phrase)
@@ -47,13 +47,16 @@ def remove_question_words(text: str) -> str:
 
 
 def extract_content_words(text: str) -> list[str]:
-    """Return the question's content words: Chinese runs, and English words without stop words."""
+    """Return the content words of a question: runs of Chinese characters, and English words that are not stop words."""
     words = _WORD.findall(remove_question_words(text))
     return list(dict.fromkeys(word[:_MAX_TERMS] for word in words if word.lower() not in CONVERSATIONAL_STOP_WORDS))
 
 
 def build_words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
-    """Build a query of words and exact phrases, within the query limits. Operators in the input become plain words."""
+    """Build a query of words and exact phrases, within the query limits.
+
+    Query operators among the words become plain words.
+    """
     quoted_phrases = [f'"{phrase}"' for phrase in (phrase.replace('"', " ").strip() for phrase in phrases) if phrase]
     plain_words = [word.lower() if word in {"AND", "OR", "NOT"} else word for word in words]
     return " ".join(_take_within_limit(dict.fromkeys([*quoted_phrases, *plain_words])))

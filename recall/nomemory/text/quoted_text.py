@@ -39,7 +39,7 @@ class QuotedSpan:
     Attributes:
         start: start offset, in code points.
         end: end offset, exclusive.
-        author: the introduction of the span, in the sender's words; empty without an introduction.
+        author: the sender's introduction of the quotation, such as "Ann wrote"; empty if there is none.
     """
 
     start: int
@@ -48,9 +48,10 @@ class QuotedSpan:
 
 
 def find_quoted_spans(content: str) -> list[QuotedSpan]:
-    """Return the quoted and forwarded spans of a message, in order. Detection relies on form and is incomplete.
+    """Return the quoted and forwarded spans of a message, in order.
 
-    A list written by the sender is not reported.
+    Detection relies on the form of the text and therefore misses some quotations. Lists that the sender wrote are not
+    returned.
     """
     selected: list[QuotedSpan] = []
     for span in sorted(
@@ -63,14 +64,14 @@ def find_quoted_spans(content: str) -> list[QuotedSpan]:
 
 
 def _find_marked_blocks(content: str) -> Iterator[QuotedSpan]:
-    """Return code blocks and lines that begin with `>`."""
+    """Yield code blocks, and lines that begin with `>`."""
     for pattern in (_FENCE, _MARKED):
         for match in pattern.finditer(content):
             yield _trim_span(content, match.start(), match.end(), _introduction_line(content, match.start()))
 
 
 def _find_attributed_quotations(content: str) -> Iterator[QuotedSpan]:
-    """Return the text after an introduction with a colon: a quotation, or the rest of the block."""
+    """Yield the quotation, or the rest of the block, after an introduction that ends with a colon."""
     for match in _LEAD.finditer(content):
         lead = re.split(r"(?<=[.!?])\s+", match[0][:-1].strip())[-1]
         text_after_lead = content[match.end() :]
@@ -84,7 +85,7 @@ def _find_attributed_quotations(content: str) -> Iterator[QuotedSpan]:
 
 
 def _find_pasted_mails(content: str) -> Iterator[QuotedSpan]:
-    """Return a pasted mail, starting at its header or salutation."""
+    """Yield a pasted email, from its header or salutation on."""
     for pattern in (_HEADER, _SALUTATION):
         if (match := pattern.search(content)) and content.count("\n", match.start()) > 1:
             yield _trim_span(content, match.start(), len(content), _introduction_line(content, match.start()))

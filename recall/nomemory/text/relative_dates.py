@@ -20,9 +20,9 @@ _MAX_DISTANCE_DAYS: Final = 366
 
 
 def find_relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
-    """Return the possible dates in a text, relative to its send date.
+    """Return the dates that a text may refer to, given the date on which it was sent.
 
-    Ambiguous expressions produce all readings: "Friday" is the Friday of this week and of the next week.
+    An ambiguous expression returns all its readings: "Friday" may be the Friday of this week or of the next week.
     """
     normalized_text = replace_number_words(unicodedata.normalize("NFKC", text))
     dates = set[PartialDate]()
@@ -36,7 +36,7 @@ def find_relative_dates(text: str, sent: date) -> frozenset[PartialDate]:
 
 
 def complete_dates(partial_date: PartialDate, sent: date) -> Iterator[PartialDate]:
-    """Yield a date, and its completions with the values nearest to the send date."""
+    """Yield a partial date, and the complete dates near the send date that it may refer to."""
     yield partial_date
     if partial_date.day is not None and partial_date.month is None and partial_date.year is None:
         for months in (-1, 0, 1):
@@ -87,7 +87,7 @@ def _read_weekend(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
 
 
 def _read_weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
-    """Return the possible days of a weekday; `上` and `last` look back, `下` and `next` look ahead."""
+    """Yield the possible days of a weekday; `上` and `last` refer to the past, `下` and `next` to the future."""
     name = match["wd"].lower()
     weekday = min(CHINESE_WEEKDAYS.find(name), 6) if name in CHINESE_WEEKDAYS else WEEKDAYS.index(name)
     day_of_this_week = sent - timedelta(days=sent.weekday()) + timedelta(days=weekday)
@@ -99,7 +99,7 @@ def _read_weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
 
 
 def _read_distance(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
-    """Return the date at the given distance in days, weeks, months or years."""
+    """Yield the date at a distance from the send date, in days, weeks, months or years."""
     count = _parse_count(match["n"])
     unit = match["u"].lower()
     direction = -1 if match["back"] else 1

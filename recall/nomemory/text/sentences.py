@@ -25,7 +25,7 @@ _EDGES: Final = " \t\r\n\u3000，,；;：:。.—–-"
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause with code point offsets. Quotations are hidden in `masked_text`."""
+    """A clause with its code point offsets. In `masked_text`, quotations are masked."""
 
     text: str
     start: int
@@ -35,23 +35,23 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence as a list of clauses."""
+    """A sentence as a sequence of clauses."""
 
     clauses: tuple[Clause, ...]
 
     @property
     def start(self) -> int:
-        """The start offset, in code points."""
+        """The start offset of the sentence, in code points."""
         return self.clauses[0].start
 
     @property
     def end(self) -> int:
-        """The end offset, in code points, exclusive."""
+        """The exclusive end offset of the sentence, in code points."""
         return self.clauses[-1].end
 
     @property
     def masked_text(self) -> str:
-        """The sentence with hidden quotations."""
+        """The text of the sentence with masked quotations."""
         return ", ".join(clause.masked_text for clause in self.clauses)
 
 
@@ -66,7 +66,7 @@ def remove_quotations(text: str) -> str:
 
 
 def mask_quotations(text: str) -> str:
-    """Mask quotations, preserving the length."""
+    """Mask the quotations in a text, and preserve its length."""
     return str(_QUOTED.sub(lambda match: match[0][0] + HIDDEN * (len(match[0]) - 2) + match[0][-1], text))
 
 
@@ -77,7 +77,7 @@ def split_sentence_texts(text: str) -> list[str]:
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """Split a text into sentences. Quotations are not split; empty sentences are skipped."""
+    """Split a text into sentences. A quotation is never split, and empty sentences are skipped."""
     mask = mask_quotations(text)
     return [
         Sentence(clauses)
@@ -94,7 +94,7 @@ def _split_clauses(text: str, mask: str, start: int, end: int) -> Iterator[Claus
 
 
 def _split_ranges(mask: str, ends: regex.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Return the ranges between end marks."""
+    """Yield the ranges of the text between end marks."""
     for match in ends.finditer(mask, start, end):
         yield start, match.start()
         start = match.end()

@@ -1,4 +1,4 @@
-"""English stemming with the Snowball algorithm, after reduction of irregular forms."""
+"""Stem English words with the Snowball algorithm, after replacing irregular forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import Stemmer
 
 
 class _Stemmers(threading.local):
-    """Thread-local stemmers. A stemmer is stateful and not thread-safe."""
+    """Thread-local stemmers, because a stemmer is not thread-safe."""
 
     def __init__(self) -> None:
         self.english = Stemmer.Stemmer("english")
@@ -56,7 +56,7 @@ IRREGULAR_BASES = {form: base for base, *forms in _IRREGULAR_WORDS for form in f
 
 
 def stem_words(words: Sequence[str]) -> list[str]:
-    """Return the stems of lower-case words. Most words of other languages are unchanged."""
+    """Return the stems of lower-case words. Most words of other languages stay unchanged."""
     stemmed: list[str] = _stemmers.english.stemWords([IRREGULAR_BASES.get(word, word) for word in words])
     return stemmed
 

@@ -1,4 +1,4 @@
-"""Content terms of Chinese and English text, for comparing two texts."""
+"""Extract the content terms of Chinese and English text, to compare two texts."""
 
 from __future__ import annotations
 

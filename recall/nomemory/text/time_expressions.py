@@ -1,4 +1,4 @@
-"""Resolve Chinese and English time expressions of a question to ranges relative to the time of asking."""
+"""Resolve Chinese and English time expressions of a question to time ranges, relative to the time of the question."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
 class TimePrecision(Enum):
-    """The precision of a time expression."""
+    """How precisely an expression specifies a time."""
 
     EXACT = "exact"
     """An exact date, week or month."""
@@ -26,7 +26,7 @@ class TimePrecision(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TimeSignal:
-    """A time range and the expression that specifies it."""
+    """A time expression of a question, with its time range."""
 
     expression: str
     time_range: TimeRange
@@ -64,13 +64,11 @@ _UNIT_DAYS: Final = {"天": 1, "日": 1, "周": 7, "星期": 7, "礼拜": 7, "�
 
 
 def find_time_signal(text: str, now: datetime) -> TimeSignal | None:
-    """Return the time signal of a question; None without one.
+    """Return the time expression of a question with its range; None if the question has no time expression.
 
-    Dates take precedence over periods, and periods over vague expressions.
+    If a question has several time expressions, dates take precedence over periods, and periods over vague expressions.
 
-    Args:
-        text: the question.
-        now: timezone-aware time of the question, in the user's zone.
+    `now` is the timezone-aware time of the question, in the user's zone.
     """
     for pattern, read_range, precision in _SIGNALS:
         for match in pattern.finditer(text):
@@ -83,11 +81,9 @@ def find_time_signal(text: str, now: datetime) -> TimeSignal | None:
 def find_exact_time_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
     """Return the days and periods in a text, in text order, at most `_MAX_RANGES`.
 
-    The earliest of overlapping expressions wins, then the longest: "5月3日" is a day, not a month.
+    If expressions overlap, the one that starts first is used, and of those the longest: "5月3日" is a day, not a month.
 
-    Args:
-        text: the question.
-        now: timezone-aware time of the question, in the user's zone.
+    `now` is the timezone-aware time of the question, in the user's zone.
     """
     matches = [
         (match.start(), -match.end(), number, match, read_range)
@@ -113,7 +109,7 @@ def _read_window(read_range: _RangeReader, match: re.Match[str], now: datetime) 
 
 
 def range_of_last_days(days: int, now: datetime) -> TimeRange:
-    """Return the range of the given number of days before now, clipped to the calendar."""
+    """Return the range of a number of days before `now`, clipped to the earliest date that Python supports."""
     earliest = _EARLIEST_TIME.replace(tzinfo=now.tzinfo)
     if now <= earliest:
         return TimeRange(None, now)
@@ -121,7 +117,7 @@ def range_of_last_days(days: int, now: datetime) -> TimeRange:
 
 
 def _day_range(start: date, end: date | None, now: datetime) -> TimeRange | None:
-    """Return the range from `start` up to `end` (exclusive), clipped to now; None for future days."""
+    """Return the range from `start` up to `end` (exclusive), clipped to `now`; None if it starts in the future."""
     since = _midnight_of(start, now.tzinfo)
     until = _midnight_of(end, now.tzinfo) if end else now
     return TimeRange(since, min(until, now)) if since < now else None
@@ -150,7 +146,7 @@ def _month_range(year: int, month: int, now: datetime, months: int = 1) -> TimeR
 
 
 def _latest_month_range(month: int, now: datetime) -> TimeRange | None:
-    """Return the most recent occurrence of a month that has already begun."""
+    """Return the range of a month in the latest year in which it has already begun."""
     return _month_range(now.year, month, now) or _month_range(now.year - 1, month, now)
 
 
@@ -200,7 +196,7 @@ def _read_chinese_date(match: re.Match[str], now: datetime) -> TimeRange | None:
 
 
 def _read_part_of_month(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the named third of a month."""
+    """Return the range of the first, middle or last third of a month."""
     fields = match.groupdict()
     month = month_number(match["m"]) if match["m"][0].isascii() and match["m"].isalpha() else _parse_number(match["m"])
     year = fields.get("y")
@@ -241,7 +237,7 @@ def _read_english_date(match: re.Match[str], now: datetime) -> TimeRange | None:
 
 
 def _read_english_season(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the last completed season, or the season of this year for "this"."""
+    """Return the range of the last completed season, or of this year's season for "this"."""
     month = _SEASONS[match["s"].lower()]
     if match["w"].lower() == "this":
         return _month_range(now.year, month, now, months=3)
@@ -263,7 +259,7 @@ def _read_english_weekday(match: re.Match[str], now: datetime) -> TimeRange | No
 
 
 def _read_time_ago(match: re.Match[str], now: datetime) -> TimeRange | None:
-    """Return the day, week or month at the given distance in the past."""
+    """Return the range of the day, week or month at a distance in the past."""
     count, unit = _parse_number(match["n"]), _UNIT_DAYS[match["u"].lower()]
     if not count:
         return None

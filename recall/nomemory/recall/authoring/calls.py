@@ -1,4 +1,4 @@
-"""Check the tool calls in a skill: valid arguments and no user ids."""
+"""Check that the tool calls in a skill's text have valid arguments and no user ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LineFinding = tuple[int, Rule, str]
 
 
 def check_calls(file: str, text: str) -> Iterator[Finding]:
-    """Check all calls in a text: signatures in backticks, and JSON in fenced blocks."""
+    """Check all tool calls in a Markdown text: signatures in backticks, and JSON in fenced code blocks."""
     line = 1
     for token in parse_block_tokens(text):
         line = first_line_number(token) if token.map else line
@@ -46,7 +46,7 @@ def _check_signatures(token: Token, line: int) -> Iterator[_LineFinding]:
 
 
 def _check_json(fence: Token) -> Iterator[_LineFinding]:
-    """Check a block with one JSON value, or one value per line."""
+    """Check the tool calls in a code block, which contains one JSON value or one value per line."""
     language, text = fence.info.strip().lower(), fence.content.strip()
     if language not in _JSON_LANGUAGES and (language or not text.startswith(("{", "["))):
         return
@@ -89,7 +89,7 @@ def _is_call(value: JsonValue) -> bool:
 
 
 def _check_arguments(tool: str, arguments: dict[str, JsonValue]) -> Iterator[str]:
-    """Check arguments with the parser of the tools."""
+    """Parse the arguments of a call as the search tools do, and report errors."""
     for name in find_unknown_arguments(TOOLS[tool].arguments, arguments):
         yield f"`{tool}` has no argument `{name}`"
     try:

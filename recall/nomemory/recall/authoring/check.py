@@ -1,4 +1,4 @@
-"""Validate recall skills: whether they load, and whether planners can use them."""
+"""Validate recall skills: check that they load and that planners can use them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _RULE_ORDER: Final = {rule: index for index, rule in enumerate(Rule)}
 
 @dataclass(frozen=True, slots=True)
 class SkillReport:
-    """Findings of one skill, by file and line. `path` is the folder as passed by the caller."""
+    """Problems that a check found in one skill, sorted by file and line.
+
+    `path` is the folder as passed by the caller.
+    """
 
     path: Path
     findings: tuple[Finding, ...]
@@ -46,7 +49,10 @@ class SkillReport:
 
 
 def check_skill(folder: Path) -> SkillReport:
-    """Check the skill in a folder. A folder without a skill also produces findings. No file is executed or changed."""
+    """Check the skill in a folder.
+
+    If the folder contains no skill, the report says so. No file is executed or changed.
+    """
     absolute = _to_absolute(folder)
     texts = _read_texts(absolute)
     findings = [*_check_loading(absolute, texts.get(SKILL_FILE, "")), *_check_structure(texts)]
@@ -69,7 +75,7 @@ def _to_absolute(folder: Path) -> Path:
 
 
 def _read_texts(folder: Path) -> dict[str, str]:
-    """Read all readable files. Texts are checked even if the skill does not load."""
+    """Read all readable files of a skill, so that they can be checked even if the skill does not load."""
     texts: dict[str, str] = {}
     try:
         files = SkillFolder(folder, folder.parent)
@@ -100,7 +106,7 @@ def _check_length(skill: Skill) -> Iterator[Finding]:
 
 
 def _check_structure(texts: Mapping[str, str]) -> Iterator[Finding]:
-    """Check the structure of the sections, and the entries that configure the rules."""
+    """Check the sections of a skill, and their entries for the rule-based planner."""
     text = texts.get(SKILL_FILE, "")
     for key in _find_ignored_keys(text):
         yield Finding(SKILL_FILE, _find_line(key, text), Rule.FRONTMATTER_KEY, f"`{key}` is ignored")
@@ -124,7 +130,7 @@ def _find_ignored_keys(text: str) -> set[str]:
 
 
 def _find_line(key: str, text: str) -> int:
-    """Return the first line that sets a key; 0 if there is none."""
+    """Return the number of the first line that sets a key; 0 if no line sets it."""
     return next((number for number, line in enumerate(text.split("\n"), 1) if line.startswith(f"{key}:")), 0)
 
 

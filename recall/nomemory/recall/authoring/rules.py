@@ -1,4 +1,4 @@
-"""The rules of `nomemory skill check`, and their findings. docs/skills.md contains the same table."""
+"""Rules that `nomemory skill check` applies. docs/skills.md lists them in the same table."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """The severity of a finding. Errors must be fixed; fixing warnings is optional."""
+    """Whether a violated rule is an error, which must be fixed, or a warning."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Rule(Enum):
-    """The rules for skills, in display order. The first five decide whether a skill loads."""
+    """Rules for skills, in display order. A skill that violates one of the first five rules does not load."""
 
     FOLDER = "folder", "A skill is a folder with a `SKILL.md` and at most 16 other files. Links stay within the folder."
     TEXT = "text", "Each file is a regular UTF-8 file of at most 64 KB."
@@ -66,9 +66,7 @@ class Finding:
 
     Attributes:
         file: path within the skill folder, such as `SKILL.md`.
-        line: line number, starting at 1; 0 for the whole file or folder.
-        rule: the violated rule.
-        problem: description of the problem.
+        line: line number, starting at 1; 0 if the problem concerns the whole file or folder.
     """
 
     file: str
@@ -78,6 +76,6 @@ class Finding:
 
 
 def render_rule_table() -> str:
-    """Return the rules as a Markdown table."""
+    """Return the rules for skills as a Markdown table."""
     rows = (f"| `{rule.id}` | {rule.severity.value} | {rule.requirement} |\n" for rule in Rule)
     return "| rule | severity | requirement |\n|---|---|---|\n" + "".join(rows)

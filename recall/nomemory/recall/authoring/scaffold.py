@@ -64,11 +64,11 @@ _SYSTEM_PROMPT: Final = (
 
 
 class SkillNotCreatedError(RecallError):
-    """The skill cannot be created at this path. The message states the reason."""
+    """A skill cannot be created at a path. The error message states the reason."""
 
 
 def to_single_line(sentence: str) -> str:
-    """Return a sentence on one line without markup, truncated to `MAX_SCENARIO_CHARS`."""
+    """Return a text as one line without control characters and Markdown, truncated to `MAX_SCENARIO_CHARS`."""
     valid = sentence.encode("utf-8", "replace").decode("utf-8")
     chars = (" " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char for char in valid)
     text = " ".join("".join(char for char in chars if unicodedata.category(char) not in {"Cf", "Cn", "Co"}).split())
@@ -76,14 +76,17 @@ def to_single_line(sentence: str) -> str:
 
 
 def derive_skill_name(scenario: str) -> str:
-    """Return a skill name: the English words of the sentence, or else a digest."""
+    """Return a skill name made of the English words of a description, or of a digest if it has none."""
     words = [word for word in _WORD.findall(scenario.casefold()) if word not in _NAME_STOP_WORDS][:_MAX_NAME_WORDS]
     digest = hashlib.blake2b(scenario.encode(), digest_size=4).hexdigest()
     return "-".join(("recall", *(dict.fromkeys(words) or [digest])))[:_MAX_NAME_CHARS].rstrip("-")
 
 
 def render_skill(template: str, name: str, scenario: str) -> str:
-    """Fill the placeholders of a SKILL.md, such as `{{name}}`. Inserted values are not expanded again."""
+    """Fill the placeholders of a SKILL.md template, such as `{{name}}`.
+
+    Placeholders in inserted values are not replaced.
+    """
     title = _truncate(_SENTENCE_END.split(scenario, maxsplit=1)[0].strip(), _MAX_TITLE_CHARS)
     values = {"name": name, "title": title, "scenario": scenario}
     return _PLACEHOLDER.sub(lambda placeholder: values.get(placeholder[1], placeholder[0]), template)
@@ -103,11 +106,11 @@ class _Lexicon(BaseModel):
 
 
 async def draft_lexicon(scenario: str, model: ChatModel) -> str:
-    """Return the text of `references/lexicon.md` as drafted by a chat model, without invalid terms.
+    """Ask a chat model for the text of `references/lexicon.md`, and remove invalid terms.
 
     Raises:
         ChatFailedError: the model returned no answer.
-        InvalidAnswerError: the answer has no valid entries.
+        InvalidAnswerError: the answer contains no valid term.
     """
     user_text = f"====\n{scenario}\n====\n\nGive the JSON object."
     answer = await model.ask(Prompt(_SYSTEM_PROMPT, user_text, "skill_draft", object_schema(_Lexicon)))
@@ -128,15 +131,15 @@ def _is_term(text: str) -> bool:
 
 
 def create_skill(files: Mapping[str, str], name: str, library: Path) -> SkillReport:
-    """Write a skill into a new folder atomically.
+    """Write a skill into a new folder, or write nothing on failure.
 
     Args:
         files: texts by relative path.
-        name: the skill's name.
-        library: the folder of skills; created if missing.
+        name: the name of the skill and its folder.
+        library: the parent folder, which is created if necessary.
 
     Returns:
-        The report of the check. The report has no errors, but may have warnings.
+        The report of `check_skill`. It has no errors, but may have warnings.
 
     Raises:
         SkillNotCreatedError: the name is invalid, the folder exists, or the skill fails the check.

@@ -1,6 +1,6 @@
-"""Build a context from the current conversation and a search of all other conversations.
+"""Select the messages for a prompt, from the current conversation and a search in all other conversations.
 
-All reads use tools that are bound to one user, as in a recall. No model is called.
+The search tools are bound to one user, as in a recall. No chat model is called.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ async def build_context(
     Args:
         stub: a grpc.aio stub of QueryService, or a compatible object.
         user_id: the user whose messages are read. The caller must authorize access.
-        request: turns, current conversation and token limit.
-        timeout_s: the time limit for all reads together, in seconds.
+        request: the latest turns, the current conversation, and the token limit.
+        timeout_s: the time limit for all calls together, in seconds.
         metadata: gRPC metadata to send with every read.
 
     Raises:
-        QueryServiceUnavailableError: a read failed.
+        QueryServiceUnavailableError: a call failed.
         WriteTokenRefusedError: the write token belongs to another message log.
         IndexLaggingError: the indexes did not reach the write token in time.
     """
@@ -90,7 +90,7 @@ class _ContextBuilder:
         self._selection = MessageSelection(request.max_tokens, request.now.tzinfo)
 
     async def build(self) -> BuiltContext:
-        """Read the conversation, search, and select the messages."""
+        """Read the current conversation, search the other conversations, and select messages from both."""
         latest = await self._read_latest()
         ranking = await self._search(latest)
         self._select_recent(latest)
@@ -109,7 +109,7 @@ class _ContextBuilder:
         return result
 
     async def _search(self, latest: ToolResult) -> ToolResult:
-        """Rank the messages of all other conversations by the latest turns."""
+        """Search all other conversations for messages that are relevant to the latest turns."""
         query = build_query_text(self._request.turns or _to_turns(latest.items))
         if not query:
             return ToolResult()
@@ -120,7 +120,7 @@ class _ContextBuilder:
         return result
 
     def _select_recent(self, latest: ToolResult) -> None:
-        """Select the newest messages without gaps, except for messages that exceed their share."""
+        """Select the newest messages of the current conversation, and skip messages that exceed their token share."""
         token_limit = self._request.max_tokens // 2
         share = tokens_per_message(token_limit, _RECENT_PARTS)
         for hit in latest.items:
@@ -130,7 +130,10 @@ class _ContextBuilder:
         self._selection.truncated |= bool(latest.next_cursor)
 
     def _select_related(self, ranking: ToolResult, replied_to: Mapping[str, RetrievedMessage]) -> None:
-        """Select the best messages that fit. Short messages are shown with the preceding message."""
+        """Select the best messages of other conversations that fit.
+
+        If a short message replies to another message, select both.
+        """
         token_limit = self._request.max_tokens - self._selection.recent_tokens
         share = tokens_per_message(token_limit, _RELATED_PARTS)
         superseding_ids = find_superseding_messages(
@@ -151,7 +154,7 @@ class _ContextBuilder:
                     shown_ids.add(preceding.message_id)
 
     async def _read_replied_to(self, hits: Sequence[Hit]) -> dict[str, RetrievedMessage]:
-        """Return the messages that the best short messages reply to, by the ids of the replies."""
+        """Return the messages that the best short messages reply to. The keys are the ids of the replies."""
         replies = [hit.message for hit in hits if needs_preceding_message(hit.message)][:_MAX_REPLIES]
         preceding_messages = await asyncio.gather(*map(self._read_preceding_message, replies))
         return {
@@ -183,7 +186,7 @@ class _ContextBuilder:
         )
 
     def _messages_to_read(self, token_limit: int, maximum: int) -> int:
-        """Return the number of messages to read for a token limit."""
+        """Estimate how many messages are needed to reach a token limit."""
         return min(maximum, max(_MIN_READ, token_limit // _MESSAGE_TOKENS))
 
     def _remaining_s(self) -> float:
@@ -195,12 +198,12 @@ def _to_turns(latest: Sequence[Hit]) -> list[Turn]:
 
 
 def _drop_tool_messages(hits: Sequence[Hit]) -> Sequence[Hit]:
-    """Return the messages of people and assistants; all messages if there are none."""
+    """Remove tool messages, unless all messages are tool messages."""
     return [hit for hit in hits if hit.message.role is not Role.TOOL] or hits
 
 
 def _drop_unknown_references(items: Sequence[ContextMessage]) -> list[ContextMessage]:
-    """Remove references to messages that are not shown."""
+    """Clear `superseded_by` if the superseding message is not selected."""
     shown_ids = {item.message.message_id for item in items}
     return [item if item.superseded_by in shown_ids else replace(item, superseded_by="") for item in items]
 

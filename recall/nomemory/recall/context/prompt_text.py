@@ -1,7 +1,7 @@
 """Render the messages of a context as text for a prompt.
 
-Each message is a line of JSON between two fences, as in the block from `as_prompt`. Message content cannot end its
-line, section or block.
+Each message is a line of JSON between two fences, as in the text from `as_prompt`. A stored message cannot imitate a
+fence or a line break.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RECENT: Final = "This conversation:"
 
 
 def format_line(item: ContextMessage, zone: tzinfo | None) -> str:
-    """Return the line of one message."""
+    """Return a message as one line of JSON."""
     message = item.message
     marks = {
         "retracted_by": message.retracted_by,
@@ -47,19 +47,19 @@ def is_outdated(item: ContextMessage) -> bool:
 
 
 def add_frame(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
-    """Assemble the block from the lines of its sections."""
+    """Put an introduction and fences around the lines of a context."""
     introduction = _INTRODUCTION.format(zone=zone)
     head = f"{introduction}\n{_OUTDATED}" if explains_marks else introduction
     return f"{head}\n<<<MEMORY {code}\n{lines}MEMORY {code}>>>"
 
 
 def render_headings(*, has_related: bool, has_recent: bool) -> str:
-    """Return the headings of the non-empty sections, one per line."""
+    """Return the headings of the sections that have messages, one per line."""
     return "".join(f"{heading}\n" for heading, is_shown in ((_RELATED, has_related), (_RECENT, has_recent)) if is_shown)
 
 
 def render_context(related: Sequence[ContextMessage], recent: Sequence[ContextMessage], zone: tzinfo | None) -> str:
-    """Return the text of a context; empty without messages."""
+    """Return the prompt text of a context, or an empty string if it has no messages."""
     if not (related or recent):
         return ""
     lines = _render_section(_RELATED, related, zone) + _render_section(_RECENT, recent, zone)

@@ -15,7 +15,7 @@ _MAX_CHARS: Final = 32_000
 
 
 def build_query_text(turns: Sequence[Turn]) -> str:
-    """Return the user's last turn, preceded by up to two turns if it is short; empty without turns."""
+    """Return the user's last turn. If the turn is short, put up to two earlier turns before it."""
     last = _find_last_user_turn(turns)
     if last is None:
         return ""
@@ -24,13 +24,13 @@ def build_query_text(turns: Sequence[Turn]) -> str:
 
 
 def _find_last_user_turn(turns: Sequence[Turn]) -> int | None:
-    """Return the index of the user's last turn; without user turns, of the last turn."""
+    """Return the index of the user's last turn, or of the last turn if no turn is from the user."""
     positions = [position for position, turn in enumerate(turns) if turn.role is Role.USER]
     return positions[-1] if positions else len(turns) - 1 if turns else None
 
 
 def _join_shortened(texts: Sequence[str]) -> str:
-    """Join texts up to the maximum length. If the last text is too long, its middle is removed."""
+    """Join texts up to the maximum length. If the last text alone is too long, remove its middle."""
     last = texts[-1]
     if len(last) > _MAX_CHARS:
         half = _MAX_CHARS // 2

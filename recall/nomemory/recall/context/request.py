@@ -1,4 +1,4 @@
-"""The request for a context."""
+"""Parameters for building a context."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from nomemory.recall.model.question import Turn
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """The parameters of a context. The user id is passed separately.
+    """Parameters for building a context. The user id is passed separately.
 
     Attributes:
         turns: the latest turns of the current conversation, oldest first.
         conversation_id: the current conversation; empty if it is not stored.
-        max_tokens: token limit of the text.
-        now: timezone-aware time, in the zone for dates in the text; messages at or after `now` are ignored.
-        at_least: a write token that the indexes must reach first.
-        exclude_conversation_ids: more conversations to exclude from related messages.
+        max_tokens: maximum number of estimated tokens in the prompt text.
+        now: the current time, timezone-aware. Its zone is used for dates in the text. Messages sent at or after `now`
+            are ignored.
+        at_least: a write token. The search waits until the indexes contain this write.
+        exclude_conversation_ids: conversations to exclude from the search, in addition to the current one.
     """
 
     turns: tuple[Turn, ...]
@@ -30,6 +31,6 @@ class ContextRequest:
 
     @property
     def all_excluded_conversation_ids(self) -> tuple[str, ...]:
-        """All conversations that are excluded from related messages."""
+        """The current conversation and `exclude_conversation_ids`: conversations that the search must not read."""
         current = (self.conversation_id,) if self.conversation_id else ()
         return tuple(dict.fromkeys((*current, *self.exclude_conversation_ids)))

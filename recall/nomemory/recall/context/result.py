@@ -1,4 +1,4 @@
-"""The result of building a context."""
+"""Messages and prompt text of a context."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from nomemory.recall.model.evidence import RetrievedMessage
 
 @dataclass(frozen=True, slots=True)
 class ContextMessage:
-    """A message of a context.
+    """A message that was selected for a context.
 
     Attributes:
-        message: the message, truncated if necessary.
-        truncated: whether the content is truncated.
-        score: the score in the ranking; 0 for unranked messages.
-        superseded_by: id of a later message of the context that supersedes this one; empty if none is known.
+        message: the message. Its content may be truncated.
+        score: the score in the search; 0 if the search did not find the message.
+        superseded_by: id of a later message in the same context that supersedes this one, or empty.
     """
 
     message: RetrievedMessage
@@ -26,15 +25,15 @@ class ContextMessage:
 
 @dataclass(frozen=True, slots=True)
 class BuiltContext:
-    """The selected messages, oldest first, and the text for the prompt.
+    """The messages selected for a prompt, oldest first, and the prompt text.
 
     Attributes:
         recent: messages of the current conversation.
         related: messages of other conversations.
-        text: the prompt block; empty without messages.
-        token_count: estimated tokens of the text.
+        text: the prompt text; empty if there are no messages.
+        token_count: estimated number of tokens in `text`.
         truncated: whether messages were truncated or dropped.
-        semantic_unavailable: whether the ranking ran without semantic search.
+        semantic_unavailable: whether the search was lexical only.
         index_lagging: whether some of the user's stored messages were not searchable yet.
     """
 

@@ -17,11 +17,11 @@ _MIN_SHARE_TOKENS: Final = 60
 
 
 class MessageSelection:
-    """The selected messages, with an upper bound on their tokens.
+    """Messages selected for a context, which together stay within a token limit.
 
     Args:
-        max_tokens: token limit of the text.
-        zone: time zone of dates in the text.
+        max_tokens: maximum number of estimated tokens in the prompt text.
+        zone: time zone for dates in the prompt text.
     """
 
     def __init__(self, max_tokens: int, zone: tzinfo | None) -> None:
@@ -35,20 +35,20 @@ class MessageSelection:
         """Whether a message was truncated or dropped."""
 
     def add_related(self, item: ContextMessage, share: int) -> bool:
-        """Add a message of another conversation if it fits, truncated to its share."""
+        """Add a message of another conversation if it fits, truncated to `share` tokens."""
         return self._add(self.related, item, share)
 
     def add_recent(self, item: ContextMessage, share: int, section_limit: int) -> bool:
-        """Add a message of the current conversation if it fits into the total limit and the section limit."""
+        """Add a message of the current conversation, truncated to `share` tokens, if it fits into both token limits."""
         return self._add(self.recent, item, min(share, section_limit - self.recent_tokens))
 
     @property
     def recent_tokens(self) -> int:
-        """The tokens of the current conversation's lines."""
+        """The number of tokens in the lines of the current conversation."""
         return sum(map(self._count_line_tokens, self.recent))
 
     def remaining_tokens(self, item: ContextMessage, section: list[ContextMessage]) -> int:
-        """Return the tokens available for another message line in a section."""
+        """Return the number of tokens that are left for a line in the given section."""
         heading_text = render_headings(
             has_related=bool(self.related) or section is self.related,
             has_recent=bool(self.recent) or section is self.recent,
@@ -82,7 +82,7 @@ class MessageSelection:
 
 
 def tokens_per_message(token_limit: int, share_count: int) -> int:
-    """Return the token share of one message, at least `_MIN_SHARE_TOKENS` or the whole limit if it is smaller."""
+    """Divide a token limit by a number of shares, with a minimum of `_MIN_SHARE_TOKENS` per share."""
     return max(token_limit // share_count, min(token_limit, _MIN_SHARE_TOKENS))
 
 

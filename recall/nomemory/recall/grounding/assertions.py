@@ -1,4 +1,4 @@
-"""Detect assertions and their author from the sender and form of a message."""
+"""Detect whether a message asserts something, and who wrote its words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MANY_LINES: Final = 6
 
 
 def have_sender_names(messages: Iterable[RetrievedMessage]) -> bool:
-    """Return whether most messages have sender names, as in conversations between people, where roles are ignored."""
+    """Return whether most messages have a sender name, which is typical of conversations between people."""
     names = [bool(message.name) for message in messages]
     return 2 * sum(names) > len(names)
 
@@ -39,12 +39,12 @@ def have_sender_names(messages: Iterable[RetrievedMessage]) -> bool:
 def can_answer_question(message: RetrievedMessage, question: Question, *, has_sender_names: bool) -> bool:
     """Return whether a message asserts something and its sender may know the answer to the question.
 
-    Earlier repetitions of the same question are not assertions.
+    A message that repeats the question is not an assertion.
 
     Args:
-        message: the message to check.
+        message: a message of the user's conversations.
         question: the question, which may be about another sender than the user.
-        has_sender_names: whether senders have names.
+        has_sender_names: the result of `have_sender_names` for all messages of the recall.
     """
     may_know = _sender_may_know(message, question, has_sender_names=has_sender_names)
     return (
@@ -55,8 +55,7 @@ def can_answer_question(message: RetrievedMessage, question: Question, *, has_se
 def is_quotable(message: RetrievedMessage, question: Question) -> bool:
     """Return whether a message can be quoted as an answer: it has content and is more than a question.
 
-    In conversations between named people, questions may contain answers. Only messages without content and repetitions
-    of the question are excluded there.
+    If the sender has a name, a message that is a question is quotable too, unless it repeats the user's question.
     """
     if not has_content(message.content, question) or _repeats_question(message.content, question):
         return False
@@ -66,8 +65,8 @@ def is_quotable(message: RetrievedMessage, question: Question) -> bool:
 def has_content(content: str, question: Question) -> bool:
     """Return whether a text is meaningful on its own, unlike "Perfect, thx" or emoji.
 
-    A text with one or two content words needs a word of the question, a number, or a first-person pronoun. Only four of
-    5,000 labeled messages in five datasets had fewer than three content words.
+    A text of one or two content words is meaningful only if it has a word of the question, a number, or a first-person
+    pronoun. Only four of 5,000 labeled messages in five datasets had fewer than three content words.
     """
     words = extract_terms(content)
     if len(words) >= _MIN_CONTENT_WORDS:
@@ -80,7 +79,10 @@ def has_content(content: str, question: Question) -> bool:
 
 
 def determine_attribution(message: RetrievedMessage) -> Attribution:
-    """Return the author of a message's words. Conversations between named people are not classified."""
+    """Return who wrote the words of a message.
+
+    For a named user, the result is UNSPECIFIED unless the text is quoted.
+    """
     if message.role is not Role.USER:
         return Attribution.OTHER
     if is_quoted_text(message.content):

@@ -1,10 +1,9 @@
-"""Calibrate sufficiency: a value of 0.5 means that the message log answers half of such questions.
+"""Convert a sufficiency estimate to a probability that the message log contains the answer.
 
-The calibration is logistic (Platt, 1999), with an offset and a slope for the log odds. The constants for conversations
-with an assistant were fitted on 511 questions: the questions of twelve people, the same questions moved to another
-person, and the questions of the sample. docs/quality.md has the Brier scores on held-out people. For other
-conversations, only the sufficiency that best separates answered from unanswered questions is known. This value is
-mapped to 0.5.
+The calibration is logistic (Platt, 1999): it applies an offset and a slope to the log odds. The constants for
+conversations with an assistant were fitted on 511 questions: the questions of twelve people, the same questions asked
+about a different person, and the questions of the sample. docs/quality.md has the Brier scores on held-out people. For
+conversations between people, the offset maps the best decision threshold to 0.5.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ def calibrate_sufficiency(sufficiency: Sufficiency, *, has_sender_names: bool) -
     """Return the calibrated probability that the message log answers the question.
 
     Args:
-        sufficiency: the estimate of a search.
-        has_sender_names: whether senders have names.
+        sufficiency: the uncalibrated estimate of a hybrid search.
+        has_sender_names: whether the messages come from conversations between named people.
     """
     return _calibration_for(sufficiency, has_sender_names=has_sender_names).calibrate(sufficiency.probability)
 

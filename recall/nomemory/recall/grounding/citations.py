@@ -43,7 +43,10 @@ _ABOUT_THE_USER = regex.compile(r"(?:该|这位)?用户|\bthe user\b|\buser\b", 
 
 @dataclass(slots=True)
 class _RejectedCitations:
-    """Rejected citations. Unknown ids are counted but not listed, because a model may have invented them."""
+    """Counts of rejected citations, by reason.
+
+    Unknown message ids are only counted because a model may have invented them.
+    """
 
     not_retrieved: int = 0
     not_found: list[str] = field(default_factory=list)
@@ -68,7 +71,7 @@ class _RejectedCitations:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """The statement words that a cited clause must contain."""
+    """The words of a statement that its quote must contain."""
 
     words: frozenset[str]
     figures: frozenset[str]
@@ -78,12 +81,12 @@ class _Claim:
 def verify_statements(
     drafts: Sequence[DraftStatement], retrieval: Retrieval, figures: FigureChecker | None = None
 ) -> tuple[MemoryView, tuple[Note, ...]]:
-    """Return the statements with verified quotes, and notes about removed citations.
+    """Return the statements that have a verified quote, and notes about removed citations.
 
-    Notes contain counts and ids of retrieved messages, never content.
+    The notes contain counts and message ids, but no message content.
 
     Args:
-        drafts: best first.
+        drafts: the unverified statements, best first.
         retrieval: the messages that may be cited.
         figures: checks figures and names of statements from a chat model; None for verbatim statements.
     """
@@ -142,9 +145,10 @@ def _verify_citation(
 
 
 def _cite_quote(message: RetrievedMessage, quote: str) -> Citation | None:
-    """Cite the first occurrence of a quote; None if the message does not contain it or it has no content words.
+    """Return a citation of the first occurrence of a quote in a message.
 
-    A quote of a complete message, such as a thumbs-up or “to be or not to be”, is always accepted.
+    Return None if the message does not contain the quote, or if the quote has no content words and is not the complete
+    message.
     """
     start = message.content.find(quote)
     if start < 0 or not (quote.strip() == message.content.strip() or extract_terms(quote)):
@@ -159,7 +163,7 @@ def _cite(message: RetrievedMessage, start: int, end: int) -> Citation:
 
 
 def _cite_best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citation | None:
-    """Cite the clause with the largest share of the statement's words; None below the minimum share."""
+    """Cite the clause that has the largest share of the statement's words; return None if the share is too small."""
     claim = _Claim(extract_terms(_ABOUT_THE_USER.sub("", text)), extract_numbers(text), _is_negated(text))
     best: Citation | None = None
     best_share = MIN_CLAUSE_SHARE
@@ -174,7 +178,7 @@ def _cite_best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citati
 
 
 def _matching_share(claim: _Claim, clause: Clause) -> float:
-    """Return the share of a statement's words in a clause; 0 if figures are missing or negation differs."""
+    """Return the share of a statement's words in a clause; 0 if a figure is missing or only one of both is negated."""
     if not claim.figures <= extract_numbers(clause.text) or claim.is_negated != _is_negated(clause.text):
         return 0.0
     return len(claim.words & extract_terms(clause.text)) / len(claim.words)

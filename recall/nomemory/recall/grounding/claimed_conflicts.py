@@ -1,4 +1,4 @@
-"""Verify conflicts that a chat model reports. A conflict must be between two verified statements."""
+"""Verify conflicts that a chat model reports between statements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _verify_conflict(
 def _find_cited_statement(
     claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval
 ) -> Statement | None:
-    """Return the statement for a citation, preferring the same quote; None for an invalid quote."""
+    """Return the statement that a citation refers to, if possible by its quote; None if the quote is invalid."""
     message = retrieval.get(claimed.message_id)
     if message is None or claimed.quote not in message.content:
         return None

@@ -1,6 +1,6 @@
-"""Verify a chat model's equations over numbers, dates, times and durations.
+"""Verify equations of a chat model that compute with numbers, dates, times and durations.
 
-Equations are parsed and never evaluated as code. Operators: `+ - * / ( )`. Operands: numbers, dates
+Equations are parsed, never evaluated as code. They may use the operators `+ - * / ( )`. The operands are numbers, dates
 (`2025-05-21`), times (`15:30`), and durations (`3 days`, `2 weeks`, `90 minutes`, 3天).
 """
 
@@ -32,7 +32,7 @@ _CHINESE_WEEK_MINUTES: Final = {"周": 10_080, "星": 10_080}
 
 
 class QuantityKind(Enum):
-    """The kinds of quantities."""
+    """What the value of a quantity measures."""
 
     NUMBER = "number"
     DATE = "date"
@@ -45,7 +45,10 @@ class QuantityKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value and its kind. Months and years have no fixed length; such durations are counted in `months`."""
+    """A number, duration, date or time in an equation.
+
+    Months and years have no fixed number of days, so `months` counts them separately.
+    """
 
     kind: QuantityKind
     value: Decimal
@@ -54,7 +57,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A literal operand: a number, duration, date or time."""
+    """An operand that an equation states as a number, duration, date or time."""
 
     quantity: Quantity
     number: Decimal | None = None
@@ -73,7 +76,7 @@ class _UnsupportedEquationError(RecallError, ValueError):
 
 
 def verify_equation(equation: str) -> Computation | None:
-    """Return the parsed equation if it is correct, otherwise None. Decimal results may be rounded."""
+    """Return the parsed equation if it is correct, otherwise None. The stated result may be rounded."""
     sides = _EQUALS.split(equation.strip())
     if len(equation) > _MAX_CHARS or len(sides) != 2:  # noqa: PLR2004 - an equation has two sides
         return None
@@ -87,7 +90,7 @@ def verify_equation(equation: str) -> Computation | None:
 
 
 class _ExpressionParser:
-    """Parse and compute one side of an equation.
+    """Parses and evaluates one side of an equation.
 
     Raises:
         _UnsupportedEquationError: the text is not a supported expression.
@@ -194,7 +197,7 @@ def _add_quantities(left: Quantity, right: Quantity, sign: int) -> Quantity:
 
 
 def _add_months(ordinal: Decimal, months: int) -> Decimal:
-    """Add months to a date. Days beyond the end of the month become its last day."""
+    """Add months to a date. If the resulting month is shorter, use its last day."""
     if not months:
         return ordinal
     day = date.fromordinal(int(ordinal))

@@ -46,10 +46,10 @@ from nomemory.text.terms import extract_terms
 def conclude(
     question: Question, draft: Draft, findings: Findings, thresholds: SufficiencyThresholds = DEFAULT_THRESHOLDS
 ) -> Synthesis:
-    """Verify a draft, mark superseded statements and authors, and decide the verdict.
+    """Verify a draft, mark superseded statements and their authors, and decide the verdict.
 
-    The draft's own verdict and conflicts are kept if they are consistent with the verified statements. Otherwise the
-    rules decide. The view is empty if nothing answers the question.
+    If a chat model wrote the draft, its verdict and conflicts are kept if they are consistent with the verified
+    statements. Otherwise, rules determine both. The memory view is empty if nothing answers the question.
     """
     figures = FigureChecker(question, findings.retrieval) if draft.is_model_written else None
     view, notes = verify_statements(draft.statements, findings.retrieval, figures)
@@ -88,7 +88,7 @@ def _accept_draft(
 def _decide_by_rules(
     question: Question, draft: Draft, findings: Findings, thresholds: SufficiencyThresholds, rejection: tuple[Note, ...]
 ) -> Synthesis:
-    """Show both messages of each contradiction, and decide the verdict by the estimated probability."""
+    """Detect contradictions, and decide the verdict by the estimated probability of an answer."""
     has_sender_names = have_sender_names(findings.retrieval)
     estimate = (
         calibrate_sufficiency(findings.sufficiency, has_sender_names=has_sender_names) if findings.sufficiency else None
@@ -122,12 +122,12 @@ def _decide_by_rules(
 
 
 def _has_valid_statement(view: MemoryView, retrieval: Retrieval) -> bool:
-    """Return whether a statement cites a message that was not retracted."""
+    """Return whether a statement of the view cites a message that was not retracted."""
     return not all(all(retracting_message_ids(statement, retrieval)) for statement in view.statements())
 
 
 def _draft_contradictions(pairs: Iterable[MessagePair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
-    """Return contradictory messages as drafts, in the section of the other drafts."""
+    """Return draft statements that quote the contradictory messages which no other draft cites."""
     section = drafts[0].section if drafts else Section.PROFILE
     cited = {citation.message_id for draft in drafts for citation in draft.citations}
     missing = {item.message_id: item for pair in pairs for item in pair if item.message_id not in cited}
@@ -140,7 +140,7 @@ def _draft_contradictions(pairs: Iterable[MessagePair], drafts: Sequence[DraftSt
 def _annotate_view(view: MemoryView, findings: Findings, contradicted_ids: AbstractSet[str]) -> MemoryView:
     """Set the author and the superseding message of each statement.
 
-    Contradicted messages (`contradicted_ids`) are not marked as superseded because the conflict is unresolved.
+    Statements that cite a contradicted message are not marked as superseded, because the conflict is unresolved.
     """
     cited = {
         citation.message_id for statement in view.statements() for citation in statement.citations
@@ -174,7 +174,10 @@ def _sort_sections(view: MemoryView, order: Callable[[tuple[Statement, ...]], tu
 def _find_same_topic_pairs(
     question: Question, view: MemoryView, pairs: Iterable[MessagePair], findings: Findings
 ) -> list[MessageIdPair]:
-    """Return pairs of messages about the same topic; all quoted messages if the question asks for the current state."""
+    """Return pairs of messages about the same topic.
+
+    If the question asks for the current state, pair all quoted messages.
+    """
     similar_pairs = [
         (relation.earlier_id, relation.later_id)
         for relation in findings.relations
@@ -187,7 +190,10 @@ def _find_same_topic_pairs(
 
 
 def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> bool:
-    """Return whether a quoted message corrects the best match, which contains at least half of the question's words."""
+    """Return whether a quoted message corrects the best match.
+
+    The match must have half of the question's words or more.
+    """
     cited = {message_id for statement in view.statements() for message_id in cited_message_ids(statement)}
     best = next((item.message for item in findings.evidence if not item.message.retracts), None)
     if best is None or best.retracted_by not in cited:
@@ -197,7 +203,7 @@ def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> b
 
 
 def _build_conflicts(view: MemoryView, pairs: Iterable[MessagePair]) -> Iterable[Conflict]:
-    """Return contradictions as conflicts between statements, marked as possible because rules infer them."""
+    """Convert pairs of contradictory messages to possible conflicts between the statements that cite them."""
     statement_by_message_id = {
         citation.message_id: statement for statement in reversed(view.statements()) for citation in statement.citations
     }

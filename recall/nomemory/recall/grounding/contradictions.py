@@ -1,7 +1,7 @@
-"""Find contradictory assertions by one sender. The view shows both assertions without deciding between them.
+"""Find contradictory assertions by one sender.
 
-A contradiction is either a denial of an assertion, or two different counts of the same thing. Semantic similarity
-decides whether two messages are about the same topic.
+A contradiction is either an assertion and its denial, or two different counts of the same thing. Two messages are about
+the same topic if their semantic similarity is high enough.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def find_contradictions(
     """Return pairs of contradictory messages among the best evidence, older message first.
 
     Args:
-        evidence: best first, assertions before other messages.
-        relations: pairs of similar messages by the same sender.
-        question: contradictions are reported only for yes/no and counting questions.
+        evidence: the evidence in ranking order.
+        relations: pairs of similar messages from the same sender.
+        question: the question. Other questions than yes/no and counting questions have no contradictions.
     """
     message_by_id = {
         item.message.message_id: item.message
@@ -82,7 +82,7 @@ def _is_contradiction(first: str, second: str, question: Question) -> bool:
 
 
 def _is_denied(first: str, second: str) -> bool:
-    """Return whether exactly one of two texts is a denial, and the other has no negation."""
+    """Return whether one of two texts is a denial and the other has no negation."""
     first_denies, second_denies = bool(_DENIAL.search(first)), bool(_DENIAL.search(second))
     return first_denies != second_denies and not _NEGATION.search(second if first_denies else first)
 
@@ -92,7 +92,7 @@ def _have_different_counts(first: Mapping[str, int], second: Mapping[str, int]) 
 
 
 def _extract_counts(text: str) -> dict[str, int]:
-    """Return the counts in a text: `two kids` is {"kids": 2}."""
+    """Return the counts in a text by noun, such as {"kids": 2} for `two kids`."""
     return {
         english or chinese: _parse_count(number or char)
         for number, english, char, chinese in _COUNTS.findall(text.lower())

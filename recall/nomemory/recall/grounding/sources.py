@@ -1,4 +1,4 @@
-"""Cited messages of a statement and their retractions."""
+"""Ids of the messages that a statement cites, and of their retractions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from nomemory.recall.model.memory_view import (
 
 
 def cited_message_ids(statement: Statement) -> frozenset[str]:
-    """Return the ids of the cited messages."""
+    """Return the ids of the messages that a statement cites."""
     return frozenset(citation.message_id for citation in statement.citations)
 
 
 def retracting_message_ids(statement: Statement, retrieval: Retrieval) -> list[str]:
-    """Return the id of the retracting message for each cited message; empty if not retracted."""
+    """Return one id for each cited message: the id of the message that retracts it, or an empty string."""
     cited = (retrieval.get(message_id) for message_id in sorted(cited_message_ids(statement)))
     return [message.retracted_by for message in cited if message]

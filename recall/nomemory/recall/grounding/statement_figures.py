@@ -1,8 +1,8 @@
-"""Check figures and names of model-written statements against their quotes.
+"""Check that the quotes of a model-written statement support its figures and names.
 
-A figure is supported if a quote contains it or arithmetic on the quotes yields it. A quote also supports the send date
-of its message, dates relative to the send date, and the sender. A number may be the count of the quotes. A statement
-with any other figure is unsupported.
+A figure is supported if a quote contains it, or if it can be computed from figures in the quotes. A quote also supports
+the date on which its message was sent, and dates relative to this date. A number is also supported if it is the number
+of quotes. A statement with an unsupported figure is rejected.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ _GAP: Final = " … "
 
 
 class FigureChecker:
-    """Checks the statements of one answer.
+    """Checks the figures and names in the statements of one answer.
 
     Args:
-        question: the question. Names in the question need no quote. The question's time zone applies to relative dates.
-        retrieval: the cited messages.
+        question: the question. A name in the question is always supported. Relative dates are computed in the
+            question's time zone.
+        retrieval: the messages that statements may cite.
     """
 
     def __init__(self, question: Question, retrieval: Retrieval) -> None:
@@ -51,7 +52,7 @@ class FigureChecker:
         self._retrieval = retrieval
 
     def text_or_quotes(self, draft: DraftStatement, text: str, citations: Sequence[Citation]) -> str:
-        """Return the statement text if its quotes support all figures and names, otherwise the quotes."""
+        """Return the text of a statement if its quotes support all figures and names, otherwise the joined quotes."""
         support = _SupportedValues.from_citations(citations, self._question)
         if self._is_supported(text, support.with_equation_results(draft.equations)) and self._are_names_known(
             text, citations
@@ -76,7 +77,10 @@ class FigureChecker:
         return all(_is_known_name(name, known_names) for name in self._find_names(text))
 
     def _find_names(self, text: str) -> Iterator[str]:
-        """Return capitalized words that are names. Words at the start of a sentence must be known names."""
+        """Return the capitalized words that are names.
+
+        The first word of a sentence counts only if it is a known name.
+        """
         for sentence in split_sentence_texts(text):
             for index, match in enumerate(_LATIN_WORD.finditer(sentence)):
                 word = _ENDING.sub("", match[0])
@@ -105,14 +109,13 @@ class _SupportedValues:
     """Values that the quotes of a statement support.
 
     Attributes:
-        numbers: all possible readings of all numbers.
+        numbers: all values that a number in the quotes may have.
         standalone_numbers: numbers outside dates and times.
-        dates: send dates, and dates in the text.
-        times: times of day.
-        weekdays: weekdays in the text, and weekdays of the dates.
-        digit_runs: long digit sequences.
-        quote_count: number of quotes.
-        list_item_count: maximum number of list items in the quotes.
+        dates: dates on which the messages were sent, and dates in the quotes.
+        times: times of day at which the messages were sent, and times in the quotes.
+        weekdays: weekdays in the quotes and weekdays of `dates`; 0 is Monday.
+        digit_runs: long digit sequences in the quotes, such as phone numbers.
+        list_item_count: number of quotes plus number of list marks in the quotes.
     """
 
     numbers: frozenset[Decimal]
@@ -160,7 +163,7 @@ class _SupportedValues:
         )
 
     def with_equation_results(self, equations: Iterable[str]) -> _SupportedValues:
-        """Add the results of correct equations with supported operands."""
+        """Return a copy that also supports the results of correct equations whose operands are supported."""
         support = self
         for equation in equations:
             computation = verify_equation(equation)
@@ -169,7 +172,7 @@ class _SupportedValues:
         return support
 
     def supports_figure(self, figure: Figure) -> bool:
-        """Return whether the quotes support a figure."""
+        """Return whether the quotes support a figure of the statement."""
         if figure.weekday is not None:
             return figure.weekday in self.weekdays
         by_number = bool(figure.numbers & self.numbers) or (
@@ -197,7 +200,10 @@ class _SupportedValues:
         return bool(claimed & self.times) or any(Decimal(hour) in self.standalone_numbers for hour in hours)
 
     def _supports_computation(self, computation: Computation) -> bool:
-        """Return whether all operands are supported. A sum of ones may count the list items in the quotes."""
+        """Return whether all operands are supported.
+
+        An equation may contain as many ones as the quotes have list items.
+        """
         ones = sum(operand.number == 1 for operand in computation.operands)
         return ones <= max(self.list_item_count, 1) and all(map(self._supports_operand, computation.operands))
 
@@ -233,7 +239,7 @@ class _SupportedValues:
 
 
 def collect_numbers(quoted_figures: Iterable[Figure]) -> frozenset[Decimal]:
-    """Return all possible numbers in the figures."""
+    """Return all numbers that the figures may stand for."""
     return frozenset(number for figure in quoted_figures for number in figure.numbers)
 
 
@@ -256,7 +262,7 @@ def _fold_words(texts: Iterable[str]) -> frozenset[str]:
 
 
 def _is_known_name(name: str, known_names: frozenset[str]) -> bool:
-    """Return whether a name matches a known name or shares a prefix with one."""
+    """Return whether a name equals a known name, or one is a prefix of the other."""
     folded = _fold_word(name)
     if not folded.isascii() or folded in known_names:
         return True
@@ -266,7 +272,10 @@ def _is_known_name(name: str, known_names: frozenset[str]) -> bool:
 
 
 def _are_titles_quoted(text: str, quotes: Sequence[str]) -> bool:
-    """Return whether quoted titles in a statement occur in its quotes. Titles in another script are not checked."""
+    """Return whether the titles that a statement puts in quotation marks occur in its quotes.
+
+    Titles in another script than the quotes are not checked.
+    """
     quoted_text = _keep_letters(" ".join(quotes))
     comparable = (
         title for title in map(_keep_letters, find_quotations(text)) if title.isascii() is quoted_text.isascii()

@@ -1,4 +1,4 @@
-"""Order rule-based statements by relevance, and by time within one topic."""
+"""Sort the statements of a memory view by relevance or by time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MessageIdPair = tuple[str, str]
 def sort_by_relevance(
     statements: Sequence[Statement], same_topic_pairs: Iterable[MessageIdPair]
 ) -> tuple[Statement, ...]:
-    """Keep the order of the topics, and sort the statements of each topic newest first.
+    """Sort the statements of each topic by time, newest first. The topics keep their order.
 
     Args:
-        statements: most relevant first.
-        same_topic_pairs: pairs of messages about the same topic.
+        statements: the statements, most relevant first.
+        same_topic_pairs: ids of messages about the same topic, in pairs.
     """
     position_by_id = {
         message_id: index
@@ -53,5 +53,5 @@ def latest_citation_key(statement: Statement) -> tuple[float, bytes]:
 
 
 def find_retractions(retrieval: Retrieval) -> Iterable[MessageIdPair]:
-    """Return pairs of a retracted and a retracting message."""
+    """Return the ids of each retracted message and the message that retracts it."""
     return [(message.message_id, message.retracted_by) for message in retrieval if message.retracted_by]

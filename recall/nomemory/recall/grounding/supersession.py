@@ -16,11 +16,11 @@ MIN_SHARED_TERMS: Final = 0.25
 
 
 def find_superseding_messages(relations: Iterable[Relation], cited: Collection[str]) -> dict[str, str]:
-    """Return the id of the latest superseding message, by the id of the superseded message.
+    """Return a mapping from the id of a superseded message to the id of the latest message that supersedes it.
 
     Args:
-        relations: ordered by the later message.
-        cited: ids of cited messages. Only these supersede other messages.
+        relations: pairs of related messages, ordered by the later message.
+        cited: ids of cited messages. Other messages supersede nothing.
     """
     similar = [
         relation

@@ -13,7 +13,7 @@ from nomemory.recall.model.sufficiency import SufficiencyThresholds
 
 @dataclass(frozen=True, slots=True)
 class VerdictDecision:
-    """A verdict with its reason and the SUPPORTED threshold; None if the threshold was not used."""
+    """A verdict and its reason. `sufficiency_threshold` is None if the verdict does not depend on the threshold."""
 
     verdict: Verdict
     reason: Note
@@ -23,10 +23,10 @@ class VerdictDecision:
 def accept_model_verdict(
     verdict: Verdict | None, *, has_valid_statement: bool, has_contradiction: bool
 ) -> Verdict | None:
-    """Return a model's verdict if it is consistent with the verified statements; None to use the rules.
+    """Return a chat model's verdict if it is consistent with the verified statements, otherwise None.
 
     Args:
-        verdict: the model's verdict, or None.
+        verdict: the chat model's verdict; None if it gave no valid one.
         has_valid_statement: whether one of the model's statements was verified.
         has_contradiction: whether one of the model's conflicts was verified.
     """
@@ -45,11 +45,11 @@ def decide_verdict(
     has_contradiction: bool,
     is_corrected: bool = False,
 ) -> VerdictDecision:
-    """Return the rule-based verdict.
+    """Decide the verdict by the estimated probability of an answer, without a chat model.
 
     Args:
         estimate: the calibrated probability that the message log answers the question; None if unknown.
-        thresholds: the host's thresholds.
+        thresholds: the minimum probabilities for SUPPORTED and POSSIBLE.
         has_valid_statement: whether the view has a statement that was not retracted.
         has_contradiction: whether statements contradict each other.
         is_corrected: whether the view has a correction of an earlier answer to the question.

@@ -1,4 +1,4 @@
-"""The chat model protocol. The endpoint client is a separate module because its import takes half a second."""
+"""Interface of chat models. The implementation for endpoints is in `client.py`, whose import takes half a second."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from nomemory.recall.model.model_reading import ModelFailure, ModelFailureKind, 
 
 
 class ChatFailedError(RecallError):
-    """The model returned no answer. The message contains no content.
+    """A chat model returned no answer. The error message contains no text from the prompt.
 
     Attributes:
-        failure: the reason.
+        failure: the kind of failure, with a fixed text.
     """
 
     def __init__(self, kind: ModelFailureKind, text: str) -> None:
@@ -24,14 +24,14 @@ class ChatFailedError(RecallError):
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """The text of an answer, and the tokens of the request; None if the endpoint does not report them."""
+    """The text of a chat model's answer. `usage` is None if the endpoint reports no token counts."""
 
     text: str
     usage: TokenUsage | None = None
 
 
 class ChatModel(Protocol):
-    """Answers prompts with text. Instances may serve concurrent recalls."""
+    """A chat model. One instance serves concurrent recalls."""
 
     async def ask(self, prompt: Prompt, within_s: float | None = None) -> ChatAnswer:
         """Return the model's answer, within the model's timeout or `within_s` seconds, whichever is shorter.

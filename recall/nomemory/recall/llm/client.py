@@ -1,4 +1,4 @@
-"""A client for OpenAI-compatible chat endpoints: OpenAI, vLLM, Ollama, llama.cpp and others."""
+"""Client for OpenAI-compatible chat endpoints, such as OpenAI, vLLM, Ollama and llama.cpp."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _SIMPLER_REQUEST_STATUSES = frozenset({400, 404, 415, 422})
 
 
 def create_client(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
-    """Create a client that retries a transient error once, after the endpoint's delay. No request is sent yet."""
+    """Create a client that retries a transient error once, after the delay that the endpoint requests."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=_RETRIES)
 
 
 class ChatEndpoint:
-    """Implements `ChatModel` with JSON output. Instances may serve concurrent recalls.
+    """A `ChatModel` that requests JSON answers from an endpoint. One instance serves concurrent recalls.
 
-    The client starts with the strictest answer format (`json_schema`), falls back to simpler formats if the endpoint
-    rejects a request, and remembers the first accepted format.
+    The first request asks for the strictest answer format (`json_schema`). If the endpoint rejects the request, a
+    simpler format is tried. Later requests use the first format that the endpoint accepted.
 
     Args:
-        client: the connection.
+        client: the client of the OpenAI library.
         model: the model name at the endpoint.
-        timeout_s: time limit per prompt in seconds, including retries.
+        timeout_s: time limit for an answer in seconds, including retries.
         max_tokens: maximum number of tokens in an answer.
     """
 
@@ -72,7 +72,7 @@ class ChatEndpoint:
             raise _convert_error(error) from None
 
     async def _send(self, prompt: Prompt) -> object:
-        """Send simpler requests until the endpoint accepts one."""
+        """Send the prompt, with a simpler request format after each rejection."""
         dialect = self.dialect
         while True:
             try:
@@ -104,7 +104,7 @@ def _to_chat_message(role: str, text: str) -> ChatCompletionMessageParam:
 
 
 def _extract_text(reply: object) -> str:
-    """Return the answer of an unvalidated response. A refusal counts as an empty answer."""
+    """Return the answer text of an unvalidated response; empty if the model refused to answer."""
     choices = getattr(reply, "choices", None)
     if not isinstance(choices, list) or not choices:
         raise ValueError("no choices")
@@ -113,7 +113,7 @@ def _extract_text(reply: object) -> str:
 
 
 def _convert_error(error: Exception) -> ChatFailedError:
-    """Return a failure with a fixed text, because the endpoint's message may quote the prompt."""
+    """Convert an error of the OpenAI library. The original message is dropped because it may quote the prompt."""
     if isinstance(error, openai.APITimeoutError):
         return ChatFailedError(ModelFailureKind.TIMEOUT, _TIMED_OUT)
     if isinstance(error, openai.APIConnectionError):

@@ -1,4 +1,4 @@
-"""The subset of the chat completions API that an endpoint supports."""
+"""Differences between chat completions endpoints, and the request parameters that avoid them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openai.types.shared_params import ResponseFormatJSONObject, ResponseFormatJ
 
 
 class AnswerFormat(Enum):
-    """The JSON output formats, strictest first."""
+    """Ways to request a JSON answer, strictest first."""
 
     SCHEMA = "json_schema"
     OBJECT = "json_object"
@@ -23,12 +23,11 @@ _NEXT_LOOSER_FORMAT = {AnswerFormat.SCHEMA: AnswerFormat.OBJECT, AnswerFormat.OB
 
 @dataclass(frozen=True, slots=True)
 class EndpointDialect:
-    """The supported request parameters other than the messages.
+    """Request parameters that an endpoint supports, apart from the messages.
 
     Attributes:
-        answer_format: the JSON output format.
-        sets_temperature: whether to set the temperature to 0; some reasoning models reject this parameter.
-        uses_max_completion_tokens: whether to use `max_completion_tokens` instead of `max_tokens`.
+        sets_temperature: whether requests set the temperature to 0; some reasoning models reject this parameter.
+        uses_max_completion_tokens: whether requests set `max_completion_tokens` instead of `max_tokens`.
     """
 
     answer_format: AnswerFormat = AnswerFormat.SCHEMA
@@ -36,7 +35,7 @@ class EndpointDialect:
     uses_max_completion_tokens: bool = False
 
     def next_simpler(self, rejected_parameter: str | None) -> EndpointDialect | None:
-        """Return the next simpler dialect after a rejected parameter or format; None if there is none."""
+        """Return a dialect without the parameter that the endpoint rejected; None if no simpler dialect exists."""
         if rejected_parameter == "temperature" and self.sets_temperature:
             return replace(self, sets_temperature=False)
         if rejected_parameter == "max_tokens" and not self.uses_max_completion_tokens:

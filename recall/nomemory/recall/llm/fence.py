@@ -1,4 +1,4 @@
-"""Fence messages as data in a prompt, with delimiters that no message can forge."""
+"""Mark messages as data in a prompt, between lines that a message cannot imitate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FENCE_RULE: Final = (
 
 
 def fence_items(items: Iterable[Mapping[str, JsonValue]]) -> str:
-    """Put items between lines with a code that is derived from the items and does not occur in them."""
+    """Put items between two lines with a code. The code is a digest of the items that does not occur in them."""
     lines = "\n".join(json.dumps(item, ensure_ascii=False, separators=_COMPACT).translate(_LINE_ENDS) for item in items)
     code = _digest(lines)
     while code in lines:

@@ -19,14 +19,15 @@ _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class InvalidAnswerError(RecallError):
-    """The model's answer is invalid. The error text states why, without quoting the answer or a stored message."""
+    """The answer of a chat model is invalid. The error message gives the reason without quoting the answer."""
 
 
 def extract_object(text: str, keys: AbstractSet[str]) -> JsonObject:
-    """Return the first JSON object with one of the keys, ignoring code fences, prose and reasoning around it.
+    """Return the first JSON object in a text that has one of the keys. Any other text around the object is ignored.
 
     Raises:
-        InvalidAnswerError: none of the first 64 candidates is such an object, or the text exceeds 64,000 characters.
+        InvalidAnswerError: none of the first 64 JSON objects has one of the keys, or the text exceeds 64,000
+            characters.
     """
     if len(text) > _MAX_CHARS:
         raise InvalidAnswerError("The answer is too long. Give one JSON object and nothing else.")
@@ -52,7 +53,7 @@ def _find_objects(text: str) -> Iterator[JsonObject]:
 
 
 def _decode_object(text: str, position: int) -> tuple[JsonObject, int]:
-    """Parse the object at an offset. Values outside standard JSON or UTF-8 are rejected."""
+    """Parse the JSON object at an offset. NaN, infinite numbers and unpaired surrogates are rejected."""
     value: JsonObject
     value, end = _DECODER.raw_decode(text, position)
     json.dumps(value, ensure_ascii=False).encode()

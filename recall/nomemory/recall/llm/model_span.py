@@ -14,7 +14,7 @@ from nomemory.spans.span import child_span, is_content_shown, set_content_attrib
 
 
 async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
-    """Send a request in a span, and record attributes of the unvalidated response."""
+    """Send a chat request, and record its response in a span. The response is not validated."""
     with child_span(f"chat {model}", SpanKind.CLIENT) as chat_span:
         if chat_span is None:
             return await request
@@ -48,7 +48,7 @@ def _record_response(chat_span: Span, reply: object) -> None:
 
 
 def usage_attributes(usage: TokenUsage | None) -> dict[str, int]:
-    """Return the span attributes of a token usage; empty if there is none."""
+    """Return span attributes with the token counts; empty if the endpoint reports none."""
     if usage is None:
         return {}
     return {

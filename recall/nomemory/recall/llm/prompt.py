@@ -1,4 +1,4 @@
-"""Prompts and their common parts. Prompts never contain a user id."""
+"""Prompts for chat models. A prompt never contains a user id."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from nomemory.recall.model.step import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt with the JSON schema of the expected answer.
+    """A prompt, and the JSON schema of the expected answer.
 
     Attributes:
-        system: the constant part, which endpoints can cache.
-        user: the question.
-        answer_name: name of the schema.
-        answer_schema: the schema.
-        follow_up_turns: the later turns, alternately answers of the model and responses to them.
+        system: the system message. It is the same for all questions, so endpoints can cache it.
+        user: the first user message, with the question and the messages to read.
+        follow_up_turns: the later turns. Answers of the model alternate with responses to them.
     """
 
     system: str
@@ -69,7 +67,10 @@ def format_question(question: Question) -> str:
 
 
 def _last_turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
-    """Yield the last turns within the limit. The beginning of the first turn may be cut off."""
+    """Yield the last turns of a conversation within a character limit.
+
+    The oldest of these turns may lose its beginning.
+    """
     shown: list[dict[str, JsonValue]] = []
     for turn in reversed(question.turns):
         if chars > 0:

@@ -11,7 +11,7 @@ _MAX_TOKENS: Final = 10_000_000
 
 
 def read_token_usage(reply: object) -> TokenUsage | None:
-    """Return the token usage of an unvalidated response; None if the endpoint does not report it."""
+    """Return the token counts in an unvalidated response; None if the endpoint does not report them."""
     usage = getattr(reply, "usage", None)
     prompt, completion = _read_count(usage, "prompt_tokens"), _read_count(usage, "completion_tokens")
     if prompt is None and completion is None:

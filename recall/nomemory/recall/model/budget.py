@@ -12,22 +12,23 @@ MAX_EVIDENCE_MESSAGES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The host's limits for one recall.
+    """Resource limits for one recall.
 
     Attributes:
         iterations: maximum number of search rounds, each with one or more calls.
-        tool_calls: maximum number of calls, including the host's calls for neighbors.
-        evidence_messages: default number of evidence messages in the result.
-        deadline_s: time limit for searching, in seconds.
+        tool_calls: maximum number of tool calls, including the calls that read the neighbors of anchors.
+        evidence_messages: number of evidence messages in the result, unless the request sets it.
+        deadline_s: time limit for the search phase, in seconds.
         answer_s: time limit for the whole recall, in seconds, including a chat model's reading.
         model_s: time limit for one chat model response, in seconds.
         read_messages: number of ranked messages that a chat model reads; 0 for no model.
-        read_tokens: estimated token limit for those messages.
-        result_items: maximum number of messages per tool call. Rankings return up to the evidence limit instead.
-        result_chars: maximum number of characters per tool call for a planner; not applied to rankings.
+        read_tokens: maximum number of estimated tokens in the ranked messages that a chat model reads.
+        result_items: maximum number of messages that a tool call returns. A ranking of the question returns up to
+            `ranked_messages` instead.
+        result_chars: maximum number of characters that a tool call returns to a planner; not applied to rankings.
         evidence_chars: maximum number of characters per evidence message; longer messages are truncated and marked.
         neighbors_before, neighbors_after: number of messages to read before and after an anchor.
-        anchors: number of anchors whose neighbors are read.
+        anchors: number of the best messages whose neighbors are read.
     """
 
     iterations: int = 3
@@ -47,7 +48,7 @@ class Budget:
 
     @property
     def ranked_messages(self) -> int:
-        """The number of ranked messages needed for the evidence and for a chat model."""
+        """The number of messages to rank, so that both the evidence and the chat model get enough."""
         return max(self.evidence_messages, self.read_messages)
 
     def with_request_limits(
@@ -59,9 +60,9 @@ class Budget:
         deadline_s: float = 0.0,
         answer_s: float = 0.0,
     ) -> Budget:
-        """Return a copy with the lower limits of a request; 0 leaves a limit unchanged.
+        """Return a copy in which a request has lowered some limits; 0 leaves a limit unchanged.
 
-        `evidence_messages` may also be raised, up to `MAX_EVIDENCE_MESSAGES`.
+        A request may also raise `evidence_messages`, up to `MAX_EVIDENCE_MESSAGES`.
         """
         return replace(
             self,

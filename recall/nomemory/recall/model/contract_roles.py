@@ -1,4 +1,4 @@
-"""Convert between recall roles and the roles of the API."""
+"""Convert roles between the recall package and the API."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ _ROLE: Final = MappingProxyType({encoded: role for role, encoded in ROLE_IN_CONT
 
 
 def role_from_contract(encoded: message_pb2.Role.ValueType) -> Role:
-    """Return the recall role of an API role; `ANY` for unspecified and unknown roles."""
+    """Convert a role of the API. Unspecified and unknown roles become `Role.ANY`."""
     return _ROLE.get(encoded, Role.ANY)

@@ -1,4 +1,4 @@
-"""Messages that a recall has retrieved."""
+"""Retrieved messages, their relevance, and relations between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.recall.model.sufficiency import Sufficiency
 
 @dataclass(frozen=True, slots=True)
 class RetrievedMessage:
-    """A message, with the ids of the messages that it retracts and of those that retract it."""
+    """A message that a search returned. `retracted_by` is the id of the message that retracts it, or empty."""
 
     message_id: str
     ts: datetime
@@ -34,8 +34,7 @@ class Evidence:
     """A retrieved message and its relevance to the question.
 
     Attributes:
-        message: the message.
-        score: relevance, at most about 3; comparable only within one recall.
+        score: relevance, at most about 3. Scores of different recalls cannot be compared.
         semantic_z_score: semantic similarity to the question, in standard deviations above the mean of the user's
             messages; 0 if unknown.
     """
@@ -47,13 +46,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The ids of two related messages by the same sender.
+    """Two messages by the same sender that are about similar things.
 
     Attributes:
-        earlier_id: id of the older message.
-        later_id: id of the newer message.
-        semantic_z_score: semantic similarity, in standard deviations above the mean of the hits.
-        shared_term_share: IDF-weighted share of words that both messages contain, 0 to 1.
+        semantic_z_score: semantic similarity of the two messages, in standard deviations above the mean of the hits.
+        shared_term_share: IDF-weighted share of the words that occur in both messages, 0 to 1.
     """
 
     earlier_id: str
@@ -64,19 +61,19 @@ class Relation:
 
 @dataclass(slots=True)
 class Retrieval:
-    """All messages that a recall has retrieved, by id. Other messages cannot be cited."""
+    """The messages that a recall has retrieved so far, by id. Only these messages can be cited."""
 
     _messages: dict[str, RetrievedMessage] = field(default_factory=dict)
 
     def add(self, messages: Iterable[RetrievedMessage]) -> int:
-        """Add messages and return the number of new ones."""
+        """Add messages, and return how many of them were not retrieved before."""
         previous_count = len(self._messages)
         for message in messages:
             self._messages.setdefault(message.message_id, message)
         return len(self._messages) - previous_count
 
     def get(self, message_id: str) -> RetrievedMessage | None:
-        """Return a retrieved message, or None."""
+        """Return the message with an id; None if it was not retrieved."""
         return self._messages.get(message_id)
 
     def __len__(self) -> int:
@@ -88,13 +85,12 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The results of the search phase.
+    """Results of the search phase of a recall.
 
     Attributes:
-        evidence: best first; messages with assertions come before messages without.
-        retrieval: all retrieved messages.
-        relations: pairs of related messages, ordered by the newer message.
-        sufficiency: likelihood that the message log contains the answer; None if no search estimated it.
+        evidence: retrieved messages in ranking order. Messages that assert something come first.
+        relations: pairs of related messages, ordered by the time of the newer message.
+        sufficiency: estimate that the message log contains the answer; None if no search made an estimate.
     """
 
     evidence: tuple[Evidence, ...]

@@ -1,4 +1,4 @@
-"""The memory view: statements with quotes as evidence."""
+"""The memory view, which is the answer of a recall: statements with quotes as evidence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nomemory.recall.model.note import Note
 
 
 class Section(Enum):
-    """The sections of a memory view."""
+    """Section of a memory view."""
 
     PREFERENCES = "preferences"
     PROFILE = "profile"
@@ -32,7 +32,7 @@ class Verdict(Enum):
 
 
 class Attribution(Enum):
-    """The author of the words in a statement."""
+    """Who wrote the words that a statement quotes."""
 
     UNSPECIFIED = "unspecified"
     USER = "user"
@@ -44,7 +44,7 @@ class Attribution(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """An exact quote. `start` and `end` are code point offsets in the message content."""
+    """A verbatim quote of a message. `start` and `end` are code point offsets in the message content."""
 
     message_id: str
     quote: str
@@ -55,12 +55,11 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A line of a memory view.
+    """A statement of a memory view.
 
     Attributes:
-        citations: quotes that support the statement; at least one.
-        superseded_by: id of the message that supersedes this statement; empty if none is known.
-        attribution: author of the quoted words.
+        citations: at least one quote that supports the statement.
+        superseded_by: id of the message that supersedes this statement, or empty.
     """
 
     text: str
@@ -71,7 +70,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class DraftCitation:
-    """An unverified citation. Without a quote, the best clause of the message is cited."""
+    """A citation that is not verified yet. If `quote` is empty, verification chooses a clause of the message."""
 
     message_id: str
     quote: str = ""
@@ -79,10 +78,7 @@ class DraftCitation:
 
 @dataclass(frozen=True, slots=True)
 class DraftStatement:
-    """An unverified statement.
-
-    `equations` holds the equations that a chat model reports for computed figures in the text.
-    """
+    """A statement that is not verified yet. `equations` show how a chat model computed figures in the text."""
 
     section: Section
     text: str
@@ -92,7 +88,7 @@ class DraftStatement:
 
 @dataclass(frozen=True, slots=True)
 class DraftConflict:
-    """An unverified conflict between two citations, reported by a chat model."""
+    """A conflict between two citations that a chat model reported and that is not verified yet."""
 
     first: DraftCitation
     second: DraftCitation
@@ -100,14 +96,14 @@ class DraftConflict:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The unverified output of the rules or of a chat model.
+    """A memory view that is not verified yet. Rules or a chat model wrote it.
 
     Attributes:
-        statements: best first.
-        verdict: the model's verdict; None leaves the decision to the rules, unless the draft has conflicts.
-        conflicts: conflicts reported by the model.
-        is_model_written: whether a chat model worded the statements. Figures in model-written statements are checked
-            against the quotes.
+        statements: the statements, best first.
+        verdict: the chat model's verdict. If it is None and the draft has no conflicts, rules decide the verdict.
+        conflicts: the conflicts that the chat model reported.
+        is_model_written: whether a chat model wrote the statements. If so, their figures are checked against the
+            quotes.
     """
 
     statements: tuple[DraftStatement, ...] = ()
@@ -118,7 +114,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two statements that cannot be true at the same time. `is_possible` marks an uncertain conflict."""
+    """Two statements that contradict each other. `is_possible` means that the contradiction is not certain."""
 
     earlier: Statement
     later: Statement
@@ -127,23 +123,23 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """Verified statements by section. Rules order statements by relevance, models by time, newest first."""
+    """Verified statements by section.
+
+    They are sorted by time, newest first, if a chat model wrote them, otherwise by relevance.
+    """
 
     preferences: tuple[Statement, ...] = ()
     profile: tuple[Statement, ...] = ()
     constraints: tuple[Statement, ...] = ()
 
     def statements(self) -> tuple[Statement, ...]:
-        """Return the statements of all sections."""
+        """Return the statements of all sections of the view."""
         return self.preferences + self.profile + self.constraints
 
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """The verified answer. `notes` explain removed statements and the verdict.
-
-    `sufficiency_threshold` is the same as in `Limits`.
-    """
+    """A verified memory view with its verdict. `notes` explain the verdict and removed statements."""
 
     view: MemoryView
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""The work of the chat model in one recall: requests, messages, tokens and failure."""
+"""Statistics of the chat model's work in one recall: requests, messages, tokens and failure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Numbers of tokens, as reported by the endpoint.
+    """Token counts that a chat endpoint reported.
 
     Attributes:
-        prompt: tokens of the prompts, including `cached`.
-        completion: tokens of the answers, including reasoning.
-        cached: tokens of the prompts that the endpoint read from its cache.
+        prompt: number of tokens in the prompts, including `cached`.
+        completion: number of tokens in the answers, including reasoning.
+        cached: number of prompt tokens that the endpoint read from its cache.
     """
 
     prompt: int = 0
@@ -25,7 +25,7 @@ class TokenUsage:
 
 
 class ModelFailureKind(Enum):
-    """The kinds of failures after which the rules answer instead of the chat model."""
+    """Reasons why a recall answers without the chat model."""
 
     UNREACHABLE = "the endpoint cannot be reached"
     TIMEOUT = "the model did not answer within its timeout"
@@ -40,7 +40,7 @@ class ModelFailureKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ModelFailure:
-    """The reason why the rules answer instead of the chat model. `text` contains no content."""
+    """The reason why a recall answered without the chat model. `text` contains no message content."""
 
     kind: ModelFailureKind
     text: str
@@ -48,13 +48,13 @@ class ModelFailure:
 
 @dataclass(frozen=True, slots=True)
 class ModelReading:
-    """The work of the chat model in one recall.
+    """Statistics of the chat model's work in one recall.
 
     Attributes:
-        calls: the number of requests.
+        calls: the number of requests to the endpoint.
         messages: the number of distinct messages that the model was shown.
-        usage: the sum of the tokens of all requests; None if the endpoint does not report them.
-        failure: the reason why the rules composed the view; None if the model composed it.
+        usage: the token counts of all requests; None if the endpoint does not report them.
+        failure: why the recall answered without the model; None if the model composed the answer.
     """
 
     calls: int = 0

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class NoteKind(Enum):
-    """The kinds of notes with their text templates. `NOTE_CODE_…` in the API has the same kinds."""
+    """Kinds of notes, with templates for their texts. The API has the same kinds as `NOTE_CODE_…`."""
 
     SINGLE_CONVERSATION = "the search was limited to the conversation of the request"
     SEMANTIC_INCOMPLETE = "semantic search was incomplete{then}"
@@ -34,7 +34,7 @@ class NoteKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note with its text. `count` is the number of affected objects, or 0."""
+    """A note that explains a result. `count` is the number of objects that the note is about, or 0."""
 
     kind: NoteKind
     text: str
@@ -42,5 +42,5 @@ class Note:
 
 
 def create_note(kind: NoteKind, *, count: int = 0, **words: object) -> Note:
-    """Create a note from a kind's text template."""
+    """Create a note by filling the text template of its kind."""
     return Note(kind, kind.value.format(count=count, **words), count)

@@ -19,7 +19,7 @@ _MAX_QUERY_CHARS: Final = 500
 
 
 class Role(Enum):
-    """Sender roles, in the spelling of the tools."""
+    """Sender roles, spelled as in tool arguments."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -41,12 +41,12 @@ class Turn:
 
 @dataclass(frozen=True)
 class Question:
-    """A question about the bound user.
+    """A question about a user, with the conversation and the search scope.
 
-    `now` is timezone-aware, in the user's zone. Relative dates refer to `now`, and messages sent at or after `now` are
-    ignored. `time_range` and `role` are the initial search scope, None for no preference. `embedding` is the caller's
-    vector of the text, or empty. `conversation_id` restricts the recall to one conversation; empty means all. Messages
-    of `exclude_conversation_ids` are never read.
+    `now` is the current time in the user's time zone. Relative dates refer to `now`, and messages sent at or after
+    `now` are ignored. `time_range` and `role` are the initial search scope; None means no preference. `embedding` is
+    the caller's vector of the text, or empty. `conversation_id` restricts the recall to one conversation; an empty id
+    means all conversations. Conversations in `exclude_conversation_ids` are never read.
 
     `turns` are the latest turns of the current conversation, oldest first. With turns, `text` may be empty; the recall
     then returns memories that are relevant to the conversation. Turns are never stored or logged.
@@ -63,17 +63,17 @@ class Question:
 
     @cached_property
     def query_text(self) -> str:
-        """The search query: the text, or the user's last turn if the text is empty."""
+        """The search query: the text of the question, or the user's last turn if the text is empty."""
         return self.text if self.text.strip() else _find_last_user_text(self.turns)
 
     @cached_property
     def is_conversation(self) -> bool:
-        """Whether the input is a conversation rather than a question: the text is empty or asks nothing."""
+        """Whether the text is empty or asks nothing, so that the input is a conversation rather than a question."""
         return not self.text.strip() or is_statement(self.text)
 
     @cached_property
     def referenced_turn(self) -> str:
-        """The user's last turn if the text refers to that turn, otherwise empty."""
+        """The user's last turn if the question refers to it with a pronoun, otherwise empty."""
         if not self.text.strip() or not (has_back_reference(self.text) or not self.analysis.content_words):
             return ""
         return _find_last_user_text(self.turns)
@@ -85,9 +85,9 @@ class Question:
 
 
 def _find_last_user_text(turns: Sequence[Turn]) -> str:
-    """Return the user's last turn or consecutive last turns; without user turns, the last turn of anyone.
+    """Return the user's last turns as one text, or the last turn if no turn is from the user.
 
-    Long texts are reduced to their end because people usually state their point last.
+    Only the end of a long text is kept, because people usually state their point last.
     """
     latest = _find_last_user_turns(turns) or turns[-1:]
     return "\n".join(turn.text.strip() for turn in latest)[-_MAX_QUERY_CHARS:].strip()

@@ -15,7 +15,7 @@ from nomemory.recall.model.step import RecallStep
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """A memory view with its evidence (best first), search limits and verdict."""
+    """The result of a recall: a verified memory view, its verdict, and the evidence in ranking order."""
 
     memory_view: MemoryView
     evidence: tuple[Evidence, ...]
@@ -25,7 +25,7 @@ class RecallResult:
     trace: tuple[RecallStep, ...] = ()
 
     def oldest_first(self) -> tuple[Evidence, ...]:
-        """Return the evidence in chronological order."""
+        """Return the evidence sorted by time, oldest first."""
         return tuple(sorted(self.evidence, key=lambda item: (item.message.ts, item.message.message_id)))
 
     def as_prompt(self, *, max_tokens: int = MAX_TOKENS, question: Question | None = None) -> str:
@@ -35,10 +35,11 @@ class RecallResult:
         example, to fill the block.
 
         Args:
-            max_tokens: token limit of the block, as counted by `prompt_passages.tokens`; at least 400. Long messages
-                are reduced to their most relevant passages. The least relevant messages are dropped first.
-            question: selects passages of long messages in addition to quotes, and sets the time zone of dates; None for
-                UTC.
+            max_tokens: maximum number of tokens in the text, estimated by `prompt_passages.count_tokens`; at least 400.
+                Long messages are shortened to their most relevant passages. If the text is still too long, the least
+                relevant messages are dropped.
+            question: the question, whose words select passages of long messages, and whose time zone is used for dates.
+                If it is None, only quotes select passages, and dates are in UTC.
 
         Raises:
             ValueError: `max_tokens` is too small.

@@ -1,4 +1,4 @@
-"""The extent of a recall's search, and its stop reason."""
+"""What a recall searched, and why it stopped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.text.time_range import TimeRange
 
 
 class StopReason(Enum):
-    """The reason why a recall stopped."""
+    """Reason why a recall stopped searching."""
 
     SUFFICIENT = "sufficient"
     NO_GAIN = "no_gain"
@@ -23,11 +23,12 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The search extent: the widest time range and role, and the number of results.
+    """What a recall searched: the widest time range and role, and the number of results.
 
-    `sufficiency` is the likelihood, 0 to 1, that the message log contains the answer; None if no search estimated it.
-    `sufficiency_threshold` is the threshold for SUPPORTED; None if the verdict does not depend on it. `reading`
-    describes the work of a chat model. `empty_time_ranges` are the days and periods of the question without messages.
+    `sufficiency` is the probability that the message log contains the answer; None if no search estimated it.
+    `sufficiency_threshold` is the minimum for the verdict SUPPORTED; None if the verdict does not depend on it.
+    `reading` describes the work of a chat model. `empty_time_ranges` are time ranges in the question that contain no
+    messages.
     """
 
     time_range: TimeRange

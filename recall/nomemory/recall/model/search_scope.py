@@ -1,4 +1,4 @@
-"""Search scopes: a time range and a role."""
+"""Search scopes, and the scopes that a recall has searched."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _Pick = Callable[[datetime, datetime], datetime]
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """A time range and a role."""
+    """A time range and a sender role to which a search is limited."""
 
     time_range: TimeRange = ANY_TIME
     role: Role = Role.ANY
 
     def limited_to(self, now: datetime) -> SearchScope:
-        """Return the scope limited to messages before `now`."""
+        """Return the scope without messages that were sent at or after `now`."""
         end = now if self.time_range.until is None else min(self.time_range.until, now)
         return SearchScope(TimeRange(self.time_range.since, end), self.role)
 
     def to_time_arguments(self, now: datetime) -> dict[str, JsonValue]:
-        """Return the time range in the format of the tools, with the end set to `now` at the latest."""
+        """Return the time range as tool arguments. An open time range ends at `now`."""
         since, until = self.time_range.since, (self.time_range.until or now).isoformat()
         return {"since": since.isoformat(), "until": until} if since else {"until": until}
 
     def to_filter_arguments(self, now: datetime) -> dict[str, JsonValue]:
-        """Return the scope as a tool filter."""
+        """Return the scope as the `filter` argument of a search tool."""
         return {"role": self.role.value, "time_range": self.to_time_arguments(now)}
 
     def contains(self, message: RetrievedMessage) -> bool:
-        """Return whether the scope contains a message."""
+        """Return whether a message has the role of the scope and was sent in its time range."""
         since, until = self.time_range.since, self.time_range.until
         has_role = self.role is Role.ANY or message.role is self.role
         return has_role and (since is None or message.ts >= since) and (until is None or message.ts < until)
@@ -49,10 +49,10 @@ class SearchScope:
 
 
 class SearchCoverage:
-    """The searched scopes, and whether they exceed the initial scope.
+    """Records which scopes a recall has searched.
 
     Args:
-        question: sets the initial scope and the latest time.
+        question: the question, whose time range and role are the initial scope.
     """
 
     def __init__(self, question: Question) -> None:
@@ -65,19 +65,19 @@ class SearchCoverage:
             )
 
     def add(self, scope: SearchScope) -> None:
-        """Record a search."""
+        """Record that a scope was searched."""
         bounded = scope.limited_to(self._now)
         self._initial = self._initial or bounded
         self._widest = self._widest.union(bounded) if self._widest else bounded
 
     @property
     def widest_scope(self) -> SearchScope:
-        """The smallest scope that contains all searches; an empty scope without a search."""
+        """The smallest scope that contains all searched scopes."""
         return self._widest or SearchScope(TimeRange(self._now, self._now))
 
     @property
     def is_widened(self) -> bool:
-        """Whether a search exceeded the initial scope."""
+        """Whether a search went beyond the initial scope."""
         return (
             self._widest is not None
             and self._initial is not None
@@ -86,5 +86,5 @@ class SearchCoverage:
 
 
 def _outermost(pick: _Pick, first: datetime | None, second: datetime | None) -> datetime | None:
-    """Return the bound that `pick` selects; None (unbounded) if one of the bounds is None."""
+    """Return the bound that `pick` (`min` or `max`) selects; None, meaning unbounded, if either bound is None."""
     return None if first is None or second is None else pick(first, second)

@@ -10,10 +10,10 @@ JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "Jso
 
 @dataclass(frozen=True, slots=True)
 class RecallStep:
-    """A tool call, or a decision without a call if `tool` is empty. `arguments` never contain a user id.
+    """A tool call of a recall, or a decision without a call if `tool` is empty.
 
-    `word_hit_count` is the number of hits that contain words of the query; None if unknown. `semantic_disabled` is true
-    if semantic search is disabled.
+    `arguments` never contain a user id. `word_hit_count` is the number of hits that contain words of the query; None if
+    unknown. `semantic_disabled` means that the call failed because semantic search is disabled.
     """
 
     iteration: int

@@ -8,12 +8,11 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Sufficiency:
-    """A search's estimate that the message log answers the question.
+    """An estimate of whether the message log answers the question.
 
     Attributes:
-        probability: the uncalibrated estimate from HybridSearch.
-        speaker_matched: whether the search identified which of several people the question is about.
-        lexical_only: whether the estimate is based on lexical search only.
+        probability: the uncalibrated estimate of HybridSearch, 0 to 1.
+        speaker_matched: whether the question names one of the people in the user's conversations.
     """
 
     probability: float
@@ -23,12 +22,12 @@ class Sufficiency:
 
 @dataclass(frozen=True, slots=True)
 class SufficiencyThresholds:
-    """The host's verdict thresholds for answers without a model.
+    """Thresholds for verdicts and quotes when no chat model answers. The host sets them.
 
     Attributes:
-        supported: minimum calibrated probability for SUPPORTED.
-        possible: minimum calibrated probability for POSSIBLE; lower values are INSUFFICIENT.
-        quoted: minimum probability for quoting messages after the first.
+        supported: minimum calibrated probability for the verdict SUPPORTED.
+        possible: minimum calibrated probability for the verdict POSSIBLE; below it, the verdict is INSUFFICIENT.
+        quoted: minimum probability of being evidence for each quoted message after the first.
     """
 
     supported: float = 0.5

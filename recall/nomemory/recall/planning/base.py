@@ -1,4 +1,4 @@
-"""The planner protocol. Planners decide the next tool calls."""
+"""Interface of planners, which decide the tool calls of a recall."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from nomemory.recall.skills.loader import Skill
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call from a planner. The arguments are untrusted; the bound tools validate them.
+    """A tool call that a planner requests.
 
-    Results of a call with a lower `weight` rank lower, and their scores are added to the scores of other calls.
+    The arguments are not trusted; `BoundTools` validates them. `weight` is below 1 for an additional query of a skill.
+    The scores of such a call are reduced, and added to the scores of other calls.
     """
 
     tool: str
@@ -29,7 +30,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A planner's decision for one round: calls, or a stop."""
+    """A planner's decision for one round: tool calls to make, or to stop searching."""
 
     calls: tuple[ToolCall, ...] = ()
     stop: bool = False
@@ -38,10 +39,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanningState:
-    """The state that a planner sees.
+    """State of a recall from which a planner decides the next round.
 
-    `steps` are all calls with their results, including the host's own calls. `ranked` is the evidence so far, best
-    first. `remaining_calls` is the number of calls left in the host's budget.
+    `steps` are all tool calls so far, including calls that no planner requested. `ranked` is the evidence so far, best
+    first. `remaining_calls` is the number of calls that the budget still allows.
     """
 
     question: Question
@@ -54,19 +55,22 @@ class PlanningState:
 
 
 class PlannerFailedError(RecallError):
-    """The planner cannot continue, for example because its model does not respond. The message contains no content."""
+    """A planner cannot continue, for example because its model does not respond.
+
+    The error message contains no message content.
+    """
 
 
 class Planner(Protocol):
-    """Plans each round of one recall."""
+    """Decides the tool calls of each round. Each recall needs its own instance."""
 
     @property
     def name(self) -> str:
         """The planner's name, such as `rules` or `llm`."""
 
     async def plan(self, state: PlanningState) -> Plan:
-        """Return the plan for the next round.
+        """Decide the tool calls of the next round.
 
         Raises:
-            PlannerFailedError: the planner cannot decide. The planner has made no calls.
+            PlannerFailedError: the planner cannot decide.
         """

@@ -1,4 +1,4 @@
-"""A rule-based planner: rank the question, then widen the scope if there are too few results."""
+"""Planner that ranks the messages for the question, and widens the search scope if there are too few results."""
 
 from __future__ import annotations
 
@@ -39,15 +39,14 @@ _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 
 
 class RulesPlanner:
-    """Plans by rules. Plans are deterministic for the same question, messages and skill.
+    """A deterministic planner that needs no chat model.
 
     The planner first ranks the question within the time range and role of the caller or the question, then in wider
     scopes if there are too few results.
 
     A skill adjusts the plan. The skill's defaults set the initial scope, its lexicon adds synonyms, and its query
-    template sets the first tool and adds queries and neighbor reads.
-
-    Conversational input is searched semantically. Of the skill, only the defaults apply to conversational input.
+    template sets the first tool and adds queries and neighbor reads. If the input is a conversation rather than a
+    question, the planner searches semantically and uses only the defaults of the skill.
     """
 
     def __init__(self) -> None:
@@ -62,11 +61,11 @@ class RulesPlanner:
 
     @property
     def name(self) -> str:
-        """The name `rules`."""
+        """The planner's name in results, `rules`."""
         return "rules"
 
     async def plan(self, state: PlanningState) -> Plan:
-        """Return the plan for the next round."""
+        """Decide the tool calls of the next round."""
         question = state.question
         if not self._has_started:
             self._has_started = True
@@ -108,10 +107,11 @@ class RulesPlanner:
         yield from self._search_question(question, _describe_search(question))
 
     def _search_question(self, question: Question, thought: str) -> Iterator[ToolCall]:
-        """Search for the question and the skill's additional queries, in the skill's order.
+        """Yield the searches for the question and for the additional queries of the skill.
 
-        The ranking includes a lexical search, so a second lexical search would count words twice. Conversational input
-        is searched semantically and ranked. For questions with a pronoun, the preceding turn is searched as well.
+        If the input is a conversation rather than a question, a semantic search and a ranking are run. If the question
+        refers to the preceding turn with a pronoun, the preceding turn is searched as well. The ranking already
+        includes a lexical search; a second lexical search would count the words twice.
         """
         ranking_call = self._create_ranking_call(question, thought)
         if question.is_conversation:
@@ -130,9 +130,10 @@ class RulesPlanner:
             yield ranking_call
 
     def _create_ranking_call(self, question: Question, thought: str) -> ToolCall:
-        """Rank the question, down to the evidence limit.
+        """Create the call that ranks the messages for the question.
 
-        A time expression affects the order but excludes no messages because people state times imprecisely.
+        A time expression in the question affects the order of the messages but excludes none, because people state
+        times imprecisely.
         """
         is_vague = (
             not question.is_conversation and question.time_range is None and question.analysis.time_signal is not None
@@ -146,7 +147,7 @@ class RulesPlanner:
         return ToolCall(HYBRID_SEARCH, arguments, f"{thought}: rank the messages")
 
     def _search_phrases(self, question: Question) -> Iterator[ToolCall]:
-        """Search for exact phrases."""
+        """Yield a search for each quoted phrase in the question."""
         words = build_words_query([], question.analysis.exact_phrases)
         if words:
             yield self._create_search_call(
@@ -154,7 +155,7 @@ class RulesPlanner:
             )
 
     def _search_synonyms(self, question: Question, thought: str) -> Iterator[ToolCall]:
-        """Search for the lexicon's synonyms in a separate call to keep all hits of the question."""
+        """Yield a search for synonyms of the question's words, from the skill's lexicon."""
         synonyms = self._steering.expand_terms(question.analysis.question_text)
         if synonyms:
             words = [*question.analysis.content_words, *filter(_WORD.fullmatch, synonyms)]
@@ -164,7 +165,10 @@ class RulesPlanner:
             )
 
     def _search_rewrites(self, question: Question) -> Iterator[ToolCall]:
-        """Search for the template's rewrites, lexically if its first tool is lexical, otherwise semantically."""
+        """Yield searches for the template's rewrites.
+
+        They are lexical if the template's first tool is, otherwise semantic.
+        """
         analysis, words = question.analysis, " ".join(question.analysis.content_words)
         question_text = (
             words
@@ -182,20 +186,20 @@ class RulesPlanner:
                 )
 
     def _search_preceding_turn(self, question: Question) -> Iterator[ToolCall]:
-        """Search for the preceding turn if the question refers to it with "it" or "那"."""
+        """Yield a search for the preceding turn if the question refers to it with a word like "it" or "那"."""
         if question.referenced_turn:
             thought = "search for the turn that the question may refer to"
             yield self._create_search_call(SEMANTIC_SEARCH, question.referenced_turn, question, thought, _TURN_WEIGHT)
 
     def _replace_semantic_searches(self, calls: Iterable[ToolCall], question: Question) -> Iterator[ToolCall]:
-        """Remove semantic searches; run the rewrites as lexical searches instead."""
+        """Remove the semantic searches from planned calls, and add lexical searches for the template's rewrites."""
         if not self._is_lexical:
             self._is_lexical = True
             yield from self._search_rewrites(question)
         yield from (call for call in calls if call.tool != SEMANTIC_SEARCH)
 
     def _read_neighbors(self, state: PlanningState) -> Iterator[ToolCall]:
-        """Read the neighbors of the best hits once, if the template requests it."""
+        """Yield calls that read the neighbors of the best hits, if the template requests them; once per recall."""
         if self._template and self._template.reads_neighbors and not self._has_read_neighbors:
             self._has_read_neighbors = True
             for evidence in state.ranked[: min(_NEIGHBOR_ANCHORS, state.budget.anchors)]:
@@ -204,7 +208,7 @@ class RulesPlanner:
                 )
 
     def _search_wider(self, state: PlanningState) -> Iterator[ToolCall]:
-        """Repeat the search in a wider scope if there were too few results."""
+        """Yield the searches for the question in the next wider scope, if there were too few results."""
         scope = _widen_scope(self._scope, state.question)
         if scope != self._scope and _has_too_few_results(self._scope, state, self._page_size):
             self._scope = scope
@@ -213,7 +217,7 @@ class RulesPlanner:
     def _create_search_call(
         self, tool: str, text: str, question: Question, thought: str, weight: float = 1.0
     ) -> ToolCall:
-        """Search for a text in the current scope. Additional queries have a lower weight."""
+        """Create a call that searches the current scope for a text. Additional queries have a lower weight."""
         size_argument = "page_size" if tool == LEXICAL_SEARCH else "top_k"
         filter_argument = self._scope.to_filter_arguments(question.now)
         return ToolCall(
@@ -222,9 +226,9 @@ class RulesPlanner:
 
 
 def _has_too_few_results(scope: SearchScope, state: PlanningState, page_size: int) -> bool:
-    """Return whether a scope has fewer messages than needed, or none with words of the question.
+    """Return whether a scope has fewer messages than needed, or no message with words of the question.
 
-    For a scope that the caller set explicitly, only the number of messages counts.
+    If the caller set the scope explicitly, only the number of messages counts.
     """
     word_hit_counts = _get_word_hit_counts(state)
     in_scope = sum(1 for evidence in state.ranked if scope.contains(evidence.message))
@@ -235,7 +239,7 @@ def _has_too_few_results(scope: SearchScope, state: PlanningState, page_size: in
 
 
 def _get_word_hit_counts(state: PlanningState) -> list[int]:
-    """Return the number of hits with words of the question, for each ranking of the last round."""
+    """Return, for each ranking of the last round, the number of hits that contain words of the question."""
     last_round = state.iteration - 1
     return [
         step.word_hit_count for step in state.steps if step.word_hit_count is not None and step.iteration == last_round

@@ -1,7 +1,8 @@
-"""Parse a chat model's answer: a memory view, or follow-up searches. The classes define the schema and the validation.
+"""Parse a chat model's answer, which is a memory view or a request for follow-up searches.
 
-The schema is strict, but parsing is lenient: simple chat models may write a string for a statement or citation, or a
-single call instead of a list. Invalid entries are dropped. The citations of valid entries are verified in a later step.
+The pydantic classes define both the JSON schema for the model and the validation. The schema is strict, but parsing is
+lenient: simple chat models may write a string for a statement or citation, or a single call instead of a list. Invalid
+entries are dropped. Citations are verified later, in `grounding`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _Entry = TypeVar("_Entry", bound=BaseModel)
 
 
 def lenient_list(model: type[_Entry], limit: int) -> Callable[[object], list[_Entry]]:
-    """Return a parser that keeps the first `limit` entries of a list that are valid for a pydantic model."""
+    """Return a parser for a list that reads `limit` entries and drops those that a pydantic model rejects."""
 
     def read(values: object) -> list[_Entry]:
         listed = values if isinstance(values, list) else []
@@ -75,19 +76,19 @@ def _build_list_schema(items: Schema, max_items: int, min_items: int = 0) -> Sch
 
 
 def _take_first_citation(side: object) -> object:
-    """Return the first citation of a statement; other values unchanged."""
+    """Return the first citation if the value is a statement; otherwise return the value unchanged."""
     cited = side.get("citations") if isinstance(side, dict) else None
     return cited[0] if isinstance(cited, list) and cited else side
 
 
 def _parse_verdict(value: object) -> Verdict | None:
-    """Return the verdict with this name; None leaves the decision to the rules."""
+    """Convert the name of a verdict; return None if the name is unknown."""
     name = value.strip().lower() if isinstance(value, str) else ""
     return Verdict(name) if name in VERDICTS else None
 
 
 def _parse_equations(value: object) -> list[str]:
-    """Return the equations of a statement: the valid entries of a list, or a single equation."""
+    """Return the valid equations in a list, or a single equation as a list."""
     listed = value if isinstance(value, list) else [value]
     return [item for item in listed[:MAX_EQUATIONS] if isinstance(item, str) and 0 < len(item) <= _MAX_EQUATION_CHARS]
 
@@ -98,7 +99,7 @@ def _wrap_string(key: str) -> Callable[[object], object]:
 
 
 class _Part(BaseModel):
-    """A part of an answer."""
+    """Base class of the objects in a chat model's answer."""
 
     model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
 
@@ -117,7 +118,7 @@ class CitationPart(_Part):
 
 
 class StatementPart(_Part):
-    """One line of the view."""
+    """A statement of the memory view, as written by a chat model."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["text", "citations"]})
 
@@ -137,7 +138,7 @@ class StatementPart(_Part):
 
 
 class ConflictPart(_Part):
-    """Two conflicting citations. The model may write the pair as a list, and each side as a statement."""
+    """Two conflicting citations. A chat model may write them as a list, and statements in their place."""
 
     earlier: Annotated[CitationPart, BeforeValidator(_take_first_citation)]
     later: Annotated[CitationPart, BeforeValidator(_take_first_citation)]
@@ -165,7 +166,7 @@ def _require_bound(times: _Times) -> _Times:
 
 
 class _ExplicitWindow(Window):
-    """A time range with at least one explicit bound."""
+    """A time range in which a chat model must set at least one bound."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["until"]})
 
@@ -173,14 +174,14 @@ class _ExplicitWindow(Window):
 
 
 class _ExplicitFilter(SearchFilter):
-    """A filter with explicit role and time range."""
+    """A search filter in which a chat model must set the role and the time range."""
 
     role: OneRole = Field(description="whose messages; any: anybody's")
     time_range: _ExplicitWindow = Field(description="when it was said; for all of it give until alone")
 
 
 class _ListLookup(ListArguments):
-    """Arguments of a listing with explicit role and end."""
+    """Arguments of `messages_list` in which a chat model must set the role and a time bound."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["role", "until"]})
 
@@ -224,7 +225,7 @@ def _build_lookup_schema() -> Schema:
 
 
 class AnswerPart(_Part):
-    """A complete answer: a search request if `look_up` is set, otherwise the memory view."""
+    """A complete answer of a chat model: follow-up searches if `stop` is false, otherwise a memory view."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -252,7 +253,7 @@ class AnswerPart(_Part):
     @model_validator(mode="before")
     @classmethod
     def _accept_single_call(cls, answer: JsonObject) -> JsonObject:
-        """Accept a single top-level call: `{"stop": false, "tool": "…", "args": {…}}`."""
+        """Move a single call at the top level, `{"tool": "…", "args": {…}}`, to `look_up`."""
         if answer.get("tool"):
             return {**answer, "look_up": [{"tool": answer["tool"], "args": answer.get("args")}]}
         return answer
@@ -260,7 +261,7 @@ class AnswerPart(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A model's answer: `calls` to make first, or the draft of a view."""
+    """A chat model's answer: the draft of a memory view, or `calls` to make before the model answers again."""
 
     draft: Draft
     calls: tuple[ToolCall, ...] = ()
@@ -272,7 +273,7 @@ _ANSWER_KEYS: Final = {"stop", "look_up", "verdict", *(section.value for section
 
 @cache
 def answer_schema() -> Schema:
-    """Return the JSON schema of an answer. The result is cached and must not be modified."""
+    """Return the JSON schema of a chat model's answer. The schema is cached; callers must not change it."""
     return object_schema(AnswerPart)
 
 
@@ -280,13 +281,13 @@ def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | 
     """Parse a model's answer.
 
     Args:
-        text: the complete response.
-        message_id_of: returns the message id of a label.
-        zone: time zone of times without an offset.
+        text: the complete response of the chat model.
+        message_id_of: a function that returns the message id for a label such as `m1`.
+        zone: time zone for times that have no offset.
 
     Raises:
-        InvalidAnswerError: the text has no valid object, or a call in it is invalid. The error message quotes neither
-            the text nor the call.
+        InvalidAnswerError: the text has no valid JSON object, or a call in the object is invalid. The error message
+            does not quote the text.
     """
     try:
         part = AnswerPart.model_validate(extract_object(text, _ANSWER_KEYS))
@@ -323,7 +324,7 @@ def _get_section(part: AnswerPart, section: Section) -> list[StatementPart]:
 
 
 def _parse_call(call: JsonObject, message_id_of: Callable[[str], str], zone: tzinfo | None) -> ToolCall:
-    """Validate a call before it is made.
+    """Validate a follow-up search, and return it as a tool call.
 
     Raises:
         InvalidAnswerError: the tool is unknown or the arguments are invalid.
@@ -345,7 +346,10 @@ def _parse_call(call: JsonObject, message_id_of: Callable[[str], str], zone: tzi
 
 
 def _iterate_integers(root: JsonValue) -> Iterator[int]:
-    """Return the integers at every depth. The traversal is iterative because answers may be deeply nested."""
+    """Yield the integers in a JSON value at any depth.
+
+    The traversal is iterative because answers may be deeply nested.
+    """
     pending = [root]
     while pending:
         value = pending.pop()

@@ -1,4 +1,4 @@
-"""Select the most relevant sentences of a long message without cutting sentences."""
+"""Shorten long messages to their most relevant complete sentences."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ _MARK: Final = regex.compile(r"[\W\d_]*\p{L}?[\W\d_]*")
 
 
 class Excerpts:
-    """The content of a message, which can be shortened to a token limit.
+    """Selects excerpts of a message that fit into a token limit.
 
-    Sentences with words of the question come first, weighted by rarity, then their neighbors. Without a match, the
-    beginning of the content is selected.
+    Sentences that contain words of the question are selected first; rare words count more. Their neighbors are next. If
+    no sentence matches, the beginning of the message is selected.
 
     Args:
-        content: the message content.
-        question: the question whose words select the sentences.
+        question: the question whose words determine which sentences are relevant.
     """
 
     def __init__(self, content: str, question: str) -> None:
@@ -40,7 +39,10 @@ class Excerpts:
         self._question = question
 
     def shorten(self, max_tokens: int) -> list[str]:
-        """Return the whole content if it fits, otherwise excerpts of whole sentences; at least one."""
+        """Return the content if it fits, otherwise excerpts of complete sentences.
+
+        At least one sentence is returned.
+        """
         if self._token_count <= max_tokens:
             return [self._content]
         kept_indexes: set[int] = set()
@@ -85,7 +87,7 @@ class Excerpts:
 
 
 def split_whole_sentences(content: str) -> Iterator[str]:
-    """Split a text into sentences without losing characters. List marks stay with their items."""
+    """Split a text into sentences that together have all its characters. A list mark stays with its item."""
     buffer = ""
     for sentence in _split_after(content, mask_quotations(content), SENTENCE_END):
         buffer += sentence
@@ -97,7 +99,7 @@ def split_whole_sentences(content: str) -> Iterator[str]:
 
 
 def _split_long(sentence: str) -> Iterator[str]:
-    """Split an overlong text at clause ends, or else at spaces."""
+    """Split a sentence that is too long at clause ends or, if necessary, at spaces."""
     ends = iter((CLAUSE_END, _SPACE))
     pieces = [sentence]
     while any(count_tokens(piece) > _MAX_SENTENCE_TOKENS for piece in pieces) and (end := next(ends, None)) is not None:
@@ -111,7 +113,7 @@ def _split_long(sentence: str) -> Iterator[str]:
 
 
 def _join_short(parts: Iterable[str]) -> Iterator[str]:
-    """Join adjacent parts up to the maximum length."""
+    """Join adjacent parts of a sentence up to the maximum length."""
     piece = ""
     for part in parts:
         if piece and count_tokens(piece + part) > _MAX_SENTENCE_TOKENS:

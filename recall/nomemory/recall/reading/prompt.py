@@ -1,4 +1,4 @@
-"""Prompts for reading messages: instructions, question and messages. Prompts never contain a user id."""
+"""Prompts with which a chat model reads messages. A prompt never contains a user id."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _POOR_MATCH_PROBABILITY: Final = 0.2
 
 
 def build_system_prompt(skill: Skill) -> str:
-    """Return the system prompt, which depends on the skill only."""
+    """Return the system prompt. It depends only on the skill, so endpoints can cache it."""
     guidance_text = extract_guidance(skill)
     return "\n\n".join((_INSTRUCTIONS, FENCE_RULE, *((_GUIDANCE_HEADING, guidance_text) if guidance_text else ())))
 
@@ -110,13 +110,13 @@ def build_system_prompt(skill: Skill) -> str:
 def build_first_prompt(
     question: Question, lines: Sequence[Line], lookups: int, sufficiency: Sufficiency | None = None
 ) -> str:
-    """Return the prompt with the question and the best messages, oldest first.
+    """Return the first user message: the question and the best messages, oldest first.
 
     Args:
         question: the question.
-        lines: the messages.
-        lookups: remaining rounds of follow-up searches.
-        sufficiency: likelihood that the message log contains the answer.
+        lines: the messages as JSON objects, oldest first.
+        lookups: number of rounds of follow-up searches that are left.
+        sufficiency: estimate that the message log contains the answer; None if no search made an estimate.
     """
     zone = f"{question.now:%Z}" or "the asker's zone"
     now = format_time(question.now, question.now.tzinfo)
@@ -135,7 +135,10 @@ def build_first_prompt(
 
 
 def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], lookups: int) -> str:
-    """Return a prompt with the results of follow-up searches: a line per call, and the new messages, oldest first."""
+    """Return a user message with the results of follow-up searches.
+
+    It has one line per call, then the new messages by time.
+    """
     call_results = fence_items(
         {"tool": step.tool, "found": step.hit_count, "observation": step.observation} for step in steps
     )
@@ -147,14 +150,15 @@ def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], loo
 
 
 def build_rejection_prompt(reason: str, lookups: int) -> str:
-    """Return a prompt with the reason why an answer was rejected."""
+    """Return a user message that states why an answer was rejected."""
     return f"That answer could not be used: {reason} {_closing_instruction(lookups)}"
 
 
 def group_by_day(lines: Sequence[Line]) -> Iterator[Line]:
-    """Group messages under headings by day, and by conversation for several messages of the same conversation.
+    """Put a heading with the date before the messages of each day.
 
-    Message lines then contain the time only.
+    Several messages of one conversation on a day get their own heading. The lines of the messages then contain only the
+    time.
     """
     dated_lines = [(str(line["said"]).rpartition(" "), line) for line in lines]
     conversation_sizes = Counter((day, line.get("talk")) for (day, _, _), line in dated_lines)

@@ -1,7 +1,7 @@
-"""The messages shown to a chat model in one recall, with short labels, within a token budget.
+"""Messages that a chat model reads in one recall, with short labels and within a token budget.
 
-Messages are only added, never removed. Each message keeps one label for the whole recall. Message ids are not shown
-because they may be long and contain arbitrary text.
+Messages are only added, never removed. Each message keeps its label for the whole recall. The chat model sees labels
+instead of message ids, because ids may be long and contain arbitrary text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Line = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class ReadingBudget:
-    """The maximum number of messages and of estimated tokens of a ranking in the prompt."""
+    """Maximum number of messages, and of estimated tokens, that a prompt may show of a ranking."""
 
     messages: int = 100
     tokens: int = 4_000
@@ -60,13 +60,13 @@ class ReadingBudget:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """The preceding message and reply of each message, by message id."""
+    """Messages to show together with a message: the one before it, and the reply to it."""
 
     preceding_by_id: Mapping[str, RetrievedMessage] = field(default_factory=dict)
     reply_by_id: Mapping[str, RetrievedMessage] = field(default_factory=dict)
 
     def preceding_and_reply(self, message: RetrievedMessage) -> Iterator[RetrievedMessage]:
-        """Return the messages to show together with a message."""
+        """Yield the preceding message and the reply, if they exist."""
         if (preceding := self.preceding_by_id.get(message.message_id)) is not None:
             yield preceding
         if (reply := self.reply_by_id.get(message.message_id)) is not None:
@@ -74,12 +74,12 @@ class Replies:
 
 
 def needs_preceding_message(message: RetrievedMessage) -> bool:
-    """Return whether a message is so short that the preceding message is needed."""
+    """Return whether a message is too short to be understood without the preceding message."""
     return count_tokens(message.content) <= _SHORT_TOKENS
 
 
 def needs_reply(message: RetrievedMessage) -> bool:
-    """Return whether a message is a short question, whose reply is needed."""
+    """Return whether a message is a short question, which is useful only together with its reply."""
     return count_tokens(message.content) <= _QUESTION_TOKENS and contains_only_questions(message.content)
 
 
@@ -90,12 +90,12 @@ def format_time(ts: datetime, zone: tzinfo | None) -> str:
 
 
 class ContextWindow:
-    """The messages shown in one recall.
+    """Messages that a chat model has seen in one recall.
 
     Args:
-        question: the question, for selecting excerpts of long messages.
+        question: the question, whose words select excerpts of long messages.
         zone: the user's time zone.
-        budget: limits of the ranking. Each follow-up search may use half of the tokens.
+        budget: limits for the ranking. Each round of follow-up searches may add half as many messages and tokens.
     """
 
     def __init__(self, question: str, zone: tzinfo | None, budget: ReadingBudget) -> None:
@@ -115,17 +115,19 @@ class ContextWindow:
         return message_id in self._labels
 
     def resolve_label(self, label: str) -> str:
-        """Return the message id of a label; other texts unchanged."""
+        """Return the message id for a label. A text that is not a label is returned unchanged."""
         return self._message_ids.get(label.strip(), label)
 
     def add_ranking(self, ranked: Sequence[RetrievedMessage], replies: Replies) -> list[Line]:
-        """Show the best messages of a ranking, oldest first. The best message has the label `m1`.
+        """Add the best messages of a ranking, and return their lines, oldest first.
+
+        The best message has the label `m1`.
 
         Long messages are shortened to make room for others.
 
         Args:
-            ranked: the messages, best first.
-            replies: preceding messages and replies to show as well.
+            ranked: the ranked messages, best first.
+            replies: preceding messages and replies to add together with the ranked messages.
         """
         best = ranked[: min(self._budget.messages, _MIN_MESSAGES)]
         further_messages = [(message, _FURTHER_MESSAGE_CAP) for message in ranked[len(best) : self._budget.messages]]
@@ -147,12 +149,12 @@ class ContextWindow:
         full_length_ids: AbstractSet[str] = frozenset(),
         replies: Replies | None = None,
     ) -> list[Line]:
-        """Show new messages of several follow-up searches, oldest first, taking from each search in turn.
+        """Add the new messages of several follow-up searches, and return their lines, oldest first.
 
         Args:
-            results: messages of each search, best first.
+            results: the messages of each search, best first. If not all fit, the searches take turns.
             full_length_ids: ids of messages to show again in full length if only excerpts were shown.
-            replies: preceding messages and replies to show as well.
+            replies: preceding messages and replies to add together with the new messages.
         """
         repeated_ids = full_length_ids & self._shortened_ids
         interleaved = {
@@ -180,7 +182,7 @@ class ContextWindow:
         max_tokens: int | None = None,
         repeated_ids: AbstractSet[str] = frozenset(),
     ) -> _SelectedLines:
-        """Return the lines of the messages that fit, with their preceding messages and replies."""
+        """Select messages, their preceding messages and their replies until the token limit is reached."""
         selected = _SelectedLines(self._budget.tokens if max_tokens is None else max_tokens)
         for message, cap in capped_messages:
             if message.message_id in self._labels and message.message_id not in repeated_ids:
@@ -192,7 +194,7 @@ class ContextWindow:
         return selected
 
     def _label_lines(self, selected: _SelectedLines, order: Sequence[str], replies: Replies) -> list[Line]:
-        """Label the selected messages in ranking order, then their preceding messages and replies."""
+        """Assign labels to the selected messages in ranking order, and return their lines, oldest first."""
         ordered_ids = sorted(selected.lines, key=lambda item: order.index(item) if item in order else len(order))
         for message_id in ordered_ids:
             label = self._labels.setdefault(message_id, f"m{len(self._labels) + 1}")
@@ -207,7 +209,7 @@ class ContextWindow:
         return [selected.lines[message.message_id] for message in shown]
 
     def _add_references(self, message: RetrievedMessage, line: dict[str, JsonValue], replies: Replies) -> None:
-        """Add the labels of related messages to a line."""
+        """Add the labels of the retracting and the preceding message to the line of a message."""
         if message.retracted_by in self._labels:
             line["taken_back_by"] = self._labels[message.retracted_by]
         preceding = replies.preceding_by_id.get(message.message_id)
@@ -241,14 +243,14 @@ class ContextWindow:
 
 @dataclass
 class _SelectedLines:
-    """Lines that fit into a token limit, by message id."""
+    """Lines for a prompt, by message id, and the number of tokens that are left."""
 
     remaining_tokens: int
     lines: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
     messages: dict[str, RetrievedMessage] = field(default_factory=dict)
 
     def add_if_it_fits(self, message: RetrievedMessage, line: dict[str, JsonValue]) -> bool:
-        """Add a line if it fits; return whether the line is shown."""
+        """Add the line of a message if enough tokens are left; return whether the line is selected."""
         if message.message_id in self.lines:
             return True
         line_tokens = count_tokens(json.dumps(line, ensure_ascii=False))
@@ -261,7 +263,7 @@ class _SelectedLines:
 
 
 def _last_sentences(content: str) -> str:
-    """Return the last sentences of a preceding message, up to its token limit."""
+    """Return the last sentences of a text, up to `_INLINE_PRECEDING_TOKENS`."""
     kept: list[str] = []
     for sentence in reversed(list(split_whole_sentences(content))):
         if kept and count_tokens("".join([sentence, *kept])) > _INLINE_PRECEDING_TOKENS:
@@ -271,7 +273,7 @@ def _last_sentences(content: str) -> str:
 
 
 def _describe_span(content: str, span: QuotedSpan) -> dict[str, JsonValue]:
-    """Describe a text span by its introduction, first and last characters."""
+    """Describe a quoted span of a message by its author and its first and last characters."""
     text = content[span.start : span.end]
     description: dict[str, JsonValue] = {"author": span.author or "not said", "begins": text[:_EDGE_CHARS]}
     if content[span.end :].strip():

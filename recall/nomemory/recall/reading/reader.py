@@ -1,4 +1,4 @@
-"""Read the ranked messages with a chat model, which composes the view or requests follow-up searches."""
+"""Let a chat model read the ranked messages, request follow-up searches, and compose a memory view."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _TOP_MESSAGES: Final = 10
 
 
 class ReaderFailedError(RecallError):
-    """The model returned no answer or no valid answer. The message contains no content.
+    """A chat model returned no valid answer. The error message contains no message content.
 
     Attributes:
-        failure: the reason.
+        failure: the kind of failure, with a fixed text.
     """
 
     def __init__(self, failure: ModelFailure) -> None:
@@ -62,11 +62,10 @@ class ReaderFailedError(RecallError):
 
 
 class Reader:
-    """Reads messages with a chat model for one recall.
+    """Lets a chat model read the messages of one recall.
 
     Args:
-        model: the chat model.
-        search: provides the ranking, and runs the follow-up searches.
+        search: the search session, which provides the ranking and runs the follow-up searches.
         budget: limits for messages, follow-up searches and response time.
     """
 
@@ -87,7 +86,9 @@ class Reader:
         return ModelReading(self._request_count, self._shown_count, self._usage)
 
     async def read(self, question: Question, skill: Skill) -> Draft:
-        """Return the draft of a view. In the last round of the budget, the model must compose a view.
+        """Let the model read and search until it composes a memory view; return the view as a draft.
+
+        In the last round, the model cannot search.
 
         Raises:
             ReaderFailedError: the model returned no valid draft within the time limit.
@@ -108,7 +109,10 @@ class Reader:
             prompt, lines = await self._run_lookups(prompt, answer, window, lookups)
 
     async def _read_ranking(self, question: Question) -> list[RetrievedMessage]:
-        """Return the ranking, with the newest messages on the topic near the top if a value may have changed."""
+        """Return the ranked messages.
+
+        If the question asks for the current state, newer messages on the topic are near the top.
+        """
         ranked = [message.message for message in self._search.ranked_evidence()]
         if question.is_conversation or not question.analysis.asks_for_latest:
             return ranked
@@ -123,7 +127,7 @@ class Reader:
         ]
 
     async def _read_replies(self, messages: Sequence[RetrievedMessage]) -> Replies:
-        """Return the messages before short messages, and the replies to questions."""
+        """Read the messages that precede short messages, and the replies to short questions."""
         short_messages = {
             message.message_id: message
             for message in messages
@@ -141,7 +145,7 @@ class Reader:
     async def _run_lookups(
         self, prompt: Prompt, answer: Answer, window: ContextWindow, lookups: int
     ) -> tuple[Prompt, Sequence[Line]]:
-        """Run the follow-up searches of an answer and add their results to the exchange."""
+        """Run the follow-up searches that the model requested, and add their results to the prompt."""
         previous_steps = len(self._search.steps)
         await self._search.execute(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
         full_length_ids = {str(call.arguments.get("message_id")) for call in answer.calls if call.tool == NEIGHBORS}
@@ -157,7 +161,7 @@ class Reader:
     async def _ask_until_valid(
         self, prompt: Prompt, window: ContextWindow, question: Question, lookups: int
     ) -> tuple[Prompt, Answer]:
-        """Prompt the model until an answer is valid, and add the answer to the exchange."""
+        """Ask the model until an answer is valid, and add the answer to the prompt."""
         while True:
             text = await self._ask(prompt)
             exchange = replace(prompt, follow_up_turns=(*prompt.follow_up_turns, (truncate_answer(text), "")))
@@ -202,6 +206,6 @@ def _reject_calls_in_last_round(answer: Answer, *, is_last: bool) -> Answer:
 
 
 def _append_outcome(prompt: Prompt, outcome: str) -> Prompt:
-    """Append the results to the last turn of the exchange."""
+    """Append a text to the last turn of a prompt."""
     *previous_turns, (answer, _) = prompt.follow_up_turns
     return replace(prompt, follow_up_turns=(*previous_turns, (answer, outcome)))

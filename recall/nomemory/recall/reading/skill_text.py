@@ -1,4 +1,7 @@
-"""Extract the guidance of a skill for reading messages. Search and answer instructions come from the host."""
+"""Extract the text of a skill that a chat model needs for reading messages.
+
+Instructions for searching and for the answer format are omitted, because the prompt has its own.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ _ANSWER_FIELDS: Final = frozenset({"citations"})
 
 
 def extract_guidance(skill: Skill) -> str:
-    """Return the sections of a skill that mention no tool, argument or answer field.
+    """Return the sections of a skill that mention neither tools and their arguments nor fields of the answer.
 
-    Sections for the rules (defaults, query templates, playbook) are also omitted.
+    Sections for the rule-based planner (defaults, query templates, playbook) are also omitted.
     """
     texts = [skill.body, *(text for path, text in skill.references.items() if not path.startswith("scripts/"))]
     guidance_text = "\n\n".join(part for text in texts for part in _select_guidance_sections(text))
@@ -51,7 +54,7 @@ def _is_search_or_answer_format(section: SkillSection, section_text: str) -> boo
 
 @cache
 def _build_name_pattern() -> re.Pattern[str]:
-    """Return a pattern for names of tools, arguments and answer fields."""
+    """Return a pattern that matches the names of tools, arguments and answer fields."""
     models = [*(tool.arguments for tool in TOOLS.values()), SearchFilter, Window]
     arguments = {name for model in models for name in model.model_fields} - _MESSAGE_FIELDS
     unquoted_names = [*_ANSWER_FIELDS, *(name for name in (*TOOLS, *arguments) if "_" in name)]

@@ -1,4 +1,4 @@
-"""Rank the evidence of one recall. Follow-up searches never displace the order of HybridSearch."""
+"""Rank the evidence of one recall. Results of other searches rank below the results of HybridSearch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NO_DEFAULTS: Final = Defaults()
 
 
 class _WeightedTool(NamedTuple):
-    """A tool with the weight of its query: the question itself, or a text from a skill with a lower weight."""
+    """A search tool, and the weight of the query: 1 for the question, less for a text from a skill."""
 
     tool: str
     weight: float
@@ -46,13 +46,13 @@ class _WeightedTool(NamedTuple):
 
 @dataclass(slots=True)
 class _MergedRanking:
-    """The merged ranking of the whole question. Scores of the first scope take precedence."""
+    """Rankings of the question in several scopes, merged into one. Scores of the first scope take precedence."""
 
     scores: dict[str, float] = field(default_factory=dict)
     semantic_z_scores: dict[str, float] = field(default_factory=dict)
 
     def add(self, hits: Iterable[Hit]) -> None:
-        """Add the ranking of another scope. New messages score at most the minimum of the earlier scopes."""
+        """Add the ranking in another scope. New messages get at most the lowest score of the earlier scopes."""
         lowest_score = min(self.scores.values(), default=math.inf)
         for hit in hits:
             self.scores.setdefault(hit.message.message_id, min(hit.score, lowest_score))
@@ -60,11 +60,11 @@ class _MergedRanking:
 
 
 class EvidenceRanking:
-    """Ranks the evidence of one recall for any planner.
+    """Ranks the evidence of one recall from the results of all search calls.
 
     Args:
         question: the question with the caller's preferred role and time range.
-        defaults: the skill's defaults. The default role applies if the caller has no preference.
+        defaults: the skill's defaults. Their role is preferred if the caller has no preference.
     """
 
     def __init__(self, question: Question, defaults: Defaults = _NO_DEFAULTS) -> None:
@@ -78,7 +78,7 @@ class EvidenceRanking:
         self._ranked: tuple[bool, tuple[Evidence, ...]] | None = None
 
     def add_result(self, tool: str, result: ToolResult, weight: float = 1.0) -> None:
-        """Add the result of a call. Calls from a skill have a lower weight and add to earlier scores."""
+        """Add the result of a tool call. A weight below 1 marks a query from a skill."""
         for hit in result.items:
             self._messages.setdefault(hit.message.message_id, hit.message)
         self._ranked = None
@@ -92,11 +92,12 @@ class EvidenceRanking:
             )
 
     def ranked_evidence(self) -> tuple[Evidence, ...]:
-        """Return the evidence, best first. Ties are ordered by time, then by id, both descending.
+        """Return the evidence, best first. Equal scores are sorted by time, then by message id, both descending.
 
-        In conversations with an assistant, semantically similar messages and assertions are boosted, and newer messages
-        for questions about the current state. Conversations between named people keep the order of HybridSearch. If the
-        input is a conversation rather than a question, the hybrid and the semantic ranking have equal weights.
+        In conversations with an assistant, messages that are semantically similar to the question or assert something
+        rank higher. If the question asks for the current state, newer messages rank higher, too. In conversations
+        between named people, the order of HybridSearch is kept. If the input is a conversation rather than a question,
+        the hybrid and the semantic ranking have equal weights.
         """
         keeps_order = self._question.is_conversation or have_sender_names(self._messages.values())
         if self._ranked is None or self._ranked[0] is not keeps_order:
@@ -108,7 +109,7 @@ class EvidenceRanking:
         return self._ranked[1]
 
     def _move_corrections_first(self, evidence: list[Evidence]) -> list[Evidence]:
-        """Put a correction before the corrected message, with at least the same score."""
+        """Move each correction before the message that it corrects, and give it at least the same score."""
         by_id = {item.message.message_id: item for item in evidence}
         ordered: dict[str, Evidence] = {}
         for item in evidence:
@@ -153,7 +154,7 @@ class EvidenceRanking:
         return cached
 
     def _boost_latest(self, evidence: list[Evidence]) -> list[Evidence]:
-        """Boost newer top messages if the question asks for the current state."""
+        """Raise the scores of the newer top messages if the question asks for the current state."""
         best = evidence[:_RECENCY_MESSAGES]
         if not self._question.analysis.asks_for_latest or len(best) <= 1:
             return evidence
@@ -167,7 +168,10 @@ class EvidenceRanking:
         return sorted(boosted, key=_sort_key, reverse=True) + evidence[_RECENCY_MESSAGES:]
 
     def _combine_scores(self) -> dict[str, float]:
-        """Return the score of each message. If the whole question was ranked, only calls from a skill add scores."""
+        """Combine the scores of all tools.
+
+        If the question was ranked, only queries from a skill add to the ranking's scores.
+        """
         question_scores = self._question_ranking.scores
         if self._question.is_conversation and question_scores:
             return self._add_preference_boosts(
@@ -211,7 +215,7 @@ class EvidenceRanking:
 
 
 def _normalize_scores(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
-    """Return scores scaled to 0 to 1; reciprocal ranks for tools without scores."""
+    """Scale the scores of a tool to the range 0 to 1. A tool without scores gets reciprocal ranks."""
     if tool == MESSAGES_LIST:
         items = tuple(Hit(hit.message, 1 / (_RANK_SMOOTHING + rank)) for rank, hit in enumerate(items))
     lowest, highest = min((hit.score for hit in items), default=0.0), max((hit.score for hit in items), default=0.0)
@@ -220,7 +224,7 @@ def _normalize_scores(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
 
 
 def _reciprocal_ranks(scores: Mapping[str, float]) -> dict[str, float]:
-    """Return reciprocal ranks, which make rankings comparable."""
+    """Replace scores by reciprocal ranks, which can be compared between rankings."""
     ordered_ids = sorted(scores, key=scores.__getitem__, reverse=True)
     return {message_id: 1 / (_CONVERSATION_SMOOTHING + rank) for rank, message_id in enumerate(ordered_ids)}
 
@@ -239,7 +243,7 @@ def _sum_scores(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str,
 
 
 def _shift_below(minimum: float, scores: Mapping[str, float]) -> dict[str, float]:
-    """Return scores shifted below a minimum, in the same order."""
+    """Shift all scores below a minimum; keep their order."""
     best_score = max(scores.values(), default=0.0) or 1.0
     return {message_id: minimum + score / best_score - 1 - _SCORE_GAP for message_id, score in scores.items()}
 

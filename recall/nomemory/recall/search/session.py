@@ -1,4 +1,4 @@
-"""The search phase of a recall: calls, results and remaining budget."""
+"""Search phase of a recall: makes tool calls within a budget, and collects their results."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _REPLY_WITHIN: Final = timedelta(hours=1)
 
 
 class SearchSession:
-    """Makes calls within a budget and collects the results.
+    """Makes the tool calls of one recall within a budget, and collects their results.
 
     Args:
-        tools: the tools, bound to one user.
-        skill: the skill for planners.
+        tools: the search tools, which are bound to the user.
+        skill: the skill that is passed to planners; its defaults also affect the ranking.
         budget: the host's budget with the changes from the request.
-        on_step: awaited after each step.
+        on_step: an async callback that is awaited after each step.
     """
 
     def __init__(
@@ -93,27 +93,27 @@ class SearchSession:
 
     @property
     def remaining_s(self) -> float:
-        """The remaining time for searching, in seconds."""
+        """Number of seconds that are left for searching."""
         return self._search_deadline - time.monotonic()
 
     @property
     def remaining_calls(self) -> int:
-        """The remaining calls for a planner, excluding the calls reserved for neighbors."""
+        """Number of calls that a planner may still request. Calls that read the neighbors of anchors are reserved."""
         return max(0, self._budget.tool_calls - self._calls - self._reserved_neighbor_calls())
 
     @property
     def iterations(self) -> int:
-        """The number of the last round."""
+        """The number of rounds so far."""
         return self._iterations
 
     @property
     def has_new_messages(self) -> bool:
-        """Whether the last round returned a new message."""
+        """Whether the last round returned a message that earlier rounds had not returned."""
         return self._new_in_round > 0
 
     @property
     def steps(self) -> tuple[RecallStep, ...]:
-        """All steps so far."""
+        """The steps of the recall so far, in order."""
         return tuple(self._steps)
 
     def ranked_evidence(self) -> tuple[Evidence, ...]:
@@ -126,7 +126,7 @@ class SearchSession:
         return Findings(self.ranked_evidence(), self.retrieval, tuple(relations), self._sufficiency)
 
     def planning_state(self, iteration: int) -> PlanningState:
-        """Return the current state for a planner."""
+        """Return the state from which a planner decides the next round."""
         return PlanningState(
             question=self._question,
             skill=self._skill,
@@ -138,7 +138,7 @@ class SearchSession:
         )
 
     async def execute(self, plan: Plan, iteration: int) -> StopReason | None:
-        """Make the calls of a plan; return a stop reason if the budget is exhausted."""
+        """Make the calls of a plan. If the budget is exhausted, return the stop reason."""
         self._iterations = iteration
         self._new_in_round = 0
         self.round_results = []
@@ -153,11 +153,11 @@ class SearchSession:
         return None
 
     async def record_decision(self, plan: Plan, iteration: int) -> None:
-        """Record a decision to stop."""
+        """Record a planner's decision to stop as a step."""
         await self.record(RecallStep(iteration, plan.thought))
 
     async def read_neighbors(self) -> None:
-        """Read the neighbors of the best anchors unless they were read already."""
+        """Read the messages around the best evidence, unless they have been read already."""
         anchors = [evidence.message.message_id for evidence in self.ranked_evidence()[: self._budget.anchors]]
         read_anchors = {str(step.arguments.get("message_id")) for step in self._steps if step.tool == NEIGHBORS}
         for anchor in anchors:
@@ -171,7 +171,7 @@ class SearchSession:
             await self._make_call(ToolCall(NEIGHBORS, arguments, "read the neighbors of a top hit"), self._iterations)
 
     async def rank_question(self) -> None:
-        """Rank the question for a planner that does not start with a ranking."""
+        """Rank the messages for the question, before a custom planner continues."""
         question = self._question
         scope = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).limited_to(question.now)
         arguments: dict[str, JsonValue] = {
@@ -184,9 +184,9 @@ class SearchSession:
     async def read_replies(
         self, messages: Sequence[RetrievedMessage]
     ) -> tuple[dict[str, RetrievedMessage], dict[str, RetrievedMessage]]:
-        """Return the preceding messages and the replies of some messages, by the ids of these messages.
+        """Return two mappings from the ids of messages: to the messages that they reply to, and to the replies to them.
 
-        These calls do not count toward the planner's limit.
+        The calls of this method do not count toward the planner's limit.
         """
         anchors = messages[:_MAX_EXCHANGES]
         results = await asyncio.gather(
@@ -210,7 +210,10 @@ class SearchSession:
         return preceding, replies
 
     async def read_newest_on_topic(self) -> list[RetrievedMessage]:
-        """Return the best messages sent after the best message. The call does not count toward the planner's limit."""
+        """Search for messages that are newer than the best evidence.
+
+        The call does not count toward the planner's limit.
+        """
         best = self.ranked_evidence()[:1]
         if not best or self.remaining_s <= 0:
             return []
@@ -238,7 +241,10 @@ class SearchSession:
         return [hit.message for hit in result.items]
 
     async def read_corrections(self) -> None:
-        """Read the corrections of the best evidence, recursively. The calls do not count toward the planner's limit."""
+        """Read the messages that correct the best evidence, and their corrections in turn.
+
+        The calls do not count toward the planner's limit.
+        """
         requested = {""}
         for _ in range(_MAX_CORRECTION_CHAIN):
             best = (message.message for message in self.ranked_evidence()[: self._budget.evidence_messages])
@@ -261,20 +267,20 @@ class SearchSession:
         await self.record(RecallStep(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
     async def _read_neighbors_of(self, message_id: str, before: int, after: int = 0) -> ToolResult:
-        """Read a message and its neighbors."""
+        """Read a message and the messages around it."""
         arguments: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": after}
         result = await self._tools.call(NEIGHBORS, arguments, max(self.remaining_s, _SHORTEST_CALL_S))
         self.retrieval.add(hit.message for hit in result.items)
         return result
 
     def extend_deadline(self, seconds: float) -> None:
-        """Exclude a model's response time from the time for searching."""
+        """Extend the deadline for searching by the time that a chat model took to answer."""
         self._search_deadline += seconds
 
     async def is_index_lagging(self) -> bool:
         """Return whether some of the user's stored messages are not searchable yet.
 
-        The answer comes from a ranking if there was one, otherwise from a request to the indexes.
+        A ranking reports this state. If there was no ranking, the method makes a call to find out.
         """
         if not (self._is_lagging or self._is_lag_known):
             self._is_lagging = await self._tools.is_lagging(max(self.remaining_s, _LAG_CHECK_S))
@@ -284,7 +290,7 @@ class SearchSession:
     def build_limits(
         self, planner: str, stop_reason: StopReason, notes: tuple[Note, ...], reading: ModelReading, *, truncated: bool
     ) -> Limits:
-        """Return the limits within which the recall searched."""
+        """Describe what the recall searched, and why it stopped."""
         widest = self._coverage.widest_scope
         return Limits(
             time_range=widest.time_range,
@@ -315,7 +321,7 @@ class SearchSession:
         return tuple(notes)
 
     def _time_key(self, message_id: str) -> tuple[float, str]:
-        """Return the sort key of a message by time; messages dropped by the budget sort first."""
+        """Return a key that sorts messages by time. Messages that were dropped to fit the budget sort first."""
         message = self.retrieval.get(message_id)
         return (message.ts.timestamp() if message else -math.inf, message_id)
 
@@ -365,14 +371,14 @@ class SearchSession:
             self._sufficiency = result.sufficiency
 
     async def record(self, step: RecallStep) -> None:
-        """Record a step and notify the observer."""
+        """Append a step, and call `on_step`."""
         self._steps.append(step)
         if self._on_step is not None:
             await self._on_step(step)
 
 
 def _is_reply(reply: RetrievedMessage, preceding: RetrievedMessage) -> bool:
-    """Return whether a message replies to the previous one: another sender, same conversation, shortly after."""
+    """Return whether another sender sent a message in the same conversation shortly after the preceding message."""
     is_recent = reply.ts - preceding.ts <= _REPLY_WITHIN and preceding.conversation_id == reply.conversation_id
     return is_recent and (preceding.role, preceding.name) != (reply.role, reply.name)
 

@@ -17,7 +17,7 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
 class SkillFault(Enum):
-    """The part of a skill that is invalid."""
+    """Which part of a skill is invalid."""
 
     FOLDER = "folder"
     TEXT = "text"
@@ -27,15 +27,15 @@ class SkillFault(Enum):
 
 
 class SkillNotFoundError(RecallError):
-    """The skill does not exist. The message is meant for callers."""
+    """No skill has the requested name. The error message can be shown to callers."""
 
 
 class SkillInvalidError(RecallError):
-    """The skill cannot be loaded. The error message states the reason and can be shown to callers.
+    """A skill cannot be loaded. The error message states the reason and can be shown to callers.
 
     Attributes:
-        code: the invalid part.
-        reason: the reason without the skill's name.
+        code: the part of the skill that is invalid.
+        reason: the error message without the skill's name.
         file: path of the invalid file within the skill.
     """
 
@@ -51,14 +51,15 @@ class SkillInvalidError(RecallError):
 
 
 class SkillFolder:
-    """The files of a skill.
+    """Reads the files of a skill.
 
     Args:
         path: the skill folder.
         library: the folder that must contain the skill after symbolic links are resolved.
 
     Raises:
-        SkillInvalidError: (all methods) a file is missing, not text, too large, or outside the folder.
+        SkillInvalidError: a file is missing, is not UTF-8 text, is too large, or is outside the folder. All methods may
+            raise this error.
     """
 
     def __init__(self, path: Path, library: Path) -> None:
@@ -70,7 +71,7 @@ class SkillFolder:
             )
 
     def compute_fingerprint(self) -> Fingerprint:
-        """Return a value that changes when a file changes, without reading the files."""
+        """Return a value that changes when a file of the skill changes. The files are not read."""
         marks = []
         for name in (SKILL_FILE, *self._list_names()):
             status = self._find_regular_file(name).stat()
@@ -82,7 +83,7 @@ class SkillFolder:
         return self._read_text(SKILL_FILE)
 
     def read_references(self) -> dict[str, str]:
-        """Return the texts in `references/` and the prose files in `scripts/`, by relative path."""
+        """Return the texts of the files in `references/`, and of the prose files in `scripts/`, by relative path."""
         return {name: self._read_text(name) for name in self._list_names()}
 
     def _list_names(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Parse the YAML frontmatter of SKILL.md. Only top-level keys with plain strings are supported.
 
-The parser reads an event stream without constructing objects. Aliases are not expanded and tags are ignored.
+The parser reads YAML events and constructs no objects. Aliases are not expanded, and tags are ignored.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _NOT_PLAIN: Final = tuple("&*!{[%@`>|\"'")
 
 
 class FrontmatterError(RecallError):
-    """The frontmatter is invalid. The message states the reason."""
+    """The frontmatter of SKILL.md is invalid. The error message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frontmatter:
-    """The frontmatter of a text, and the remaining text.
+    """The frontmatter of SKILL.md, and the text after it.
 
     `values` maps the top-level keys to strings, or to None for lists, mappings, aliases, and strings with an anchor or
     tag.
@@ -41,7 +41,7 @@ class Frontmatter:
     body: str
 
     def get_string(self, key: str) -> str:
-        """Return the string of a key; empty if the key is missing.
+        """Return the value of a key; empty if the key is missing.
 
         Raises:
             FrontmatterError: the value is not a string.
@@ -69,7 +69,7 @@ def read_frontmatter(text: str) -> Frontmatter:
 
 
 def count_frontmatter_lines(text: str) -> int:
-    """Return the number of frontmatter lines, including both `---` lines; 0 without frontmatter."""
+    """Return the number of lines in the frontmatter, including both `---` lines; 0 if the text has no frontmatter."""
     lines = text.split("\n")
     if lines[0].rstrip() != _FENCE:
         return 0
@@ -93,7 +93,7 @@ def _parse_values(head: str) -> dict[str, str | None]:
 
 
 def _quote_value(entry: re.Match[str]) -> str:
-    """Put quotes around a plain value with a colon. YAML rejects such values, but they are common in descriptions."""
+    """Quote a plain value that contains a colon. YAML rejects such values, but they are common in descriptions."""
     value = " ".join(filter(None, (_COMMENT.sub("", line).strip() for line in entry[2].split("\n"))))
     if not _COLON.search(value) or value.startswith((*_NOT_PLAIN, "- ")):
         return entry[0]
@@ -101,7 +101,7 @@ def _quote_value(entry: re.Match[str]) -> str:
 
 
 def _iterate_top_level_nodes(events: Iterable[yaml.Event]) -> Iterator[yaml.NodeEvent]:
-    """Return the nodes of the top-level mapping, alternating between keys and values."""
+    """Yield the keys and values of the top-level mapping, alternately."""
     depth = 0
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):

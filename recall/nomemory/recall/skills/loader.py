@@ -29,11 +29,11 @@ _DESCRIPTION_CHARS = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A valid skill.
+    """A skill that was loaded from a folder, or created in code.
 
-    `body` is SKILL.md without frontmatter. `references` maps relative paths (`references/lexicon.md`) to texts. `notes`
-    list ignored and unreadable entries. `steering` configures the rules; skills created in code have an empty
-    `steering`.
+    `body` is the text of SKILL.md without frontmatter. `references` maps relative paths, such as
+    `references/lexicon.md`, to texts. `notes` describe ignored entries and unreadable files. `steering` configures the
+    rule-based planner; it is empty for a skill that was created in code.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Skill:
 
 
 class SkillLibrary:
-    """A set of skill folders, each named like its skill. Edited skills are reloaded.
+    """Loads skills from folders, and reloads them after changes. The name of a skill's folder is the name of the skill.
 
     Args:
-        folders: search path; the first folder with the skill wins.
-        default: name of the default skill.
+        folders: the parent folders to search. The first one that contains the skill is used.
+        default: name of the skill that is loaded if a request names none.
     """
 
     def __init__(self, folders: Sequence[Path], default: str) -> None:
@@ -58,11 +58,11 @@ class SkillLibrary:
         self._loaded: dict[str, tuple[Fingerprint, Skill]] = {}
 
     def load(self, name: str = "") -> Skill:
-        """Return a skill, or the default skill without a name.
+        """Return the skill with a name, or the default skill if the name is empty.
 
         Raises:
             SkillNotFoundError: no folder contains the skill.
-            SkillInvalidError: the skill cannot be loaded. The message states the reason.
+            SkillInvalidError: the skill cannot be loaded.
         """
         name = name or self._default
         try:
@@ -73,7 +73,7 @@ class SkillLibrary:
             raise SkillInvalidError("a file cannot be read", SkillFault.TEXT, skill=name) from None
 
     def list_names(self) -> list[str]:
-        """Return the names of the recall skills, default first. Skills are not validated."""
+        """Return the names of the recall skills. The default skill is first. Skills are not validated."""
         folders = {file.parent.name for folder in self._folders for file in folder.glob(f"*/{SKILL_FILE}")}
         return sorted(
             filter(_NAME.fullmatch, folders - {CREATOR_SKILL}), key=lambda name: (name != self._default, name)

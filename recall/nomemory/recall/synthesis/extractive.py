@@ -1,4 +1,4 @@
-"""Build a memory view without a model by quoting the most likely answers, most relevant first."""
+"""Draft a memory view without a chat model, by quoting the messages that most likely answer the question."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ _DEFAULT_Z_SCORE: Final = 1.5
 
 
 class ExtractiveSynthesizer:
-    """Drafts memory views without a model.
+    """Drafts memory views that quote the best evidence.
 
     Args:
-        quoted: minimum probability for quoting messages after the first. docs/quality.md shows the curve.
+        quoted: minimum probability of being evidence for each quoted message after the first. docs/quality.md shows the
+            effect of this threshold.
     """
 
     name: ClassVar[str] = "rules"
@@ -47,7 +48,7 @@ class ExtractiveSynthesizer:
         self._quoted = quoted
 
     async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
-        """Quote the most likely answers and their retractions, most relevant first."""
+        """Draft a memory view that quotes the most likely answers and the messages that retract them."""
         best = select_quoted(select_quotable(findings.evidence, question), self._quoted)
         retracting_ids = {candidate.message.retracted_by for candidate in best}
         best += [item for item in findings.evidence if item.message.message_id in retracting_ids and item not in best]
@@ -61,9 +62,11 @@ class ExtractiveSynthesizer:
 
 
 def select_quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]:
-    """Remove messages without statements. If a sender can know the answer, keep only messages of such senders.
+    """Remove evidence that cannot be quoted.
 
-    Corrections are kept regardless of their length.
+    If senders who may know the answer assert something, keep only their messages.
+
+    Messages that retract other messages are always kept.
     """
     quotable_items = [item for item in evidence if item.message.retracts or is_quotable(item.message, question)]
     if question.is_conversation or have_sender_names(item.message for item in evidence):
@@ -77,7 +80,7 @@ def select_quotable(evidence: Sequence[Evidence], question: Question) -> list[Ev
 
 
 def select_quoted(evidence: Sequence[Evidence], min_probability: float) -> list[Evidence]:
-    """Return the best message, and the other messages that are sufficiently likely to be evidence."""
+    """Select the best message, and the other messages whose probability of being evidence is high enough."""
     has_similarity = any(item.semantic_z_score for item in evidence)
     return [
         item
@@ -91,12 +94,12 @@ def select_quoted(evidence: Sequence[Evidence], min_probability: float) -> list[
 
 
 def estimate_probability(rank: int, gap: float, semantic_z_score: float) -> float:
-    """Return the probability that a message is evidence.
+    """Estimate the probability that a message is evidence for an answer.
 
     Args:
-        rank: rank of the message, starting at 0.
-        gap: difference to the best score, at most 0.
-        semantic_z_score: similarity to the question, in standard deviations above the mean.
+        rank: rank of the message; the best message has rank 0.
+        gap: score of the message minus the best score.
+        semantic_z_score: semantic similarity to the question, in standard deviations above the mean.
     """
     odds = _OFFSET + _RANK_WEIGHT * math.log(rank + 1) + _GAP_WEIGHT * gap + _SIMILARITY_WEIGHT * semantic_z_score
     return 1 / (1 + math.exp(-odds))

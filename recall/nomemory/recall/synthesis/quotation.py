@@ -1,4 +1,4 @@
-"""Select the passage of a message to quote: the whole message, or whole sentences of a long message."""
+"""Select the passage of a message to quote: a short message in full, or complete sentences of a long one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_PASSAGE_CHARS: Final = 600
 
 
 def select_passage(content: str, analysis: QuestionAnalysis) -> str:
-    """Return a verbatim passage of whole sentences around the sentence with the most words of the question."""
+    """Return complete sentences of a message, around the sentence that has the most words of the question."""
     if len(content) <= MAX_PASSAGE_CHARS:
         return content.strip()
     starts = [sentence.start for sentence in split_sentences(content)] or [0]
@@ -27,7 +27,7 @@ def select_passage(content: str, analysis: QuestionAnalysis) -> str:
 
 
 def _widen_passage(starts: list[int], ends: list[int], best: int) -> tuple[int, int]:
-    """Return the first and last sentence of the longest passage within the limit around a sentence."""
+    """Return the first and the last sentence of the longest passage around a sentence that the limit allows."""
     first = last = best
     while True:
         if last + 1 < len(starts) and ends[last + 1] - starts[first] <= MAX_PASSAGE_CHARS:

@@ -30,7 +30,7 @@ _OBLIGATION: Final = re.compile(
 
 
 def determine_section(message: RetrievedMessage) -> Section:
-    """Return the section of a message: profile, unless the message expresses a preference or an obligation."""
+    """Return the section for a message: preferences, constraints, or the profile if it expresses neither."""
     if is_quoted_text(message.content):
         return Section.PROFILE
     if _OBLIGATION.search(message.content):

@@ -1,4 +1,4 @@
-"""Parse tool arguments from a planner. Error messages never quote argument values."""
+"""Parse the arguments of tool calls. Error messages never quote argument values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _Arguments = TypeVar("_Arguments", bound=ArgumentObject)
 
 
 class InvalidToolCallError(RecallError):
-    """The call is invalid. The message is meant for the planner and quotes no argument values."""
+    """A tool call is invalid. The error message is meant for the planner, and quotes no argument values."""
 
 
 def parse_arguments(model: type[_Arguments], arguments: Mapping[str, object], zone: tzinfo | None) -> _Arguments:
-    """Parse tool arguments. Times without an offset are in `zone`; unknown arguments are ignored.
+    """Parse the arguments of a tool call. Times without an offset are in `zone`. Unknown arguments are ignored.
 
     Raises:
-        InvalidToolCallError: an argument is missing or invalid. The message contains the argument name.
+        InvalidToolCallError: an argument is missing or invalid. The error message contains its name.
     """
     try:
         return model.model_validate(arguments, context={"zone": zone})
@@ -37,7 +37,7 @@ def parse_arguments(model: type[_Arguments], arguments: Mapping[str, object], zo
 
 
 def find_unknown_arguments(model: type[BaseModel], arguments: Mapping[str, JsonValue], path: str = "") -> Iterator[str]:
-    """Return the names of unknown arguments, at every level."""
+    """Yield the names of arguments, at any depth, that the tool does not have."""
     for name, value in arguments.items():
         field = model.model_fields.get(name)
         if field is None:

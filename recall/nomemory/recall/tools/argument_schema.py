@@ -1,4 +1,4 @@
-"""JSON schemas of pydantic models for chat models, without references, titles and defaults."""
+"""JSON schemas that simple chat models understand: without references, titles and defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFINITIONS = "#/$defs/"
 
 @cache
 def object_schema(model: type[BaseModel]) -> Schema:
-    """Return the JSON schema of an object. The result is cached and must not be modified."""
+    """Return the JSON schema of a pydantic model. The schema is cached; callers must not change it."""
     schema = model.model_json_schema(schema_generator=_CompactSchemaGenerator)
     definitions = schema.pop("$defs", {})
     inlined: Schema = _inline_references(schema, definitions)
@@ -29,7 +29,7 @@ def object_schema(model: type[BaseModel]) -> Schema:
 
 
 def _inline_references(value: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - any part of a schema
-    """Replace references by their definitions because simple models cannot follow references."""
+    """Replace references in a schema by their definitions, because simple chat models cannot follow references."""
     if not isinstance(value, dict):
         return value
     reference = value.get("$ref", "")
@@ -38,7 +38,7 @@ def _inline_references(value: Any, definitions: dict[str, Any]) -> Any:  # noqa:
 
 
 class _CompactSchemaGenerator(GenerateJsonSchema):
-    """Generates compact schemas without titles and defaults."""
+    """Generates JSON schemas without titles and defaults."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         described = super().model_schema(schema)

@@ -25,7 +25,10 @@ _MAX_SINGLE: Final = 3.4028234663852886e38
 
 
 def _parse_time(value: object, info: ValidationInfo) -> datetime:
-    """Parse an ISO 8601 time. A date means midnight; times without an offset are in the zone of the context."""
+    """Parse an ISO 8601 time.
+
+    A date means midnight. A time without an offset is in the zone of the validation context.
+    """
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
         return (moment if moment.tzinfo else moment.replace(tzinfo=(info.context or {}).get("zone"))).astimezone(UTC)
@@ -53,7 +56,7 @@ Vector = Annotated[tuple[Component, ...], Field(min_length=1, max_length=8_192)]
 
 
 class ArgumentObject(BaseModel):
-    """Base class of arguments. Null means absent; a string with a JSON object is parsed."""
+    """Base class of tool arguments. Null means that an argument is missing. A string with a JSON object is parsed."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,7 +74,7 @@ class ArgumentObject(BaseModel):
 
 
 class Window(ArgumentObject):
-    """A half-open time range."""
+    """A time range that includes `since` and excludes `until`."""
 
     since: Instant | None = Field(default=None, description="start, included")
     until: Instant | None = Field(default=None, description="end, excluded")
@@ -82,7 +85,7 @@ EXCLUDED_CONVERSATIONS_MAX: Final = 16
 
 
 class SearchFilter(ArgumentObject):
-    """The filter of a search."""
+    """A filter by time range, role and conversation."""
 
     role: OneRole | None = Field(default=None, description="whose messages; any: anybody's")
     time_range: Window = Field(default=Window(), description="when it was said")
@@ -133,7 +136,7 @@ class HybridArguments(ArgumentObject):
 
 
 class NeighborArguments(ArgumentObject):
-    """Arguments of `neighbors`. None selects the budget's default."""
+    """Arguments of `neighbors`. If `before` or `after` is None, the default of the budget applies."""
 
     message_id: Identifier = Field(description="the message around which to look")
     before: Reach | None = Field(default=None, description="how many messages before it")

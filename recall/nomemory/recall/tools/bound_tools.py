@@ -1,4 +1,4 @@
-"""Search tools that are bound to one user. No argument can select another user."""
+"""Search tools that are bound to one user. No tool argument can select another user."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ class _SemanticDisabledError(InvalidToolCallError):
 
 
 class BoundTools:
-    """Calls the QueryService for one user, within the budget and up to a point in time.
+    """Search tools for the messages of one user, which call the QueryService.
 
     Args:
-        binding: the user, conversation and write token. Every request takes the user from the binding.
+        binding: the user, the conversation and the write token of every request.
         stub: the QueryService stub.
-        budget: limits the results of each call.
-        before: timezone-aware time; messages sent at or after it are neither requested nor returned.
+        budget: the limits for the results of a call.
+        before: a timezone-aware time. Messages sent at or after it are never returned.
         metadata: gRPC metadata to send with every call, such as the service's API key.
-        embedded: a query text, and the caller's vector of the text.
+        embedded: a query text, and the vector that the caller computed for it.
     """
 
     def __init__(
@@ -108,16 +108,22 @@ class BoundTools:
 
     @property
     def has_semantic_search(self) -> bool:
-        """Whether semantic search is available: False if the server has no embedder or a semantic search timed out."""
+        """Whether semantic search is available.
+
+        It is not if the server has no embedder or a semantic search timed out.
+        """
         return self._has_semantic_search
 
     @property
     def is_unreachable(self) -> bool:
-        """Whether no call succeeded, and a call other than a semantic search failed."""
+        """Whether the QueryService seems unreachable.
+
+        No call succeeded, and a call other than a semantic search failed.
+        """
         return not self._response_count and bool(self._failed_call_types - {SemanticArguments})
 
     def check_reachable(self) -> None:
-        """Raise if calls were made and none succeeded.
+        """Raise an error if calls were made and none succeeded.
 
         Raises:
             QueryServiceUnavailableError: all calls failed.
@@ -126,7 +132,7 @@ class BoundTools:
             raise QueryServiceUnavailableError("all calls to the QueryService failed")
 
     async def wait_for_write(self, timeout_s: float) -> None:
-        """Wait until both indexes have reached the write token. Without a write token, return immediately.
+        """Wait until both indexes have reached the write token of the binding, if there is one.
 
         Raises:
             WriteTokenRefusedError: the token belongs to another message log.
@@ -137,7 +143,7 @@ class BoundTools:
             self._must_wait = False
 
     async def is_lagging(self, timeout_s: float) -> bool:
-        """Return whether an index lags behind the user's stored messages; False if unknown."""
+        """Return whether some of the user's stored messages are not searchable yet; False if unknown."""
         reply = await self._probe_indexes(timeout_s)
         return reply is not None and reply.index_lagging
 
@@ -151,7 +157,7 @@ class BoundTools:
             return None
 
     async def call(self, tool: str, arguments: Mapping[str, JsonValue], timeout_s: float) -> ToolResult:
-        """Call a tool for a planner. Invalid calls return an observation with the reason.
+        """Call a tool with a planner's arguments. If the call is invalid, the result is an observation with the reason.
 
         Raises:
             QueryServiceUnavailableError: the service rejects all reads.
@@ -183,7 +189,10 @@ class BoundTools:
     async def _parse_and_call(
         self, type_: type[Arguments], arguments: Mapping[str, JsonValue], timeout_s: float
     ) -> ToolResult:
-        """Parse the arguments and make the call. Invalid arguments return an observation."""
+        """Parse the arguments, and call the tool.
+
+        If the arguments are invalid, the result is an observation with the reason.
+        """
         try:
             parsed = parse_arguments(type_, arguments, self._before.tzinfo)
             result = await self._call(parsed, timeout_s)
@@ -196,7 +205,7 @@ class BoundTools:
         return replace(result, arguments=self._displayed_arguments(parsed))
 
     def _displayed_arguments(self, arguments: Arguments) -> dict[str, JsonValue]:
-        """Return the arguments for display, including the conversation of the binding."""
+        """Return the arguments to show in a step, including the conversation of the binding."""
         shown: dict[str, JsonValue] = arguments.model_dump(mode="json", exclude_unset=True)
         if self._binding.conversation_id:
             filter_fields = shown.get("filter")
@@ -291,7 +300,7 @@ class BoundTools:
         return replace(result, items=tuple(kept))
 
     def _drop_inaccessible(self, hits: Iterable[Hit]) -> list[Hit]:
-        """Remove messages at or after the question time and messages of other conversations."""
+        """Remove messages that the recall may not see: sent at or after `before`, or in an excluded conversation."""
         admits = self._binding.allows_conversation
         return [hit for hit in hits if hit.message.ts < self._before and admits(hit.message.conversation_id)]
 
@@ -305,7 +314,10 @@ class BoundTools:
         truncated: bool = False,
         is_ranking: bool = False,
     ) -> ToolResult:
-        """Return the result of a call. The planner's budget does not apply to rankings, which are for the host."""
+        """Build the result of a tool call.
+
+        Rankings are not shortened to the budget, because the recall itself needs them.
+        """
         kept = list(hits) if is_ranking else limit_to_budget(hits, self._budget)
         notes = [f"{len(kept)} messages"]
         if omitted_count := len(hits) - len(kept):
@@ -324,7 +336,7 @@ class BoundTools:
         )
 
     def _handle_error(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
-        """Convert an error into an observation if another call may still succeed."""
+        """Convert a gRPC error to an observation, or raise an exception if all further calls would fail, too."""
         error, is_semantic = decode_service_error(raised), isinstance(arguments, SemanticArguments)
         _raise_for_write_token(error)
         if self._has_caller_vector(arguments) and _VECTOR in error.violations:
@@ -358,7 +370,7 @@ class BoundTools:
 
 
 def _record_result(tool_span: Span, name: str, result: ToolResult) -> None:
-    """Set span attributes by the OpenTelemetry conventions for generative AI."""
+    """Set span attributes for a tool call, by the OpenTelemetry conventions for generative AI."""
     tool_span.set_attributes(
         {
             "gen_ai.operation.name": "execute_tool",
@@ -375,7 +387,7 @@ def _record_result(tool_span: Span, name: str, result: ToolResult) -> None:
 
 
 def _raise_for_write_token(error: ServiceError) -> None:
-    """Raise if the error concerns the caller's write token."""
+    """Raise an exception if the QueryService rejected the write token or timed out waiting for it."""
     if _AT_LEAST in error.violations:
         raise WriteTokenRefusedError(error.violations[_AT_LEAST])
     if error.reason == _INDEX_LAGGING:

@@ -1,4 +1,4 @@
-"""Definitions of the four tools: names, descriptions, and JSON schemas of the arguments."""
+"""Definitions of the search tools for planners: name, description, and JSON schema of the arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nomemory.recall.tools.arguments import (
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool definition for planners."""
+    """Definition of a search tool, as chat model APIs expect it."""
 
     name: str
     description: str

@@ -1,4 +1,4 @@
-"""Remove user ids from planner arguments at any depth."""
+"""Remove user ids from the arguments of tool calls, so that a planner cannot select another user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_DEPTH = 16
 
 
 def remove_user_ids(arguments: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], int]:
-    """Remove all keys that name a user, including keys in JSON strings; return the number of removed keys."""
+    """Remove all keys that name a user, even in strings that contain JSON; return also the number of removed keys."""
     return _remove_user_ids_from_object(arguments, 0)
 
 
@@ -56,7 +56,7 @@ def _clean_value(value: JsonValue, depth: int) -> tuple[JsonValue, int]:
 
 
 def _clean_text(text: str, depth: int) -> tuple[str, int]:
-    """Clean a string that contains JSON. Other strings are query text and are returned unchanged."""
+    """Remove user ids from a string that contains JSON. Return any other string unchanged, because it is query text."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return text, 0
     if depth > _MAX_DEPTH:

@@ -1,4 +1,4 @@
-"""The QueryService stub, and the binding of a recall to one user."""
+"""Interface of the QueryService stub, its errors, and the binding of a recall to one user."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ _Reply_co = TypeVar("_Reply_co", covariant=True)
 
 
 class QueryServiceUnavailableError(RecallError):
-    """The QueryService cannot be read. The message contains no content."""
+    """The QueryService does not answer or rejects all reads. The error message contains no message content."""
 
 
 class EmbeddingRefusedError(RecallError):
-    """The QueryService rejected the caller's vector of the question. The message has the reason, but not the vector."""
+    """The QueryService rejected the caller's vector of the question. The error message gives the reason."""
 
 
 class WriteTokenRefusedError(RecallError):
-    """The QueryService rejected the caller's write token. The message gives the reason without the token."""
+    """The QueryService rejected the caller's write token. The error message gives the reason."""
 
 
 class IndexLaggingError(RecallError):
-    """The indexes did not reach the caller's write token in time. The message contains no content."""
+    """The indexes did not reach the caller's write token in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The messages that a recall may read: those of one user, optionally in one conversation only.
+    """Binds a recall to the messages of one user and, optionally, of one conversation.
 
-    Messages of `exclude_conversation_ids` are never read.
-
-    `at_least` is a write token that the indexes must reach before the first read; empty to read immediately.
+    Conversations in `exclude_conversation_ids` are never read. `at_least` is a write token that the indexes must reach
+    before the first read, or empty.
     """
 
     user_id: str
@@ -44,17 +43,17 @@ class Binding:
     exclude_conversation_ids: tuple[str, ...] = ()
 
     def allows_conversation(self, conversation_id: str) -> bool:
-        """Return whether messages of a conversation may be read. An empty id means messages without a conversation."""
+        """Return whether the recall may read a conversation. An empty id stands for messages without a conversation."""
         return self.conversation_id in {"", conversation_id} and conversation_id not in self.exclude_conversation_ids
 
 
 class Rpc(Protocol[_Request_contra, _Reply_co]):
-    """A grpc.aio stub method."""
+    """A method of a grpc.aio stub."""
 
     def __call__(
         self, request: _Request_contra, /, *, timeout: float, metadata: Sequence[tuple[str, str]]
     ) -> Awaitable[_Reply_co]:
-        """Call the method. Failures raise a grpc.RpcError with a code and details."""
+        """Call the RPC method. A failed call raises a grpc.RpcError with a code and details."""
 
 
 class QueryStub(Protocol):
@@ -62,24 +61,24 @@ class QueryStub(Protocol):
 
     @property
     def ListMessages(self) -> Rpc[pb.ListMessagesRequest, pb.ListMessagesResponse]:  # noqa: N802 - the contract's name
-        """List messages by time."""
+        """The method that lists messages by time."""
 
     @property
     def LexicalSearch(self) -> Rpc[pb.LexicalSearchRequest, pb.LexicalSearchResponse]:  # noqa: N802 - as above
-        """Run a lexical search."""
+        """The method for lexical search."""
 
     @property
     def SemanticSearch(self) -> Rpc[pb.SemanticSearchRequest, pb.SemanticSearchResponse]:  # noqa: N802 - as above
-        """Run a semantic search."""
+        """The method for semantic search."""
 
     @property
     def HybridSearch(self) -> Rpc[pb.HybridSearchRequest, pb.HybridSearchResponse]:  # noqa: N802 - as above
-        """Run a hybrid search."""
+        """The method for hybrid search."""
 
     @property
     def GetNeighbors(self) -> Rpc[pb.GetNeighborsRequest, pb.GetNeighborsResponse]:  # noqa: N802 - as above
-        """Read the messages around a message."""
+        """The method that returns the messages around a message."""
 
     @property
     def BatchGetMessages(self) -> Rpc[pb.BatchGetMessagesRequest, pb.BatchGetMessagesResponse]:  # noqa: N802 - as above
-        """Read messages by id."""
+        """The method that returns messages by id."""

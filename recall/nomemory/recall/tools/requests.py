@@ -1,4 +1,4 @@
-"""Build QueryService requests from the binding. No argument can select another user."""
+"""Build QueryService requests from tool arguments. The user id comes only from the binding."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _PROBE_QUERY: Final = "?"
 
 
 class RequestBuilder:
-    """Builds requests for one user, within the budget and up to a point in time.
+    """Builds QueryService requests from tool arguments for one user.
 
     Args:
-        binding: the user, conversation and write token.
-        budget: limits the results of a request.
-        before: timezone-aware time; messages sent at or after it are not requested.
-        embedded: a query text, and the caller's vector of the text.
+        binding: the user, the conversation and the write token of every request.
+        budget: the limits for the results of a request.
+        before: a timezone-aware time. Messages sent at or after it are not requested.
+        embedded: a query text, and the vector that the caller computed for it.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class RequestBuilder:
         self._embedded = embedded
 
     def build_list_request(self, arguments: ListArguments) -> pb.ListMessagesRequest:
-        """Build a request for messages by time.
+        """Build a request that lists messages by time.
 
         Raises:
-            InvalidToolCallError: the time range is empty, or the binding has another conversation. All search requests
-                raise this error.
+            InvalidToolCallError: the time range is empty, or the filter names another conversation than the binding.
+                The methods for searches raise this error, too.
         """
         return pb.ListMessagesRequest(
             **self._common_fields(arguments.filter),
@@ -67,7 +67,7 @@ class RequestBuilder:
         )
 
     def build_semantic_request(self, arguments: SemanticArguments) -> pb.SemanticSearchRequest:
-        """Build a request for a search by text or vector. The caller's vector is used if it belongs to the text."""
+        """Build a semantic search request. If the query is `embedded`, the caller's vector is used."""
         request = pb.SemanticSearchRequest(
             **self._common_fields(arguments.filter),
             top_k=min(arguments.top_k, self._budget.result_items),
@@ -82,7 +82,7 @@ class RequestBuilder:
         return request
 
     def build_hybrid_request(self, arguments: HybridArguments) -> pb.HybridSearchRequest:
-        """Build a hybrid search request. The caller's vector is used if it belongs to the text."""
+        """Build a hybrid search request. If the query is `embedded`, the caller's vector is used."""
         request = pb.HybridSearchRequest(
             **self._common_fields(arguments.filter),
             query_text=arguments.query_text,
@@ -99,7 +99,7 @@ class RequestBuilder:
         return self.build_hybrid_request(HybridArguments(query_text=self._embedded[0].strip() or _PROBE_QUERY, top_k=1))
 
     def has_vector_for(self, text: str) -> bool:
-        """Return whether the caller's vector belongs to this text."""
+        """Return whether the caller computed a vector for this text."""
         embedded_text, vector = self._embedded
         return bool(vector) and embedded_text == text
 
@@ -113,7 +113,7 @@ class RequestBuilder:
         )
 
     def _common_fields(self, filter_: SearchFilter) -> dict[str, Any]:
-        """Return the fields common to all searches: user, filter and write token."""
+        """Return the fields that all search requests have: user, filter and write token."""
         return {
             "user_id": self._binding.user_id,
             "filter": self._build_filter(filter_),
@@ -139,6 +139,6 @@ class RequestBuilder:
         return encoded
 
     def _merge_excluded_conversations(self, filter_: SearchFilter) -> list[str]:
-        """Return the excluded conversations of the binding, then those of the planner up to the filter's limit."""
+        """Return the conversations that the binding and the planner exclude, up to the maximum of a filter."""
         conversation_ids = dict.fromkeys((*self._binding.exclude_conversation_ids, *filter_.exclude_conversation_ids))
         return list(conversation_ids)[:EXCLUDED_CONVERSATIONS_MAX]

@@ -1,4 +1,4 @@
-"""Results of tool calls."""
+"""Results of tool calls, and conversion from API messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message with its score; 0 for calls without scores.
+    """A message in a search result. `score` is 0 if the tool returns no scores.
 
     `semantic_z_score` is the semantic similarity to the question, in standard deviations above the mean of the user's
     messages; 0 if unknown.
@@ -40,22 +40,21 @@ class ToolResult:
     """The result of a tool call.
 
     Attributes:
-        items: the hits, best first, or in the order of the tool.
-        next_cursor: cursor of the next page; empty on the last page.
+        items: the hits. Searches return them best first, other tools by time.
+        next_cursor: the cursor for the next page, or empty.
         index_lagging: whether some stored messages were not searchable yet.
         truncated: whether messages were dropped to fit the budget.
-        dropped_arguments: number of removed arguments that named a user.
-        observation: information for the planner, as text.
-        arguments: arguments of the call.
-        scope: the searched scope; None for other calls.
-        succeeded: whether the call succeeded; false if it was rejected or failed.
+        dropped_arguments: number of arguments that were removed because they named a user.
+        observation: a description of the result for the planner.
+        arguments: arguments of the call, as shown in a step.
+        scope: the scope that was searched; None if the call was not a search.
         word_hit_count: number of items that contain words of the query; None if unknown.
         query_coverage: the largest share of the query's words in one of the first items, 0 to 1.
         semantic_unavailable: whether the search ran without semantic search.
         semantic_disabled: whether semantic search is disabled on the server.
-        sufficiency: likelihood that the message log contains the answer; None if unknown.
-        relations: pairs of related messages.
-        empty_time_ranges: days and periods of the query without messages.
+        sufficiency: estimate that the message log contains the answer; None if unknown.
+        relations: pairs of related messages among the hits.
+        empty_time_ranges: time ranges in the query that contain no messages.
     """
 
     items: tuple[Hit, ...] = ()
@@ -77,7 +76,7 @@ class ToolResult:
 
 
 def message_from_contract(message: message_pb2.ChatMessage) -> RetrievedMessage:
-    """Convert an API message."""
+    """Convert a message of the API."""
     ts = message.ts  # The generic protobuf conversion takes three times as long.
     return RetrievedMessage(
         message_id=message.message_id,
@@ -92,7 +91,7 @@ def message_from_contract(message: message_pb2.ChatMessage) -> RetrievedMessage:
 
 
 def limit_to_budget(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
-    """Return the hits that fit the budget of one call, at least one."""
+    """Return as many hits as the budget allows for one call, and at least one."""
     kept: list[Hit] = []
     remaining_chars = budget.result_chars
     for hit in hits:
@@ -104,12 +103,12 @@ def limit_to_budget(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
 
 
 def hit_from_contract(item: pb.HybridItem) -> Hit:
-    """Convert a hybrid search item to a hit."""
+    """Convert a hit of HybridSearch."""
     return Hit(message_from_contract(item.message), item.score, item.explanation.semantic_z_score)
 
 
 def relation_from_contract(encoded: pb.MessageRelation) -> Relation:
-    """Convert a message relation of the API."""
+    """Convert a relation between messages from the API."""
     return Relation(
         encoded.earlier_message_id, encoded.later_message_id, encoded.semantic_z_score, encoded.shared_terms
     )

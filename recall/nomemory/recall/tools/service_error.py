@@ -1,4 +1,4 @@
-"""Decode QueryService errors: code, message and field violations."""
+"""Decode errors of the QueryService: code, message and field violations."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _FailedCall = grpc.Call | grpc.aio.AioRpcError
 
 @dataclass(frozen=True, slots=True)
 class ServiceError:
-    """The error of a call.
+    """An error of the QueryService.
 
-    `violations` describe invalid request fields by path. `reason` is the error reason of the API, such as
-    `ERROR_REASON_INDEX_LAGGING`, or empty.
+    `violations` map the paths of invalid request fields to descriptions. `reason` is the error reason of the API, such
+    as `ERROR_REASON_INDEX_LAGGING`, or empty.
     """
 
     code: grpc.StatusCode
@@ -32,7 +32,7 @@ class ServiceError:
 
 
 def decode_service_error(error: grpc.RpcError) -> ServiceError:
-    """Decode an error. Errors without a status have the code UNKNOWN."""
+    """Decode a gRPC error. An error without a status has the code UNKNOWN."""
     if not isinstance(error, _FailedCall):
         return ServiceError(grpc.StatusCode.UNKNOWN)
     status = _extract_status(error)
@@ -47,7 +47,7 @@ def decode_service_error(error: grpc.RpcError) -> ServiceError:
 
 
 def _find_detail(status: status_pb2.Status, target: _Detail) -> _Detail:
-    """Fill a detail message from the first matching detail of a status; otherwise leave it empty."""
+    """Fill a message from the first detail of the same type in a status; leave it empty if there is none."""
     for detail in status.details:
         if detail.Unpack(target):
             break
@@ -55,7 +55,7 @@ def _find_detail(status: status_pb2.Status, target: _Detail) -> _Detail:
 
 
 def _extract_status(call: _FailedCall) -> status_pb2.Status:
-    """Return the google.rpc status of an error; an empty status if absent or malformed."""
+    """Return the google.rpc.Status of an error; an empty status if it is missing or malformed."""
     try:
         return rpc_status.from_call(call) or status_pb2.Status()
     except (ValueError, DecodeError):

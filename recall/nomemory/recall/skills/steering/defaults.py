@@ -45,9 +45,10 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """A skill's default search parameters. None means unset.
+    """Default search parameters of a skill. None means that the skill sets no default.
 
-    `lookback` is the time range before the question. `top_k` is the number of messages per search.
+    `lookback` is the length of the time range that ends at the time of the question. `top_k` is the number of messages
+    per search.
     """
 
     lookback: timedelta | None = None
@@ -56,7 +57,7 @@ class Defaults:
 
 
 def read_defaults(entries: Iterable[SkillEntry]) -> tuple[Defaults, list[InvalidEntry]]:
-    """Parse the entries of the defaults sections. The first of two duplicate keys wins."""
+    """Parse the entries of the defaults sections of a skill. If a key is repeated, the first value is used."""
     by_key: dict[str, SkillEntry] = {}
     invalid = []
     for entry in entries:
@@ -84,9 +85,9 @@ def read_defaults(entries: Iterable[SkillEntry]) -> tuple[Defaults, list[Invalid
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """Parse a duration such as `P30D`, `P6M` or `PT12H`; None if invalid or zero.
+    """Parse an ISO 8601 duration such as `P30D`, `P6M` or `PT12H`; return None if it is invalid or zero.
 
-    A month is 30 days, a year 365. Fractions are not supported.
+    A month counts as 30 days, a year as 365 days. Fractions are not supported.
     """
     iso_duration = text.upper() if text.isascii() else ""
     return (_LENGTH.validate_python(iso_duration) or None) if _FORM.fullmatch(iso_duration) else None

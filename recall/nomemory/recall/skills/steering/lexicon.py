@@ -30,14 +30,14 @@ _IN_WORD: Final = regex.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{M}\p{N}]")
 
 
 def remove_operators(text: str) -> str:
-    """Replace query operators (quotes, parentheses, negation, also full-width) with spaces."""
+    """Replace operators of the query syntax (quotes, parentheses, negation, and their full-width forms) with spaces."""
     folded = unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode("utf-8"))
     return " ".join(_NEGATION.sub(" ", _GRAMMAR.sub(" ", folded)).split())
 
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """Synonyms: the aliases of each canonical term, in their query form."""
+    """Synonyms of terms. `aliases` maps each canonical term to its aliases, without query operators."""
 
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _entries: dict[str, list[str]] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -52,8 +52,9 @@ class Lexicon:
     def expand(self, text: str) -> tuple[str, ...]:
         """Return the synonyms of the terms in a text.
 
-        Chinese terms match anywhere; other terms match whole words in any case and number. Longer terms take precedence
-        over terms inside them. Canonical terms come first, and the result is limited to `MAX_EXPANSIONS`.
+        A Chinese term may match anywhere in the text. Other terms match whole words; upper and lower case and singular
+        and plural are equivalent. If terms overlap, the longest one matches. At most `MAX_EXPANSIONS` synonyms are
+        returned, canonical terms first.
         """
         matches = list(self._find_terms(_to_comparison_form(text[:_MAX_TEXT_CHARS]))) if self._entries else []
         canonical = dict.fromkeys(chain.from_iterable(self._entries[form] for form in matches))
@@ -62,7 +63,7 @@ class Lexicon:
         return tuple(islice((term for term in terms if _to_comparison_form(term) not in matches), MAX_EXPANSIONS))
 
     def _find_terms(self, text: str) -> Iterator[str]:
-        """Return the terms in a normalized text, the longest at each position."""
+        """Yield the terms in a normalized text. If several terms match at one position, the longest is used."""
         lengths = sorted({len(form) for form in self._entries}, reverse=True)
         start = 0
         while start < len(text):
@@ -74,7 +75,7 @@ class Lexicon:
 
 
 def _to_comparison_form(text: str) -> str:
-    """Return a text in folded form, with stemmed words and single spaces."""
+    """Fold the case of a text, stem its words, and collapse white space."""
     return " ".join(_WORD.sub(lambda match: stem_word(match[1]), fold_text(text)).split())
 
 
@@ -88,7 +89,7 @@ def _joins_word(text: str, offset: int) -> bool:
 
 
 def read_lexicon(entries: Iterable[SkillEntry]) -> tuple[Lexicon, list[InvalidEntry]]:
-    """Parse the entries of a lexicon. Repeated canonical terms merge their aliases."""
+    """Parse the entries of a lexicon. If a canonical term is repeated, its aliases are merged."""
     aliases: dict[str, tuple[str, ...]] = {}
     invalid: list[InvalidEntry] = []
     for entry in entries:

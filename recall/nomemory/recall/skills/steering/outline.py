@@ -29,23 +29,23 @@ _SECTION_LEVEL: Final = 2
 
 
 def parse_block_tokens(text: str) -> list[Token]:
-    """Return the block tokens of a text without frontmatter. Line numbers in `map` start at 0."""
+    """Parse a text into Markdown block tokens, without its frontmatter. Line numbers in `map` start at 0."""
     lines = text.replace("\r\n", "\n").split("\n")
     head = count_frontmatter_lines(text)
     return _PARSER.parse("\n".join([*[""] * head, *lines[head:]]))
 
 
 def first_line_number(token: Token) -> int:
-    """Return the first line of a token's block, starting at 1."""
+    """Return the line number, starting at 1, at which the block of a token begins."""
     return token.map[0] + 1 if token.map else 1
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidEntry:
-    """An entry that is invalid or only partly effective.
+    """An entry of a skill that is invalid or only partly effective.
 
-    `file` is the path within the skill, `line` starts at 1, and `problem` is a sentence without a period. The sentence
-    quotes only names from the skill format.
+    `file` is the path within the skill, `line` starts at 1, and `problem` is a sentence without a period. `problem`
+    quotes nothing from the skill except names that the skill format defines.
     """
 
     file: str
@@ -58,7 +58,10 @@ class InvalidEntry:
 
 @dataclass(frozen=True, slots=True)
 class SkillEntry:
-    """A list item split at its first colon, or the first two cells of a row, without formatting."""
+    """A key and a value: a list item split at its first colon, or the first two cells of a table row.
+
+    Markdown is removed.
+    """
 
     file: str
     line: int
@@ -86,7 +89,7 @@ def split_items(value: str) -> list[str]:
 
 
 def extract_first_word(value: str) -> str:
-    """Return the first word of a value, normalized. The rest is treated as a comment."""
+    """Return the first word of a value in normalized form. Text after the first word is treated as a comment."""
     return strip_markup(_ASIDE.split(strip_markup(unicodedata.normalize("NFKC", value)), maxsplit=1)[0]).casefold()
 
 
@@ -96,7 +99,7 @@ def normalize_key(text: str) -> str:
 
 
 class SectionKind(Enum):
-    """The sections of the skill format."""
+    """Sections that the skill format defines."""
 
     DEFAULTS = "Defaults"
     LEXICON = "Lexicon"
@@ -120,7 +123,10 @@ _KINDS: Final = {kind.value.casefold(): kind for kind in SectionKind} | {
 
 @dataclass(frozen=True, slots=True)
 class SectionPart:
-    """The text under a heading. `prose` includes paragraphs, items and cells. Level 0 means no heading."""
+    """The text under a heading.
+
+    `prose` includes paragraphs, list items and table cells. Level 0 means that there is no heading.
+    """
 
     level: int
     title: str
@@ -131,10 +137,10 @@ class SectionPart:
 
 @dataclass(frozen=True, slots=True)
 class SkillSection:
-    """A first- or second-level heading with its text. `kind` is None for headings outside the skill format.
+    """The text under a first- or second-level heading. `kind` is None if the skill format does not define the heading.
 
     Text before the first heading is a section without a title. Code blocks, HTML, block quotes and frontmatter are
-    omitted. `lines` start at 1. The first part has the section's own heading.
+    omitted. Line numbers in `lines` start at 1. The first of the `parts` has the section's own heading.
     """
 
     kind: SectionKind | None
@@ -143,22 +149,22 @@ class SkillSection:
 
     @property
     def line(self) -> int:
-        """The first line of the section."""
+        """The line number of the section's heading."""
         return self.lines.start
 
     @property
     def entries(self) -> tuple[SkillEntry, ...]:
-        """The entries of all parts."""
+        """The entries in all parts of the section."""
         return tuple(entry for part in self.parts for entry in part.entries)
 
     @property
     def prose(self) -> str:
-        """The text of all parts."""
+        """The text of all parts of the section."""
         return "\n".join(part.prose for part in self.parts)
 
 
 def parse_sections(text: str, file: str = "") -> list[SkillSection]:
-    """Split a text into sections. All texts are valid."""
+    """Split a Markdown text into sections. Every text can be parsed."""
     parts = list(_split_parts(parse_block_tokens(text), file))
     starts = [index for index, part in enumerate(parts) if part.level <= _SECTION_LEVEL]
     parsed_sections = []
@@ -176,7 +182,7 @@ def parse_sections(text: str, file: str = "") -> list[SkillSection]:
 
 
 def _find_section_kind(title: str) -> SectionKind | None:
-    """Return the section kind of a heading. A heading such as `默认值 · Defaults` has two names."""
+    """Return the section kind for a heading. A heading may have two names, as in `默认值 · Defaults`."""
     names = (_NUMBER.sub("", name.strip(" \t*`#_"), count=1) for name in _BETWEEN_NAMES.split(title))
     return next((kind for name in names if (kind := _KINDS.get(" ".join(name.casefold().split())))), None)
 
@@ -202,7 +208,7 @@ def _join_prose(tokens: Sequence[Token]) -> str:
 
 
 def _parse_entries(tokens: Sequence[Token], file: str) -> Iterator[SkillEntry]:
-    """Return the list items and table rows of Markdown blocks. Other content, such as table headers, is prose."""
+    """Parse the list items and table rows in Markdown blocks as entries. Table headers are not entries."""
     quote_depth = 0
     for index, token in enumerate(tokens):
         if token.type in {"blockquote_open", "blockquote_close"}:

@@ -27,9 +27,10 @@ _MAX_INVALID: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """A skill's defaults, lexicon and query templates. An empty instance has no effect.
+    """Configuration of the rule-based planner by a skill: defaults, lexicon and query templates.
 
-    `invalid_entries` are the first invalid entries by file and line. `invalid_count` counts all of them.
+    `invalid_entries` are the first invalid entries of the skill, sorted by file and line. `invalid_count` is the number
+    of all invalid entries.
     """
 
     defaults: Defaults = field(default_factory=Defaults)
@@ -40,24 +41,27 @@ class Steering:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes about invalid entries, up to the limit of a response."""
+        """Notes about invalid entries. A response has room for a limited number of them."""
         shown = tuple(map(str, self.invalid_entries[:_MAX_NOTES]))
         omitted_count = self.invalid_count - len(shown)
         return (*shown, f"{omitted_count} more entries of the skill are invalid") if omitted_count else shown
 
     def expand_terms(self, sentence: str) -> tuple[str, ...]:
-        """Return the synonyms for a sentence, without query operators."""
+        """Return synonyms of the words in a sentence, from the lexicon."""
         return self.lexicon.expand(sentence)
 
     def select_template(self, analysis: QuestionAnalysis) -> QueryTemplate | None:
-        """Return the template with the most words of the question or their synonyms; None without a match."""
+        """Return the query template that shares the most words with the question; None if no template shares any."""
         words = (remove_question_words(analysis.question_text), *self.expand_terms(analysis.question_text))
         question_terms = frozenset(analyze_text(" ".join(words)).terms)
         best = max(self.templates, key=lambda template: len(template.selecting_terms & question_terms), default=None)
         return best if best and best.selecting_terms & question_terms else None
 
     def initial_scope(self, question: Question) -> SearchScope:
-        """Return the initial scope from the caller, else the question, else the defaults."""
+        """Return the initial search scope.
+
+        The caller's preference comes first, then the question, then the skill's defaults.
+        """
         time_range = question.time_range
         signal = question.analysis.time_signal
         if time_range is None:
@@ -65,7 +69,7 @@ class Steering:
         return SearchScope(time_range or ANY_TIME, self.effective_role(question))
 
     def default_time_range(self, now: datetime) -> TimeRange | None:
-        """Return the default time range before `now`, or None."""
+        """Return the skill's default time range, which ends at `now`; None if the skill sets none."""
         lookback = self.defaults.lookback
         if lookback is None or lookback == UNLIMITED_LOOKBACK:
             return ANY_TIME if lookback else None
@@ -74,26 +78,27 @@ class Steering:
         return TimeRange(since, now)
 
     def effective_role(self, question: Question) -> Role:
-        """Return the role from the caller, else the skill.
+        """Return the role that the caller prefers, or the skill's default role.
 
-        Questions about the assistant's messages ignore the skill's default.
+        The default is ignored if the question asks about the assistant's messages.
         """
         default = None if question.analysis.asks_about_assistant else self.defaults.role
         return question.role or default or Role.ANY
 
     def page_size(self, default_size: int) -> int:
-        """Return the page size of the skill, or `default_size`. The host's budget limits the page size."""
+        """Return the number of messages per search that the skill sets, or `default_size`."""
         return self.defaults.top_k or default_size
 
 
 def read_steering(texts: Mapping[str, str]) -> Steering:
-    """Parse a skill leniently. Unknown text is prose, and invalid entries are reported. The function never raises.
+    """Parse the configuration in a skill's files.
 
-    The time is linear in the length of the texts.
+    Invalid entries are reported, and unknown text is ignored. The function raises no errors. Its run time is linear in
+    the length of the texts.
 
     Args:
-        texts: complete files by path within the skill, including frontmatter. `SKILL.md` may have all sections;
-            `references/lexicon.md` is a lexicon regardless of its headings. Other files are ignored.
+        texts: the texts of the skill's files, by path within the skill. `SKILL.md` may have all sections. All of
+            `references/lexicon.md` is a lexicon. Other files are ignored.
     """
     skill_sections = parse_sections(texts.get(SKILL_FILE, ""), SKILL_FILE)
 

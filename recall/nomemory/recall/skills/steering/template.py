@@ -1,4 +1,4 @@
-"""Query templates of a skill: the first tool, additional queries, and neighbor reads."""
+"""Query templates of a skill, which set the first tool, additional queries, and whether to read neighbors."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _YES_OR_NO: Final = {
 class QueryTemplate:
     """Search parameters for one kind of question.
 
-    `first_tool` is the first tool, None for the default. `rewrites` are additional queries with the placeholders
-    `{question}` (the sentence that asks) and `{words}` (its content words). `reads_neighbors` enables reading the
-    neighbors of the best hits during the search.
+    `first_tool` is the tool of the first search; None selects the default. `rewrites` are additional queries with the
+    placeholders `{question}` (the sentence that asks) and `{words}` (its content words). If `reads_neighbors` is true,
+    the messages around the best hits are read during the search.
     """
 
     title: str
@@ -56,14 +56,14 @@ class QueryTemplate:
         return frozenset(analyze_text(_PLACEHOLDER.sub(" ", " ".join((self.title, *self.rewrites)))).terms)
 
     def build_queries(self, question: str, words: str) -> list[str]:
-        """Return the rewrites with filled placeholders."""
+        """Return the additional queries for a question. Placeholders in `rewrites` are replaced."""
         values = {"question": question, "words": words}
         filled = (_PLACEHOLDER.sub(lambda match: values[match[1]], rewrite) for rewrite in self.rewrites)
         return [" ".join(query.split())[:_MAX_QUERY_CHARS] for query in filled]
 
 
 def read_templates(parts: Iterable[SectionPart]) -> tuple[list[QueryTemplate], list[InvalidEntry]]:
-    """Parse the query template sections. Each heading with at least one valid key is a template."""
+    """Parse the query template sections of a skill. A heading with at least one valid key is a template."""
     templates: list[QueryTemplate] = []
     invalid: list[InvalidEntry] = []
     for part in parts:
@@ -84,7 +84,10 @@ def read_templates(parts: Iterable[SectionPart]) -> tuple[list[QueryTemplate], l
 
 
 def _apply_entry(template: QueryTemplate, key: str, entry: SkillEntry) -> tuple[QueryTemplate, str]:
-    """Return the template with an entry applied, and an error message."""
+    """Set the parameter of a template that an entry names.
+
+    Return the new template, and an error message or an empty string.
+    """
     if key == _FIRST:
         return _apply_first(template, normalize_key(extract_first_word(entry.value)))
     if key == _REWRITE:
