@@ -234,9 +234,9 @@ def test_without_a_server_the_hook_says_nothing_and_what_it_was_told_is_stored_l
     assert list(at.home.waiting.iterdir()) == []
 
 
-@pytest.mark.parametrize("handed", [b"", b"{", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000, b'{"prompt": 3}', HALF])
-def test_a_hook_ignores_malformed_input_silently(served: LocalHome, handed: bytes) -> None:
-    assert served.hook("claude-code", handed) == ""
+def test_a_hook_ignores_malformed_input_silently(served: LocalHome) -> None:
+    for handed in (b"", b"{", b"[]", b'"text"', b"\xff\xfe", b"[" * 100_000, b'{"prompt": 3}', HALF):
+        assert served.hook("claude-code", handed) == "", handed[:80]
     assert served.server() is not None
 
 
