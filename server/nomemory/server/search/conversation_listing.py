@@ -1,4 +1,4 @@
-"""Lists conversations, the one with the newest message first."""
+"""List conversations by their newest message, newest first."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class ConversationPage:
 class ConversationListing:
     """Reads pages of conversations from the message log.
 
-    A page summarizes the versions that existed at the first page and have not been deleted. Later writes therefore do
-    not affect a listing. Later deletions can only move a conversation towards the end of the order, where it could be
-    returned a second time. Only conversations whose first message is older than the position of the cursor can move
-    past it, so the cursor contains the digests of those that were already returned.
+    A page summarizes the message versions that existed when the first page was read and that have not been deleted
+    since. Writes after the first page therefore do not affect the listing. A deletion can move a conversation towards
+    the end of the listing, where it would be returned a second time. To prevent this, the cursor contains the digests
+    of the returned conversations that a deletion could move past the cursor: those whose first message is older than
+    the cursor position.
     """
 
     def __init__(self, log: LogReader, cursors: Cursors) -> None:
@@ -36,10 +37,10 @@ class ConversationListing:
         self._cursors = cursors
 
     async def page(self, listing: Listing, page_size: int, cursor: str) -> ConversationPage:
-        """Return the page after a cursor.
+        """Return the page of conversations after a cursor.
 
         Raises:
-            Fault: one of the CURSOR_… reasons.
+            Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         state = await self._resume_listing(listing, cursor)
         conversations = await self._log.conversations(listing.user_id, pinned=state.pinned)
@@ -60,7 +61,7 @@ class ConversationListing:
 
 @dataclass(frozen=True, slots=True)
 class _ListingState:
-    """The pinned sequence, the position of the last conversation (None on the first page), and the returned digests."""
+    """The pinned sequence, the position of the last conversation (None on page 1), and the returned digests."""
 
     pinned: int
     after: tuple[int, str] | None = None
@@ -77,7 +78,7 @@ def _is_remaining(conversation: ConversationSummary, state: _ListingState) -> bo
 def _cursor_after(
     last: ConversationSummary, state: _ListingState, conversations: Iterable[ConversationSummary]
 ) -> ConversationCursor:
-    """Return the cursor after the last conversation of a page."""
+    """Build the cursor that continues a listing after the last conversation of a page."""
     after = (last.last_us, last.conversation_id)
     overlapping = (item for item in conversations if (item.first_us, item.conversation_id) < after)
     delivered = [

@@ -1,4 +1,4 @@
-"""Cursors: encrypted listing positions, valid in any process and after a restart."""
+"""Issue and validate cursors: encrypted listing positions that are valid in any process and after a restart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEQUENCE_DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The parameters that determine the items of a listing and their order. A cursor is bound to its listing."""
+    """The parameters that determine the items of a listing and their order. A cursor is valid for one listing only."""
 
     method: str
     user_id: str
@@ -43,12 +43,11 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class TimeCursor:
-    """The position of a listing by time.
+    """The position in a listing by time.
 
     Attributes:
         pinned: the sequence of the log at the first page; later writes are not listed.
         ts_us: the timestamp of the last returned message.
-        message_id: the id of that message.
     """
 
     pinned: int
@@ -58,16 +57,15 @@ class TimeCursor:
 
 @dataclass(frozen=True, slots=True)
 class RankedCursor:
-    """The position of a ranked listing.
+    """The position in a ranked listing.
 
     Attributes:
         pinned: the sequence of the index at the first page; later writes are not listed.
         weights: the term weights at the first page, so that later writes do not change scores.
         window_terms: the number of terms of the ranking window; None if all matches are ranked.
-        window_since_us: the start of the ranking window, or None.
+        window_since_us: the start of the ranking window, in microseconds since the epoch; None if all matches are
+            ranked.
         score: the score of the last returned message.
-        ts_us: the timestamp of that message.
-        message_id: the id of that message.
     """
 
     pinned: int
@@ -81,13 +79,12 @@ class RankedCursor:
 
 @dataclass(frozen=True, slots=True)
 class ConversationCursor:
-    """The position of a listing of conversations.
+    """The position in a listing of conversations.
 
     Attributes:
         pinned: the latest sequence of the user at the first page; later writes are not listed.
         last_us: the newest timestamp of the last returned conversation.
-        conversation_id: the id of that conversation.
-        delivered: Base64 digests of the returned conversations that deletions could move behind the position.
+        delivered: Base64 digests of the returned conversations that a deletion could move past the cursor.
     """
 
     pinned: int
@@ -98,7 +95,7 @@ class ConversationCursor:
 
 @dataclass(frozen=True, slots=True)
 class UserCursor:
-    """The position of a listing of users: the last returned user id."""
+    """The position in a listing of users: the last returned user id."""
 
     user_id: str
 
@@ -130,7 +127,7 @@ class Cursors:
         """Validate a cursor and return its position.
 
         Raises:
-            Fault: one of the CURSOR_… reasons.
+            Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         try:
             user, query, issued, position = orjson.loads(self._cipher.decrypt(_PREFIX, cursor))

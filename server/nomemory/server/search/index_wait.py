@@ -1,4 +1,4 @@
-"""Read-your-writes: waits until an index has applied a write."""
+"""Read-your-writes: wait until an index has applied a write."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from nomemory.spans.span import child_span
 
 
 async def wait_until(is_applied: Callable[[], Awaitable[bool]], *, name: str, timeout_s: float, poll_s: float) -> None:
-    """Poll an index until it has applied a write. Polling works no matter which process writes the index.
+    """Poll an index until it has applied a write. The index is polled, because another process may write it.
 
     Raises:
-        Fault: INDEX_LAGGING after `timeout_s` seconds.
+        Fault: INDEX_LAGGING, if the index has not applied the write after `timeout_s` seconds.
     """
     if await is_applied():
         return

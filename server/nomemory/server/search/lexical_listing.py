@@ -1,4 +1,4 @@
-"""Lists the results of lexical searches, best first."""
+"""List the results of a lexical search, best first."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ class RankedPage:
     """A page of results, best first.
 
     Attributes:
-        items: the messages with their scores.
-        next_cursor: continues the listing; empty on the last page.
-        index_lagging: whether messages of this user are not in the index yet.
-        truncated: whether only a window of the matches is ranked.
+        next_cursor: the cursor of the next page; empty on the last page.
+        index_lagging: whether some messages of the user are not in the index yet.
+        truncated: whether only the matches in the ranking window are ranked.
     """
 
     items: list[RankedMessage]
@@ -38,7 +37,7 @@ class RankedPage:
 
 @dataclass(frozen=True, slots=True)
 class _ListingState:
-    """A listing, its ranking as of the first page, and the order key of the last returned item."""
+    """A listing, with its ranking at the first page and the sort key of the last returned item."""
 
     listing: Listing
     query: Query
@@ -68,7 +67,7 @@ class LexicalListing:
         self._max_response_bytes = max_response_bytes
 
     async def is_applied(self, user_id: str, sequence: int) -> bool:
-        """Return whether the index has applied this user's changes up to a sequence."""
+        """Return whether the index has applied a user's changes up to a sequence."""
         if not self._index.lags:
             return True
         await self._index.refresh()
@@ -78,10 +77,12 @@ class LexicalListing:
     async def page(
         self, listing: Listing, query: Query, page_size: int, cursor: str, extra_bytes: ExtraBytes = no_extra_bytes
     ) -> RankedPage:
-        """Return the page after a cursor. `extra_bytes` counts towards the size of the response.
+        """Return the page of results after a cursor.
+
+        The bytes that `extra_bytes` returns count towards the response size.
 
         Raises:
-            Fault: one of the CURSOR_… reasons, or INDEX_UNAVAILABLE.
+            Fault: the cursor is invalid, with one of the CURSOR_… reasons; or INDEX_UNAVAILABLE.
         """
         await self._index.refresh()
         applied = await self._index.applied(listing.user_id) if self._index.lags else None
@@ -110,7 +111,7 @@ class LexicalListing:
         return _ListingState(listing, query, ranking, (resumed.score, resumed.ts_us, resumed.message_id))
 
     async def _next_items(self, state: _ListingState, count: int) -> list[RankedMessage]:
-        """Return the next items, fewer than `count` only at the end of the listing."""
+        """Return the next `count` items of the listing; fewer items only at its end."""
         items: list[RankedMessage] = []
         limit = count + _MARGIN
         start = RankPosition(*state.last[:2]) if state.last else None
@@ -126,7 +127,7 @@ class LexicalListing:
         return items[:count]
 
     async def _resolve_hits(self, user_id: str, hits: Sequence[LexicalHit]) -> list[RankedMessage]:
-        """Return the messages of the hits, without those that the log has deleted."""
+        """Return the messages of hits; skip versions that the log has deleted."""
         messages = {hit.sequence: hit.message for hit in hits if hit.message}
         if unresolved := [hit.sequence for hit in hits if hit.message is None]:
             messages |= await self._log.by_sequences(user_id, unresolved)

@@ -1,4 +1,4 @@
-"""Reads the messages around an anchor."""
+"""Read a message and its neighbors in the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nomemory.server.store.results import EncodedNeighbors
 
 @dataclass(frozen=True, slots=True)
 class Neighborhood:
-    """The anchor and its neighbors, oldest first, as encoded ChatMessages."""
+    """A message (the anchor) and its neighbors, oldest first, as encoded ChatMessages."""
 
     wires: list[bytes]
     anchor_index: int
@@ -42,7 +42,7 @@ async def read_neighborhood(
 
 
 def _count_fitting_sides(neighbors: EncodedNeighbors, budget_bytes: int) -> tuple[int, int]:
-    """Return how many messages before and after the anchor fit, adding them alternately from the anchor outward."""
+    """Return how many messages before and after the anchor fit into the budget, if added alternately, nearest first."""
     wires = [*neighbors.before, neighbors.anchor, *neighbors.after]
     if count_fitting_wires(wires, budget_bytes) == len(wires):
         return len(neighbors.before), len(neighbors.after)

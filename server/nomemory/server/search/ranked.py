@@ -1,4 +1,4 @@
-"""Items of ranked listings."""
+"""The items of ranked listings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from nomemory.server.message import LoggedMessage
 
 
 class RankedMessage(NamedTuple):
-    """A message with its score."""
+    """A message of a ranked listing, with its score."""
 
     message: LoggedMessage
     score: float
 
     def sort_key(self) -> tuple[float, int, str]:
-        """Return the sort key, for descending order."""
+        """Return the key by which ranked messages are sorted in descending order."""
         return (self.score, self.message.ts_us, self.message.message_id)

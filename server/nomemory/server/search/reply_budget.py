@@ -1,4 +1,4 @@
-"""Limits the size of responses to the maximum that clients accept."""
+"""Limit responses to the maximum size that clients accept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ExtraBytes = Callable[[LoggedMessage], int]
 
 
 def no_extra_bytes(_message: LoggedMessage) -> int:
-    """Return 0, because the response contains nothing but the message."""
+    """Return 0, because the response contains only the message."""
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Semantic search: the messages most similar to a text or a vector."""
+"""Semantic search: find the messages most similar to a text or a vector."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GROWTH = 4
 
 @dataclass(frozen=True, slots=True)
 class SemanticQuery:
-    """A semantic search. Exactly one of `text` and `vector` is set."""
+    """The parameters of a semantic search. Exactly one of `text` and `vector` is set."""
 
     user_id: str
     text: str | None
@@ -50,7 +50,7 @@ class SemanticSearch:
         self._max_response_bytes = max_response_bytes
 
     async def is_applied(self, space: VectorSpace, user_id: str, sequence: int) -> bool:
-        """Return whether the index has applied this user's changes up to a sequence."""
+        """Return whether the index has applied a user's changes up to a sequence."""
         latest = await self._log.user_sequence(user_id)
         if not await space.progress.is_lagging(user_id, min(sequence, latest)):
             return True
@@ -71,13 +71,13 @@ class SemanticSearch:
         return SemanticResult(items, truncated=len(items) < len(ranked), index_lagging=index_lagging)
 
     async def _embedding_text(self, query: SemanticQuery) -> str:
-        """Remove the names of authors, which make greetings similar, unless the text consists of names only."""
+        """Return the query text without author names, which make greetings similar, unless it has no other words."""
         text = query.text or ""
         names = await self._speakers.read_names(query.user_id, query.filter.until_us)
         return remove_speaker_names(text, names) or text
 
     async def _rank_messages(self, space: VectorSpace, query: SemanticQuery, vector: Vector) -> list[RankedMessage]:
-        """Search, and repeat with a higher limit while too many hits have been deleted from the log."""
+        """Search with an increasing limit until enough hits still exist in the log."""
         limit = query.top_k + _MARGIN
         while True:
             hits = await space.vectors.search(query.user_id, vector, query.filter, limit)

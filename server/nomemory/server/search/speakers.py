@@ -1,4 +1,4 @@
-"""The names of the authors in a user's messages, from a sample of the log."""
+"""Read the names of the authors of a user's messages, from a sample of the log."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ _CACHED_USERS: Final = 4096
 
 
 class SpeakerNames:
-    """Samples the names of the authors in a user's log. Results are cached until the user's log changes.
-
-    Args:
-        log: the message log.
-    """
+    """Samples the names of the authors in a user's log. Results are cached until the user's log changes."""
 
     def __init__(self, log: LogReader) -> None:
         self._log = log

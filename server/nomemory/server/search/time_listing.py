@@ -1,4 +1,4 @@
-"""Lists messages by time, newest or oldest first, in pages or in the batches of an export."""
+"""List messages by time, newest or oldest first, in pages or in batches for an export."""
 
 from __future__ import annotations
 
@@ -33,14 +33,11 @@ class WirePage:
 class TimeListing:
     """Reads pages of messages from the message log.
 
-    A page has the versions that existed at the first page and have not been deleted. Later writes and replacements have
-    a higher sequence than the pinned sequence of the cursor.
+    A page contains the message versions that existed when the first page was read and that have not been deleted since.
+    Versions that are written later have a higher sequence than the pinned sequence of the cursor.
 
     Args:
-        log: the message log.
-        cursors: issues and validates cursors.
-        max_response_bytes: the maximum size of a page.
-        slots: limits concurrent expensive reads.
+        slots: the limit of concurrent expensive reads.
     """
 
     def __init__(self, log: LogReader, cursors: Cursors, max_response_bytes: int, slots: RoundRobinLimit) -> None:
@@ -52,10 +49,12 @@ class TimeListing:
     async def page(
         self, listing: Listing, page_size: int, cursor: str, extra_bytes: ExtraBytes = no_extra_bytes
     ) -> TimePage:
-        """Return the page after a cursor, newest first. `extra_bytes` counts towards the size of the response.
+        """Return the page of messages after a cursor.
+
+        The bytes that `extra_bytes` returns count towards the response size.
 
         Raises:
-            Fault: one of the CURSOR_… reasons.
+            Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         before, pinned = await self._resume_listing(listing, cursor)
         messages = await self._log.page(
@@ -68,10 +67,10 @@ class TimeListing:
         return TimePage(page, self._cursors.issue(listing, TimeCursor(pinned, last.ts_us, last.message_id)))
 
     async def wire_page(self, listing: Listing, page_size: int, cursor: str) -> WirePage:
-        """Return the page after a cursor as encoded messages, in the order of the listing.
+        """Return the page of encoded messages after a cursor, in the order of the listing.
 
         Raises:
-            Fault: one of the CURSOR_… reasons.
+            Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         pinned, wires = await self._read_wires(listing, page_size + 1, cursor)
         page = wires[: count_fitting_wires(wires[:page_size], self._max_response_bytes)]
@@ -82,12 +81,12 @@ class TimeListing:
     async def batches(self, listing: Listing, batch_size: int, cursor: str) -> AsyncIterator[WirePage]:
         """Yield a listing from a cursor to its end, in batches of at most `batch_size` messages.
 
-        Each batch has a cursor that resumes after it. All batches are pinned at the sequence of the first batch. The
-        last batch has no cursor and may be empty. A slot for expensive reads is held while a batch is read, but not
-        while the caller processes it.
+        The cursor of a batch continues the listing after the batch. All batches are pinned at the sequence of the first
+        batch. The last batch has no cursor and may be empty. A slot for expensive reads is held while a batch is read,
+        but not while the caller processes it.
 
         Raises:
-            Fault: one of the CURSOR_… reasons.
+            Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         while True:
             async with self._slots.slot(listing.user_id):
@@ -110,7 +109,7 @@ class TimeListing:
         return pinned, wires
 
     async def _resume_listing(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
-        """Return the position after which a page starts, and the pinned sequence."""
+        """Return the position after which the next page starts, and the pinned sequence."""
         if not cursor:
             return None, await self._log.user_sequence(listing.user_id)
         resumed = self._cursors.resume(listing, cursor, TimeCursor)

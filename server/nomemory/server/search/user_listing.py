@@ -1,4 +1,4 @@
-"""Lists the users who have messages, ordered by id."""
+"""List the users who have messages, ordered by id."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class UserPage:
 
 
 class UserListing:
-    """Reads pages of users from the message log. Each page shows the current state."""
+    """Reads pages of users from the message log. Each page shows the current state of the log."""
 
     def __init__(self, log: LogReader, cursors: Cursors) -> None:
         self._log = log
         self._cursors = cursors
 
     async def page(self, listing: Listing, page_size: int, cursor: str) -> UserPage:
-        """Return the page after a cursor. `listing.user_id` is the prefix of the user ids to list.
+        """Return the page of users after a cursor. `listing.user_id` is the prefix of the user ids to list.
 
         Raises:
-            Fault: one of the CURSOR_… reasons.
+            Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         after = self._cursors.resume(listing, cursor, UserCursor).user_id if cursor else ""
         users = await self._log.users(after=after, limit=page_size + 1, prefix=listing.user_id)

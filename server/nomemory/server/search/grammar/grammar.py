@@ -1,4 +1,4 @@
-"""The query grammar: converts query text to a tree. docs/query-grammar.md is the reference."""
+"""Convert query text to a syntax tree. The grammar is specified in docs/query-grammar.md."""
 
 from __future__ import annotations
 
@@ -52,13 +52,15 @@ class QueryLimits:
 
 @lru_cache(_CACHED_QUERIES)
 def parse(text: str, limits: QueryLimits) -> Query:
-    """Parse a query. Any text is valid: text that cannot be an operator is searched. Blank text is the empty query.
+    """Parse a query.
 
-    Parsing takes O(n) time and memory in the length of the text. The nesting depth is checked before the recursion
-    starts.
+    Any text is a valid query, because text that is not an operator is searched. Blank text returns the empty query.
+
+    Parsing takes O(n) time and memory in the length of the text. The nesting depth of the parentheses is checked before
+    the recursive parser starts.
 
     Raises:
-        Fault: QUERY_TOO_COMPLEX with the field `query_text`: a limit is exceeded.
+        Fault: QUERY_TOO_COMPLEX, for the field `query_text`, if the query exceeds a limit.
     """
     if len(text) > limits.chars:
         raise _query_too_complex_fault(f"is longer than {limits.chars} characters")
@@ -83,7 +85,7 @@ def _frequent_terms(text: str, limit: int) -> list[Node]:
 
 
 def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Query:
-    """Rank a query without operators as a question."""
+    """Return a query without operators, with the term weights of a natural-language question."""
     if any(token.kind in _OPERATORS for token in tokens):
         return query
     phrases = [phrase_leaf(token.text) for token in tokens if token.kind is TokenKind.PHRASE]
@@ -95,7 +97,10 @@ def _query_too_complex_fault(description: str) -> Fault:
 
 
 def _convert_clause(clause: Clause, *, is_exact: bool) -> Node:
-    """Convert a clause. Operands of AND and NOT are matched exactly. Other words only affect the ranking."""
+    """Convert a clause to a node.
+
+    Operands of AND and NOT are matched exactly, and other words only affect the ranking.
+    """
     return any_of(_convert_group(chains, is_exact=is_exact) for chains in clause)
 
 

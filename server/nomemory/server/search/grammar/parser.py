@@ -1,4 +1,4 @@
-"""The query parser: splits text into tokens, checks that operators have operands, and builds a tree."""
+"""Split query text into tokens, check that operators have operands, and build a syntax tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class TokenKind(Enum):
-    """The kind of a query token."""
+    """Kinds of query tokens: operands, parentheses and operators."""
 
     WORD = auto()
     PHRASE = auto()
@@ -22,14 +22,14 @@ class TokenKind(Enum):
 
 
 class QueryToken(NamedTuple):
-    """A token of a query. `text` is the literal text of the token, for a phrase the text between the quotes."""
+    """A token of a query. `text` is the literal text of the token, or the text between the quotes of a phrase."""
 
     kind: TokenKind
     text: str
 
 
 class _Delimiter(NamedTuple):
-    """A phrase or a parenthesis, which separates the text around it."""
+    """A phrase or a parenthesis, which separates the tokens before and after it."""
 
     start: int
     end: int
@@ -50,7 +50,10 @@ _MINUSES = "-－"
 
 
 def split_query(text: str) -> list[QueryToken]:
-    """Split a query into tokens with balanced parentheses and complete operators. All visible text is preserved."""
+    """Split a query into tokens with balanced parentheses, in which every operator has its operands.
+
+    The tokens contain all visible text of the query.
+    """
     phrases = list(_find_phrases(text))
     delimiters = sorted([*phrases, *_find_parentheses(text, phrases)])
     return _drop_incomplete_operators(list(_split_tokens(text, delimiters)))
@@ -102,9 +105,9 @@ def _split_tokens(text: str, delimiters: Sequence[_Delimiter]) -> Iterator[Query
 
 
 def _split_words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
-    """Split text that contains no phrases or parentheses.
+    """Split text without phrases and parentheses into tokens.
 
-    `touches_operand`: whether an operand follows without a space.
+    If `touches_operand`, an operand follows without a space.
     """
     for chunk in _CHUNK.finditer(text):
         word = chunk[0]
@@ -122,7 +125,7 @@ def _split_words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
 def _is_negated(word: str, *, touches_operand: bool) -> bool:
     """Return whether a word starts with a negating minus, which is directly followed by a phrase, group or real word.
 
-    `--help`, `-_-` and a single minus are text.
+    A minus in `--help` or `-_-` and a single minus are not negations.
     """
     if word[0] not in _MINUSES:
         return False
@@ -135,7 +138,7 @@ def _is_negated(word: str, *, touches_operand: bool) -> bool:
 
 
 def _drop_incomplete_operators(tokens: list[QueryToken]) -> list[QueryToken]:
-    """Convert operators without operands to words: first the binary operators, then NOT from right to left."""
+    """Convert operators without operands to words: first AND and OR, then NOT from right to left."""
     for index, token in enumerate(tokens):
         if token.kind in (TokenKind.AND, TokenKind.OR) and not (
             _token_kind(tokens, index - 1) in _ENDS_OPERAND and _token_kind(tokens, index + 1) in _BEGINS_OPERAND
@@ -166,7 +169,10 @@ Clause = list[list[Chain]]
 
 
 def build_clause(tokens: Iterator[QueryToken]) -> Clause:
-    """Build the tree of tokens whose operators have operands. The recursion depth is the nesting depth."""
+    """Build the syntax tree of the tokens from `split_query`.
+
+    The recursion depth equals the nesting depth of the parentheses.
+    """
     clause: Clause = [[]]
     joins = negated = False
     for token in tokens:

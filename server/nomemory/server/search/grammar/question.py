@@ -1,4 +1,4 @@
-"""Ranking of queries that are natural-language questions: terms of question sentences have a higher weight."""
+"""Rank queries that are natural-language questions: terms in question sentences have a higher weight."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ _QUESTION_MAX_CHARS: Final = 4_000
 def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable[Leaf]) -> Query:
     """Return the query with speaker boosts, and with lower weights for terms outside question sentences.
 
-    Phrases keep their weights. The set of matches does not change. If no sentence is a question, all terms keep their
-    weights.
+    The weights of phrases and the set of matches do not change. If no sentence is a question, no weights change.
     """
     text = analysis.text
     if query.is_uniform or len(text) > _QUESTION_MAX_CHARS:

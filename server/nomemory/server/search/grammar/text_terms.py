@@ -1,4 +1,4 @@
-"""Terms of the text in a query."""
+"""Extract the terms to search for from the text of a query."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ _BREAKS = frozenset("，、。；？！…·｡､")
 
 @dataclass(frozen=True, slots=True)
 class TermSets:
-    """Terms that only affect the ranking. `weak` terms, such as stop words, are used if there are no others."""
+    """Terms that affect the ranking, but not which messages match.
+
+    Weak terms, such as stop words, are used only if the query has no strong terms.
+    """
 
     strong: tuple[Node, ...] = ()
     weak: tuple[Node, ...] = ()
 
 
 def combine_term_sets(term_sets: Iterable[TermSets]) -> TermSets:
-    """Combine the terms of several texts."""
+    """Combine the term sets of several texts."""
     sets = list(term_sets)
     return TermSets(
         tuple(node for terms_of_text in sets for node in terms_of_text.strong),
@@ -38,12 +41,12 @@ def combine_term_sets(term_sets: Iterable[TermSets]) -> TermSets:
 
 
 def phrase_leaf(text: str) -> Leaf:
-    """Return a leaf of all tokens of a text, in order. The text must not be blank."""
+    """Return a leaf with all tokens of a text, in order. The text must not be blank."""
     return _literal_leaf(tokenize(text))
 
 
 def exact_leaf(word: str) -> Leaf:
-    """Return the leaf of a word that determines matches (operands of AND and NOT): a stem, or the literal tokens."""
+    """Return the leaf of a word that is an operand of AND or NOT: the stem of the word, or its literal tokens."""
     tokens = _trim_punctuation(tokenize(word))
     if len(tokens) == 1 and _is_content_word(tokens[0]):
         return _stem_leaf(tokens[0])
@@ -51,7 +54,7 @@ def exact_leaf(word: str) -> Leaf:
 
 
 def ranking_terms(word: str) -> TermSets:
-    """Return the terms of a word that affects the ranking: pairs of characters in unspaced scripts, and words."""
+    """Return the ranking terms of a word: character pairs in unspaced scripts, otherwise stems and literal tokens."""
     return combine_term_sets(
         _pair_terms(run) if kind is TokenKind.CHARACTER else _word_terms(run)
         for kind, run in _split_runs(tokenize(word), word)
@@ -59,7 +62,7 @@ def ranking_terms(word: str) -> TermSets:
 
 
 def _split_runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[TokenKind, list[Token]]]:
-    """Split a word into runs of characters, runs of words and symbols, and separating punctuation."""
+    """Split a word into runs of characters, runs of words and symbols, and punctuation between the runs."""
 
     def group(token: Token) -> tuple[TokenKind, bool]:
         kind = TokenKind.CHARACTER if token.kind is TokenKind.CHARACTER else TokenKind.WORD
@@ -76,7 +79,7 @@ def _pair_terms(run: Sequence[Token]) -> TermSets:
 
 
 def _word_terms(run: Sequence[Token]) -> TermSets:
-    """Return the terms of a run without spaces, such as a word, a possessive, C++, an address or an emoji."""
+    """Return the terms of a run of tokens without spaces, such as a word, a possessive, C++, an address or an emoji."""
     core = _trim_punctuation(run)
     if _is_weak(core):
         return TermSets(weak=(_literal_leaf(core),))
@@ -86,7 +89,7 @@ def _word_terms(run: Sequence[Token]) -> TermSets:
 
 
 def _trim_punctuation(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Remove punctuation at both ends, unless the word consists of punctuation only."""
+    """Remove punctuation at both ends of a word, unless the word consists of punctuation only."""
     if all(map(_is_punctuation, tokens)):
         return tokens
     indexes = [

@@ -20,7 +20,7 @@ _DOWNWEIGHT = 1 / 8
 
 
 class Stream(Enum):
-    """The stream of the text analysis in which a leaf is searched. The values are the names of the index fields."""
+    """The index fields in which a leaf can be searched. Each value is the name of a field."""
 
     CHARS = "chars"
     TERMS = "terms"
@@ -28,7 +28,7 @@ class Stream(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A term or a phrase. A phrase of several tokens is searched in the stream CHARS only."""
+    """A term or a phrase. A phrase of several tokens can be searched in the stream CHARS only."""
 
     stream: Stream
     tokens: tuple[str, ...]
@@ -36,20 +36,20 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Matches if all required nodes match and no excluded node matches. `required` may be empty."""
+    """A node that matches if all required nodes match and no excluded node matches. `required` may be empty."""
 
     required: tuple[Node, ...] = ()
     excluded: tuple[Node, ...] = ()
 
     @property
     def only_negates(self) -> bool:
-        """Whether the node has excluded nodes only."""
+        """Whether the node has excluded nodes but no required nodes."""
         return not self.required and bool(self.excluded)
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Matches if at least one of its parts matches. An AnyOf has at least two parts."""
+    """A node that matches if at least one of its parts matches. An AnyOf has at least two parts."""
 
     parts: tuple[Node, ...]
 
@@ -60,7 +60,7 @@ EVERYTHING = AllOf()
 
 @dataclass(frozen=True, slots=True)
 class SpeakerBoost:
-    """Raises the score of messages by authors whose name contains one of `names`; without `names`, by the user.
+    """A score bonus for messages by authors whose name contains one of `names`, or by the user if `names` is empty.
 
     A boost does not make a message match.
     """
@@ -76,8 +76,7 @@ class Query:
         root: the condition on messages.
         downweighted: leaves outside question sentences, which have a lower weight.
         boosts: speaker boosts; only the first boost that applies to any message of the user counts.
-        by_class: whether the score is multiplied by the weight of the message class. It is True for queries without
-            operators.
+        by_class: whether the score is multiplied by the weight of the message class, as for queries without operators.
     """
 
     root: Node = EVERYTHING
@@ -87,7 +86,7 @@ class Query:
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The distinct leaves that contribute to the score, in the order of the text."""
+        """The distinct leaves that contribute to the score, in the order of the query text."""
         return tuple(dict.fromkeys(_scoring_leaves(self.root)))
 
     def factor(self, leaf: Leaf) -> float:
@@ -101,7 +100,7 @@ class Query:
 
     @cached_property
     def is_uniform(self) -> bool:
-        """Whether all matches have the same score, the sum of all weights, so that only time orders them."""
+        """Whether all matches have the same score, so that they are ordered by time."""
         return _is_uniform(self.root)
 
     @cached_property
@@ -111,7 +110,7 @@ class Query:
 
 
 def all_of(required: Iterable[Node], excluded: Iterable[Node] = ()) -> Node:
-    """Combine nodes by AND and NOT, in the simplest equivalent form with the same scores."""
+    """Return the simplest node that requires all of `required` and none of `excluded`, with the same scores."""
     positive, negative = list(required), list[Node]()
     for node in excluded:
         if isinstance(node, AllOf) and node.only_negates:
@@ -131,7 +130,7 @@ def all_of(required: Iterable[Node], excluded: Iterable[Node] = ()) -> Node:
 
 
 def any_of(parts: Iterable[Node]) -> Node:
-    """Combine at least one node by OR, in the simplest equivalent form without duplicates."""
+    """Return the simplest node that matches if one of the parts matches. At least one part is required."""
     flat: dict[Node, None] = {}
     for part in parts:
         flat |= dict.fromkeys(part.parts if isinstance(part, AnyOf) else (part,))
@@ -141,7 +140,7 @@ def any_of(parts: Iterable[Node]) -> Node:
 def requires_leaf(node: Node) -> bool:
     """Return whether every match contains a leaf of the node.
 
-    The result is False for nodes that only exclude messages.
+    A node that only excludes messages requires no leaf.
     """
     match node:
         case Leaf():
@@ -153,7 +152,10 @@ def requires_leaf(node: Node) -> bool:
 
 
 def count_terms(node: Node) -> int:
-    """Count the terms to look up, including excluded ones. A leaf counts as one term per eight tokens, rounded up."""
+    """Count the terms of a node, including the excluded terms.
+
+    A leaf counts as one term per eight tokens, rounded up.
+    """
     match node:
         case Leaf(tokens=tokens):
             return math.ceil(len(tokens) / _TOKENS_PER_TERM)

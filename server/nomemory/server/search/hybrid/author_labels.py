@@ -1,7 +1,7 @@
-"""Names that label so many messages of a log that they say nothing about the topic of a question.
+"""Find names that label so many messages of a log that they do not identify the topic of a question.
 
-Chats that were copied into a log have the author's name in the content, as in "Ann: see you at 8". In such a log, the
-user's own name is in many messages, and the embedding of a question that contains it is similar to all of them.
+Chats that were copied into a log have the author's name in the content, as in "Ann: see you at 8". In a log of copied
+chats, the user's own name is in many messages, and a question with this name is semantically similar to all of them.
 """
 
 from __future__ import annotations
@@ -34,13 +34,11 @@ _LABEL: Final = re.compile(r"([^\W\d_][^\s:：，。,.]{1,31})\s?[：:]")
 
 @dataclass(frozen=True, slots=True)
 class AuthorLabels:
-    """Finds the frequent names in a question.
+    """Finds the names in a question that label many messages.
 
     Attributes:
-        lexical: the lexical index.
-        log: reads messages.
-        max_sequences: the limit of the postings. With the limit of the search for candidates, both searches use the
-            same cached postings.
+        max_sequences: the limit of `LexicalIndex.postings`. If the candidate search has the same limit, the two
+            searches share cached postings.
     """
 
     lexical: LexicalIndex
@@ -50,11 +48,8 @@ class AuthorLabels:
     async def frequent_names(self, user_id: str, question: str, until_us: int | None, total: int) -> tuple[str, ...]:
         """Return the names in a question that label messages before a time and occur in at least 4 % of these messages.
 
-        Args:
-            user_id: the id of the user.
-            question: the text of the question.
-            until_us: the end of the time range, exclusive; None: no end.
-            total: the number of messages of the user before `until_us`.
+        `until_us` is the exclusive end of the time range; None means that the range has no end. `total` is the number
+        of the user's messages in the range.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
@@ -78,7 +73,7 @@ class AuthorLabels:
 
 
 def _term_leaves(question: str) -> dict[str, Leaf]:
-    """Return the terms at the start of a question, each with a leaf of its tokens."""
+    """Return the first terms of a question, each with the leaf that matches its tokens."""
     tokens = tokenize(remove_question_words(question))
     return {
         term.text: Leaf(Stream.CHARS, tuple(token.text for token in tokens if term.start <= token.start < term.end))

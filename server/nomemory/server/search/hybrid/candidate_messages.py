@@ -1,4 +1,4 @@
-"""Timelines: the messages that a ranking scores, in time order, with their features as arrays."""
+"""Timelines: the messages to rank, in time order, with their features as arrays."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Flags = NDArray[np.bool_]
 
 
 class _TermsKey(NamedTuple):
-    """A version, and the number of leading characters that were analyzed; None: all."""
+    """Cache key of a message's terms: its version, and the number of analyzed leading characters (None: all)."""
 
     sequence: int
     chars: int | None
@@ -62,7 +62,10 @@ class _TermsKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeline:
-    """Messages of one user, ordered by `(ts, message_id)`. All arrays are parallel to the messages."""
+    """Messages of one user, ordered by `(ts, message_id)`.
+
+    Every array has one element per message, unless stated otherwise.
+    """
 
     logged: Sequence[LoggedMessage]
     features: Sequence[MessageFeatures]
@@ -87,12 +90,12 @@ class Timeline:
 
     @cached_property
     def sequences(self) -> Ints:
-        """The sequences of the versions."""
+        """The sequence of each message version."""
         return np.array([message.sequence for message in self.logged], dtype=np.int64)
 
     @cached_property
     def ts_us(self) -> Ints:
-        """The timestamps, in microseconds since the epoch."""
+        """The timestamp of each message, in microseconds since the epoch."""
         return np.array([message.ts_us for message in self.logged], dtype=np.int64)
 
     @cached_property
@@ -107,7 +110,7 @@ class Timeline:
 
     @cached_property
     def is_named(self) -> bool:
-        """Whether more than half of the messages have the name of an author."""
+        """Whether more than half of the messages have an author name."""
         return 2 * self._messages_by_author.total() > len(self)
 
     @cached_property
@@ -120,7 +123,7 @@ class Timeline:
 
     @cached_property
     def name_terms(self) -> Mapping[str, Floats]:
-        """For each term of the authors' names, an array with 1 for the messages of authors whose name contains it."""
+        """An array for each term of an author name, with 1 for the messages of authors with this term in their name."""
         terms = sorted({term for name in self.speakers for term in analyze_text(name).terms})
         rows = {term: row for row, term in enumerate(terms)}
         has_term = np.zeros((len(terms), len(self.speakers) + 1))  # the last column: no author
@@ -130,7 +133,7 @@ class Timeline:
 
     @cached_property
     def roles(self) -> Ints:
-        """The roles of the authors, as numbers of the enum `Role`."""
+        """The role of each message's author, as a number of the enum `Role`."""
         return np.array([feature.role for feature in self.features], dtype=np.int64)
 
     @cached_property
@@ -140,7 +143,7 @@ class Timeline:
 
     @cached_property
     def mean_length(self) -> float:
-        """The mean of the lengths."""
+        """The mean of `lengths`, in characters."""
         return float(self.lengths.mean())
 
     @cached_property
@@ -150,9 +153,10 @@ class Timeline:
 
     @cached_property
     def lacks_assertion(self) -> Flags:
-        """A mask of the messages without an assertion; if authors have names, of those that end with a question.
+        """A mask of messages without an assertion, or, if authors have names, of messages that end with a question.
 
-        Messages to an assistant often state facts and then end with a question, so their ending is ignored.
+        Messages to an assistant often state facts and then end with a question. A final question is therefore ignored
+        if authors have no names.
         """
         if self.is_named:
             return self.ends_with_question
@@ -171,7 +175,7 @@ class Timeline:
 
     @cached_property
     def conversation_order(self) -> Ints:
-        """All indexes, grouped by conversation. Messages without a conversation form one group."""
+        """The indexes of all messages, grouped by conversation. Messages without a conversation form one group."""
         return np.argsort(self._conversation_numbers, kind="stable")
 
     @cached_property
@@ -181,7 +185,7 @@ class Timeline:
 
     @cached_property
     def previous_indexes(self) -> Ints:
-        """For each message, the index of the previous message in its conversation within 30 minutes; -1 if none."""
+        """The index of the previous message in the same conversation within 30 minutes; -1 if there is none."""
         previous = np.full(len(self), -1, dtype=np.int64)
         is_same_conversation = np.diff(self.ordered_conversations) == 0
         linked = np.flatnonzero(
@@ -197,7 +201,7 @@ class Timeline:
 
     @cached_property
     def retraction_pairs(self) -> tuple[Ints, Ints]:
-        """Pairs of a retracted message and the message that retracts it, as two arrays of indexes."""
+        """Parallel arrays of indexes: the retracted messages, and the messages that retract them."""
         marked = [(index, message.retracted_by) for index, message in enumerate(self.logged) if message.retracted_by]
         index_by_id = {message.message_id: index for index, message in enumerate(self.logged)} if marked else {}
         pairs = [(index, index_by_id[by]) for index, by in marked if by in index_by_id]
@@ -211,18 +215,18 @@ class Timeline:
 
     @cached_property
     def ordered_conversations(self) -> Ints:
-        """The numbers of the conversations, in the order of `conversation_order`."""
+        """The conversation number of each message, in the order of `conversation_order`."""
         return np.repeat(np.arange(len(self.conversation_sizes)), self.conversation_sizes)
 
     @cached_property
     def window_bounds(self) -> tuple[Ints, Ints]:
-        """The start (inclusive) and end (exclusive) of each window, in the order of `conversation_order`."""
+        """The start and the exclusive end of each message's context window, in the order of `conversation_order`."""
         indexes, ends = np.arange(len(self)), np.cumsum(self.conversation_sizes)
         first = np.maximum(indexes - _WINDOW, np.repeat(ends - self.conversation_sizes, self.conversation_sizes))
         return first, np.minimum(indexes + _WINDOW + 1, np.repeat(ends, self.conversation_sizes))
 
     def sent_by_role(self, role: Role) -> Flags:
-        """Return a mask of the messages of a role."""
+        """Return a mask of the messages by authors with a role."""
         mask: Flags = self.roles == int(role)
         return mask
 
@@ -258,7 +262,7 @@ class Timeline:
         return prefix
 
     def locate(self, sequences: Ints) -> tuple[Ints, Flags]:
-        """Return the index of each version, and a mask of the valid indexes: those of versions in the timeline."""
+        """Return the index of each version, and a mask that is False for versions outside the timeline."""
         if not len(self):
             return np.zeros(len(sequences), dtype=np.int64), np.zeros(len(sequences), dtype=np.bool_)
         order, ordered = self._by_sequence
@@ -271,7 +275,7 @@ class Timeline:
 
     @cached_property
     def terms(self) -> Sequence[tuple[str, ...]]:
-        """The distinct terms of each message. The terms are cached, also for timelines derived from this one."""
+        """The distinct terms of each message. The terms are cached and shared with timelines derived from this one."""
         return list(map(self.terms_at, range(len(self))))
 
     def leading_terms_at(self, index: int) -> tuple[str, ...]:
@@ -280,7 +284,7 @@ class Timeline:
         return self._leading_terms(index, _LEADING_TERMS_CHARS if is_long else None)
 
     def reuse_terms_of(self, previous: Timeline) -> Timeline:
-        """Return a copy that reuses the terms that another timeline has computed."""
+        """Return a copy that shares the terms that another timeline has computed."""
         sequences = {message.sequence for message in self.logged}
         return replace(self, _terms={key: terms for key, terms in previous._terms.items() if key.sequence in sequences})
 
@@ -305,7 +309,7 @@ class Timeline:
 
     @cached_property
     def _number_by_conversation(self) -> Mapping[str, int]:
-        """The number of each conversation, counted from 0 in the order of their first messages."""
+        """A number for each conversation id, from 0 in the order of the first messages."""
         conversation_ids = dict.fromkeys(feature.conversation_id for feature in self.features)
         return dict(zip(conversation_ids, range(len(conversation_ids)), strict=True))
 
@@ -333,7 +337,7 @@ def build_timeline(
 
     Args:
         logged: the messages, in any order, without duplicates.
-        previous: a timeline whose features and terms are reused.
+        previous: an earlier timeline of the user, whose features and terms are reused.
         read_features: returns the features of messages that `previous` does not contain.
     """
     ordered = sorted(logged, key=attrgetter("ts_us", "message_id"))

@@ -1,4 +1,4 @@
-"""The messages to rank: all messages of a user with few messages, otherwise candidates and their neighbors."""
+"""Read the messages to rank: all messages of a short log, or the candidates and their neighbors from a long log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MAX_READ_BYTES: Final = 16_000_000
 
 @dataclass(frozen=True, slots=True)
 class CandidatePool:
-    """A timeline to rank, the number of messages of the user, and the filter of the lexical statistics."""
+    """A timeline to rank, the number of messages of the user, and the filter to which the lexical statistics apply."""
 
     timeline: Timeline
     total: int
@@ -60,13 +60,13 @@ class CandidatePool:
 
     @property
     def uses_messages(self) -> bool:
-        """Whether to search the messages for terms, because that costs less than reading postings."""
+        """Whether terms are searched in the messages, which costs less than reading postings if the log is short."""
         return self.is_complete and self.timeline.is_short
 
     def occurrences(
         self, terms: Sequence[str], postings: Mapping[str, Posting] | None
     ) -> Mapping[str, TermOccurrences]:
-        """Return the occurrences of terms in the timeline, given the result of `CandidatePools.postings`."""
+        """Return the occurrences of terms in the timeline. `postings` is the result of `CandidatePools.postings`."""
         if postings is None:
             return occurrences_from_messages(self.timeline, terms)
         return occurrences_from_postings(self.timeline, postings)
@@ -78,16 +78,14 @@ class CandidatePool:
 
 @dataclass
 class CandidatePools:
-    """Reads the messages to rank. All messages to rank are before the end of the filter's time range.
+    """Reads pools of messages to rank. Every message in a pool is before the end of the filter's time range.
 
     Attributes:
-        log: reads messages.
-        lexical: the lexical index.
         threads: runs long computations.
         speaker_names: samples the authors of a log that is too long to be ranked completely.
-        candidates_max: the maximum number of candidates from lexical search, and the same from semantic search.
-        timeline_max: users with at most this many messages are ranked completely.
-        cache_bytes: the memory limit of both caches together.
+        candidates_max: the maximum number of candidates from each of the two searches, lexical and semantic.
+        timeline_max: the maximum number of messages in a log that is ranked completely.
+        cache_bytes: the total memory limit of the timeline cache and the feature cache.
     """
 
     log: LogReader
@@ -102,7 +100,7 @@ class CandidatePools:
     _features: FeatureCache = field(init=False)
 
     def __post_init__(self) -> None:
-        """Create the caches, each with half of the memory."""
+        """Create the timeline cache and the feature cache, each with half of `cache_bytes`."""
         self.author_labels = AuthorLabels(self.lexical, self.log, _MAX_DOCUMENT_FREQUENCY)
         self._timelines = TimelineCache(self.cache_bytes // 2)
         self._features = FeatureCache(self.cache_bytes // 2)
@@ -110,8 +108,8 @@ class CandidatePools:
     async def drop_redundant_until(self, user_id: str, message_filter: Filter) -> Filter:
         """Return the filter without the end of its time range, if the end is after all messages of the user.
 
-        Callers often pass the current time as the end. Searching a long log is expensive if the time range has an end,
-        and cheap otherwise.
+        Callers often pass the current time as the end. A search of a long log is expensive if the time range has an
+        end.
         """
         if message_filter.until_us is None:
             return message_filter
@@ -121,19 +119,15 @@ class CandidatePools:
         return message_filter
 
     async def count(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
-        """Return the number of messages before a time. For a short log, the number includes later messages."""
+        """Return the number of messages before a time. For a short log, return the number of all messages."""
         if until_us is None or counts.messages <= self.timeline_max:
             return counts.messages
         return await self.lexical.total(user_id, Filter(until_us=until_us))
 
     async def speakers(self, user_id: str, until_us: int | None, counts: LogCounts, total: int) -> tuple[str, ...]:
-        """Return the names of the authors before a time; for a long log, a sample of them.
+        """Return the names of the authors of messages before a time, or a sample of these names for a long log.
 
-        Args:
-            user_id: the id of the user.
-            until_us: the time.
-            counts: the number of messages of the user at the start of the search.
-            total: the result of `count`.
+        `counts` is the number of messages of the user at the start of the search, and `total` is the result of `count`.
         """
         pool = await self._complete_pool(user_id, until_us, counts, total)
         if pool is not None:
@@ -141,7 +135,7 @@ class CandidatePools:
         return await self.speaker_names.read_names(user_id, until_us)
 
     async def frequent_names(self, user_id: str, question: str, until_us: int | None, total: int) -> tuple[str, ...]:
-        """Return the names in a question that label a large part of a long log; none for a short log."""
+        """Return the names in a question that label many messages of a long log; none for a short log."""
         if total <= self.timeline_max:
             return ()
         return await self.author_labels.frequent_names(user_id, question, until_us, total)
@@ -158,14 +152,9 @@ class CandidatePools:
     ) -> CandidatePool:
         """Read the messages to rank.
 
-        Args:
-            user_id: the id of the user.
-            message_filter: the filter of the results.
-            question: the question.
-            nearest: the semantic hits of each sentence; empty without semantic search.
-            counts: the number of messages of the user at the start of the search.
-            total: the result of `count`.
-            in_periods: the messages of the periods that the question names.
+        `nearest` has the semantic hits of each sentence, and is empty without semantic search. `counts` is the number
+        of messages of the user at the start of the search, and `total` is the result of `count`. `in_periods` has the
+        messages in the time ranges that the question names.
         """
         pool = await self._complete_pool(user_id, message_filter.until_us, counts, total)
         if pool is not None:
@@ -183,7 +172,7 @@ class CandidatePools:
         return CandidatePool(timeline, total, message_filter)
 
     async def messages_in_period(self, user_id: str, period: Filter) -> list[LoggedMessage]:
-        """Return the newest messages of a period, at most `_MAX_PERIOD_MESSAGES`, newest first."""
+        """Return the newest messages of a time range, at most `_MAX_PERIOD_MESSAGES`, newest first."""
         return list(await self.log.page(user_id, period, before=None, pinned=_NOT_PINNED, limit=_MAX_PERIOD_MESSAGES))
 
     async def postings(
@@ -193,7 +182,7 @@ class CandidatePools:
         terms: Sequence[str],
         max_sequences: int = _MAX_DOCUMENT_FREQUENCY,
     ) -> Mapping[str, Posting] | None:
-        """Return the postings of terms, for `CandidatePool.occurrences`; None if the pool searches its messages.
+        """Return the postings that `CandidatePool.occurrences` needs; None if the pool searches its messages.
 
         The posting of a term in more than `max_sequences` messages may have no sequences.
         """
@@ -277,12 +266,15 @@ class CandidatePools:
 
 
 def _position_at(until_us: int | None) -> Position | None:
-    """Return the log position of a time. A position restricts a page more efficiently than a filter does."""
+    """Return the log position of a time. A position limits a page more efficiently than a filter does."""
     return None if until_us is None else Position(until_us, "")
 
 
 async def _read_within_limit(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:
-    """Read pages until the messages exceed the byte limit. The message that exceeds the limit is included."""
+    """Read pages until the messages exceed the byte limit.
+
+    The result includes the message that exceeds the byte limit.
+    """
     messages, size = list[LoggedMessage](), 0
     async with aclosing(pages):
         async for page in pages:
@@ -294,7 +286,7 @@ async def _read_within_limit(pages: AsyncGenerator[Sequence[LoggedMessage], None
 
 
 def _truncate_to_budget(messages: list[LoggedMessage]) -> list[LoggedMessage]:
-    """Return the first messages up to the byte limit. The message that exceeds the limit is included."""
+    """Return the first messages up to the byte limit. The result includes the message that exceeds the byte limit."""
     sizes = [len(message.wire) for message in messages]
     if sum(sizes) < _MAX_READ_BYTES:
         return messages

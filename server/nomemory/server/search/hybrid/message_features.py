@@ -32,15 +32,15 @@ _ENTRY_BYTES: Final = 300
 
 
 class MessageFeatures(NamedTuple):
-    """Ranking features of a message. The class is a tuple, because a ranking creates many instances.
+    """Ranking features of a message.
+
+    Instances are tuples, which cost less than dataclasses, because a ranking creates many.
 
     Attributes:
         role: the role of the author, as a number of the enum `Role`.
         name: the name of the author; empty for tools and for authors without a name.
-        conversation_id: the id of the conversation; empty if none.
-        metadata: the metadata entries.
-        chars: the length of the content, in characters.
-        ends_with_question: whether the message ends with a question.
+        conversation_id: the id of the conversation; empty for a message without a conversation.
+        chars: the length of the message content, in characters.
         contains_only_questions: whether no clause of the message asserts anything.
         names: normalized prefixes of the names, titles and numbers in the message.
         time_cue: how clearly the message states when something happened, 0 to 4/3.
@@ -58,14 +58,15 @@ class MessageFeatures(NamedTuple):
 
     @property
     def memory_bytes(self) -> int:
-        """The estimated memory, including the cache entry."""
+        """The estimated memory of the features and their cache entry, in bytes."""
         return _FEATURES_BYTES + _ENTRY_BYTES * (len(self.metadata) + len(self.names))
 
 
 class FeatureCache:
     """A thread-safe cache of message features. The content of a version never changes, so entries do not expire.
 
-    The cache does not check whether a version exists or who owns it. Pass only messages that the log has just returned.
+    The cache does not check whether a version exists or who owns it. Callers must therefore pass messages that they
+    have just read from the log.
 
     Args:
         max_bytes: the maximum estimated memory; the cache is cleared before it would exceed this.
@@ -78,7 +79,7 @@ class FeatureCache:
         self.memory_bytes = 0
 
     def read(self, logged: Sequence[LoggedMessage]) -> list[MessageFeatures]:
-        """Return the features of messages, in the same order."""
+        """Return the features of each message, from the cache if possible."""
         cached = map(self._features.get, [message.sequence for message in logged])
         return [item or self._extract_and_cache(message) for item, message in zip(cached, logged, strict=True)]
 
@@ -116,13 +117,13 @@ def extract_features(logged: LoggedMessage) -> MessageFeatures:
 def content_of(logged: LoggedMessage) -> str:
     """Decode the content of a message.
 
-    The content is not cached, because a ranking needs it for only a few messages.
+    Decoded contents are not cached, because a ranking needs the contents of only a few messages.
     """
     return message_pb2.ChatMessage.FromString(logged.wire).content
 
 
 def leading_content(logged: LoggedMessage) -> str:
-    """Return the first 2,000 characters of the content."""
+    """Return the first 2,000 characters of a message's content."""
     return content_of(logged)[:_MAX_CONTENT_CHARS]
 
 

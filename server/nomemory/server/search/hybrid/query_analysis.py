@@ -30,7 +30,7 @@ _MIN_CLAUSE_CHARS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ParsedSentence:
-    """A sentence of a question: the text to embed, the terms to search for, and the terms of its topic."""
+    """A sentence of a question, with the text to embed, the terms to search for, and the terms of its topic."""
 
     embedding_text: str
     terms: tuple[str, ...]
@@ -43,7 +43,7 @@ class ParsedQuestion:
 
     Attributes:
         analysis: the analysis that depends on the text only.
-        sentences: the sentences to search for.
+        sentences: the sentences, or parts of a long text, that are searched for separately.
         persons: the authors that the question names.
     """
 
@@ -63,14 +63,17 @@ class ParsedQuestion:
 
     @property
     def date_ranges(self) -> tuple[TimeRange, ...]:
-        """The days and periods that the question names."""
+        """The time ranges that the question names, such as a day or a month."""
         return self.analysis.exact_time_ranges
 
 
 def parse_question(
     analysis: QuestionAnalysis, speakers: Sequence[str], frequent_names: Sequence[str] = ()
 ) -> ParsedQuestion:
-    """Analyze a question for a log with the given authors. `frequent_names` are not embedded."""
+    """Analyze a question for a log with the given authors.
+
+    The names in `frequent_names` are removed from the text to embed.
+    """
     return ParsedQuestion(
         analysis=analysis,
         sentences=tuple(_parse_sentence(sentence, speakers, frequent_names) for sentence in _search_texts(analysis)),
@@ -79,7 +82,7 @@ def parse_question(
 
 
 def _search_texts(analysis: QuestionAnalysis) -> Sequence[str]:
-    """Return the texts to search for: the question sentences, or the parts of a whole turn."""
+    """Return the texts to search for: the question sentences, or the parts of a conversation turn."""
     if analysis.is_conversation_turn:
         return select_parts(analysis.text)
     return [part for sentence in analysis.question_sentences for part in select_parts(sentence)][:_MAX_PARTS]
@@ -101,7 +104,7 @@ def _extract_terms(text: str) -> tuple[str, ...]:
 
 
 def _first_clause(sentence: str) -> str:
-    """Return the first clause of a Chinese sentence with several clauses, which names its topic; otherwise ""."""
+    """Return the topic clause, the first clause of a Chinese sentence with several clauses; "" for other sentences."""
     if language_of(sentence) is not Language.CHINESE:
         return ""
     clauses = [clause for part in _CLAUSE.split(sentence) if len(clause := part.strip(" ？?。")) >= _MIN_CLAUSE_CHARS]

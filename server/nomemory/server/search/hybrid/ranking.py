@@ -1,4 +1,4 @@
-"""Ranking of a timeline's messages for one sentence: matches, authors, dates, and adjacent messages."""
+"""Rank the messages of a timeline for one sentence by matches, authors, dates, and adjacent messages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Ranking:
     components: Mapping[str, Floats]
 
     def normalized(self) -> Ranking:
-        """Return the ranking scaled to a maximum score of 1."""
+        """Return the ranking, scaled so that the maximum score is 1."""
         best = float(self.scores.max(initial=0.0))
         if best <= 0:
             return self
@@ -74,7 +74,7 @@ def ranking_of(components: Mapping[str, Floats]) -> Ranking:
 
 
 def match_ranking(match: MatchScores, weights: RankingWeights) -> Ranking:
-    """Rank by the match scores only."""
+    """Return a ranking by the match scores only."""
     lexical = _normalize(match.lexical)
     if match.semantic is None or not weights.meaning:
         return ranking_of({"words": lexical})
@@ -96,7 +96,7 @@ def bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: RankingW
 
 
 def add_context(timeline: Timeline, base: Ranking, weights: RankingWeights) -> Ranking:
-    """Add components for the context of each message: the question before it, its neighbors, and its conversation."""
+    """Add score components for the context of each message: a preceding question, neighbors, and the conversation."""
     base = base.normalized()
     scores = base.scores
     return base.with_components(
@@ -120,7 +120,7 @@ def apply_retractions(timeline: Timeline, base: Ranking) -> Ranking:
 
 
 def sent_by_subject(timeline: Timeline, question: ParsedQuestion) -> Flags:
-    """Return a mask of the messages by the person whom the question is about; all False if unknown."""
+    """Return a mask of the messages by the person that the question is about; all False if the person is unknown."""
     if question.persons:
         sent = np.isin(timeline.speaker_indexes, subject_indexes(question, timeline))
         by_user = timeline.sent_by_role(Role.USER)
@@ -156,7 +156,7 @@ def _preceding_question_scores(timeline: Timeline, scores: Floats) -> Floats:
 
 
 def _window_means(timeline: Timeline, scores: Floats) -> Floats:
-    """Return the mean score of the window around each message, which reflects the current topic."""
+    """Return the mean score of the context window around each message, as an estimate of the topic's score."""
     means, (first, end) = np.zeros(len(timeline)), timeline.window_bounds
     sums = np.concatenate([[0.0], np.cumsum(scores[timeline.conversation_order])])
     means[timeline.conversation_order] = (sums[end] - sums[first]) / (end - first)
@@ -164,7 +164,7 @@ def _window_means(timeline: Timeline, scores: Floats) -> Floats:
 
 
 def _conversation_scores(timeline: Timeline, scores: Floats) -> Floats:
-    """Return for each message the mean score of the two best messages of its conversation."""
+    """Return, for each message, the mean score of the two best messages in the same conversation."""
     result, sizes, conversations = np.zeros(len(timeline)), timeline.conversation_sizes, timeline.ordered_conversations
     ordered = scores[timeline.conversation_order]
     ordered = ordered[np.lexsort((-ordered, conversations))]

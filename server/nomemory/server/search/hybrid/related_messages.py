@@ -1,4 +1,4 @@
-"""Relations between the best messages: pairs of the same author with a similarity well above the average."""
+"""Find relations between the best messages: pairs by the same author whose similarity is well above the average."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Relation:
         later_id: the id of the newer message.
         z_score: the similarity of the pair, in standard deviations above the mean similarity of the candidates to the
             older message.
-        shared_terms: the IDF-weighted share of common terms, 0 to 1.
+        shared_terms: the IDF-weighted share of the terms that the two messages have in common, 0 to 1.
     """
 
     earlier_id: str
@@ -60,9 +60,7 @@ class Relation:
 def find_relations(candidates: Sequence[ComparedMessage], vectors: Mapping[str, Vector]) -> list[Relation]:
     """Return the related pairs among the messages that have a vector, in time order.
 
-    Args:
-        candidates: the best messages.
-        vectors: unit vectors by message id.
+    `vectors` maps message ids to unit vectors.
     """
     compared = [item for item in candidates if item.message.message_id in vectors]
     if len(compared) < _MIN_MESSAGES:
@@ -88,7 +86,7 @@ def _find_pairs(
 
 
 def _z_scores(vectors: Floats) -> Floats:
-    """Return the matrix of pairwise similarities, in standard deviations above the mean of each row."""
+    """Return the matrix of pairwise similarities, in standard deviations above the mean of the row."""
     cosines = vectors @ vectors.T
     off_diagonal = ~np.eye(len(cosines), dtype=np.bool_)
     background = cosines[off_diagonal].reshape(len(cosines), -1)

@@ -1,7 +1,8 @@
-"""Pseudo-relevance feedback: scores for messages that share rare terms with the best messages of the first pass.
+"""Pseudo-relevance feedback: score messages that share rare terms with the best messages of a first ranking.
 
-Example: for "The one who is 57, what does he do?", one message says that Uncle Li is 57, and another that Uncle Li
-drives a bus. The second message matches few terms of the question, but shares "Uncle Li" with the first.
+Example: the question is "The one who is 57, what does he do?". One message says that Uncle Li is 57, and another
+message says that Uncle Li drives a bus. The message about the bus matches few terms of the question, but shares "Uncle
+Li" with the message about the age.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CHARS_PER_TERM: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FeedbackMessage:
-    """One of the best messages: its index, its weight (all weights add up to at most 1), and its terms."""
+    """A feedback message: its index in the timeline, its weight (all weights add up to at most 1), and its terms."""
 
     index: int
     weight: float
@@ -43,12 +44,9 @@ class FeedbackMessage:
 
 
 def select_feedback(timeline: Timeline, scores: Floats, excluded_terms: Collection[str]) -> list[FeedbackMessage]:
-    """Select the best messages. If more than three messages share the best score, select none.
+    """Select the best messages as feedback messages. If more than three messages share the best score, select none.
 
-    Args:
-        timeline: the messages.
-        scores: the scores of the first pass.
-        excluded_terms: terms to ignore: those of the question and of the authors' names.
+    `excluded_terms` are the terms to ignore: the terms of the question and of the authors' names.
     """
     rounded = np.round(scores, _DECIMALS)
     best = np.argsort(-rounded, kind="stable")[: _MAX_FEEDBACK + 1]
@@ -77,14 +75,10 @@ def feedback_scores(
     occurrences: Mapping[str, TermOccurrences],
     total: int,
 ) -> Floats:
-    """Return for each message the maximum, over the feedback messages, of weight times IDF cosine.
+    """Return, for each message, the maximum product of a feedback message's weight and its IDF cosine.
 
-    Args:
-        timeline: the messages.
-        feedback: the feedback messages.
-        occurrences: the occurrences of the terms of the feedback messages; the indexes may be missing for frequent
-        terms.
-        total: the number of messages of the user.
+    `occurrences` has the occurrences of the feedback terms. For frequent terms, the indexes may be missing. `total` is
+    the number of messages of the user.
     """
     if not feedback:
         return np.zeros(len(timeline))
@@ -105,7 +99,7 @@ def _dot_products(
     occurrences: Mapping[str, TermOccurrences],
     squares: Mapping[str, float],
 ) -> Floats:
-    """Return the sums of the squared IDFs of common terms, as an array of shape (feedback messages, messages)."""
+    """Return the sums of the squared IDFs of shared terms, as an array of shape (feedback messages, messages)."""
     rows = [(row * len(timeline), term) for row, terms in enumerate(rare_terms) for term in terms]
     if not rows:
         return np.zeros((len(rare_terms), len(timeline)))
@@ -118,7 +112,7 @@ def _dot_products(
 
 
 def _select_rarest_terms(terms: Collection[str], occurrences: Mapping[str, TermOccurrences]) -> list[str]:
-    """Return the rarest terms that also occur in other messages."""
+    """Return the rarest terms of a message that also occur in other messages."""
     rare = [
         (item.document_frequency, term)
         for term in terms

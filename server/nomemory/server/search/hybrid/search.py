@@ -1,4 +1,4 @@
-"""Hybrid search: finds candidates by lexical and semantic search, adds their neighbors, and ranks them."""
+"""Hybrid search: find candidates by lexical and semantic search, add their neighbors, and rank the messages."""
 
 from __future__ import annotations
 
@@ -75,10 +75,7 @@ class HybridQuery:
     """A question about a user's messages.
 
     Attributes:
-        text: the question.
         vector: the caller's embedding of the whole question; None: the server embeds each sentence.
-        filter: the filter of the results.
-        top_k: the maximum number of results.
         timeout_s: the timeout of the semantic search, in seconds.
         explain: whether the response includes explanations, which count towards its size.
         include_relations: whether to find relations between the results.
@@ -111,7 +108,7 @@ class HybridResult:
 
 @dataclass(frozen=True, slots=True)
 class _SentenceRanking:
-    """The ranking of a timeline for one sentence, and the match scores, lexical and semantic scores it is based on."""
+    """The ranking of a timeline for one sentence, with the match, lexical and semantic scores on which it is based."""
 
     ranking: Ranking
     match_scores: Floats
@@ -128,7 +125,7 @@ class _FirstPass:
 
     @property
     def feedback_terms(self) -> set[str]:
-        """The terms of the feedback messages."""
+        """The distinct terms of all feedback messages."""
         return {term for message in self.feedback for term in message.terms}
 
 
@@ -136,17 +133,13 @@ class _FirstPass:
 class HybridSearch:
     """Ranks the messages of one user by how well they answer a question.
 
-    Data is read on the event loop. Rankings are computed in a thread.
+    The event loop reads the data, and a thread computes the rankings.
 
     Attributes:
         slots: limits concurrent reads and rankings. A search holds no slot while it waits for semantic search.
         threads: runs the rankings.
-        lexical: the lexical index.
-        log: counts messages.
         pools: reads the messages to rank.
-        weights: the weights of the ranking steps.
-        candidates_max: the maximum number of candidates from lexical search, and the same from semantic search.
-        max_response_bytes: the maximum size of a response.
+        candidates_max: the maximum number of candidates from each of the two searches, lexical and semantic.
     """
 
     slots: RoundRobinLimit
@@ -159,7 +152,9 @@ class HybridSearch:
     max_response_bytes: int
 
     async def search(self, space: VectorSpace, query: HybridQuery) -> HybridResult:
-        """Return the best messages. The ranking is lexical only if semantic search is unavailable or times out.
+        """Return the messages that best answer a question.
+
+        If semantic search is unavailable or times out, the ranking is lexical.
 
         Raises:
             Fault: INDEX_UNAVAILABLE: the lexical index cannot be read.
@@ -223,7 +218,7 @@ class HybridSearch:
         question: ParsedQuestion,
         sentences: Sequence[_SentenceHits],
     ) -> HybridResult:
-        """Rank a short timeline in one thread call, without reading postings from the index."""
+        """Rank a short timeline in one thread call; the lexical index is not read."""
 
         def rank() -> HybridResult:
             first_passes = [self._run_first_pass(pool, question, sentence, None) for sentence in sentences]
@@ -240,7 +235,7 @@ class HybridSearch:
         question: ParsedQuestion,
         sentences: Sequence[_SentenceHits],
     ) -> HybridResult:
-        """Rank in two thread calls, because each pass needs the postings of different terms."""
+        """Rank a long timeline in two thread calls, because the second one needs the postings of feedback terms."""
         postings = [await self.pools.postings(query.user_id, pool, sentence.terms) for sentence, _ in sentences]
         first_passes = await self.threads.run(
             lambda: [self._run_first_pass(pool, question, *item) for item in zip(sentences, postings, strict=True)]
@@ -294,7 +289,7 @@ class HybridSearch:
         message_filter: Filter,
         periods: Sequence[Filter],
     ) -> list[SemanticHits] | None:
-        """Run a semantic search for each sentence; return None if it is unavailable or exceeds the timeout."""
+        """Run a semantic search for each sentence; return None if it is unavailable or times out."""
         if not self.weights.meaning:
             return None
         try:
@@ -317,7 +312,7 @@ class HybridSearch:
     async def _search_vector(
         self, space: VectorSpace, query: HybridQuery, text: str, message_filter: Filter, periods: Sequence[Filter]
     ) -> SemanticHits:
-        """Search with the embedding of a text, or with the caller's vector, overall and in each period."""
+        """Search the whole time range and each period by the caller's vector or by the embedding of a text."""
         vector = query.vector or await space.embed_query(query.user_id, text)
         overall = await space.vectors.search(query.user_id, vector, message_filter, self.candidates_max)
         in_periods = [
@@ -334,7 +329,7 @@ class HybridSearch:
         sentence_hits: _SentenceHits,
         postings: Mapping[str, Posting] | None,
     ) -> _FirstPass:
-        """Rank by matches, bonuses and context, and select feedback messages."""
+        """Rank the pool by matches, bonuses and context, and select feedback messages."""
         timeline, weights, (sentence, nearest) = pool.timeline, self.weights, sentence_hits
         occurrences = pool.occurrences(sentence.terms, postings)
         term_weights = dict.fromkeys(sentence.topic, 1 + weights.topic)
@@ -352,7 +347,7 @@ class HybridSearch:
     def _run_second_pass(
         self, pool: CandidatePool, first_pass: _FirstPass, postings: Mapping[str, Posting] | None
     ) -> _SentenceRanking:
-        """Add the feedback scores and apply retractions. `postings` are those of the feedback terms."""
+        """Add the feedback scores and apply retractions. `postings` contains the postings of the feedback terms."""
         timeline, ranking = pool.timeline, first_pass.ranked.ranking
         if self.weights.shared:
             occurrences = pool.occurrences(sorted(first_pass.feedback_terms), postings)
@@ -380,7 +375,7 @@ class HybridSearch:
 def _sufficiency_features(
     model: str, timeline: Timeline, ranked: Sequence[_SentenceRanking], indexes: Ints
 ) -> SufficiencyFeatures:
-    """Return the sufficiency features of some messages: the maxima over all sentences."""
+    """Return the sufficiency features of the messages at `indexes`, as maxima over all sentences."""
     semantic = [sentence.semantic for sentence in ranked if sentence.semantic]
     cosines = None
     if model == PACKAGE_MODEL and len(semantic) == len(ranked):
@@ -403,7 +398,7 @@ def _sufficiency_features(
 
 
 def _reference_time(message_filter: Filter) -> datetime:
-    """Return the time that a question is relative to: the end of the filter's time range, or now."""
+    """Return the reference time of a question: the end of the filter's time range, or otherwise the current time."""
     if message_filter.until_us is None:
         return datetime.now(UTC)
     return _EPOCH + timedelta(microseconds=message_filter.until_us)  # exact up to the latest representable time
@@ -435,7 +430,7 @@ def _assertion_mask(timeline: Timeline, indexes: Ints) -> Flags:
 def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], message_filter: Filter) -> Ints:
     """Return the indexes of messages that pass the filter and match a sentence or retract a matching message.
 
-    Terms in neighbors affect the score of a message but do not make it match.
+    Terms in a neighbor affect the score of a message, but they do not make the message match.
     """
     matches = np.zeros(len(timeline), dtype=np.bool_)
     for sentence in ranked:
@@ -451,7 +446,7 @@ def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], me
 
 
 def _best_hits(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints, top_k: int) -> list[HybridHit]:
-    """Return the best messages, each with its scores for the sentence that it matches best."""
+    """Return the best messages, each with its scores for the sentence for which its score is highest."""
     scores = np.round(np.stack([sentence.ranking.scores[eligible] for sentence in ranked]), _DECIMALS)
     best_scores, best_sentences = scores.max(axis=0), scores.argmax(axis=0)
     order = np.lexsort((-eligible, -best_scores))[:top_k]
@@ -461,7 +456,7 @@ def _best_hits(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible:
 
 
 def _to_hits(timeline: Timeline, indexes: Ints, scores: Sequence[float], ranked: _SentenceRanking) -> list[HybridHit]:
-    """Return the messages at the given indexes as hits for one sentence."""
+    """Return the messages at `indexes` as hits for one sentence."""
     zeros = np.zeros(len(timeline))
     cosines = zeros if ranked.semantic is None else ranked.semantic.cosines
     z_scores = zeros if ranked.semantic is None else ranked.semantic.z_scores

@@ -10,7 +10,7 @@ from nomemory.server.search.semantic.protocol import VectorHit
 
 @dataclass(frozen=True, slots=True)
 class SemanticHits:
-    """The most similar messages overall, best first, and those of each period that the question names."""
+    """The hits in the whole time range, best first, and the hits in each period that the question names."""
 
     overall: Sequence[VectorHit]
     in_periods: Sequence[VectorHit] = ()

@@ -1,4 +1,4 @@
-"""Semantic scores of a timeline's messages, from a list of the most similar messages."""
+"""Compute the semantic scores of a timeline's messages from the hits of a semantic search."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class SemanticScores:
     """Semantic scores of a timeline's messages.
 
     Attributes:
-        normalized: min-max normalized cosines; 1 is the most similar message.
-        cosines: cosine similarities; 0 for messages that are not in the list.
-        is_hit: 1 for the messages in the list, otherwise 0.
+        normalized: min-max normalized cosines; the most similar message has the value 1.
+        cosines: cosine similarities; 0 for messages that semantic search did not return.
+        is_hit: 1 for messages that semantic search returned, otherwise 0.
         mean: the estimated mean cosine of all messages of the user.
         deviation: the estimated standard deviation of these cosines.
         count: the number of messages of the user.
@@ -46,26 +46,23 @@ class SemanticScores:
 
     @cached_property
     def z_scores(self) -> Floats:
-        """The cosines in standard deviations above the mean; 0 for messages that are not in the list."""
+        """The cosines, in standard deviations above the mean; 0 for messages that semantic search did not return."""
         return np.where(self.is_hit > 0, (self.cosines - self.mean) / max(self.deviation, _MIN_DEVIATION), 0.0)
 
 
 def semantic_scores(
     timeline: Timeline, nearest: SemanticHits, *, is_complete: bool, total: int
 ) -> SemanticScores | None:
-    """Score the messages of a timeline by a list of the most similar messages, best first.
+    """Score the messages of a timeline by the hits of a semantic search, best first.
 
-    Min-max normalization over all messages of a user ranks best (docs/quality.md). If the list is incomplete, the
-    minimum is estimated.
+    Min-max normalization over all messages of a user ranks best (docs/quality.md). If the search returned only part of
+    the user's messages, the minimum is estimated.
 
-    Args:
-        timeline: the messages.
-        nearest: the list, and the hits within periods, which may have lower scores.
-        is_complete: whether the list contains all messages of the user.
-        total: the number of messages of the user.
+    `nearest` has the hits in the whole time range, and the hits in periods, which may have lower scores. `is_complete`
+    is True if the search returned all messages of the user, whose number is `total`.
 
     Returns:
-        None if no message of the list is in the timeline.
+        The scores; None if no hit is in the timeline.
     """
     hits = nearest.overall
     hit_scores = np.array([hit.score for hit in hits], dtype=np.float64)
@@ -92,7 +89,7 @@ def semantic_scores(
 
 
 def _mean_and_deviation(scores: Floats, unlisted: float, missing: int) -> tuple[float, float]:
-    """Return the mean and standard deviation of the scores, plus `missing` further scores equal to `unlisted`."""
+    """Return the mean and standard deviation of `scores` and of `missing` further scores that equal `unlisted`."""
     count = len(scores) + missing
     mean = (float(scores.sum()) + missing * unlisted) / count
     squares = float(((scores - mean) ** 2).sum()) + missing * (unlisted - mean) ** 2

@@ -4,12 +4,12 @@ The estimate is a logistic regression with two groups of features:
 
 - Topic: the similarity of the best message, and the share of the query terms that it contains.
 - Person, if the question names one of several authors: whether the best messages are about that author. Most
-  unanswerable questions of this kind ask about one person for something that another person said or did. The author
-  of a message is only half of the evidence: "I ran the race" is about its author, while "your race must have been hard"
-  and "how was the race?" are about the addressee.
+  unanswerable questions about a person ask for something that another person said or did. The author of a message does
+  not determine its subject: "I ran the race" is about its author, while "your race must have been hard" and "how was
+  the race?" are about the addressee.
 
-The features use the match scores only. The final ranking is unsuitable, because it prefers messages of the person that
-the question names and scales the best score to about 1.
+The features use the match scores only. The scores of the final ranking are unsuitable, because they include a bonus for
+the person that the question names, and the best score is always about 1.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ _QUESTION: Final = -0.15
 
 @dataclass(frozen=True, slots=True)
 class SufficiencyFeatures:
-    """Features of the messages that a search may return. All arrays are parallel. Values are maxima over the sentences.
+    """Features of the messages that a search may return, as parallel arrays.
+
+    Values are maxima over the sentences of the question.
 
     Attributes:
         match_scores: semantic and lexical match scores without bonuses, at most about 1.
@@ -115,14 +117,12 @@ class SufficiencyFeatures:
 def estimate_sufficiency(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
     """Return the estimated probability that the messages answer the question.
 
-    If the question names one of several authors, the person feature has the highest weight. Otherwise the strongest
-    feature is the difference between the best cosine and the user's mean cosine, which requires cosines of the local
-    model.
+    If the question names one of several authors, the person feature has the highest weight. Otherwise, the strongest
+    feature is the difference between the best cosine and the user's mean cosine. Only cosines of the local model can be
+    compared in this way.
 
-    Args:
-        features: the features of the messages.
-        persons: the indexes of the authors that the question names.
-        speaker_count: the number of authors with a name.
+    `persons` are the indexes of the authors that the question names. `speaker_count` is the number of authors with a
+    name.
     """
     if not len(features.match_scores):
         return 0.0
@@ -144,13 +144,16 @@ def estimate_sufficiency(features: SufficiencyFeatures, persons: Collection[int]
 
 
 def _mean_cosine(features: SufficiencyFeatures, best: float) -> float:
-    """Return the mean cosine of all messages except the best one, with a prior for users with few messages."""
+    """Return the mean cosine of all messages except the best message, with a prior for users with few messages."""
     total = features.count * features.mean - best
     return (total + _PRIOR_WEIGHT * _PRIOR_MEAN_COSINE) / (features.count - 1 + _PRIOR_WEIGHT)
 
 
 def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
-    """Return the estimate of the topic and person features. A missing feature does not affect the estimate."""
+    """Return the probability estimated from the topic and person features.
+
+    A missing feature does not affect the estimate.
+    """
     best = features.select_best()
     about = _aboutness_scores(best, persons, speaker_count)
     log_odds = _INTERCEPT + _COSINE * (_max_about_score(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
@@ -161,7 +164,7 @@ def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], 
 
 
 def names_single_speaker(persons: Collection[int], speaker_count: int) -> bool:
-    """Return whether the question names exactly one of several authors, so that the person feature applies."""
+    """Return whether the question names exactly one of several authors. Only then, the person feature applies."""
     return len(persons) == 1 and speaker_count > 1
 
 
@@ -176,7 +179,7 @@ def subject_score(text: str, *, is_question: bool) -> float:
 
 
 def _aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> Floats:
-    """Return how much each message is about the persons, from 1 to -1; all 1 if the question names nobody."""
+    """Return a score, -1 to 1, of how much each message is about the persons; all 1 if the question names nobody."""
     by_person = np.isin(features.speaker_indexes, list(persons))
     if not names_single_speaker(persons, speaker_count):
         return np.where(by_person, 1.0, 0.0) if persons else np.ones(len(by_person))
@@ -189,7 +192,7 @@ def _aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], s
 
 
 def _max_about_score(values: Floats | None, about: Floats, typical: float) -> float:
-    """Return the highest value among the messages about the persons; if there are none, among all messages."""
+    """Return the highest value of the messages about the persons, or of all messages if none is about the persons."""
     if values is None:
         return typical
     relevant = values[about > 0]

@@ -13,14 +13,14 @@ from nomemory.server.search.lexical.protocol import Posting
 
 @dataclass(frozen=True, slots=True)
 class TermOccurrences:
-    """The document frequency of a term within the user, and the indexes of the timeline's messages that contain it."""
+    """The document frequency of a term within a user, and the indexes of the timeline's messages with this term."""
 
     document_frequency: int
     indexes: Ints
 
 
 def occurrences_from_postings(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, TermOccurrences]:
-    """Map the sequences of postings to indexes of the timeline."""
+    """Convert the sequences of postings to indexes of the timeline."""
     if not postings:
         return {}
     sequences = [posting.sequences for posting in postings.values()]
@@ -35,7 +35,7 @@ def occurrences_from_postings(timeline: Timeline, postings: Mapping[str, Posting
 
 
 def occurrences_from_messages(timeline: Timeline, terms: Sequence[str]) -> Mapping[str, TermOccurrences]:
-    """Search the messages for terms. The timeline must contain all messages of the user."""
+    """Search the messages of a timeline for terms. The timeline must contain all messages of the user."""
     query_terms = frozenset(terms)
     indexes: dict[str, list[int]] = {term: [] for term in terms}
     for index, matching in enumerate(map(query_terms.intersection, timeline.terms)):

@@ -1,4 +1,4 @@
-"""Lexical scores of a timeline's messages: BM25 over a message and the messages before and after it."""
+"""Compute the lexical scores of a timeline's messages: BM25 over a message and its previous and next message."""
 
 from __future__ import annotations
 
@@ -64,17 +64,12 @@ def term_scores(
 ) -> TermScores:
     """Score the messages of a timeline by the terms of a sentence.
 
-    The term frequency is at most 1 for the message itself, plus `neighbor_weight` for each of the previous and the next
-    message, plus 1 if the term is part of the author's name.
-    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), with these term frequencies.
+    A term has the frequency 1 in the message itself, `neighbor_weight` in the previous and in the next message, and 1
+    in the author's name. The formula is from Robertson and Zaragoza, The Probabilistic Relevance Framework (2009).
 
-    Args:
-        timeline: the messages.
-        occurrences: the occurrences of each term.
-        total: the number of messages of the user.
-        neighbor_weight: the weight of a term in a neighbor. Terms of a preceding question weigh more, because answers
-            rarely repeat them.
-        term_weights: additional factors of terms; default 1.
+    `total` is the number of messages of the user. `neighbor_weight` is the weight of a term in the previous or next
+    message. Terms of a preceding question have a higher weight, because answers rarely repeat the terms of the
+    question. `term_weights` maps terms to additional factors.
     """
     weight = unknown = 0.0
     for item in occurrences.values():
@@ -106,7 +101,7 @@ def _to_column(numbers: Sequence[float]) -> Floats:
 
 
 def _sum_rows(timeline: Timeline, rows: Floats) -> Floats:
-    """Add up rows in order. The order of floating-point additions affects the result."""
+    """Sum the rows of a matrix in order, because the order of floating-point additions affects the result."""
     total = np.zeros(len(timeline))
     for row in rows:
         total += row
@@ -132,7 +127,7 @@ def _name_matrix(timeline: Timeline, terms: Collection[str]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Neighbors:
-    """Pairs of adjacent messages, as indexes, and the weights of terms in the earlier one."""
+    """Pairs of adjacent messages, as indexes, and a weight for the terms of each pair's earlier message."""
 
     later: Ints
     earlier: Ints
@@ -145,7 +140,7 @@ class _Neighbors:
         return cls(later, earlier, np.where(timeline.ends_with_question[earlier], _QUESTION_BOOST, 1.0))
 
     def add_to(self, in_content: Floats, neighbor_weight: float) -> Floats:
-        """Return the term frequencies, including weighted ones of neighbors, as an array of shape (terms, messages)."""
+        """Add the weighted terms of neighbors to the term frequencies, an array of shape (terms, messages)."""
         frequencies: Floats = in_content.copy()
         frequencies[:, self.later] += neighbor_weight * in_content[:, self.earlier] * self.weights
         frequencies[:, self.earlier] += neighbor_weight * in_content[:, self.later]
@@ -153,7 +148,7 @@ class _Neighbors:
 
 
 def _count_by_name_only(timeline: Timeline, term: str, in_name: Floats, in_content: Floats, total: int) -> int:
-    """Estimate, from the timeline, how many of the user's messages contain a term only in the author's name."""
+    """Estimate from the timeline how many messages of the user have a term only in the author's name."""
     if term not in timeline.name_terms:
         return 0
     return round(float((in_name * (1 - in_content)).sum()) * total / max(len(timeline), 1))

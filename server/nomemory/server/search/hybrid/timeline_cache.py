@@ -1,4 +1,4 @@
-"""A cache of timelines, because a recall sends several queries for one user in a row."""
+"""Cache timelines, because a recall sends several consecutive queries for one user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENTRY_BYTES: Final = 1_000
 
 
 class TimelineKey(NamedTuple):
-    """Cache key: the user, the sequence of the user's latest change, the number of messages, and the end of the range.
+    """Cache key: the user, the sequence of the user's latest change, the message count, and the end of the time range.
 
     `messages` is part of the key because messages expire without a change of the log.
     """
@@ -29,11 +29,11 @@ class TimelineKey(NamedTuple):
 class TimelineCache:
     """An LRU cache with the latest timeline of each user.
 
-    Every change of a user's messages, including a deletion, has its own sequence, and messages expire in one order. A
-    key therefore always identifies the same messages.
+    A key always identifies the same messages, because every change, including a deletion, has its own sequence, and
+    messages expire in a fixed order.
 
     Args:
-        max_bytes: the maximum estimated memory. A larger timeline is not cached.
+        max_bytes: the maximum estimated memory. Timelines larger than this limit are not cached.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -41,17 +41,15 @@ class TimelineCache:
 
     @property
     def memory_bytes(self) -> int:
-        """The estimated memory of all entries."""
+        """The estimated memory of all cached timelines, in bytes."""
         return int(self._entries.currsize)
 
     async def get(
         self, key: TimelineKey, load: Callable[[TimelineKey, Timeline | None], Awaitable[Timeline | None]]
     ) -> Timeline | None:
-        """Return a timeline; None if `load` returns None.
+        """Return the cached timeline of a key, or load and cache it. The result is None if `load` returns None.
 
-        Args:
-            key: the cache key.
-            load: loads the timeline on a cache miss. `load` receives the key and the user's previous timeline, if any.
+        On a cache miss, `load` is called with the key and the user's previous timeline, if any.
         """
         cached_key, cached = self._entries.get(key.user_id) or (None, None)
         if cached_key == key:

@@ -1,4 +1,4 @@
-"""Weights of the hybrid ranking. docs/quality.md has the measurements on which the weights are based."""
+"""Weights of the hybrid ranking, which are based on the measurements in docs/quality.md."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class RankingWeights:
         speaker: bonus for messages by the person that the question names; if it names nobody, by the user.
         dates: bonus for messages on a date that the question names.
         concrete: bonus for messages that contain a name, a title or a number.
-        occasion: for questions that ask when: bonus for messages that state when something happened.
-        topic: additional weight of terms in the first clause of a Chinese sentence with several clauses.
+        occasion: bonus for messages that state when something happened, if the question asks for a time.
+        topic: additional weight of terms in the topic clause, the first of several clauses in a Chinese sentence.
         answers: bonus for the message after a question, multiplied by the score of that question.
-        asks: penalty for messages without an assertion; if authors have names, for messages that end with a question.
+        asks: penalty for messages without an assertion, or, if authors have names, for messages that end with a
+            question.
         around: weight of the mean score of the adjacent messages in the conversation.
         conversation: weight of the mean score of the conversation's best messages.
         shared: weight of the rare terms that a message shares with the best messages (relevance feedback).
@@ -40,7 +41,7 @@ class RankingWeights:
     shared: float = 0.9
 
     def disable_steps(self, steps: Collection[str]) -> Self:
-        """Return the weights with some steps disabled. Without `meaning`, the ranking is lexical only."""
+        """Return the weights with some ranking steps disabled. If `meaning` is disabled, the ranking is lexical."""
         return replace(self, **dict.fromkeys(steps, 0.0))
 
 

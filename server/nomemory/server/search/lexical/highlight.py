@@ -1,4 +1,4 @@
-"""Highlights: the positions of matches in a message, and the snippet with the most matches."""
+"""Highlight a message: find the positions of matches, and select the snippet with the most matches."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class HighlightLimits:
-    """Limits of a highlight: the characters that are analyzed, and the spans that are returned."""
+    """Limits of a highlight: the number of characters to analyze, and the number of spans to return."""
 
     chars: int
     spans: int
@@ -96,9 +96,9 @@ class HighlightLimits:
 def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightLimits) -> Highlight:
     """Find the matches of the query's terms and phrases, except the excluded ones. Offsets refer to the original text.
 
-    The snippet has at most `snippet_chars` characters, which must be at least 1. The snippet is the whole content if
-    the content is short enough, otherwise the first part with the most spans, cut between tokens if possible.
-    The run time is O(limits.chars * phrases).
+    The snippet has at most `snippet_chars` characters, a limit of at least 1. If the content is longer, the snippet is
+    the first part with the most spans. The snippet is cut between tokens if possible. The run time is O(limits.chars *
+    phrases).
     """
     matches = _merge_spans(sorted(_find_matches(content, query.leaves, limits.chars)))
     spans = matches[: limits.spans]
@@ -107,7 +107,7 @@ def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightL
 
 
 def _find_matches(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
-    """Return the matches in the first `chars` characters, in any order."""
+    """Yield the matches of leaves in the first `chars` characters, in any order."""
     has_phrases = any(leaf.stream is Stream.CHARS for leaf in leaves)
     normal = None if has_phrases or len(content) > chars else normalize_plain(content)
     if normal is None:
@@ -116,7 +116,7 @@ def _find_matches(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[
 
 
 def _whole_tokens(content: str, chars: int) -> list[Token]:
-    """Return the tokens of the first `chars` characters, without a token that the limit cuts off."""
+    """Return the tokens that are completely within the first `chars` characters."""
     tokens = tokenize(content[:chars])
     return tokens[:-1] if len(content) > chars and tokens and tokens[-1].end == chars else tokens
 
@@ -170,7 +170,7 @@ def _select_snippet(content: str, spans: Sequence[Span], chars: int, analyzed_ch
 
 
 def _find_tokens_near(content: str, window: Span, analyzed_chars: int) -> list[Span]:
-    """Return the ranges of tokens, including all that overlap a window. Tokens do not contain spaces."""
+    """Return the ranges of the tokens near a window, including every token that overlaps the window."""
     if len(content) > analyzed_chars:
         return [Span(token.start, token.end) for token in _whole_tokens(content, analyzed_chars)]
     first, end = content.rfind(" ", 0, window.start) + 1, content.find(" ", window.end)

@@ -1,4 +1,4 @@
-"""Term weights: the inverse document frequency within one user's messages.
+"""Compute term weights: the inverse document frequency within one user's messages.
 
 Tantivy's own BM25 counts documents over all users, so another user's writes would change a user's scores. Weights are
 multiples of 1/64, so that their sums are exact in 32 bits in any order.
@@ -24,12 +24,9 @@ def query_weights(
 ) -> tuple[float, ...]:
     """Return the weights of a query's leaves, then of its speaker boosts.
 
-    Args:
-        query: the query.
-        messages: the number of messages of the user.
-        frequencies: the document frequency of each leaf within the user.
-        has_speaker: for each speaker boost, whether it applies to any message. Only the first such boost has a weight;
-            later items are not evaluated.
+    `messages` is the number of messages of the user, and `frequencies` has the document frequency of each leaf within
+    the user. `has_speaker` yields, for each speaker boost, whether it applies to any message. Only the first boost that
+    applies has a weight, and later items are not evaluated.
     """
     if not query.leaves:
         return ()

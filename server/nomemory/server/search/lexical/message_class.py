@@ -22,7 +22,7 @@ _END_CHARS: Final = 40
 
 
 def classify_message(content: str, terms: int) -> int:
-    """Return the class of a message, given its content and number of terms."""
+    """Return the class of a message with this content and number of terms."""
     return bisect_right(_LENGTHS, terms) + (_QUESTION_STEPS if is_question(content) else 0)
 
 
@@ -32,5 +32,5 @@ def is_question(content: str) -> bool:
 
 
 def class_weight(number: int) -> float:
-    """Return the score multiplier of a class: 1 for class 0, reduced by 1/16 for each class."""
+    """Return the score multiplier of a class: 1 for class 0, and 1/16 less for each further class."""
     return 1 - number / _STEPS

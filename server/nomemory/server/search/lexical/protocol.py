@@ -1,7 +1,7 @@
 """The protocol of a lexical index.
 
-An index may follow the message log with a lag, or be part of the log's own database and never lag. An index may be in
-this process or on another host, so all calls are awaited.
+An index may follow the message log with a lag, or be part of the log's own database and never lag. The methods are
+coroutines, because an index may be on another host.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FrozenRanking(NamedTuple):
     Attributes:
         applied: the sequence up to which the index contains every change of the user.
         weights: the weight of each leaf of the query, then of each speaker boost.
-        window: the matches that are ranked; None: all of them.
+        window: the matches that are ranked; None if all matches are ranked.
     """
 
     applied: int
@@ -35,7 +35,7 @@ class FrozenRanking(NamedTuple):
 
 
 class RankPosition(NamedTuple):
-    """A position in a ranked listing, before the hits with this score and time."""
+    """A position in a ranked listing, before the hits with this score and timestamp."""
 
     score: float
     ts_us: int
@@ -46,12 +46,10 @@ class LexicalSearch:
     """A search for one page of hits.
 
     Attributes:
-        user_id: the user whose messages are searched.
-        query: the parsed query.
         ranking: the result of `LexicalIndex.freeze` at the first page. Versions after `ranking.applied` do not match.
         filter: an additional condition on the messages.
-        start: the position at which the page starts; None: the best hit.
-        limit: the number of hits to return, if there are enough; ties can exceed it.
+        start: the position at which the page starts; None for the first page.
+        limit: the number of hits to return. There are more hits if the last hits tie, and fewer at the end.
     """
 
     user_id: str
@@ -63,10 +61,9 @@ class LexicalSearch:
 
 
 class LexicalHit(NamedTuple):
-    """A matching version of a message.
+    """A message version that matches a search.
 
     Attributes:
-        ts_us: the timestamp of the message.
         sequence: the sequence in the log, which may have deleted the version since.
         message: the message if the index is part of the log, otherwise None.
     """
@@ -101,12 +98,12 @@ class LexicalIndex(Protocol):
 
     @property
     def lags(self) -> bool:
-        """Whether the index can lag behind the log. If it cannot lag, `applied` need not be called."""
+        """Whether the index can lag behind the log. Callers need `applied` only for an index that can lag."""
 
     async def applied(self, user_id: str) -> int:
         """Return the sequence up to which the index contains every change of a user.
 
-        The result may be greater than the sequence of the user's latest change.
+        This sequence may be greater than the sequence of the user's latest change.
         """
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
@@ -125,8 +122,8 @@ class LexicalIndex(Protocol):
         A score is the sum of the weights of the leaves and boosts that match, multiplied by the weight of the message
         class if `Query.by_class`. If `Query.is_uniform`, the score is the sum of all weights.
 
-        Hits with the same score and `ts` are never separated, so there may be more than `search.limit`. Fewer hits
-        than `search.limit` are returned only at the end. A limit below 1 returns no hits.
+        Hits with the same score and `ts` are never separated, so there may be more than `search.limit`. Fewer hits than
+        `search.limit` are returned only at the end of the listing. A limit below 1 returns no hits.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.
@@ -149,10 +146,10 @@ class LexicalIndex(Protocol):
         """
 
     async def refresh(self) -> None:
-        """Make the latest commit visible to searches. The call does nothing if there is no new commit.
+        """Make the latest commit visible to searches. If there is no new commit, `refresh` does nothing.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE: the commit cannot be read. Searches continue to use the previous commit.
+            Fault: INDEX_UNAVAILABLE: the commit cannot be read. Searches then continue to use the previous commit.
         """
 
     async def close(self) -> None:

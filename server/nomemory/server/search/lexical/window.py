@@ -1,8 +1,8 @@
 """The ranking window: the subset of messages that is ranked if a query has very many matches.
 
 If more than about `WINDOW` messages match, half of the window consists of the messages with the rarest terms, as many
-terms as fit. The other half consists of the newest messages. The window is selected at the first page and is then a
-condition on messages, so later pages rank the same messages.
+terms as fit. The other half consists of the newest messages. The window is selected for the first page of a listing.
+Later pages use it as a condition on messages, and therefore rank the same messages.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ WINDOW: Final = 10_000
 
 
 class RankingWindow(NamedTuple):
-    """The condition that a message contains one of the terms with the highest weights, or is not older than a time.
+    """The condition that a message contains one of the terms with the highest weights, or is at least as new as a time.
 
     Attributes:
         terms: the number of terms that select messages, highest weights first.
-        since_us: the time, in microseconds since the epoch.
+        since_us: the start of the newest half of the window, in microseconds since the epoch.
     """
 
     terms: int
@@ -33,10 +33,8 @@ class RankingWindow(NamedTuple):
 def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> bool:
     """Return whether the estimated number of matches exceeds the window.
 
-    Args:
-        query: the query.
-        frequencies: the document frequency of each leaf within the user.
-        messages: the number of messages of the user.
+    `frequencies` has the document frequency of each leaf within the user. `messages` is the number of messages of the
+    user.
     """
     if query.is_uniform or messages <= WINDOW:
         return False

@@ -9,7 +9,7 @@ from nomemory.server.search.semantic.vector_space import VectorSpace
 
 
 class SpaceLease:
-    """Reference-counted lease on a vector space. As a context manager, a lease returns the space for one read."""
+    """Reference-counted lease on a vector space. The context manager returns the space for one read."""
 
     __slots__ = ("_unused", "reads", "space")
 
@@ -30,18 +30,14 @@ class SpaceLease:
             self._unused.set()
 
     async def wait_until_unused(self) -> None:
-        """Wait until the last read has ended. The caller must prevent new reads."""
+        """Wait until the last read of the space has ended. The caller must prevent new reads."""
         self._unused = asyncio.Event()
         if self.reads:
             await self._unused.wait()
 
 
 class ActiveSpace:
-    """The vector space for new reads. A read keeps its space until it ends.
-
-    Args:
-        space: the initial space.
-    """
+    """The vector space for new reads. A read in progress keeps the space with which it started."""
 
     def __init__(self, space: VectorSpace) -> None:
         self._lease = SpaceLease(space)
@@ -52,13 +48,13 @@ class ActiveSpace:
         return self._lease.space
 
     def lease(self) -> SpaceLease:
-        """Return a lease for one read."""
+        """Return a lease on the current space, for one read."""
         return self._lease
 
     async def replace(self, space: VectorSpace, timeout_s: float) -> VectorSpace:
         """Replace the space for new reads.
 
-        Return the previous space when its reads have ended, or after the timeout.
+        Return the previous space when its reads have ended, or after `timeout_s`.
         """
         previous = self._lease
         self._lease = SpaceLease(space)

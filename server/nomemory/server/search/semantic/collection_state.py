@@ -1,4 +1,4 @@
-"""The state of a closed collection, read from its backlog: message log, checkpoint and pending messages."""
+"""Read the state of a closed collection from its backlog: message log, checkpoint and pending messages."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class _State(NamedTuple):
 
 
 def vector_checkpoint(backlog: Path) -> Checkpoint | None:
-    """Return the checkpoint in the file of a backlog; None if the file is missing or unreadable."""
+    """Return the checkpoint in a backlog file; None if the file is missing or unreadable."""
     state = _read_state(backlog)
     return None if state is None else state.checkpoint
 
 
 def has_points(backlog: Path) -> bool:
-    """Return whether points were stored in the collection."""
+    """Return whether any points were ever stored in the collection of a backlog."""
     state = _read_state(backlog)
     return state is not None and state.has_points
 
 
 def is_complete(backlog: Path, log: LogPosition) -> bool:
-    """Return whether the collection contains all messages of the log."""
+    """Return whether the collection of a backlog contains all messages of the log."""
     state = _read_state(backlog)
     return state is not None and not state.pending and state.checkpoint.sequence >= log.sequence
 
@@ -42,7 +42,7 @@ def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
 
     Return whether the files were deleted.
 
-    Points on a Qdrant server are deleted by the index.
+    The index deletes the points on a Qdrant server.
     """
     checkpoint = vector_checkpoint(collection.backlog)
     if checkpoint is None or checkpoint.can_resume(log):

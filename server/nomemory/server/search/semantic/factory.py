@@ -1,4 +1,4 @@
-"""Creates the vector index that the settings select."""
+"""Create the vector index that the settings select."""
 
 from __future__ import annotations
 
@@ -28,12 +28,8 @@ def choose_vector_index(
 ) -> VectorIndex:
     """Create the index for an embedder's vectors, without starting a process or sending a request.
 
-    Args:
-        settings: the settings that select the engine.
-        vectors: the directory of all collections.
-        embedder: the model of the vectors.
-        policy: the limits of a worker process.
-        log_id: the message log that fills the index. A collection on a Qdrant server belongs to one log.
+    `vectors` is the directory of all collections. `policy` limits the worker process of an embedded engine. `log_id` is
+    the id of the message log, because a collection on a Qdrant server belongs to one log.
 
     Raises:
         ExtraMissingError: the client of a Qdrant server is not installed.
@@ -53,7 +49,7 @@ def _create_edge_index(
 
 
 def _delete_previous_layout(collection: Collection) -> None:
-    """Delete the files of earlier versions. Without these files, the index is rebuilt from the message log."""
+    """Delete index files with the layout of an earlier release. The index is then rebuilt from the message log."""
     files = list(collection.directory.glob("shard*"))
     if files:
         _log.warning("the vector index has an outdated layout and is being rebuilt", collection=collection.name)
@@ -66,7 +62,7 @@ def _create_qdrant_index(
 ) -> VectorIndex:
     """Create the index on a Qdrant server.
 
-    The client is imported here, because the import takes half a second and 40 MB.
+    The client library is imported here, because the import takes half a second and 40 MB.
     """
     require_extra("qdrant", ("qdrant_client",), "NOMEMORY_QDRANT_URL")
     from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Converts the user and the filter of a search to conditions that every engine supports."""
+"""Convert the user and the filter of a search to conditions that every engine supports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nomemory.server.search.semantic.points import CONVERSATION, METADATA, ROLE,
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The field, or one of its elements, equals the value."""
+    """The condition that a field, or one of its elements, equals a value."""
 
     field: str
     value: str | int
@@ -20,7 +20,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class NoMatch:
-    """The field equals none of the values, or is missing."""
+    """The condition that a field equals none of the values, or is missing."""
 
     field: str
     values: tuple[str, ...]
@@ -28,7 +28,7 @@ class NoMatch:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The field is at least `gte` and less than `lt`. None: unbounded."""
+    """The condition that a field is at least `gte` and less than `lt`. None means unbounded."""
 
     field: str
     gte: float | None
@@ -39,10 +39,10 @@ Condition = Match | NoMatch | Range
 
 
 def filter_conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
-    """Return the conditions of a search. The first condition restricts it to the user.
+    """Return the conditions of a search. The first condition restricts the search to the user.
 
-    Engines compare times as 64-bit floats, whose resolution is more than a microsecond after the year 2255. The bounds
-    are therefore extended by one step, and `message_hits.rank_messages` applies the exact bounds.
+    Engines compare times as 64-bit floats, whose resolution is more than a microsecond after the year 2255. The time
+    bounds are therefore extended by one float step, and `message_hits.rank_messages` applies the exact bounds.
     """
     result: list[Condition] = [Match(USER, user_id)]
     if filters.role is not None:

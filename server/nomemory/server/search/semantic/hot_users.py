@@ -1,4 +1,4 @@
-"""Tracks recently queried users, whose backlog is indexed first."""
+"""Track recently queried users, whose backlog is indexed first."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MAX_USERS: Final = 256
 
 
 class HotUsers:
-    """The users with recent queries.
+    """Tracks the users with recent queries.
 
     Args:
-        hot_s: the time after a query during which a user is hot, in seconds.
+        hot_s: the number of seconds after a query during which a user is hot.
         clock: returns the monotonic time in seconds.
     """
 
@@ -23,7 +23,7 @@ class HotUsers:
         self._hot = TTLCache[str, None](_MAX_USERS, hot_s, clock)
 
     def record(self, user_id: str) -> bool:
-        """Record a query. Return whether the user was not hot before."""
+        """Record a query of a user. Return whether the user was not hot before."""
         is_new = user_id not in self._hot
         self._hot[user_id] = None
         return is_new

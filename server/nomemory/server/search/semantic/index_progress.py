@@ -11,15 +11,13 @@ from nomemory.server.store.feed_position import FeedPosition
 
 @dataclass(frozen=True, slots=True)
 class IndexerStatus:
-    """The status of an index, for one user or all users.
+    """The status of a vector index, for one user or all users.
 
     Attributes:
-        fed: the position up to which changes are in the backlog. Changes after this position are not counted as
-            pending.
+        fed: the position up to which changes were copied to the backlog. Later changes are not counted as pending.
         checkpoint: the position up to which every change is in the index or a dead letter.
-        pending: number of messages in the backlog.
-        dead_letters: number of dead letters.
-        dead_letter_ids: ids of the first dead letters of the user.
+        pending: the number of messages in the backlog.
+        dead_letter_ids: the message ids of the first dead letters of the user.
     """
 
     fed: FeedPosition
@@ -30,7 +28,7 @@ class IndexerStatus:
 
 
 class DeadLetter(NamedTuple):
-    """A message that cannot be embedded, with its latest known change and the reason."""
+    """A message that cannot be embedded, with the sequence of its latest known change and the reason."""
 
     bucket: int
     user_id: str
@@ -60,8 +58,8 @@ class IndexProgress:
 
     Attributes:
         checkpoint: the position up to which every change is in the index or a dead letter.
-        users: checkpoints of users that are ahead.
-        dead_letters: all dead letters; None if they have not changed.
+        users: the checkpoints of the users that are ahead of `checkpoint`.
+        dead_letters: all dead letters; None if they are unchanged since the last publication.
     """
 
     checkpoint: FeedPosition = field(default_factory=FeedPosition)

@@ -1,4 +1,4 @@
-"""Limits the number of concurrent searches of a vector index."""
+"""Limit the number of concurrent searches of a vector index."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ _SEARCHES: Final = 8
 
 
 class LimitedVectorSearch:
-    """Wraps a `VectorSearch` with a concurrency limit. Users are served round robin.
-
-    Args:
-        search: the wrapped vector search.
-    """
+    """Wraps a `VectorSearch` with a concurrency limit. Waiting searches run in round-robin order of the users."""
 
     def __init__(self, search: VectorSearch) -> None:
         self._search = search

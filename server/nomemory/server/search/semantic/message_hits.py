@@ -1,8 +1,8 @@
-"""Converts the nearest points of an engine to ranked messages.
+"""Convert the nearest points of an engine to ranked messages.
 
-A message has a point for each part of its text, and is ranked by its best part. Ties at the limit are returned
-completely, so the engine may have to be queried again with a larger window: start with `initial_point_limit`, and
-multiply it by `GROWTH` until `rank_messages` returns a list.
+A message has a point for each part of its text, and is ranked by its best part. The result includes all messages that
+tie with the last one, which may require more points. Callers start with `initial_point_limit` points, and multiply the
+number by `GROWTH` until `rank_messages` returns a list.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, lim
     """Return messages by score and `ts`, descending; None if the window is too small.
 
     Args:
-        points: the nearest points, best first, ties in any order; fewer than the window only if there are no more.
+        points: the nearest points, best first, with ties in any order; fewer than `window` only if there are no more.
         window: the number of requested points.
-        filters: the filter of the search, whose time bounds are applied exactly.
-        limit: the number of messages; messages that tie with the last one are returned in addition.
+        filters: the filter of the search, whose exact time bounds are applied here.
+        limit: the number of messages. Messages that tie with the last one are returned in addition.
     """
     points = _clamp_scores(points)
     if len(points) < window:

@@ -1,4 +1,4 @@
-"""Point identifiers, payloads and vectors, as stored by every engine.
+"""Build the point identifiers, payloads and vectors that every engine stores.
 
 Vectors are validated before they are passed to an engine, because a rejected vector would remain in its write-ahead log
 and be replayed.
@@ -31,12 +31,12 @@ _NAMESPACE: Final = UUID("5b6ce0c4-8a0e-5d1c-9f0b-0d1f6f2f8a57")
 
 
 def point_id(user_id: str, message_id: str, part: int) -> UUID:
-    """Return the identifier of a point. NUL separates the ids, which contain no control characters."""
+    """Return the identifier of a point. NUL separates the hashed ids, because ids contain no control characters."""
     return uuid5(_NAMESPACE, f"{user_id}\0{message_id}\0{part}")
 
 
 def iterate_point_id_blocks(user_id: str, message_id: str, from_part: int) -> Iterator[list[UUID]]:
-    """Yield blocks of the identifiers of a message's points from a part on, without end.
+    """Yield the point identifiers of a message in blocks, from a part number on, without end.
 
     The part numbers of a message have no gaps.
     """
@@ -63,7 +63,7 @@ def normalize_query(vector: Vector, dimension: int) -> Vector:
     """Return a query vector, normalized to length 1.
 
     Raises:
-        Fault: INVALID_FIELD: the cosine is undefined for the vector.
+        Fault: INVALID_FIELD: the cosine is undefined for this vector.
     """
     try:
         return l2_normalize(vector, dimension)

@@ -15,9 +15,9 @@ from nomemory.server.message_filter import Filter
 
 @dataclass(frozen=True, slots=True)
 class VectorPoint:
-    """The vector of a part of a version of a message. The id of a point is derived from user, message and part.
+    """The vector of one part of a message version.
 
-    `metadata_hashes` are hashes of the metadata entries.
+    The id of a point is derived from user, message and part. `metadata_hashes` contains a hash of each metadata entry.
     """
 
     user_id: str
@@ -32,10 +32,7 @@ class VectorPoint:
 
 
 class VectorHit(NamedTuple):
-    """A version of a message with the score of its best part.
-
-    The message log may have deleted the version since.
-    """
+    """A message version, with the score of its best part. The message log may have deleted the version since."""
 
     score: float
     ts_us: int
@@ -44,7 +41,7 @@ class VectorHit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredPoints:
-    """The points of some users.
+    """The points that an index stores for several users.
 
     Attributes:
         by_user: for each user, the number of valid points by sequence.
@@ -71,7 +68,7 @@ class VectorSearch(Protocol):
     async def search(self, user_id: str, vector: Vector, filters: Filter, limit: int) -> list[VectorHit]:
         """Return the most similar messages by score and `ts` descending.
 
-        The result has at least `limit` messages if that many exist, and all messages that tie with the last one.
+        The result has at least `limit` messages, if there are that many, and includes all ties with the last message.
         """
 
     async def vectors(self, user_id: str, message_ids: Sequence[str]) -> dict[str, Vector]:
@@ -83,7 +80,7 @@ MessageKey = tuple[str, str]
 
 
 class VectorIndex(VectorSearch, Protocol):
-    """Exact nearest-neighbor search by cosine within one user. All methods run on the event loop.
+    """An index for exact nearest-neighbor search by cosine within one user. All methods run on the event loop.
 
     Every method can raise the Fault INDEX_UNAVAILABLE if the engine does not respond.
     """
@@ -92,10 +89,10 @@ class VectorIndex(VectorSearch, Protocol):
         """Store points. A point with the same user, message and part is overwritten."""
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
-        """Remove the points of a message from a part on."""
+        """Remove the points of a message, starting at a part number."""
 
     async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
-        """Return the messages that may have more points than parts, so that some points must be removed."""
+        """Return the messages that may have more points than parts."""
 
     async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
         """Return the stored vectors of a version of a message, in the order of its parts."""
@@ -115,38 +112,36 @@ class VectorIndex(VectorSearch, Protocol):
         On a Qdrant server, the content remains until the server optimizes its segments.
 
         Raises:
-            InsufficientSpaceError: not enough disk space. The index does not change.
+            InsufficientSpaceError: the disk is too full. In this case, the index does not change.
         """
 
     async def count(self) -> int:
         """Count the points."""
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Read the points of users with the same condition as a search, so that every counted point can be found.
+        """Read the points of users with the same condition as a search, so that every returned point can be found.
 
-        Args:
-            user_ids: the ids of the users.
-            with_vectors: whether to validate the vectors as well.
+        If `with_vectors`, the vectors are validated in addition to the payloads.
         """
 
     async def reset(self) -> None:
         """Replace a damaged index with an empty one."""
 
     async def drop(self, collection: str) -> None:
-        """Delete another collection on the Qdrant server. An embedded engine does nothing."""
+        """Delete another collection on the Qdrant server. For an embedded engine, do nothing."""
 
     async def probe(self) -> None:
-        """Check that the engine responds.
+        """Check that the engine of the index responds.
 
         Raises:
-            ForeignCollectionError: the collection is filled from another message log.
+            ForeignCollectionError: the collection belongs to another message log.
         """
 
     @property
     def reconcile_requested(self) -> asyncio.Event:
-        """The event that is set when points may have been lost after a failure or outage of the engine.
+        """An event that is set when the engine may have lost points.
 
-        The reconciliation clears the event.
+        The reconciliation with the message log clears the event.
         """
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Vector spaces: an embedding model with the index of its vectors. Vectors of different models are never compared."""
+"""Vector spaces, which pair an embedding model with an index. Vectors of different models are never compared."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class VectorProgress(Protocol):
     """The progress of a vector index, per user."""
 
     async def is_lagging(self, user_id: str, sequence: int) -> bool:
-        """Return whether a change of this user up to `sequence` may not be in the index yet."""
+        """Return whether the index may lack a change of this user up to `sequence`."""
 
     def poll(self) -> None:
-        """Poll the log now, because a read waits for a write that another server may have made."""
+        """Poll the message log at once, because a read waits for a write, which another server may have made."""
 
     def record_query(self, user_id: str) -> None:
         """Record a query of a user, so that the user's backlog is indexed first."""
@@ -36,14 +36,13 @@ def query_limit(embedder: Embedder) -> RoundRobinLimit:
 
 @dataclass(frozen=True, slots=True)
 class VectorSpace:
-    """A model and the index of its vectors.
+    """An embedding model with the index of its vectors.
 
     Attributes:
-        name: the name of the collection, which identifies the space in a server.
-        embedder: the model.
-        vectors: searches the index. Users are served round robin.
+        name: the name of the collection, which identifies the space within a server.
+        vectors: the search in the index, in round-robin order of the users.
         progress: the progress of the index.
-        queries: limits concurrent queries to the embedder. Users are served round robin.
+        queries: the limit of concurrent queries to the embedder, in round-robin order of the users.
     """
 
     name: str
@@ -53,6 +52,6 @@ class VectorSpace:
     queries: RoundRobinLimit = field(default_factory=lambda: RoundRobinLimit(_REMOTE_QUERIES))
 
     async def embed_query(self, user_id: str, text: str) -> Vector:
-        """Embed a query of a user. A cancelled query is removed from the queue."""
+        """Embed a query of a user. A cancelled query leaves the queue of the embedder."""
         async with self.queries.slot(user_id):
             return await self.embedder.embed_query(text)

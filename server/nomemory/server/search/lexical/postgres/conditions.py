@@ -42,7 +42,7 @@ class Values:
         return f"${len(self.all)}::{kind}"
 
     def bind_clause(self, clause: Clause) -> str:
-        """Bind the values of a clause and return its condition with placeholders."""
+        """Bind the values of a clause, and return the clause's condition with placeholders."""
         condition = clause.condition
         for value in clause.values:
             self.all.append(value)
@@ -51,11 +51,11 @@ class Values:
 
 
 class Conditions:
-    """Builds conditions on the messages of one user.
+    """Builds SQL conditions on the messages of one user.
 
     Keys are hashes that include the user, so an index lookup by keys needs no condition on the user. With an indexable
-    condition, the planner would read all messages of the user. Hash collisions are therefore excluded by comparing the
-    user with a collation that no index has.
+    condition on the user, the query planner would read all messages of the user. To exclude hash collisions, the user
+    is therefore compared with a collation that no index has.
 
     Args:
         values: collects the bound values.
@@ -66,10 +66,7 @@ class Conditions:
         self._values = values
 
     def may_match(self, node: Node) -> str:
-        """Return a condition that uses the index and includes all matches of a node.
-
-        Every match must contain at least one term.
-        """
+        """Return an indexed condition that includes all matches of a node, which must require a leaf."""
         match node:
             case Leaf():
                 return self._has_all(leaf_predicate(self._user_id, node).keys)
@@ -110,18 +107,18 @@ class Conditions:
         return disjunction([self._has(predicate) for predicate in boost_predicates(self._user_id, boost)])
 
     def matches_user(self) -> str:
-        """Return a condition that is true for the messages of the user, and that no index supports."""
+        """Return a condition, without index support, that is true for the messages of the user."""
         return f'user_id COLLATE "POSIX" = {self._values.bind_once(self._user_id, "text")}'
 
     def in_time_range(self, message_filter: Filter = EVERYTHING, until_us: int | None = None) -> str:
-        """Return an indexed condition on the user and the time: a filter's range, up to and including `until_us`."""
+        """Return an indexed condition on the user and a filter's time range, up to and including `until_us`."""
         ends = (message_filter.until_us, None if until_us is None else until_us + 1)
         until = min((end for end in ends if end is not None), default=None)
         times = Filter(since_us=message_filter.since_us, until_us=until)
         return conjunction(map(self._values.bind_clause, POSTGRES.matching(self._user_id, times)))
 
     def matches_filter(self, message_filter: Filter) -> list[str]:
-        """Return the conditions of a filter."""
+        """Return the conditions that a message must meet to pass a filter."""
         clauses = [*POSTGRES.filter_clauses(message_filter), *POSTGRES.metadata_clauses(message_filter)]
         return list(map(self._values.bind_clause, clauses))
 
@@ -141,12 +138,12 @@ class Conditions:
 
 
 def conjunction(conditions: Iterable[str]) -> str:
-    """Return the conjunction of the conditions."""
+    """Return an SQL condition that requires all of the conditions."""
     return _join_conditions(" AND ", list(conditions))
 
 
 def disjunction(conditions: Iterable[str]) -> str:
-    """Return the disjunction of the conditions."""
+    """Return an SQL condition that requires one of the conditions."""
     return _join_conditions(" OR ", list(conditions))
 
 

@@ -1,4 +1,4 @@
-"""The progress of a lexical index that is part of the message log."""
+"""The progress of a lexical index in the tables of the message log."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _MAX_SEQUENCE: Final = 2**63 - 1
 
 
 class InlineLexicalProgress:
-    """Implements LexicalProgress for an index in the tables of the message log."""
+    """Implements LexicalProgress for an index that never lags behind the message log."""
 
     @property
     def applied(self) -> int:
-        """The maximum sequence, because every commit of the log is searchable at once."""
+        """The maximum sequence number, because every commit of the log is searchable at once."""
         return _MAX_SEQUENCE
 
     async def erase_deleted(self) -> None:

@@ -40,12 +40,12 @@ _SEQUENCE: Final = "SELECT latest_sequence FROM users WHERE bucket = $1 AND user
 class PostgresLexicalIndex:
     """Implements LexicalIndex with the tables of a message log in PostgreSQL.
 
-    Each call takes one round trip. `freeze` takes two round trips if the matches exceed the ranking window.
+    Each call takes one round trip to the database. `freeze` takes two if the matches exceed the ranking window.
 
     Args:
-        pool: the connection pool. The index does not close the pool.
+        pool: the connection pool, which the index does not close.
         retention: the retention policy; expired messages are not returned.
-        damage_registry: receives the reports of damaged messages.
+        damage_registry: the registry to which damaged messages are reported.
     """
 
     lags: Final = False
@@ -61,13 +61,13 @@ class PostgresLexicalIndex:
     async def applied(self, user_id: str) -> int:
         """Return the sequence of the latest change of this user's messages.
 
-        All changes are searchable at once, so this is the applied sequence.
+        Every change up to this sequence is applied, because a change is searchable as soon as it is committed.
         """
         rows = await self._fetch_rows(Statement(_SEQUENCE, (bucket_of(user_id), user_id)))
         return int(rows[0][0]) if rows else 0
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:
-        """Return the latest sequence, the weights and the window of a query."""
+        """Return the user's latest sequence, and the weights and the window of a query."""
         ((sequence, messages, frequencies, boosted),) = await self._fetch_rows(frequencies_statement(user_id, query))
         self._sizes[user_id] = messages
         ranking = FrozenRanking(sequence, query_weights(query, messages, frequencies, boosted))
@@ -112,7 +112,7 @@ class PostgresLexicalIndex:
     async def postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> list[Posting]:
-        """Return the postings of all terms in one round trip."""
+        """Return the postings of all terms, in one round trip to the database."""
         if not terms:
             return []
         rows = await self._fetch_rows(postings_statement(user_id, terms, message_filter, max_sequences))
@@ -132,9 +132,9 @@ class PostgresLexicalIndex:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raise database errors as INDEX_UNAVAILABLE with a retry delay.
+    """Convert database errors to INDEX_UNAVAILABLE with a retry delay.
 
-    The fault does not contain the message of the database error.
+    The fault does not contain the database's message.
     """
     try:
         yield

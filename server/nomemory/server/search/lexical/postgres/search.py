@@ -1,4 +1,4 @@
-"""The SQL statement of a search, with the order and ties of `LexicalIndex.search`."""
+"""Build the SQL statement of a lexical search, with the order and the ties that `LexicalIndex.search` specifies."""
 
 from __future__ import annotations
 
@@ -28,12 +28,10 @@ _CLASS_WEIGHT: Final = f"('{{{_CLASS_WEIGHTS}}}'::float8[])[get_byte(tokens, 0) 
 
 
 class MatchingRows:
-    """Builds the conditions on the rows that match a search.
+    """Builds the SQL conditions on the rows that match a search.
 
     Args:
-        search: the search.
-        retention: the retention policy.
-        messages: the approximate number of messages of the user; None: unknown.
+        messages: the approximate number of messages of the user; None if it is unknown.
     """
 
     def __init__(self, search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> None:
@@ -48,9 +46,10 @@ class MatchingRows:
         self._messages = _UNKNOWN_USER if messages is None else messages
 
     def by_time(self, until_us: int | None) -> str:
-        """Return the condition on the matches up to a time, for a statement that selects the newest ones.
+        """Return the condition on the matches up to a time, for a statement that selects the newest matches.
 
-        Rows are scanned in time order if that is expected to fill a page sooner than an index lookup of all matches.
+        The condition makes PostgreSQL scan rows in time order if a scan is expected to fill a page faster than an index
+        lookup of all matches.
         """
         share = self._estimate_share()
         in_order = self._limit < share * share * self._messages  # limit / share rows, or share * messages
@@ -67,14 +66,14 @@ class MatchingRows:
     def in_window(self) -> str:
         """Return the condition on the matches in the window.
 
-        For a union of leaves, the rows may include messages without any leaf.
+        If the query is a union of leaves, the rows may include messages without any leaf.
         """
         source = self._window_clause(self._ranking.window) if self._ranking.window else self._source_clause()
         matches = [] if self._query.is_union else [self._match_condition()]
         return conjunction([source, *matches, *self._filter_conditions()])
 
     def retracted_by(self) -> str:
-        """Return the expression for the id of the message that retracted a row."""
+        """Return the SQL expression for the id of the message that retracts the row's message."""
         return self.values.bind_clause(self._expiry.retracted_by(self._user_id, self._expiry.unexpired()))
 
     def _source_clause(self, until_us: int | None = None, *, in_order: bool = False) -> str:
@@ -106,15 +105,12 @@ class MatchingRows:
 
 
 def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> Statement | None:
-    """Return the statement of a search, or None if the search has no hits.
+    """Return the SQL statement of a search, or None if the search has no hits.
 
     The rows are the hits, in any order, with the columns score, `ts_us`, sequence, id, encoded message, checksum, and
     the id of the retracting message.
 
-    Args:
-        search: the search.
-        retention: the retention policy.
-        messages: the approximate number of messages of the user; None: unknown.
+    `messages` is the approximate number of messages of the user; None if it is unknown.
     """
     query, best = search.query, sum(search.ranking.weights, start=0.0)
     if query.is_uniform and search.start and search.start.score < best:
@@ -125,7 +121,7 @@ def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages
 
 
 def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> Statement:
-    """Return the statement for the timestamp of the oldest of the newest `window / 2` messages that pass a filter.
+    """Return the SQL statement for the time of the oldest of the newest `window / 2` messages that pass a filter.
 
     The statement returns one row if more messages than the window pass the filter, otherwise none.
     """
@@ -141,7 +137,7 @@ def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> 
 
 
 def _newest_subquery(rows: MatchingRows, search: LexicalSearch, score: float) -> str:
-    """Return the subquery of the newest matches, all with the same score."""
+    """Return the SQL subquery of the newest matches, all with the same score."""
     until_us = search.start.ts_us if search.start and search.start.score == score else None
     return (
         f"SELECT {rows.values.bind(score, 'float8')} AS score, {_COLUMNS} FROM messages"
@@ -151,7 +147,7 @@ def _newest_subquery(rows: MatchingRows, search: LexicalSearch, score: float) ->
 
 
 def _best_subquery(rows: MatchingRows, search: LexicalSearch) -> str:
-    """Return the subquery of the best matches in the window."""
+    """Return the SQL subquery of the best matches in the window."""
     query, weights, conditions = search.query, search.ranking.weights, rows.conditions
     leaves = _sum_of_weights(rows.values, zip(map(conditions.matches, query.leaves), weights, strict=False))
     boosts = zip(query.boosts, weights[len(query.leaves) :], strict=True)
@@ -172,13 +168,13 @@ def _best_subquery(rows: MatchingRows, search: LexicalSearch) -> str:
 
 
 def _sum_of_weights(values: Values, parts: Iterable[tuple[str, float]]) -> str:
-    """Return the expression for the sum of the weights of the conditions that are true."""
+    """Return the SQL expression that adds up the weights of the conditions that are true."""
     cases = (f"CASE WHEN {condition} THEN {values.bind(weight, 'float8')} ELSE 0 END" for condition, weight in parts)
     return " + ".join(["0::float8", *cases])
 
 
 def _page_conditions(values: Values, score: str, start: RankPosition | None) -> Iterator[str]:
-    """Yield the condition that limits the scored rows to a page that starts at a position."""
+    """Yield the condition that the scored rows are at or after a position; nothing for the first page."""
     if start:
         position = f"({values.bind(start.score, 'float8')}, {values.bind(start.ts_us, 'bigint')})"
         yield f"({score}, ts_us) <= {position}"

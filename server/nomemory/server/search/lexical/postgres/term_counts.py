@@ -95,7 +95,7 @@ FROM predicates AS predicate CROSS JOIN LATERAL (
 
 
 def frequencies_statement(user_id: str, query: Query) -> Statement:
-    """Return the statement for a user's latest sequence, number of messages, and document frequencies, in one row.
+    """Return the SQL statement for a user's latest sequence, message count and document frequencies, in one row.
 
     The last two columns are arrays: the frequency of each leaf, and whether each speaker boost applies to any message.
     """
@@ -106,16 +106,16 @@ def frequencies_statement(user_id: str, query: Query) -> Statement:
 
 
 def count_statement(user_id: str, message_filter: Filter) -> Statement:
-    """Return the statement that counts the messages that pass a filter."""
+    """Return the SQL statement that counts the messages that pass a filter."""
     values = Values()
     conditions = Conditions(user_id, values)
     return Statement(_COUNT.format(admitted=_filter_clause(conditions, message_filter)), values.all)
 
 
 def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int) -> Statement:
-    """Return the statement with one row per term: the frequency, and the sequences.
+    """Return the SQL statement for the document frequency and the sequences of each term, in one row per term.
 
-    The sequences can be NULL or more than `max_sequences`.
+    The sequences can be NULL, and there can be more than `max_sequences`.
     """
     values = Values()
     conditions = Conditions(user_id, values)
@@ -151,6 +151,6 @@ def _boosts_any(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
 
 
 def _predicate_arrays(predicates: Sequence[TermPredicate]) -> tuple[list[str], list[bytes]]:
-    """Return the keys of each predicate as an array literal, because the number of keys varies, and the needles."""
+    """Return the keys of each predicate as an array literal, and the needle of each predicate."""
     keys = [f"{{{','.join(map(str, predicate.keys))}}}" for predicate in predicates]
     return keys, [predicate.needle for predicate in predicates]

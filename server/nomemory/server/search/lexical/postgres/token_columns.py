@@ -1,9 +1,9 @@
-"""Columns of the message table for lexical search: `keys`, which has a GIN index, and `tokens`, which is exact.
+"""Columns of the message table for lexical search: `keys`, which has a GIN index, and `tokens`, for exact checks.
 
-A key is a hash of a user and a text. The text is a token, a term, or a pair of adjacent tokens of the message. Because
-of hash collisions, a search also compares `tokens`. `tokens` consists of the message class, all tokens in order, the
-terms, and the terms of the author's name. Each text is enclosed in separators, bytes that do not occur in UTF-8.
-Tokens, terms and names have different separators.
+A key is a hash of a user and a text. The text is a token, a term, or a pair of adjacent tokens of the message. A search
+also checks `tokens`, because different texts can have the same key. `tokens` consists of the message class, all tokens
+in order, the terms, and the terms of the author's name. Each text is enclosed in separators, bytes that do not occur in
+UTF-8. Tokens, terms and names have different separators.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def leaf_predicate(user_id: str, leaf: Leaf) -> TermPredicate:
 
 
 def boost_predicates(user_id: str, boost: SpeakerBoost) -> list[TermPredicate]:
-    """Return the predicates of a speaker boost, one per name. The boost applies if any of them is true."""
+    """Return the predicates of a speaker boost, one per name. The boost applies if any predicate is true."""
     return [
         TermPredicate(lookup_keys(user_id, [_encode_name(name)]), _join_with_separator(_NAMES, [name]))
         for name in boost.names
@@ -86,7 +86,7 @@ def boost_predicates(user_id: str, boost: SpeakerBoost) -> list[TermPredicate]:
 
 
 def lookup_keys(user_id: str, texts: Iterable[bytes]) -> list[int]:
-    """Return the keys of a user's texts, in the same order."""
+    """Return the key of each text for a user, in the order of the texts."""
     user_hash = _hash_of(user_id)
     digests = []
     for text in texts:
@@ -99,12 +99,15 @@ def lookup_keys(user_id: str, texts: Iterable[bytes]) -> list[int]:
 
 @lru_cache(_CACHED_USERS)
 def _hash_of(user_id: str) -> blake2b:
-    """Return the initial state of a user's hash. The id is the hash key, so ids and texts cannot be confused."""
+    """Return the initial hash state of a user.
+
+    The id is the hash key, because a concatenation of ids and texts would be ambiguous.
+    """
     return blake2b(key=blake2b(user_id.encode()).digest(), digest_size=_KEY_BYTES)
 
 
 def _phrase_texts(tokens: Sequence[str]) -> Iterator[str]:
-    """Yield the texts whose keys are in every message with this phrase: pairs, and tokens that are in no pair."""
+    """Yield the texts whose keys every message with a phrase has: token pairs, and tokens that are in no pair."""
     paired = False
     for left, right in pairwise(tokens):
         if _is_unspaced(left) and _is_unspaced(right):
@@ -130,7 +133,7 @@ def _is_unspaced(token: str) -> bool:
 
 
 def _join_with_separator(separator: bytes, texts: Iterable[str]) -> bytes:
-    """Return the texts with a separator before, between and after them; empty if there are none."""
+    """Return the texts with a separator before, between and after them; empty if there are no texts."""
     joined = separator.join(map(_encode_text, texts))
     return separator + joined + separator if joined else b""
 
@@ -140,5 +143,5 @@ def _encode_name(term: str) -> bytes:
 
 
 def _encode_text(text: str) -> bytes:
-    """Encode a text. Queries may contain lone surrogates, which messages never contain."""
+    """Encode a text of a message or a query. Only queries may contain lone surrogates."""
     return text.encode(errors="surrogatepass")

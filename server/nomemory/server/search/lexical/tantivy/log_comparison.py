@@ -1,4 +1,4 @@
-"""Comparison of the lexical index with the message log by versions."""
+"""Compare the message versions in the lexical index with those in the message log."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _REMOVED_SINCE = "SELECT removed_seq FROM removals WHERE seq > ?"
 
 
 class LexicalDifferences(NamedTuple):
-    """The differences between index and log up to the sequence that the index has applied.
+    """The differences between the index and the log, up to the sequence that the index has applied.
 
     Attributes:
-        applied: the sequence that the index has applied.
+        applied: the sequence up to which the index has applied all changes.
         missing: versions in the log that are not in the index.
         orphans: versions in the index that are not in the log.
     """
@@ -29,7 +29,9 @@ class LexicalDifferences(NamedTuple):
 
 
 def compare_with_log(directory: Path, log: sqlite3.Connection) -> LexicalDifferences:
-    """Compare all versions up to the checkpoint of the index. A server may be running.
+    """Compare all message versions up to the checkpoint of the index.
+
+    A server may use the index and the log during the comparison.
 
     Raises:
         IndexUnusableError: the index cannot be read.

@@ -1,4 +1,4 @@
-"""Conversion of Tantivy panics to ordinary exceptions."""
+"""Convert Tantivy panics to ordinary exceptions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _PANIC = ("pyo3_runtime", "PanicException")
 
 
 class EnginePanicError(Exception):
-    """The engine panicked during a call, which may be incomplete."""
+    """The engine panicked during a call. The call may have been executed partially."""
 
 
 @contextmanager
 def translate_panics() -> Iterator[None]:
-    """Raise panics of the engine as EnginePanicError. Other exceptions are not changed."""
+    """Convert panics of the engine to EnginePanicError. Other exceptions pass unchanged."""
     try:
         yield
     except BaseException as error:

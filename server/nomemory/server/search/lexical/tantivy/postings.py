@@ -1,4 +1,7 @@
-"""Postings of terms within one user. A pass looks up many terms; each term sets its own bit of the score."""
+"""Look up the postings of terms within one user.
+
+One query looks up several terms: each term sets its own bit of the score.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _OVERHEAD_BYTES: Final = 500
 class TimedPosting:
     """A posting with the timestamps of its versions.
 
-    Searches with different ends of the time range can share a posting.
+    Searches whose time ranges differ only in their end can share a cached posting.
     """
 
     count: int
@@ -42,16 +45,16 @@ class TimedPosting:
 
     @property
     def memory_bytes(self) -> int:
-        """The estimated memory."""
+        """The estimated memory of the posting, in bytes."""
         return _OVERHEAD_BYTES + self.sequences.nbytes + self.ts_us.nbytes
 
     @property
     def posting(self) -> Posting:
-        """The posting of all messages."""
+        """The posting without timestamps, for all messages."""
         return Posting(self.count, self.sequences)
 
     def before(self, until_us: int | None) -> Posting | None:
-        """Return the posting of the messages before a time; None if it has no sequences to count."""
+        """Return the posting of the messages before a time; None if this posting lacks the sequences to count them."""
         if until_us is None:
             return self.posting
         if len(self.sequences) < self.count:
@@ -61,7 +64,7 @@ class TimedPosting:
 
 
 class _LookupPass(NamedTuple):
-    """The matches of one pass. Bit n of a message's mask is set if the message contains term n."""
+    """The matches of one lookup query. Bit n of a message's mask is set if the message contains term n."""
 
     terms: Sequence[str]
     masks: NDArray[np.int64]
@@ -72,8 +75,8 @@ class TermLookup:
     """Looks up terms in a snapshot of the index.
 
     Args:
-        searcher: the snapshot.
-        conditions: the conditions that select the messages of a user that pass a filter.
+        searcher: the snapshot of the index.
+        conditions: queries that together select the messages of a user that pass a filter.
         messages: the number of messages of the user in the snapshot.
     """
 
@@ -96,7 +99,7 @@ class TermLookup:
         return self._split_passes(passes, max_sequences) | frequent
 
     def _look_up_rare(self, terms: Sequence[str], expected: int) -> _LookupPass:
-        """Look up rare terms, with an estimate of the number of matches."""
+        """Look up rare terms, which have about `expected` matches in total."""
         return self._run_pass(terms, all_of([*self._conditions, bitmask_query(list(map(term_query, terms)))]), expected)
 
     def _look_up_common(self, terms: Sequence[str]) -> _LookupPass:
@@ -123,7 +126,10 @@ class TermLookup:
         return _LookupPass(terms, masks, [address for _, address in hits])
 
     def _split_passes(self, passes: Sequence[_LookupPass], max_sequences: int) -> dict[str, TimedPosting]:
-        """Convert passes to postings. Each field is read in one call, because each call has a fixed cost."""
+        """Convert the matches of lookup queries to postings.
+
+        Each field is read in one call, because a call has a fixed cost.
+        """
         addresses = list(chain.from_iterable(lookup.addresses for lookup in passes))
         sequences = np.array(self._searcher.fast_field_values("seq", addresses), dtype=np.int64)
         times = np.array(self._searcher.fast_field_values("ts", addresses), dtype=np.int64)

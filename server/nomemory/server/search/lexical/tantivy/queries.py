@@ -1,4 +1,4 @@
-"""Tantivy queries for parsed queries and filters, built from typed values and fixed fields."""
+"""Build Tantivy queries for parsed queries and filters, from typed values and fixed field names."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def boost_query(boost: SpeakerBoost) -> tantivy.Query:
 def node_query(node: Node, user: tantivy.Query) -> tantivy.Query:
     """Return a query for the matches of a node.
 
-    The caller must restrict the query to the user. The score is meaningless.
+    The caller must restrict the query to the user, and ignore its scores.
 
-    Each alternative of an AnyOf is restricted to the user here, because the engine iterates over all matches of the
+    Each alternative of an AnyOf is restricted to the user, because the engine iterates over all matches of the
     alternatives.
     """
     match node:
@@ -116,22 +116,22 @@ def window_query(query: Query, weights: Sequence[float], window: RankingWindow, 
 
 
 def bitmask_query(queries: Sequence[tantivy.Query]) -> tantivy.Query:
-    """Return the union of the queries. Bit n of the score is set if query n matches."""
+    """Return the union of some queries. Bit n of the score is set if query n matches."""
     return any_of([_with_score(query, float(1 << bit)) for bit, query in enumerate(queries)])
 
 
 def all_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
-    """Return the intersection of the queries. The score is the sum of the scores of all queries."""
+    """Return the intersection of some queries. The score is the sum of the scores of all queries."""
     return _boolean_query(must=queries)
 
 
 def any_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
-    """Return the union of the queries. The score is the sum of the scores of the matching queries."""
+    """Return the union of some queries. The score is the sum of the scores of the matching queries."""
     return _boolean_query(should=queries)
 
 
 def without_score(query: tantivy.Query) -> tantivy.Query:
-    """Return a query with the same matches and score 0, which is faster."""
+    """Return a query with the same matches and score 0. Tantivy executes such a query faster."""
     return _with_score(query, 0.0)
 
 

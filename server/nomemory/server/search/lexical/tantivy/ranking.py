@@ -1,4 +1,4 @@
-"""Ranked pages of Tantivy: scores and sorts all matches of the ranking window."""
+"""Rank matches in Tantivy: score and sort all matches of the ranking window."""
 
 from __future__ import annotations
 
@@ -26,13 +26,9 @@ def find_ranked_hits(
 ) -> list[LexicalHit]:
     """Return the best matches from a position, as specified by `LexicalIndex.search`.
 
-    Args:
-        searcher: the snapshot of the index.
-        query: the condition. Its score is the sum of the matching weights.
-        matches_max: an upper bound of the number of matches.
-        start: the position; None: the best match.
-        limit: the number of hits, at least 1; ties can exceed it.
-        by_class: whether to multiply scores by the weight of the message class.
+    The scores of `query` must be the sums of the matching weights. If `by_class`, they are multiplied by the weight of
+    the message class. `matches_max` is an upper bound for the number of matches. `limit` must be at least 1; there are
+    more hits if the last hits tie.
     """
     matches = searcher.search(query, limit=max(matches_max, 1), count=False).hits
     addresses = [address for _, address in matches]

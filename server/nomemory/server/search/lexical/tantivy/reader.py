@@ -1,4 +1,4 @@
-"""The reader of the lexical index."""
+"""Search the lexical index in Tantivy."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ _Result = TypeVar("_Result")
 class _UserState(NamedTuple):
     """The number of a user's messages in a snapshot, and their latest sequence.
 
-    Snapshots with the same state contain the same messages of the user, because additions have later sequences and
-    removals decrease the number.
+    Snapshots with the same state contain the same messages of the user: an addition increases the latest sequence, and
+    a removal decreases the number.
     """
 
     messages: int
@@ -111,7 +111,7 @@ class _PostingKey(NamedTuple):
 def open_or_discard(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
     """Open the index for reading. Replace an unreadable index with an empty one, which the indexer fills.
 
-    An index of a previous schema version is not read. The indexer deletes such an index.
+    Indexes of previous schema versions are ignored. The indexer deletes them.
     """
     if has_previous_version(directory):
         _log.info("the lexical index has an outdated schema and is being rebuilt", directory=str(directory))
@@ -125,7 +125,7 @@ def open_or_discard(directory: Path, threads: ReadThreads) -> TantivyLexicalInde
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raise errors of an unreadable index as INDEX_UNAVAILABLE."""
+    """Convert the errors of an unreadable index to INDEX_UNAVAILABLE."""
     try:
         with translate_panics():
             yield
@@ -136,14 +136,15 @@ def _translate_errors() -> Iterator[None]:
 class TantivyLexicalIndex:
     """Implements LexicalIndex for a directory to which a writer in any process commits.
 
-    Short searches run on the event loop, because they cost less than switching to a thread.
+    Short searches run on the event loop, because a switch to a thread would take longer.
 
     Args:
         directory: the directory of the index; an empty index is created if it does not exist.
-        threads: runs long searches.
+        threads: the threads for long searches.
 
     Raises:
-        IndexUnusableError: the index cannot be read. The writer replaces such an index when it opens the directory.
+        IndexUnusableError: the index cannot be read. The writer replaces an unreadable index when it opens the
+            directory.
     """
 
     lags: Final = True
@@ -216,7 +217,7 @@ class TantivyLexicalIndex:
     async def _timed_postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
     ) -> dict[str, TimedPosting]:
-        """Return the posting of each term. Postings are cached until the user's messages in the snapshot change."""
+        """Return the posting of each term, from the cache if the user's messages in the snapshot have not changed."""
         state = self._state(user_id)
         keys = {term: _PostingKey(user_id, state, message_filter, max_sequences, term) for term in terms}
         postings = {term: posting for term, key in keys.items() if (posting := self._postings.get(key))}
@@ -228,10 +229,11 @@ class TantivyLexicalIndex:
         return postings
 
     async def refresh(self) -> None:
-        """Update the snapshot to the latest commit. The call costs one `stat` if there is no new commit.
+        """Update the snapshot to the latest commit. If there is no new commit, `refresh` costs one `stat` call.
 
         Raises:
-            Fault: INDEX_UNAVAILABLE: the latest commit cannot be read. The snapshot does not change.
+            Fault: INDEX_UNAVAILABLE: the latest commit cannot be read. Searches then continue to use the previous
+                snapshot.
         """
         with _translate_errors():
             self._load_latest()
@@ -258,7 +260,7 @@ class TantivyLexicalIndex:
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> _Result:
-        """Run a search for `leaves` terms and phrases, in a thread if its estimated cost is high."""
+        """Run a search for `leaves` terms and phrases, in a thread if the estimated cost is high."""
         if max(state.messages, _LEAF_POSTINGS) * leaves <= _INLINE_POSTINGS:
             return function(*args, **kwargs)
         return await self._threads.run(function, *args, **kwargs)
@@ -278,7 +280,7 @@ class TantivyLexicalIndex:
     async def _find_window_start(
         self, searcher: tantivy.Searcher, user_id: str, state: _UserState, message_filter: Filter
     ) -> int | None:
-        """Return the start time of the newest half of a window; None if the messages that pass the filter fit."""
+        """Return the start time of a window's newest half; None if all filtered messages fit into the window."""
         key = _WindowKey(user_id, state, message_filter)
         if key not in self._windows:
             admitted = all_of([user_query(user_id), *filter_queries(message_filter)])
@@ -317,7 +319,7 @@ def _search_snapshot(
 
 
 def _find_newest_half(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
-    """Return the start time of the newest half of a window; None if all messages fit into the window."""
+    """Return the start time of a window's newest half; None if all admitted messages fit into the window."""
     return find_nth_newest(searcher, admitted, WINDOW // 2) if count(searcher, admitted) > WINDOW else None
 
 

@@ -39,10 +39,10 @@ _SPACED = "spaced"
 
 
 def build_schema() -> tantivy.Schema:
-    """Return the schema of a document. A document is a version of a message, without its content.
+    """Return the schema of a document. A document represents a message version, without the content.
 
-    `seq` is the sequence of the version. `speaker` contains the terms of the author's name. Only the checkpoint
-    document has `kind` and `applied`.
+    The field `seq` contains the sequence of the version, and `speaker` the terms of the author's name. Only the
+    checkpoint document has the fields `kind` and `applied`.
     """
     fields = tantivy.SchemaBuilder()
     fields.add_text_field("kind", tokenizer_name="raw", index_option="basic")
@@ -61,7 +61,9 @@ def build_schema() -> tantivy.Schema:
 
 
 def open_index(directory: Path) -> tantivy.Index:
-    """Open the index, or create an empty one. The snapshot of the index changes only when `reload()` is called.
+    """Open the index, or create an empty one.
+
+    The snapshot of the opened index changes only when `reload()` is called.
 
     Raises:
         IndexUnusableError: the index cannot be read.
@@ -80,7 +82,7 @@ def reload_index(index: tantivy.Index) -> None:
     """Update the snapshot of the index to the latest commit.
 
     Raises:
-        IndexUnusableError: the commit cannot be read. The snapshot does not change.
+        IndexUnusableError: the commit cannot be read. The index then keeps its previous snapshot.
     """
     with _translate_read_errors():
         index.reload()
@@ -136,16 +138,16 @@ def read_checkpoint(index: tantivy.Index) -> int:
 
 
 def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tantivy.Document:
-    """Return the checkpoint document with the applied sequence and the name of the log, which may be empty."""
+    """Return a checkpoint document with the applied sequence and the name of the log, which may be empty."""
     kinds = [CHECKPOINT, *([_LOG_KIND, _name_term(log)] if log else [])]
     return tantivy.Document.from_dict({"kind": kinds, "applied": applied}, schema)
 
 
 def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint | None:
-    """Return the checkpoint of the index; None if there is no readable index. No files are created.
+    """Return the checkpoint of the index; None if there is no readable index.
 
-    The index stores a term of the log's name, not the name itself. If the name is not that of `log`, the checkpoint
-    contains a placeholder.
+    Reading a checkpoint creates no files. The name of the log is indexed but not stored. If it is not the name of
+    `log`, the checkpoint contains a placeholder.
     """
     if not (directory / "meta.json").exists():
         return None
@@ -182,7 +184,7 @@ def _has_kind(index: tantivy.Index, kind: str) -> bool:
 
 @contextmanager
 def _translate_read_errors() -> Iterator[None]:
-    """Raise errors and panics of the engine, which damaged files cause, as IndexUnusableError."""
+    """Convert errors and panics of the engine, which damaged files cause, to IndexUnusableError."""
     try:
         with translate_panics():
             yield

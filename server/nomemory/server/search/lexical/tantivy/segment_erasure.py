@@ -1,4 +1,4 @@
-"""Finds the segments of the index that contain deleted versions.
+"""Find the segments of the index that contain deleted message versions.
 
 To erase deleted versions from the files, the indexer rewrites the live versions of these segments.
 """
@@ -29,7 +29,9 @@ class Segment(NamedTuple):
 
 
 class SegmentErasure:
-    """Finds the segments that contain deleted versions. Use it from the thread of the index writer only.
+    """Finds the segments that contain deleted versions.
+
+    The class must be used from the thread of the index writer only.
 
     Args:
         directory: the directory of the index.
@@ -54,7 +56,7 @@ class SegmentErasure:
         return any(name.partition(".")[0] not in names for name in files if not name.startswith(".tantivy"))
 
     def versions_to_rewrite(self, until: int, batch_max: int, ignored_deletions: int) -> Iterator[list[int]]:
-        """Yield, in batches, the sequences of the live versions in segments with deletions, up to a sequence.
+        """Yield batches of the sequences of live versions in segments with deletions, up to the sequence `until`.
 
         Segments with at most `ignored_deletions` deletions are skipped.
         """
@@ -72,7 +74,7 @@ class SegmentErasure:
         return sorted(int(sequence or 0) for sequence in searcher.fast_field_values("seq", addresses))
 
     def _reload(self) -> list[Segment]:
-        """Reload the latest commit and return its segments, in the order of their ordinals."""
+        """Reload the latest commit, and return its segments in the order of their ordinals."""
         while True:
             segments = self._segments()
             reload_index(self._index)

@@ -1,4 +1,4 @@
-"""Matches of Tantivy in time order, for queries whose matches all have the same score."""
+"""Find matches in Tantivy in time order, for queries whose matches all have the same score."""
 
 from __future__ import annotations
 
@@ -25,12 +25,7 @@ def find_newest_hits(
 ) -> list[LexicalHit]:
     """Return the newest matches from a position, as specified by `LexicalIndex.search`.
 
-    Args:
-        searcher: the snapshot of the index.
-        query: the condition.
-        score: the score of every match.
-        start: the position; None: the newest match.
-        limit: the number of hits, at least 1; ties can exceed it.
+    `score` is the score of every match. `limit` must be at least 1; there are more hits if the last hits tie.
     """
     if start and start.score < score:
         return []
@@ -43,13 +38,13 @@ def find_newest_hits(
 
 
 def find_nth_newest(searcher: tantivy.Searcher, query: tantivy.Query, number: int) -> int | None:
-    """Return the timestamp of the n-th newest match, starting from 1; None if there are fewer matches."""
+    """Return the timestamp of the n-th newest match, where n is at least 1; None if there are fewer than n matches."""
     hits = searcher.search(query, limit=1, offset=number - 1, count=False, order_by_field="ts").hits
     return next((int(ts) for ts, _ in hits), None)
 
 
 def _append_ties(searcher: tantivy.Searcher, query: tantivy.Query, matches: list[_Dated], limit: int) -> list[_Dated]:
-    """Return the first `limit` matches and all other matches with the timestamp of the last one."""
+    """Return the first `limit` matches, and all further matches with the same timestamp as the last of them."""
     if len(matches) <= limit:
         return matches
     last = matches[limit - 1][0]

@@ -1,4 +1,4 @@
-"""The writer of the lexical index: adds, removes and commits versions of messages."""
+"""Write the lexical index in Tantivy: add, remove and commit message versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nomemory.text.names import name_terms
 
 
 class TantivyLexicalWriter:
-    """Applies changes, and commits them together with a checkpoint.
+    """Applies changes to the index, and commits the changes together with a checkpoint.
 
     Use a writer from one thread only, and open at most one writer per directory.
 
@@ -81,7 +81,7 @@ class TantivyLexicalWriter:
         """Commit all changes since the last commit, and a checkpoint with the applied sequence.
 
         Raises:
-            IndexUnusableError: the previous commit cannot be read. The next writer rebuilds the index.
+            IndexUnusableError: the previous commit cannot be read. The next writer then rebuilds the index.
         """
         open_index(self._directory)  # a commit onto damaged files would abort the process
         self._writer.delete_documents_by_term("kind", CHECKPOINT)
@@ -90,7 +90,7 @@ class TantivyLexicalWriter:
         self._applied = applied
 
     def collect_files(self) -> None:
-        """Delete files that no commit uses."""
+        """Delete the files of the index that no commit uses."""
         self._writer.garbage_collect_files()
 
     def close(self) -> None:
@@ -109,5 +109,5 @@ class TantivyLexicalWriter:
 
 @lru_cache(maxsize=1024)
 def _speaker_terms(name: str) -> str:
-    """Return the terms of a sender's name."""
+    """Return the terms of an author's name, separated by spaces."""
     return " ".join(name_terms(name))

@@ -1,4 +1,4 @@
-"""Compaction: copies the live points of a shard to new files, page by page, to erase deleted content.
+"""Compaction: copy the live points of a shard to new files, page by page, to erase deleted content.
 
 The engine cannot rewrite its write-ahead log, so all files are replaced. During the copy, the shard reads from the old
 files and applies each write to both.
@@ -21,10 +21,9 @@ class Compaction:
     Args:
         source: the engine with the files in use.
         directory: the directory of the new files. The directory must not exist yet.
-        dimension: the dimension of the vectors.
 
     Attributes:
-        target: the engine with the new files. The caller must also apply writes to this engine.
+        target: the engine with the new files. The caller must apply every write to the source and to the target.
     """
 
     def __init__(self, source: qdrant.EdgeShard, directory: Path, dimension: int) -> None:
@@ -35,7 +34,7 @@ class Compaction:
         self.target = open_engine(directory, dimension)
 
     def copy_page(self, limit: int) -> bool:
-        """Copy the next points, in the order of their identifiers. Return whether there are more points.
+        """Copy the next `limit` points, in the order of their identifiers. Return whether there are more points.
 
         Damaged points are omitted. The reconciliation with the message log restores the omitted points.
         """

@@ -1,4 +1,4 @@
-"""Checks of the disk space for a copy of a shard."""
+"""Check the disk space for a copy of a shard."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_space_for_copy(shard: Path, min_free_bytes: int) -> None:
 
 
 def require_space_for_points(shard: Path, points: int, dimension: int, min_free_bytes: int) -> None:
-    """Check that there is enough disk space for a number of points.
+    """Check that there is enough disk space for a shard with a number of points.
 
     Raises:
         InsufficientSpaceError: the disk would have less than `min_free_bytes` left.

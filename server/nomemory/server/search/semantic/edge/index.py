@@ -1,4 +1,4 @@
-"""The embedded vector index: one Qdrant Edge shard in a worker process, because its calls hold the GIL."""
+"""The embedded vector index: a Qdrant Edge shard in a worker process, because calls of the engine hold the GIL."""
 
 from __future__ import annotations
 
@@ -45,12 +45,11 @@ _COMPACTION_PAGE: Final = 256
 class EdgeIndex:
     """Implements `VectorIndex` with an engine in a worker process.
 
-    Acknowledged writes survive a crash of the worker or of this process. Flushed writes survive a power failure.
+    Acknowledged writes survive a crash of the worker or of the server. Flushed writes also survive a power failure.
 
     Args:
         directory: the directory of the shard. Only one process can open the directory at a time.
-        dimension: the dimension of the vectors.
-        timeout_s: the time without a response after which the worker is restarted, in seconds.
+        timeout_s: the number of seconds without a response after which the worker is restarted.
         policy: the limits of the worker process.
         min_free_bytes: the free disk space that `erase_deleted` preserves.
     """
@@ -85,11 +84,11 @@ class EdgeIndex:
             await self._call_shard(Shard.upsert, usable[start : start + _MAX_UPSERT])
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
-        """Remove the points of a message from a part on."""
+        """Remove the points of a message, starting at a part number."""
         await self._call_shard(Shard.remove, user_id, message_id, from_part)
 
     async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
-        """Return all messages, because a check costs as much as a removal."""
+        """Return all messages, because checking a message costs as much as removing its surplus points."""
         return parts.keys()
 
     async def remove_versions(self, user_id: str, sequences: Sequence[int]) -> None:
@@ -141,7 +140,7 @@ class EdgeIndex:
         await self._call_shard(Shard.flush)
 
     async def erase_deleted(self) -> None:
-        """Copy the points to new files, and delete the old files, which contain the content of deleted points."""
+        """Copy the live points to new files, and delete the old files, which contain the content of deleted points."""
         if not self._directory.exists():
             return
         await asyncio.to_thread(require_space_for_copy, self._directory, self._min_free_bytes)
@@ -170,7 +169,10 @@ class EdgeIndex:
         clear_attempts(self._directory)
 
     async def _compact(self) -> None:
-        """Copy page by page, with a pause after each page as long as the copy took, so that other calls can run."""
+        """Copy the points page by page.
+
+        The pause after a page is as long as the copy took, so that other calls can run.
+        """
         has_more = True
         while has_more:
             started = time.monotonic()
@@ -183,7 +185,7 @@ class EdgeIndex:
     async def _call_shard(
         self, method: Callable[Concatenate[Shard, _P], _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        """Call a method of the worker's shard."""
+        """Call a method of the shard in the worker process."""
         answer: _T = await self._send_request(ShardCall(method.__name__, args, kwargs))
         return answer
 

@@ -14,7 +14,7 @@ ScoredPoint = tuple[float, int, int]
 
 
 class ShardCall(NamedTuple):
-    """A call of a method of `Shard`. The response is the return value of the method."""
+    """A request to call a method of `Shard`. The response is the return value of the method."""
 
     method: str
     arguments: Sequence[Any]
@@ -23,7 +23,10 @@ class ShardCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NearestQuery:
-    """A search for the points nearest to a vector. The response is up to `limit` scored points, best first."""
+    """A request to find the points nearest to a vector.
+
+    The response contains up to `limit` scored points, best first.
+    """
 
     vector: Vector
     conditions: tuple[Condition, ...]
@@ -36,7 +39,7 @@ class UserPoints(NamedTuple):
     Attributes:
         sequences: the sequences of the valid points.
         invalid: the number of damaged points.
-        next_offset: the offset of the next page; None after the last page.
+        next_offset: the offset of the next page; None on the last page.
     """
 
     sequences: list[int]

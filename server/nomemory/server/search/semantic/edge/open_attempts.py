@@ -1,7 +1,8 @@
-"""Counts failed attempts to open a shard, and deletes its files after three failures.
+"""Count failed attempts to open a shard, and delete its files after three failures.
 
-A damaged file can make the engine raise, abort or exceed its memory limit. The counter is therefore written before each
-attempt and removed after it. When the files have been deleted, the index is rebuilt from the message log.
+A damaged file can make the engine raise an exception, abort or exceed its memory limit. The counter is therefore
+written before each attempt and removed after a successful attempt. When the files have been deleted, the index is
+rebuilt from the message log.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def mark_corrupt(root: Path) -> None:
 
 
 def clear_attempts(root: Path) -> None:
-    """Reset the counter of attempts, unless the shard is marked as corrupt."""
+    """Reset the counter of failed attempts, unless the shard is marked as corrupt."""
     if _read_counter(_counter_path(root)) < _MAX_ATTEMPTS:
         _counter_path(root).unlink(missing_ok=True)
 

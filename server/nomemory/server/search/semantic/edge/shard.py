@@ -1,7 +1,7 @@
 """A shard of Qdrant Edge with the vectors of one collection.
 
-The shard runs in a worker process, because its calls hold the GIL. `index.EdgeIndex` calls the shard from the server
-process.
+The shard runs in a worker process, because calls of the engine hold the GIL. The server process calls the shard through
+`index.EdgeIndex`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ class NotCompactingError(Exception):
 
 
 class Shard:
-    """Stores points and searches them exactly. Vectors must have length 1.
+    """Stores points, and searches them without approximation. Vectors must have length 1.
 
     Args:
         root: the directory of the shard.
-        dimension: the dimension of the vectors.
     """
 
     def __init__(self, root: Path, dimension: int) -> None:
@@ -76,7 +75,7 @@ class Shard:
                 upsert(self._compaction.target, stored)
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
-        """Delete the points of a message from a part on."""
+        """Delete the points of a message, starting at a part number."""
         for block in iterate_point_id_blocks(user_id, message_id, from_part):
             records = self._engine.retrieve(list(block), with_payload=False, with_vector=False)
             if not records:
@@ -123,10 +122,8 @@ class Shard:
     def user_points(self, user_id: str, offset: str | None, *, with_vectors: bool) -> UserPoints:
         """Read a page of a user's points, with the same condition as a search.
 
-        Args:
-            user_id: the id of the user.
-            offset: the start of the page; None: the first page.
-            with_vectors: whether to validate the vectors as well.
+        If `offset` is None, the first page is read. If `with_vectors`, the vectors are validated in addition to the
+        payloads.
         """
         page = qdrant.ScrollRequest(
             offset=None if offset is None else UUID(offset),
@@ -153,16 +150,21 @@ class Shard:
         return self._engine.count(qdrant.CountRequest(exact=True))
 
     def flush(self) -> None:
-        """Write all changes to disk."""
+        """Write all changes of the shard to disk."""
         self._engine.flush()
 
     def start_compaction(self) -> None:
-        """Start to copy the points to new files. A compaction in progress is cancelled."""
+        """Start to copy the points of the shard to new files.
+
+        An earlier compaction that is still in progress is cancelled.
+        """
         self.cancel_compaction()
         self._compaction = Compaction(self._engine, self._directory.new_version_path(), self._dimension)
 
     def compact(self, limit: int) -> bool:
-        """Copy the next points. Return whether there are more points. After the last points, switch to the new files.
+        """Copy the next `limit` points, and return whether there are more points.
+
+        After the last page, switch to the new files.
 
         Raises:
             NotCompactingError: no compaction is in progress.
@@ -176,7 +178,7 @@ class Shard:
         return has_more
 
     def cancel_compaction(self) -> None:
-        """Cancel a compaction in progress, and delete its files."""
+        """Cancel a compaction in progress, and delete the new files."""
         cancelled, self._compaction = self._compaction, None
         if cancelled is not None:
             cancelled.target.close()
@@ -197,7 +199,7 @@ class Shard:
 
     @contextmanager
     def _cancel_compaction_on_failure(self) -> Iterator[None]:
-        """Cancel the compaction if a write to its files fails. The shard itself remains usable."""
+        """Cancel the compaction if a write to the new files fails. The shard remains usable."""
         try:
             yield
         except BaseException:
@@ -205,7 +207,10 @@ class Shard:
             raise
 
     def _add_versions(self, points: Sequence[qdrant.ScoredPoint]) -> list[ScoredPoint]:
-        """Add the times and sequences of points, from a cache: reading 400 payloads takes a third of a search."""
+        """Add the time and the sequence of each point.
+
+        Both are cached, because reading 400 payloads takes a third of a search.
+        """
         unknown = [point.id for point in points if point.id not in self._versions]
         if len(self._versions) + len(unknown) > _MAX_CACHED_VERSIONS:
             self._versions.clear()

@@ -1,11 +1,11 @@
 """The directory of an embedded shard.
 
-    edge/current    the number of the version in use, here 2
-    edge/2/         the engine's files
-    edge/3/         the target of a compaction in progress
-    edge.lock       locked by the process that has the files open
+- The file `edge/current` contains the number of the version in use, such as 2.
+- The directory `edge/2/` contains the engine's files.
+- The directory `edge/3/` is the target of a compaction in progress.
+- The file `edge.lock` is locked by the process that has opened the shard.
 
-`current` is replaced atomically. After a crash, either the old or the new files are in use.
+The file `current` is replaced atomically. After a crash, either the old or the new files are in use.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class ShardBusyError(Exception):
 
 
 class ShardDirectory:
-    """The directory of a shard, with the version of its files in use.
+    """The directory of a shard, which contains numbered versions of the engine's files.
 
     Args:
-        root: the directory (`edge` above). The directory need not exist.
+        root: the path of the directory `edge`, which need not exist.
     """
 
     def __init__(self, root: Path) -> None:
@@ -61,7 +61,7 @@ class ShardDirectory:
         """Return the directory of the files in use; None if there are none.
 
         Raises:
-            OSError: `current` cannot be read. The files may be intact.
+            OSError: the file `current` cannot be read. The engine's files may still be intact.
         """
         try:
             version = self._current.read_text()
@@ -71,12 +71,12 @@ class ShardDirectory:
         return directory if version.isdecimal() and directory.is_dir() else None
 
     def new_version_path(self) -> Path:
-        """Return the path of a new version. The directory does not exist yet."""
+        """Return the path for a new version, a directory that does not exist yet."""
         self._root.mkdir(mode=0o700, exist_ok=True)
         return self._root / str(max(map(int, (path.name for path in self._list_versions())), default=0) + 1)
 
     def switch_to(self, directory: Path) -> None:
-        """Switch to a version durably. The caller must have flushed the files of this version."""
+        """Make a version current, and write this to disk. The caller must have flushed the files of the version."""
         new = self._root / "current.new"
         with new.open("w") as file:
             file.write(directory.name)

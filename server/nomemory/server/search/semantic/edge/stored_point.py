@@ -1,4 +1,4 @@
-"""Reads and validates points that the engine returns."""
+"""Read and validate the points that the engine returns."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _MAX_NORM_ERROR: Final = 1e-3
 
 
 def sequence_of(record: qdrant.Record) -> int:
-    """Return the sequence of the version that the point belongs to; -1 if the payload is damaged."""
+    """Return the sequence of the version to which a point belongs; -1 if the payload is damaged."""
     return int((record.payload or {}).get(SEQUENCE, -1))
 
 
 def has_version(record: qdrant.Record) -> bool:
-    """Return whether the payload has a valid time and sequence."""
+    """Return whether the payload of a point has a valid time and sequence."""
     stored = record.payload or {}
     return isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)
 
 
 def unit_vector(record: qdrant.Record, dimension: int) -> list[float] | None:
-    """Return the vector if it has the right dimension and length 1, otherwise None."""
+    """Return the vector of a point; None if its dimension is wrong or its length is not 1."""
     vector = record.vector  # the engine builds a list at each access
     if not isinstance(vector, list) or len(vector) != dimension:
         return None
@@ -34,5 +34,5 @@ def unit_vector(record: qdrant.Record, dimension: int) -> list[float] | None:
 
 
 def is_valid(record: qdrant.Record, dimension: int) -> bool:
-    """Return whether payload and vector are valid."""
+    """Return whether the payload and the vector of a point are valid."""
     return has_version(record) and unit_vector(record, dimension) is not None

@@ -20,7 +20,7 @@ from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
 class EdgeWorker:
     """Handles requests until the pipe is closed.
 
-    All received searches run together and before other calls, which run in order.
+    All received searches run together and before other calls. The other calls run in order.
     """
 
     def __init__(self, pipe: WorkerPipe, shard: Shard) -> None:
@@ -29,7 +29,7 @@ class EdgeWorker:
         self._waiting: deque[Call] = deque()
 
     def run(self) -> None:
-        """Handle requests until the other end closes the pipe (EOFError or ConnectionError)."""
+        """Handle requests until the server closes the pipe, which raises EOFError or ConnectionError."""
         while True:
             calls = self._pipe.receive_calls(wait=not self._waiting)
             searches = [call for call in calls if isinstance(call.request, NearestQuery)]
@@ -57,7 +57,7 @@ class EdgeWorker:
 def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int) -> None:
     """Open the shard, report readiness, and handle requests.
 
-    The file size is limited to the memory limit, because a damaged file can make the engine write endlessly.
+    The memory limit also limits the size of files, because a damaged file can make the engine write endlessly.
     """
     pipe = WorkerPipe(descriptor)
     if max_memory_bytes:

@@ -1,4 +1,4 @@
-"""Creation and repair of a collection on a Qdrant server."""
+"""Create and repair a collection on a Qdrant server."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ class QdrantCollection:
     """A collection on a Qdrant server.
 
     Args:
-        name: the name of the collection.
-        dimension: the dimension of the vectors.
-        sharding: the distribution of a new collection.
+        sharding: the shard keys and replicas of a new collection.
     """
 
     def __init__(self, client: AsyncQdrantClient, name: str, dimension: int, sharding: QdrantSharding) -> None:
@@ -48,8 +46,7 @@ class QdrantCollection:
     async def create(self) -> None:
         """Create the collection, its shard keys and its payload indexes, if they do not exist.
 
-        Raises:
-            Fault: INDEX_UNAVAILABLE: the server does not respond, or rejects the request.
+        Raises: Fault: INDEX_UNAVAILABLE: the server does not respond, or rejects the request.
         """
         exists = await self.exists()
         if not exists:
@@ -66,7 +63,10 @@ class QdrantCollection:
         return await await_response(self._client.collection_exists(self._name))
 
     async def incomplete_indexes(self) -> tuple[int, list[str]]:
-        """Return the number of points, and the payload indexes that lack some points, which searches would miss."""
+        """Return the number of points, and the payload indexes that lack some points.
+
+        Searches would miss these points.
+        """
         points = (await await_response(self._client.count(self._name, exact=True))).count
         schema = (await await_response(self._client.get_collection(self._name))).payload_schema
         return points, [field for field in _REQUIRED_FIELDS if field in schema and schema[field].points < points]
@@ -95,7 +95,7 @@ class QdrantCollection:
         )
 
     async def _create_shard_keys(self) -> None:
-        """Create missing shard keys, which an interrupted creation can leave."""
+        """Create the shard keys that are missing after an interrupted creation."""
         cluster = await await_response(self._client.collection_cluster_info(self._name))
         existing = {shard.shard_key for shard in cluster.local_shards} | {
             shard.shard_key for shard in cluster.remote_shards

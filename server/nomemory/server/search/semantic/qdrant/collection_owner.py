@@ -1,4 +1,4 @@
-"""Ownership of collections: prevents two message logs from filling the same collection on a Qdrant server.
+"""Prevent two message logs from filling the same collection on a Qdrant server.
 
 The owner is recorded as an alias of the collection, `COLLECTION.log-LOG`.
 """
@@ -16,12 +16,14 @@ _ALIAS_INFIX: Final = ".log-"
 
 
 class CollectionOwner:
-    """Claims collections for one message log. A restored log has another epoch but is the same log.
+    """Claims collections for one message log.
+
+    A restored log keeps its id and its collections, although it has a new epoch.
 
     Every method can raise the Fault INDEX_UNAVAILABLE if the server does not respond or rejects the request.
 
     Args:
-        log_id: the id of the log. If it is empty (in tests), ownership is neither checked nor claimed.
+        log_id: the id of the log. If the id is empty (in tests), ownership is neither checked nor claimed.
     """
 
     def __init__(self, client: AsyncQdrantClient, log_id: str) -> None:

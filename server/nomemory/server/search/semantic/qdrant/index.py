@@ -44,12 +44,12 @@ _UNSHARDED = QdrantSharding()
 
 
 def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
-    """Create a client without connecting.
+    """Create a client of a Qdrant server, without connecting.
 
     Args:
         url: `grpc://HOST:PORT` or `grpcs://…`: gRPC on this port. `http://…` or `https://…`: HTTP on this port; with
             the default port or no port, also gRPC on its default port. `:memory:`: an in-memory index for tests.
-        api_key: the API key, or None.
+        api_key: the API key; None if the server needs none.
         timeout_s: the timeout of a call, in seconds.
     """
     if url == ":memory:":
@@ -67,20 +67,20 @@ def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClien
 
 
 class QdrantIndex:
-    """Implements `VectorIndex`. The server acknowledges a write when it is applied and durable.
+    """Implements `VectorIndex` on a Qdrant server. The server acknowledges a write when it is applied and durable.
 
     Every method can raise ForeignCollectionError if the collection belongs to another message log.
 
     Args:
-        client: the client; closed with the index.
-        collection: the name, to which the sharding may add a suffix. The collection is created when it is first needed.
-        dimension: the dimension of the vectors.
-        sharding: the distribution of the collection over a cluster.
+        client: the client of the server, which the index closes.
+        collection: the name of the collection, to which the sharding may add a suffix. The first call creates the
+            collection.
+        sharding: the shard keys and replicas of the collection.
         timeout_s: the timeout of a search, in seconds.
         probe_s: the timeout of a probe, in seconds.
-        is_new: whether this log has never stored points. In that case, an existing collection belongs to another epoch
-            of the log, or has no owner, and is deleted, because its sequences are not those of this log.
-        log_id: the log that fills the collection; empty in tests.
+        is_new: whether this log has never stored points. If it is new, an existing collection without another owner is
+            deleted, because its sequences belong to another epoch of the log.
+        log_id: the id of the message log that fills the collection; empty in tests.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class QdrantIndex:
             await self._put_points(usable[start : start + _MAX_UPSERT])
 
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
-        """Remove the points of a message from a part on."""
+        """Remove the points of a message, starting at a part number."""
         await self._ensure_created()
         for block in iterate_point_id_blocks(user_id, message_id, from_part):
             records = await self._retrieve_records(user_id, [str(identifier) for identifier in block])
@@ -129,7 +129,7 @@ class QdrantIndex:
     async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return the messages with more points than parts, in one request.
 
-        The part numbers of a message have no gaps.
+        The check relies on part numbers without gaps.
         """
         surplus = {str(point_id(*message, count)): message for message, count in parts.items()}
         await self._ensure_created()
@@ -211,7 +211,7 @@ class QdrantIndex:
         return StoredPoints(by_user, invalid)
 
     async def reset(self) -> None:
-        """Delete the collection. The next call that needs the collection creates it again."""
+        """Delete the collection. The next call creates the collection again."""
         await self._owner.check(self._collection)
         await await_response(self._client.delete_collection(self._collection))
         self._is_created = False
@@ -228,7 +228,7 @@ class QdrantIndex:
         await await_response(self._client.delete_collection(collection))
 
     async def probe(self) -> None:
-        """Check that the server responds. While the server does not respond, other calls fail immediately."""
+        """Check that the server responds. After a failed check, other calls fail immediately until a check succeeds."""
         try:
             async with asyncio.timeout(self._probe_s):
                 exists = await await_response(self._client.collection_exists(self._collection))
@@ -246,7 +246,7 @@ class QdrantIndex:
             self.reconcile_requested.set()
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the client of the Qdrant server."""
         await self._client.close()
 
     async def _nearest_points(
@@ -288,7 +288,7 @@ class QdrantIndex:
                 return
 
     async def _put_points(self, points: Sequence[VectorPoint]) -> None:
-        """Store points of any shard keys in one request."""
+        """Store points with different shard keys in one request."""
         parts = self._sharding.group_by_key(points)
         lists = [models.PointsList(points=list(map(_to_point_struct, some)), shard_key=key) for key, some in parts]
         puts = [models.UpsertOperation(upsert=some) for some in lists]

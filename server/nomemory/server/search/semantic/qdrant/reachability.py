@@ -1,4 +1,4 @@
-"""Periodic probes of a Qdrant server, which report an outage or a collection of another log."""
+"""Probe a Qdrant server periodically, and report an outage or a collection of another log."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ server, or delete the collection if it is not used"""
 
 
 class ForeignCollectionError(Fault, StartupError):
-    """A collection belongs to another message log. The server does not start in this case.
-
-    Args:
-        collection: the name of the collection.
-    """
+    """A collection belongs to another message log, and the server must therefore not start."""
 
     def __init__(self, collection: str) -> None:
         super().__init__(Reason.ERROR_REASON_INDEX_UNAVAILABLE, _MESSAGE.format(collection=collection))
@@ -33,7 +29,7 @@ class Reachability:
 
     Attributes:
         probe_s: the interval between probes, in seconds.
-        faults: records an outage.
+        faults: the registry to which an outage is reported.
     """
 
     index: VectorIndex
@@ -42,7 +38,10 @@ class Reachability:
     _is_unavailable: bool = field(default=False, init=False)
 
     async def run(self) -> None:
-        """Probe until cancelled. After an outage, mark the index as suspect, because it may have lost points."""
+        """Probe the index until the task is cancelled.
+
+        After an outage, request a reconciliation, because points may be lost.
+        """
         while True:
             try:
                 await self.index.probe()

@@ -1,4 +1,4 @@
-"""Conversion of errors of a Qdrant server to faults."""
+"""Convert the errors of a Qdrant server to faults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 async def await_response(call: Awaitable[_T]) -> _T:
-    """Return the response to a call.
+    """Await a call of a Qdrant server, and return the response.
 
     Raises:
         Fault: INDEX_UNAVAILABLE: the server does not respond, or rejects the call.
@@ -27,8 +27,8 @@ async def await_response(call: Awaitable[_T]) -> _T:
 
 
 def unavailable_fault(error: BaseException) -> Fault:
-    """Return the fault for an error.
+    """Return the INDEX_UNAVAILABLE fault for an error.
 
-    The fault contains only the type of the error, because error messages may quote content.
+    It contains only the error's type, because messages may quote content.
     """
     return index_unavailable_fault("the vector index does not respond", type(error).__name__)

@@ -1,6 +1,7 @@
-"""Distribution of a collection over the nodes of a Qdrant cluster.
+"""Distribute a collection over the nodes of a Qdrant cluster.
 
-The points of a user are in one shard, selected by a hash, so every request for a user goes to one shard.
+All points of a user are in one shard, which is selected by a hash of the user id. A request for a user therefore
+reaches only one shard.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from nomemory.server.search.semantic.protocol import VectorPoint
 
 @dataclass(frozen=True, slots=True)
 class QdrantSharding:
-    """The distribution of a collection.
+    """The shard keys and replicas of a collection.
 
     Attributes:
-        buckets: the number of shard keys. 0: no shard keys; the server distributes the points.
+        buckets: the number of shard keys. If it is 0, the Qdrant server distributes the points.
         replicas: the number of copies of each shard.
     """
 
@@ -28,7 +29,7 @@ class QdrantSharding:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> QdrantSharding:
-        """Return the distribution that the settings specify."""
+        """Return the number of shard keys and replicas that the settings specify."""
         return cls(settings.vector.qdrant_shard_keys, settings.vector.qdrant_replication_factor)
 
     @property
@@ -38,7 +39,7 @@ class QdrantSharding:
 
     @property
     def is_replicated(self) -> bool:
-        """Whether each shard has several copies, whose states can differ."""
+        """Whether each shard has several copies, whose contents can differ."""
         return self.replicas > 1
 
     @property
@@ -47,7 +48,7 @@ class QdrantSharding:
         return [_shard_key(bucket) for bucket in range(self.buckets)]
 
     def key_of(self, user_id: str) -> str | None:
-        """Return the shard key of a user's points; None without buckets."""
+        """Return the shard key of a user's points; None if there are no shard keys."""
         return _shard_key(_bucket_of(user_id, self.buckets)) if self.buckets else None
 
     def collection_name(self, collection: str) -> str:
