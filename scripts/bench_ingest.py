@@ -1,8 +1,8 @@
 """Measure the write throughput of servers on one PostgreSQL: `python scripts/bench_ingest.py --url postgresql://…`.
 
-Starts servers on a local PostgreSQL and writes to them with concurrent callers; a batch belongs to one user or to
-several. Prints messages per second and the CPU time per message of the servers and of the database. The rows stay in
-the schema that the URL names, so use a dedicated schema (`?search_path=…`).
+The script starts servers on a local PostgreSQL. Concurrent callers write batches, each for one user or for several. The
+script prints messages per second and the CPU time per message of the servers and of the database. The rows stay in the
+schema that the URL names, so use a dedicated schema (`?search_path=…`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compare the storage engines of the message log: `python scripts/bench_log_engines.py --url postgresql://…`.
 
-Starts a server on SQLite and a server on a local PostgreSQL, and sends the same calls to both. Prints calls per second
-and the CPU time per call of the server (with its indexers) and of the database. The rows stay in the schema that the
-URL names, so use a dedicated schema (`?search_path=…`).
+The script starts a server on SQLite and a server on a local PostgreSQL, and sends the same calls to both. The script
+prints calls per second and the CPU time per call of the server (with its indexers) and of the database. The rows stay
+in the schema that the URL names, so use a dedicated schema (`?search_path=…`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ class Case:
     """A benchmarked call.
 
     Attributes:
-        name: label in the output.
-        calls: number of calls to send.
-        call: sends the nth call.
+        name: label of the call in the output.
+        call: sends the call with the given number.
         waits_for_indexes: whether the CPU time includes indexing the written messages.
     """
 
@@ -181,7 +180,7 @@ async def _wait_for_indexes(channel: grpc.aio.Channel) -> None:
 
 
 async def main() -> None:
-    """Measure SQLite, then PostgreSQL."""
+    """Run the benchmark on SQLite, then on PostgreSQL."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True)
     parser.add_argument("--messages", type=int, default=20_000)

@@ -1,7 +1,7 @@
 """Compare gRPC server types on short reads: `python scripts/bench_serving.py [--seconds 4] [--messages 100000]`.
 
-Serves the same read (a page of 50 messages) and a null call with each server type, each in a separate process, and
-calls them in a closed loop. Prints calls per second and the server's CPU time per call.
+The script starts each server type in a separate process. It measures two calls in a closed loop: a read of 50 messages,
+and a call that does nothing. The script prints calls per second and the server's CPU time per call.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _ThreadState(local):
 
 
 def make_reads(path: Path) -> dict[str, Read]:
-    """Return the two calls by name; each thread opens its own log reader on first use."""
+    """Return the two benchmarked calls by name; each thread opens its own log reader on first use."""
     thread_state = _ThreadState()
 
     def thread_listing() -> TimeListing:
@@ -98,7 +98,7 @@ def make_handler(calls: dict[str, Read], *, asynchronous: bool) -> grpc.GenericR
 
 
 def serve(kind: str, path: Path) -> None:
-    """Serve until killed; print the port."""
+    """Print the port of the server, then serve until the process is killed."""
     if kind.startswith("threads"):
         server = grpc.server(ThreadPoolExecutor(int(kind.removeprefix("threads-"))))
         server.add_generic_rpc_handlers((make_handler(make_reads(path), asynchronous=False),))
@@ -120,7 +120,7 @@ async def serve_aio(path: Path) -> None:
 
 
 async def run_callers(port: int, call: str, concurrency: int, seconds: float) -> int:
-    """Call in a closed loop; return the number of replies."""
+    """Call the server in a closed loop; return the number of replies."""
     count = 0
     request = [pb.ListMessagesRequest(user_id=f"u{n}").SerializeToString() for n in range(USERS)]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -144,7 +144,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 async def write_messages(path: Path, messages: int) -> None:
-    """Write the benchmark messages."""
+    """Create a SQLite message log that contains the benchmark messages."""
     writer = SqliteLogWriter(path, queue_max=8, queue_max_bytes=10**9, announce=lambda: None)
     for start in range(0, messages, 1000):
         batch = [

@@ -1,8 +1,9 @@
 """Verify every citation of every recall against the messages: `python scripts/check_citations.py --data DIR`.
 
-Loads each `*.messages.jsonl` of a folder into a new server, asks the questions of the matching `*.questions.jsonl`, and
-checks each citation against the file without using server code: the message belongs to the user, the quote is the text
-at the cited span, and the message precedes the question. Exits with 1 if a citation fails.
+The script loads each `*.messages.jsonl` of a folder into a new server and asks the questions of the matching
+`*.questions.jsonl`. It checks each citation against the file, without server code: the message belongs to the user, the
+quote is the text at the cited span, and the message precedes the question. The exit status is 1 if a citation is
+invalid.
 
 The files have the format of `sample/`. With `--embedder none` (the default) the run uses lexical search only and takes
 minutes.
@@ -68,7 +69,7 @@ def to_message(record: Record) -> message_pb2.ChatMessage:
 
 
 async def check_set(client: AsyncClient, messages: list[Record], questions: list[Record]) -> tuple[Counter[str], int]:
-    """Ask the questions of one set; return counts of verdicts and statements, and the number of invalid citations."""
+    """Ask the questions of a labeled set; return counts of verdicts and statements, and of invalid citations."""
     counts, invalid, costs = Counter[str](), 0, []
     written = await client.import_messages([to_message(record) for record in messages])
     await client.lexical_search(messages[0]["user_id"], "a", at_least=written.write_token)
@@ -94,7 +95,7 @@ def _statements_by_section(view: pb.MemoryView) -> list[list[pb.Statement]]:
 
 
 async def check_all_sets(data: Path, limit: int, embedder: str) -> int:
-    """Check all sets of a folder; return the number of invalid citations."""
+    """Check all labeled sets of a folder; return the number of invalid citations."""
     invalid = 0
     for path in sorted(data.glob("*messages.jsonl")):  # noqa: ASYNC240 - nothing else runs yet
         questions = read_records(path.with_name(path.name.replace("messages", "questions")))[: limit or None]

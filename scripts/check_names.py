@@ -1,4 +1,4 @@
-"""Report banned names of variables, parameters and settings. Exit with 1 if there are any.
+"""Report banned names of variables, parameters and settings. The exit status is 1 if a banned name exists.
 
 A variable is named after its content: `message`, `hit`, `term`, not `one`, `found` or `given`.
 """
@@ -68,7 +68,7 @@ def find_banned_settings(variables: Iterable[str]) -> list[str]:
 
 
 def source_files(root: Path) -> Iterator[Path]:
-    """Yield the Python files to check, which exclude generated code."""
+    """Yield the Python files to check, without generated code."""
     skipped = [root / folder for folder in GENERATED]
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):

@@ -40,7 +40,7 @@ def start(
         program: the path of a file, or the name of a module.
         arguments: command line arguments of the program.
         environment: environment variables of the program; None: those of this process.
-        stderr: as for Popen.
+        stderr: as in `subprocess.Popen`.
     """
     _unwind_on_sigterm()
     return subprocess.Popen(  # noqa: S603 - trusted programs

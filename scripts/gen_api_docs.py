@@ -35,7 +35,7 @@ Comments = Mapping[str, str]
 
 
 def render_page() -> str:
-    """Return the page as Markdown."""
+    """Render docs/api.md."""
     files = load_contract()
     comments_by_name = collect_comments(files)
     services = [

@@ -1,6 +1,6 @@
 """Draw the charts of docs/charts from the JSON figures in that folder. With --check, only report outdated charts.
 
-The benchmarks write the figures with --charts. The tables of the documentation show the same figures.
+The benchmarks write these figures if they are run with --charts. The tables of the documentation show the same figures.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ commands in use.
 
 
 def render_page() -> str:
-    """Return the page as Markdown."""
+    """Render docs/cli.md."""
     commands = list(_iterate_commands("", nomemory))
     counts = Counter(row for _, command in commands for row in map(_render_row, _documented_options(command)))
     shared = [row for row, count in counts.items() if count >= SHARED_BY]

@@ -75,7 +75,7 @@ second line explains which values indicate a problem.
 
 
 def render_page() -> str:
-    """Return the page as Markdown."""
+    """Render docs/metrics.md."""
     return HEAD + "".join(map(_render_row, CATALOG))
 
 

@@ -1,7 +1,6 @@
 """Write the module index of ARCHITECTURE.md from the docstrings of the modules.
 
-scripts/gen_module_index.py          writes the index
-scripts/gen_module_index.py --check  fails if the index is out of date
+With --check, only report whether the index is up to date.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Each setting is an environment variable. Defaults are shown in parentheses.
 
 
 def render_page() -> str:
-    """Return the page as Markdown."""
+    """Render docs/settings.md."""
     return HEAD + "".join(_render_section(group) for group in settings_groups().values())
 
 

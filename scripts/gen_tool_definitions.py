@@ -16,7 +16,7 @@ FILE = Path(__file__).parent.parent / "clients/python/nomemory/frameworks/tools.
 
 
 def render_definitions() -> str:
-    """Return the file content as JSON."""
+    """Return the definitions of all tools as JSON."""
     return json.dumps([_definition_json(tool) for tool in TOOLS.values()], ensure_ascii=False, indent=1) + "\n"
 
 

@@ -60,9 +60,9 @@ class Stubs:
 
     Attributes:
         language: as in `generate_language`.
-        root: folder of the stubs.
+        root: folder of the committed stubs.
         pattern: glob of the stub files below `root`.
-        needs: programs that generating requires.
+        needs: programs that the generation requires.
         also: as in `generate_language`.
     """
 

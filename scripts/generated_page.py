@@ -1,4 +1,4 @@
-"""Generated files: write them, or check that they are up to date."""
+"""Writing of generated files, and the check that they are up to date."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_or_check(page: Path, text: str) -> int:
-    """Write a page, or only compare it if the command line has --check; return the exit status."""
+    """Write a generated page, or only compare it if the command line has --check; return the exit status."""
     if "--check" not in sys.argv:
         page.write_text(text, encoding="utf-8")
         return 0

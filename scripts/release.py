@@ -1,11 +1,10 @@
 """Release checks and release notes.
 
-python scripts/release.py check [TAG]        check that all files declare one version, that TAG matches it, and that the
-                                             changelog has a section for it
-python scripts/release.py notes TAG          print the changelog section of a version
-python scripts/release.py pages              replace the passages for the time before the first release with those for
-                                             the time after it
-python scripts/release.py registry FOLDER    validate server.json against the MCP registry schemas in FOLDER
+`scripts/release.py check [TAG]` checks that all files declare one version, that TAG matches it, and that the changelog
+has a section for it.
+`scripts/release.py notes TAG` prints the changelog section of a version.
+`scripts/release.py pages` replaces the passages for the time before the first release with those for the time after it.
+`scripts/release.py registry FOLDER` validates server.json against the MCP registry schemas in FOLDER.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ RequiredDistribution = tuple[str, frozenset[str]]
 
 
 def main(file: Path) -> None:
-    """Write the document to a file.
+    """Write the software bill of materials to a file.
 
     Raises:
-        SystemExit: the document does not match the CycloneDX schema.
+        SystemExit: the software bill of materials does not match the CycloneDX schema.
     """
     text = render_document()
     if JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is not None:
@@ -45,7 +45,7 @@ def main(file: Path) -> None:
 
 
 def render_document() -> str:
-    """Return the document as JSON."""
+    """Return the software bill of materials as JSON."""
     needs = dependency_closure()
     components = {name: build_component(distribution(name)) for name in needs}
     product = components[PRODUCT]

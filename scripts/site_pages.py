@@ -89,7 +89,7 @@ def site_link(page: str, link: re.Match[str], links: list[str]) -> str:
 
 
 def generate_pages() -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of each page and image: `FIRST`, docs/, and all paths that these link to."""
+    """Yield path and content of each page and image, following links from `FIRST` and docs/."""
     pending = FIRST + sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").glob("*.md"))
     seen: set[str] = set()
     while pending:

@@ -43,7 +43,7 @@ class MethodResult:
         view: the memory view, if the method composes one.
         prompts: the prompts that were sent to the model, if they were recorded.
         is_by_rules: whether the rule-based planner replaced the model.
-        is_waiting: whether a recorded model answer is missing, so that the result is not evaluated.
+        is_waiting: whether a recorded model answer is missing, in which case the result is not evaluated.
     """
 
     message_ids: tuple[str, ...]
@@ -66,8 +66,6 @@ class Answer:
     """A question with its result and cost.
 
     Attributes:
-        question: the question.
-        result: the result of the method.
         latency_ms: latency at the client in milliseconds.
         cpu_ms: CPU time of the server in milliseconds; None if it cannot be measured.
     """
@@ -117,7 +115,7 @@ def ask_hybrid(client: Client, question: Question) -> MethodResult:
 
 @dataclass(frozen=True, slots=True)
 class RecallMethod:
-    """Recall by the agent.
+    """A retrieval method that runs a recall.
 
     Args:
         skill: name of the recall skill; empty: the server's default.
@@ -142,7 +140,7 @@ class RecallMethod:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRecallMethod:
-    """Recall by the agent with recorded model answers.
+    """A recall method that replays recorded answers of the chat model.
 
     Args:
         endpoint: the model endpoint that the server uses. Nothing else may call the endpoint concurrently.

@@ -49,9 +49,8 @@ class BarChart:
     """A bar chart.
 
     Attributes:
-        title: title of the chart.
         note: measurement conditions, and whether longer or shorter bars are better.
-        series: names of the bars of a row, at most four.
+        series: names of the bars of a group, at most four.
         rows: groups of bars, top to bottom.
         format_value: formats a value as the documentation does.
     """

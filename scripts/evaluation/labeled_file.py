@@ -34,8 +34,6 @@ class Question:
     Attributes:
         question_id: id of the question in the results.
         user_id: user whose messages are searched.
-        text: the question.
-        category: category within the set.
         evidence: ids of the messages that prove the answer; empty if the question is unanswerable.
         now: time of the question; messages at or after it are ignored. None: no limit.
         needed_facts: for each required fact, the ids of the messages that prove it; any one of them is enough. Empty:

@@ -32,7 +32,6 @@ class LabeledSet:
         name: prefix of the file names; the folder name if the file is `messages.jsonl`.
         path: path of the messages file.
         messages: the messages, each with its location in the file.
-        questions: the labeled questions.
     """
 
     name: str
@@ -62,11 +61,7 @@ class LabeledSet:
 def read_sets(folder: Path, names: Collection[str] = ()) -> list[LabeledSet]:
     """Read the sets of a folder: pairs of `NAME.messages.jsonl` and `NAME.questions.jsonl`.
 
-    If several sets have a user in common, the user id is prefixed with the set name.
-
-    Args:
-        folder: folder of the files.
-        names: names of the sets to read; empty: all.
+    An empty `names` selects all sets. If several sets have a user in common, the user id is prefixed with the set name.
 
     Raises:
         LabeledDataError: a set or a questions file is missing, or a line is invalid.
@@ -82,7 +77,7 @@ def read_sets(folder: Path, names: Collection[str] = ()) -> list[LabeledSet]:
 
 
 def read_set(name: str, messages: Path, questions: Path) -> LabeledSet:
-    """Read one set.
+    """Read one labeled set.
 
     Raises:
         LabeledDataError, OSError: as in `read_sets`.
@@ -139,12 +134,7 @@ def _rename_user(message: message_pb2.ChatMessage, names: dict[str, str]) -> mes
 
 
 def import_messages(client: Client, path: Path, messages: Sequence[Accepted]) -> None:
-    """Import messages into a server.
-
-    Args:
-        client: client of the server.
-        path: file of the messages, for error messages.
-        messages: the messages to import.
+    """Import the messages of a file into a server; `path` appears only in error messages.
 
     Raises:
         LabeledDataError: the server rejected messages; the text names their lines.
@@ -163,9 +153,7 @@ def import_messages(client: Client, path: Path, messages: Sequence[Accepted]) ->
 def wait_for_indexes(client: Client, report_progress: Callable[[int], None] = lambda _: None) -> None:
     """Wait until all messages are indexed; without an embedder, only the lexical index counts.
 
-    Args:
-        client: client of the server.
-        report_progress: called repeatedly with the number of messages that are not yet indexed.
+    `report_progress` is called repeatedly with the number of messages that are not yet indexed.
 
     Raises:
         IndexingTimeoutError: indexing took longer than `INDEXING_MAX_S`.

@@ -42,7 +42,7 @@ class RecordedEndpoint:
         self.waiting: set[str] = set()
 
     def start_question(self) -> None:
-        """Start the next question."""
+        """Clear the recorded prompts before the next question."""
         self.prompts = []
         self.is_waiting = False
 

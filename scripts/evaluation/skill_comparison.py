@@ -155,7 +155,6 @@ class EvidenceChange:
     """A question for which a skill returns different evidence than the baseline.
 
     Attributes:
-        question: the question.
         gained: sorted ids of the evidence that only the skill returns.
         lost: sorted ids of the evidence that only the baseline returns.
     """
@@ -187,7 +186,7 @@ def ask_with_each_skill(
 
 
 def find_evidence_changes(before: Sequence[Answer], after: Sequence[Answer]) -> Iterator[EvidenceChange]:
-    """Yield the questions whose evidence differs; both arguments answer the same questions in the same order."""
+    """Yield the questions whose evidence differs between two lists of answers to the same questions."""
     for old, new in zip(before, after, strict=True):
         baseline, changed_to = _found_evidence(old), _found_evidence(new)
         if baseline != changed_to:

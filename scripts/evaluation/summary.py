@@ -36,11 +36,8 @@ def summarize(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> di
 
     Unanswerable questions count only for verdicts, contradictions and costs. For verdict metrics, a group that has only
     answerable questions is compared with all unanswerable questions of the set, and vice versa. Undefined metrics are
-    omitted, as is `languages` if no question has a language. Answers that wait for a model count only for `waiting`.
-
-    Args:
-        answers: answers to the questions of the set.
-        off_topic: answers to the questions moved to other users.
+    omitted, as is `languages` if no question has a language. Answers without a recorded model answer count only for
+    `waiting`. `off_topic` contains the answers to the questions that were moved to other users.
     """
     recorded = any(answer.result.prompts for answer in answers)
     all_answers, answers = answers, [answer for answer in answers if not answer.result.is_waiting]

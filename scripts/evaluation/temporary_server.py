@@ -28,7 +28,7 @@ _NOT_INHERITED: Final = tuple(
 
 
 class ServerStartError(Exception):
-    """Raised if the server does not start; its standard error has the reason."""
+    """Raised if the server does not start; the server's standard error states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class TemporaryServer:
 
     Attributes:
         target: HOST:PORT of the gRPC API.
-        process_id: id of the server process.
         http: URL of the HTTP API; empty if it is disabled.
     """
 

@@ -86,9 +86,9 @@ def conflict_metrics(judged: Sequence[LabeledView]) -> dict[str, float]:
 def is_verdict_correct(judged: LabeledView, verdict: str) -> bool:
     """Return whether a recall is correct.
 
-    The verdict must equal the label; POSSIBLE counts as SUPPORTED, because it shows an answer. For a contradiction, a
-    reported pair must cite both sides. Otherwise the statements must cite all required facts, and the current value
-    must precede the outdated one.
+    The verdict must equal the label; POSSIBLE counts as SUPPORTED, because it shows an answer. For contradictory
+    evidence, a reported pair must cite both sides. For any other question, the statements must cite all required facts,
+    and the current value must precede the outdated one.
     """
     question = judged.question
     verdict = _SUPPORTED if verdict == _POSSIBLE else verdict

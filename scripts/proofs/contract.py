@@ -21,12 +21,9 @@ class Outcome:
     """The outcome of a call.
 
     Attributes:
-        code: the gRPC status code.
         visible: all bytes that the caller sees: replies, or the details and metadata of an error.
-        seconds: duration of the call.
+        seconds: duration of the call in seconds.
         is_from_server: whether the server produced the status, as opposed to the client library.
-        details: the error message.
-        replies: serialized reply messages.
     """
 
     code: grpc.StatusCode

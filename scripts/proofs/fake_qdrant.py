@@ -1,7 +1,7 @@
 """In-process fake of a Qdrant server that implements its gRPC protocol and stores points in memory.
 
-The local mode of the Qdrant client stores and searches the points. There are no replicas and no shards; shard keys are
-ignored.
+The local mode of the Qdrant client stores and searches the points. The fake has no replicas and no shards, and ignores
+shard keys.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FakeQdrant:
 
     @property
     def url(self) -> str:
-        """URL of the server."""
+        """URL of the fake server."""
         return f"grpc://127.0.0.1:{self.port}"
 
     def CollectionExists(self, request: Any) -> Any:  # noqa: ANN401, N802 - names of the Qdrant API, here and below
@@ -91,7 +91,7 @@ class FakeQdrant:
         return qdrant.ListAliasesResponse(aliases=list(map(RestToGrpc.convert_alias_description, aliases)))
 
     def CollectionClusterInfo(self, _request: Any) -> Any:  # noqa: ANN401, N802
-        """Report that there are no shards."""
+        """Report that the collection has no shards."""
         return qdrant.CollectionClusterInfoResponse()
 
     def CreateShardKey(self, _request: Any) -> Any:  # noqa: ANN401, N802

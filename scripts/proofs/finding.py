@@ -11,7 +11,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation, with its kind and a description."""
+    """A detected violation of a guarantee."""
 
     kind: str
     description: str

@@ -50,7 +50,7 @@ class ScriptedEndpoint:
 
     @contextmanager
     def serve(self) -> Iterator[ScriptedEndpoint]:
-        """Serve during the context."""
+        """Serve until the context exits."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:

@@ -28,7 +28,6 @@ class ServerUnderTest:
     """A server that tests start, kill and stop.
 
     Attributes:
-        data: data directory.
         settings: environment variables; NoMemory settings of this process are not inherited.
         log: file to which the standard error of all runs is appended.
         target: HOST:PORT of the gRPC API.
@@ -46,7 +45,7 @@ class ServerUnderTest:
         """Start the server; return the seconds until it is ready.
 
         Raises:
-            ServerStartError: the server exited or was not ready in time; its log has the reason.
+            ServerStartError: the server exited or was not ready in time; the server's log states the reason.
         """
         began = time.monotonic()
         self._spawn()

@@ -23,7 +23,7 @@ class ServerConnection:
 
     Attributes:
         targets: addresses of the replicas: HOST:PORT for gRPC, http://HOST:PORT or https://HOST:PORT for HTTP.
-        token: API key or token; empty: none.
+        token: API key or user token; empty: no credentials.
         authority: file of trusted CA certificates (PEM); None: no TLS.
     """
 
@@ -33,7 +33,7 @@ class ServerConnection:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Metadata of each call."""
+        """Metadata with the credentials of each call."""
         return (("authorization", f"Bearer {self.token}"),) if self.token else ()
 
     def open_channel(self) -> grpc.Channel:
@@ -117,10 +117,8 @@ class HttpChannel(grpc.Channel):
     """A gRPC channel interface over HTTP calls to one server.
 
     Args:
-        target: URL of the server.
         authority: file of trusted CA certificates (PEM); None: no TLS.
-        metadata: metadata of each call.
-        timeout_s: timeout of each call.
+        timeout_s: timeout of each call in seconds.
     """
 
     def __init__(self, target: str, authority: Path | None, metadata: Metadata, timeout_s: float) -> None:
@@ -144,7 +142,7 @@ class HttpChannel(grpc.Channel):
         return lambda requests: parse(*self._iterate_replies(method, b"".join(map(serialize, requests))))
 
     def stream_stream(self, *_: Any, **__: Any) -> Any:  # noqa: ANN401 - the same
-        """Return None: the API has no such method."""
+        """Return None, because no method of the API streams in both directions."""
 
     def subscribe(self, callback: Callable[[grpc.ChannelConnectivity], None], try_to_connect: bool = False) -> None:  # noqa: FBT001, FBT002 - gRPC's signature
         """Ignore the callback: HTTP has no connectivity state."""

@@ -20,7 +20,7 @@ _PLAYING_MAX_S: Final = 300.0
 
 
 class ClientRunError(Exception):
-    """Raised if a client cannot run the whole scenario; its standard error has the reason."""
+    """Raised if a client cannot run the whole scenario; the client's standard error states the reason."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,8 @@ class ClientRunner:
     """A client that can run the scenario.
 
     Attributes:
-        name: name of the client.
         folder: working directory, relative to the repository.
-        needs: required programs.
+        needs: programs that the client requires.
         prepare: commands that build the client.
         play: command that runs the scenario; called with three file names: the scenario, the connection file of
             `run_golden_server`, and the output file, to which it writes a line of JSON per step.

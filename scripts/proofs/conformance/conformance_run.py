@@ -26,12 +26,8 @@ class ConformanceRun:
 
     Attributes:
         connection: addresses and credentials of the server.
-        channel: channel to the server.
-        random: source of random choices.
         users: ids of the users that `create_user` created.
-        query: stub of QueryService.
-        ingest: stub of IngestService.
-        info: reply of GetServerInfo.
+        info: the reply of GetServerInfo.
     """
 
     connection: ServerConnection
@@ -109,12 +105,12 @@ class ConformanceRun:
         return [(item.message, item.score) for item in self.query.SemanticSearch(request).items]
 
     def export(self, user_id: str, **options: object) -> list[Message]:
-        """Return all exported messages."""
+        """Export all messages of a user."""
         stream = self.query.ExportMessages(q.ExportMessagesRequest(user_id=user_id, **options))  # type: ignore[arg-type]
         return [message for batch in stream for message in batch.messages]
 
     def count(self, user_id: str, **options: object) -> int:
-        """Return the message count."""
+        """Return the number of messages of a user."""
         return self.query.CountMessages(q.CountMessagesRequest(user_id=user_id, **options)).count  # type: ignore[arg-type]
 
     def erase_users(self) -> None:
@@ -140,7 +136,7 @@ class CheckSkippedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check of a guarantee.
+    """A check that the server keeps a guarantee.
 
     Attributes:
         name: the guarantee.
@@ -165,7 +161,7 @@ class Check:
 
 
 def expect_error(call: Callable[[], object], *codes: grpc.StatusCode) -> Iterator[str]:
-    """Yield a line if a call does not fail with one of the codes."""
+    """Yield a line if a call does not fail with one of the given status codes."""
     expected = " or ".join(code.name for code in codes)
     try:
         call()

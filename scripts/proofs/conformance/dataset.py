@@ -28,8 +28,7 @@ class Dataset:
     """The messages of one user, ordered by time and id.
 
     Args:
-        user_id: id of the user.
-        random: source of random choices.
+        random: source of all random choices.
         dimension: dimension of the embeddings.
     """
 

@@ -1,4 +1,4 @@
-"""Golden test of all clients: results are compared with the scenario and with the results of other clients."""
+"""Golden test of all clients, which compares their results with the scenario and with each other."""
 
 from __future__ import annotations
 

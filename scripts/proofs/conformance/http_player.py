@@ -1,6 +1,6 @@
 """Player of the golden scenario over HTTP, which builds requests from the annotations without client stubs.
 
-`python -m proofs.conformance.http_player SCENARIO CONNECTION OUTPUT`.
+Usage: `python -m proofs.conformance.http_player SCENARIO CONNECTION OUTPUT`.
 """
 
 from __future__ import annotations

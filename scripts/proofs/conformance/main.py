@@ -8,7 +8,7 @@ brute-force results. If the server requires authentication, the key needs the sc
 `act-as` for recalls, and `admin` to list users. Calls rotate over several addresses, which must be replicas of one
 server. The test creates users with random ids and erases them at the end.
 
-Exits with 1 and prints the differences if a check fails.
+If a check fails, the program prints the differences and exits with 1.
 """
 
 from __future__ import annotations

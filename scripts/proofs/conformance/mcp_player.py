@@ -1,7 +1,7 @@
 """Player of the golden scenario with the tools of `nomemory mcp`.
 
-`python -m proofs.conformance.mcp_player SCENARIO CONNECTION OUTPUT`. Steps that no tool supports are executed with the
-Python client, because later steps depend on them, and are marked in the output.
+Usage: `python -m proofs.conformance.mcp_player SCENARIO CONNECTION OUTPUT`. Steps that no tool supports are executed
+with the Python client, because later steps depend on them, and are marked in the output.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Player of the golden scenario with the Python client.
 
-`python -m proofs.conformance.python_player SCENARIO CONNECTION OUTPUT`.
+Usage: `python -m proofs.conformance.python_player SCENARIO CONNECTION OUTPUT`.
 """
 
 from __future__ import annotations

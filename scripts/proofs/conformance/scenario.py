@@ -1,6 +1,6 @@
 """The golden scenario (`scripts/golden`), adapted to a running server and one caller.
 
-Users get random ids, and embeddings are padded to the dimension of the server. Skips steps that require several
+Users get random ids, and embeddings are padded to the dimension of the server. The run skips steps that require several
 callers, an otherwise empty server, or a server without an embedder.
 """
 

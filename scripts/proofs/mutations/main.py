@@ -2,8 +2,8 @@
 
 Each patch in this folder breaks one guarantee with a small mistake. The first line of a patch describes the mistake;
 the second line names the test that must detect the mistake: `Noticed by: pytest …` or `Noticed by: torture …`, with
-arguments. The script applies the patch to a copy of the code and runs the test there. Exits with 1 if a test does not
-fail, or if a patch no longer applies.
+arguments. The script applies the patch to a copy of the code and runs the test there. The exit status is 1 if a test
+does not fail, or if a patch no longer applies.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ class Mutation:
     """A mutation of the code.
 
     Attributes:
-        patch: the patch file.
-        mistake: description of the mistake.
-        noticed_by: the test that must detect it, with arguments.
+        noticed_by: the test that must detect the mistake, with its arguments.
     """
 
     patch: Path
@@ -110,7 +108,7 @@ def copy_project(root: Path) -> Path:
 
 
 def check_mutation(mutation: Mutation, arguments: argparse.Namespace) -> str:
-    """Apply a mutation to a copy and run its test; return the error, empty if the test behaves as expected."""
+    """Apply a mutation to a copy and run its test; return an error message, empty if the test behaves as expected."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as root:
         copy = copy_project(Path(root))
         if not mutation.apply(copy, *(("--check",) if arguments.sound else ())):

@@ -1,10 +1,10 @@
 """Soak test that detects growth in a server under sustained load: `scripts/soak --help`.
 
-Starts a server, fills its caches, measures its capacity, and then sends the traffic of a chat product at 70 % of that
-capacity. Samples memory, descriptors, threads, index segments, files, CPU time and latency every few seconds. The
-amount of data is constant. A figure is flat if its growth over the last two thirds of the run, estimated by linear
-regression, is within its tolerance. Latency has no tolerance, because it depends on other load of the machine. Exits
-with 1 if a figure grows or if calls failed.
+The test starts a server, fills its caches, measures its capacity, and then sends the traffic of a chat product at 70 %
+of that capacity. The test samples memory, descriptors, threads, index segments, files, CPU time and latency every few
+seconds. The amount of data is constant. A figure is flat if its growth over the last two thirds of the run, estimated
+by linear regression, is within its tolerance. Latency has no tolerance, because it depends on other load of the
+machine. The exit status is 1 if a figure grows or if calls failed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ class SoakResult:
     Attributes:
         capacity: measured capacity in calls per second.
         rate: load in calls per second.
-        samples: samples of the server, in order.
         errors: number of failed calls by kind and status.
         left_out: number of calls that were skipped because too many were in flight.
         curves: growth of each figure that has a tolerance.

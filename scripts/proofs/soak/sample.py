@@ -1,4 +1,4 @@
-"""Sampling of the resources of a server."""
+"""Sampling of resource use and latency of a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proofs.soak.traffic import CallStatistics
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample of a server.
+    """Resource use and latency of a server at one time.
 
     Attributes:
         minute: minutes since the start of the steady load.
@@ -29,7 +29,7 @@ class Sample:
 
 
 class Sampler:
-    """Sampler of a server."""
+    """Measures resource use and latency of a server."""
 
     def __init__(self, server: ServerUnderTest) -> None:
         self._server = server

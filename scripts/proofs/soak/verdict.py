@@ -27,13 +27,10 @@ TOLERANCES = {
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The growth of a figure.
+    """The growth of a sampled figure.
 
     Attributes:
-        name: name of the figure.
         first: first value after the warm-up.
-        last: last value.
-        mean: mean value.
         growth: slope multiplied by the measured time; None if there are too few samples.
         tolerance: maximum growth of a flat curve.
     """

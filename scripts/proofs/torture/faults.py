@@ -24,7 +24,7 @@ class Fault:
     """A fault.
 
     Attributes:
-        name: name in the report.
+        name: name of the fault in the report.
         inject: injects the fault and returns when it is over.
         why_not: returns the reason why a harness does not support the fault; empty if it does.
     """
@@ -72,7 +72,7 @@ def kill_process(role: str) -> Callable[[Harness], None]:
 
 
 def _suspend_worker(harness: Harness) -> None:
-    """Suspend a worker with SIGSTOP; the server must recover afterwards."""
+    """Suspend a worker with SIGSTOP; the server must recover after the fault."""
     pids = [pid for role, group in harness.server.pids_by_role().items() if role != WRITER for pid in group]
     pid = harness.random.choice(pids)
     os.kill(pid, signal.SIGSTOP)

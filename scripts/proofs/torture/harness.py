@@ -34,20 +34,13 @@ class Harness:
     """A server configuration with its callers.
 
     Attributes:
-        name: name of the configuration.
-        server: the server or the replicas.
-        dimension: dimension of the embeddings.
         own_vectors: share of the messages that are sent with an embedding.
         catch_up_s: timeout of indexing in seconds.
-        random: source of all random choices.
-        ledgers: ledgers, one per writer.
+        ledgers: one ledger per writer.
         endpoint: embedding endpoint; None: local embedder.
         proxy: proxy of the Qdrant server; None: embedded vector index.
         disk: small disk of the data directory; None: ordinary disk.
         database: PostgreSQL of the message log; None: SQLite.
-        findings: violations that were detected.
-        stored: number of messages in the log at the last verification.
-        refusals: number of failed calls.
         start_s: duration of each start in seconds.
     """
 

@@ -46,12 +46,11 @@ class Ledger:
     """The ledger of one writer, which has exclusive users.
 
     Attributes:
-        users: ids of the users.
         acknowledged: number of acknowledged message changes.
         open: unacknowledged batches; each was applied completely or not at all.
         without_ids: unacknowledged batches without ids, by request id.
         assigned: the latest acknowledged batches without ids, with their assigned ids.
-        tokens: latest write token of each user.
+        tokens: the latest write token of each user.
     """
 
     users: list[str] = field(default_factory=list)

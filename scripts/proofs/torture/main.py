@@ -5,7 +5,7 @@ fault (see `faults.py`). After the round, the stored messages and the results of
 semantic search, neighbors, export, counts) must match the ledger. Unacknowledged batches must be applied once or not at
 all.
 
-Exits with 1 and prints the findings if a guarantee is violated.
+If a guarantee is violated, the test prints the findings and exits with 1.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 class TortureTest:
-    """One run of the torture test."""
+    """A run of the torture test."""
 
     def __init__(self, arguments: argparse.Namespace, root: Path, stack: ExitStack) -> None:
         self._arguments = arguments

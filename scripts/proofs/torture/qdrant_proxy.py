@@ -12,11 +12,7 @@ _CHUNK = 1 << 16
 
 
 class QdrantProxy:
-    """A TCP proxy that forwards bytes between clients and a server.
-
-    Args:
-        url: URL of the server.
-    """
+    """A TCP proxy that forwards bytes between clients and a server."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -31,7 +27,7 @@ class QdrantProxy:
 
     @contextmanager
     def serve(self) -> Iterator[QdrantProxy]:
-        """Serve during the context."""
+        """Serve until the context exits."""
         threading.Thread(target=self._accept_connections, daemon=True).start()
         try:
             yield self

@@ -22,7 +22,7 @@ _PAUSE_S = 0.05
 
 
 class Reader:
-    """A reader of random users; a read must return the states that are certain before and after it."""
+    """A reader of random users; each read must return the states that are certain before and after it."""
 
     def __init__(self, ledgers: Sequence[Ledger], server: ServerUnderTest | Replicas, seed: int) -> None:
         self._ledgers = ledgers

@@ -50,7 +50,7 @@ class Tally:
         return self.rows[name].rounds if name in self.rows else 0
 
     def record_support(self, name: str, why_not: str) -> None:
-        """Record whether a harness supports a fault, or the reason why not."""
+        """Record the reason why a harness does not support a fault; an empty reason means that it does."""
         if not why_not:
             self._possible.add(name)
         self.unsupported[name] = why_not

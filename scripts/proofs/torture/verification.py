@@ -32,7 +32,7 @@ _AWAY_S = 30.0
 
 
 class Connectable(Protocol):
-    """A server that channels can be opened to."""
+    """A server that opens channels to itself."""
 
     def open_channel(self) -> grpc.Channel:
         """Open a new channel."""
@@ -70,7 +70,6 @@ class Verification:
 
     Attributes:
         stored: number of messages in the log.
-        findings: detected violations.
     """
 
     def __init__(self, server: Connectable, dimension: int) -> None:

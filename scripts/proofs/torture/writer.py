@@ -36,10 +36,7 @@ class Writer:
     """A writer with exclusive users.
 
     Args:
-        ledger: ledger of the changes.
-        server: the server or the replicas.
         seed: seed of the random changes.
-        dimension: dimension of the embeddings.
         own_vectors: share of the messages that are sent with an embedding.
     """
 

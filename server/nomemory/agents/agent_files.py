@@ -12,12 +12,12 @@ from nomemory.server.runtime.secure_files import write_atomically
 
 
 class InstallError(Exception):
-    """The settings of an agent cannot be changed. The message states the reason."""
+    """Raised if the settings of an agent cannot be changed; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a file. None means that the file does not exist."""
+    """A change of a file; a content of None means that the file does not exist."""
 
     path: Path
     before: bytes | None
@@ -42,7 +42,7 @@ class Change:
 
 
 def hook_command(home: LocalDataDir, agent: str) -> list[str]:
-    """Return the command of the hook program. The caller appends the user id."""
+    """Return the command of the hook program, to which the caller appends the user id."""
     return [sys.executable, "-IS", str(Path(hook.__file__)), str(home.root), agent]
 
 

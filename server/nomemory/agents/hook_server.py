@@ -1,4 +1,4 @@
-"""The server for hook events: responds immediately, and stores messages in the background."""
+"""Server for hook events, which responds immediately and stores messages in the background."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class HookServer:
     def _read_queued_events(self) -> None:
         """Queue the events that were written to files, in order.
 
-        The sessions of these events get the rules with the next prompt.
+        The sessions of queued events get the rules with their next prompt.
         """
         for file in sorted(self._home.waiting.iterdir()):
             written_s = file.stat().st_mtime

@@ -1,7 +1,7 @@
 """Installation of NoMemory's hooks in the settings of a coding agent.
 
 The original file is saved in the local data directory. If the settings have not been changed since the installation,
-uninstalling restores the original file. Otherwise only the hooks are removed.
+uninstalling restores the original file. If they have been changed, uninstalling removes only the hooks.
 """
 
 from __future__ import annotations
@@ -32,12 +32,11 @@ class Agent:
     """A coding agent with hooks.
 
     Attributes:
-        title: the product name.
-        variable: the environment variable with the settings directory.
+        variable: the environment variable that overrides the settings directory.
         directory: the default settings directory, relative to the home directory.
-        file: the file with the hooks.
-        events: the events with a hook.
-        base: required fields of the file, in addition to the hooks.
+        file: the file that contains the hooks, relative to the settings directory.
+        events: the names of the events that run the hook.
+        base: fields that the file must have in addition to the hooks.
     """
 
     title: str
@@ -48,12 +47,12 @@ class Agent:
     base: Mapping[str, Any]
 
     def build_entry(self, command: str) -> Settings:
-        """Return the entry of an event. Cursor's file has no groups of commands."""
+        """Return the entry that runs the command for an event; Cursor's file has no groups of commands."""
         grouped = {"type": "command", "command": command, "timeout": _TIMEOUT_S}
         return {"command": command} if self.base else {"hooks": [grouped]}
 
     def path(self) -> Path:
-        """Return the path of the file, with symbolic links resolved."""
+        """Return the path of the hook file, with symbolic links resolved."""
         configured = os.environ.get(self.variable, "")
         return ((Path(configured) if configured else Path.home() / self.directory) / self.file).resolve()
 
@@ -73,10 +72,6 @@ class HookInstallation:
     Args:
         name: the key of the agent in `AGENTS`.
         home: the local data directory.
-        user: the user id.
-
-    Attributes:
-        title: the product name of the agent.
     """
 
     def __init__(self, name: str, home: LocalDataDir, user: str) -> None:
@@ -112,7 +107,7 @@ class HookInstallation:
         return Change(path, before, _remove_hooks(path, before))
 
     def save_content(self, change: Change) -> None:
-        """Save the original content of the file, and its content after the change."""
+        """Save the content of the file before the change and after the change."""
         if change.before != read_if_exists(self._after):
             self._before.unlink(missing_ok=True)
             if (clean := _remove_hooks(change.path, change.before)) is not None:

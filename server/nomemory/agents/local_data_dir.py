@@ -19,17 +19,12 @@ _USAGE_LOCK: Final = "in-use"
 
 
 class LocalDataDir:
-    """The layout of the local data directory. Only the owner has access.
-
-    Args:
-        root: the directory.
+    """The layout of the local data directory. Only the owner can access the directory.
 
     Attributes:
-        data: the data directory of the server.
         target: the address of the server: a socket that only its owner can open.
         hooks: the socket for hook events, which exists while the server runs.
-        waiting: the directory for events that are written while no server runs.
-        log: the log file of the server.
+        waiting: the directory for events that hooks write while no server runs.
         progress: the file with the read positions of transcripts.
     """
 
@@ -53,7 +48,7 @@ class LocalDataDir:
         return cls(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / default) / "nomemory").create()
 
     def create(self) -> Self:
-        """Create the directory if it does not exist. Return self.
+        """Create the directory if it does not exist, and return this object.
 
         Raises:
             OSError: the directory cannot be created.
@@ -63,7 +58,7 @@ class LocalDataDir:
         return self
 
     def hold_usage_lock(self) -> AbstractContextManager[None]:
-        """Hold the usage lock, which keeps the server running. Waits while a server shuts down."""
+        """Hold the usage lock, which keeps the server running; wait while a server shuts down."""
         return self._lock(_USAGE_LOCK, fcntl.LOCK_SH)
 
     def hold_start_lock(self) -> AbstractContextManager[None]:

@@ -71,7 +71,7 @@ def ensure_running(home: LocalDataDir, use: ExitStack, idle_s: float = IDLE_S) -
 
     Args:
         home: the local data directory.
-        use: holds the usage lock until it is closed.
+        use: receives the usage lock, which keeps the server running until this stack is closed.
         idle_s: the idle timeout of a newly started server.
 
     Raises:
@@ -129,7 +129,7 @@ def _server_pid(home: LocalDataDir) -> int:
 
 
 def _start_until_available(home: LocalDataDir, idle_s: float) -> None:
-    """Start the server until it is available. Retry while a previous server is shutting down."""
+    """Start the server and wait until it is available; retry while a previous server is shutting down."""
     deadline = time.monotonic() + _START_TIMEOUT_S
     process: subprocess.Popen[bytes] | None = None
     while not is_running(home):

@@ -1,4 +1,4 @@
-"""Installation of NoMemory's plugin among the plugins of a coding agent. The file belongs to NoMemory alone."""
+"""Installation of NoMemory's plugin among the plugins of a coding agent. The plugin file has no other content."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Plugin:
     """An agent that loads plugins.
 
     Attributes:
-        title: the product name.
-        variable: the environment variable with the settings directory.
-        base_variable: the environment variable with the directory that contains the settings directory.
-        base: the default of that directory, relative to the home directory.
-        directory: the settings directory within it.
-        file: the file of the plugin.
+        variable: the environment variable that overrides the settings directory.
+        base_variable: the environment variable that overrides the base directory, which contains the settings
+            directory.
+        base: the default base directory, relative to the home directory.
+        directory: the settings directory, relative to the base directory.
+        file: the file of the plugin, relative to the settings directory.
         source: the file of NoMemory that contains the plugin.
     """
 
@@ -37,7 +37,7 @@ class Plugin:
     source: str
 
     def path(self) -> Path:
-        """Return the path of the file, with symbolic links resolved."""
+        """Return the path of the plugin file, with symbolic links resolved."""
         configured = os.environ.get(self.variable, "")
         base = os.environ.get(self.base_variable, "") or Path.home() / self.base
         return ((Path(configured) if configured else Path(base) / self.directory) / self.file).resolve()
@@ -63,10 +63,6 @@ class PluginInstallation:
     Args:
         name: the key of the agent in `PLUGINS`.
         home: the local data directory.
-        user: the user id.
-
-    Attributes:
-        title: the product name of the agent.
     """
 
     def __init__(self, name: str, home: LocalDataDir, user: str) -> None:
@@ -101,13 +97,13 @@ class PluginInstallation:
         return Change(path, self._installed(path), None)
 
     def save_content(self, change: Change) -> None:
-        """Do nothing: the file has no other content."""
+        """Do nothing, because the plugin file has no other content."""
 
     def discard_saved_content(self) -> None:
-        """Do nothing: no content was saved."""
+        """Do nothing, because installing a plugin saves no content."""
 
     def _fill_in_constant(self, line: str) -> str:
-        """Return a line of the plugin. A constant gets its value as JSON, which is valid in Python and JavaScript."""
+        """Return a line of the plugin; a constant gets its value as JSON, which is valid in Python and JavaScript."""
         for definition, value in self._values.items():
             if line.startswith(definition):
                 return f"{definition} {json.dumps(value)}{';' if definition.startswith('const') else ''}\n"

@@ -60,11 +60,7 @@ MIN_SHARED_TERMS: Final = 0.4
 
 
 class ProjectMemory:
-    """Searches a user's messages of one project, without those of the current session.
-
-    Args:
-        client: a client of the local server.
-    """
+    """Searches a user's messages of one project, without those of the current session."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -72,7 +68,8 @@ class ProjectMemory:
     async def search_related_messages(self, prompt: str, event: Event) -> str:
         """Return the messages that are relevant to a prompt, as a prompt block; empty if there are none.
 
-        A question also gets replies of the agent. Any other prompt gets only messages of the user.
+        If the prompt is a question, the result includes replies of the agent. For any other prompt, it contains only
+        messages of the user.
 
         Raises:
             NoMemoryError: the search failed.
@@ -163,7 +160,10 @@ def _cosines_by_id(items: Iterable[_Item]) -> dict[str, float]:
 
 
 def _cosine_differences(to_rules: Mapping[str, float], to_others: Mapping[str, float]) -> dict[str, float]:
-    """Return the difference of the cosines. A message that the second search did not return has at most its minimum."""
+    """Return each message's similarity to rules minus its similarity to other messages.
+
+    If the second search did not return a message, the lowest similarity that it returned is subtracted.
+    """
     minimum = min(to_others.values(), default=0.0)
     return {message_id: cosine - to_others.get(message_id, minimum) for message_id, cosine in to_rules.items()}
 

@@ -19,14 +19,7 @@ _TIMEOUT_S: Final = 4.0
 
 
 def answer_event(raw: bytes, agent: str, user: str, address: str, identity: Identity) -> str:
-    """Store the messages of an event, or return related messages for its prompt.
-
-    Args:
-        raw: the event as JSON.
-        agent: the agent.
-        user: the user id.
-        address: the address of the server.
-        identity: the credentials.
+    """Store the messages of a JSON event, or return related messages for its prompt.
 
     Returns:
         The hook output as JSON; empty if nothing is to be added to the prompt.

@@ -39,12 +39,9 @@ class Event(NamedTuple):
     """A hook event.
 
     Attributes:
-        agent: the agent, as the name of its transcript format.
-        user: the user id.
-        at: the time of the event.
-        fields: the fields of the agent's JSON.
-        name: the agent's event name.
-        session: the session id.
+        agent: the name of the agent's transcript format.
+        fields: the JSON object that the agent sent.
+        name: the agent's name of the event.
         directory: the working directory of the agent.
     """
 
@@ -58,7 +55,7 @@ class Event(NamedTuple):
 
 
 def parse_event(raw: bytes, at: datetime) -> Event | None:
-    """Parse an event: a line with the agent, a line with the user, then JSON. Return None if the event is invalid."""
+    """Parse an event: a line with the agent, a line with the user, then JSON; return None if the event is invalid."""
     agent, user, text = (*raw.decode(errors="replace").split("\n", 2), "", "")[:3]
     try:
         fields = Fields(dict(json.loads(text)))
@@ -76,7 +73,6 @@ class TranscriptSync:
 
     Args:
         home: the local data directory, with the read positions of transcripts.
-        client: the client of the local server.
     """
 
     def __init__(self, home: LocalDataDir, client: Client) -> None:

@@ -15,7 +15,7 @@ LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def load_settings(**options: object) -> Settings:
-    """Return the settings. Options that are not None override the environment.
+    """Return the server settings; options that are not None override the environment.
 
     Raises:
         click.UsageError: settings are invalid; the message names each one.
@@ -28,7 +28,7 @@ def load_settings(**options: object) -> Settings:
 
 
 def _setting(_group: int | str, variable: int | str) -> str:
-    """Return the name of a setting without its prefix, in lower case."""
+    """Return the lower-case name of a setting without the prefix `NOMEMORY_`."""
     return str(variable).removeprefix(PREFIX).lower()
 
 

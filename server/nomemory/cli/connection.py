@@ -31,7 +31,7 @@ _IMPORT_TIMEOUT_S: Final = 600.0  # the timeout of one stream of at most 1,000 m
 
 
 class CallError(click.ClickException):
-    """A failed call, or a server that cannot be reached."""
+    """Raised if a call fails or the server cannot be reached."""
 
     def __init__(self, error: NoMemoryError, target: str) -> None:
         super().__init__("\n".join(error_lines(error, target)))
@@ -74,7 +74,7 @@ def _describe_transport_error(error: NoMemoryError, target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server address with credentials. `str` returns the address."""
+    """A server address with credentials. Formatting it as a string returns the address."""
 
     address: str
     identity: Identity = field(default_factory=Identity, repr=False)

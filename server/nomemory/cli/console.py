@@ -18,7 +18,7 @@ class _Terminal(Console):
         super().__init__(stderr=stderr, color_system=colors, highlight=False, markup=False, emoji=False)  # type: ignore[arg-type]  # rich's literals, narrowed by the condition
 
     def on_broken_pipe(self) -> None:
-        """Raise the error, so that the command can exit quietly."""
+        """Raise the `BrokenPipeError`, so that the command can exit quietly."""
         raise BrokenPipeError
 
 

@@ -78,13 +78,13 @@ def apply(*, file: Path, data: Path | None) -> None:
 
 
 def describe_applied(applied: AppliedErasures) -> str:
-    """Describe the effect of a register in a sentence."""
+    """Return a sentence that describes the effect of a register of erasures."""
     users = f", including all data of {pluralize(applied.users, 'user')}" if applied.users else ""
     return f"{_format_count(applied.entries)}; deleted {pluralize(applied.messages, 'message')}{users}."
 
 
 def format_time(us: int) -> str:
-    """Return a time in microseconds since the epoch as text, to the second."""
+    """Format a time in microseconds since the epoch, to the second."""
     return f"{datetime.fromtimestamp(us / 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 

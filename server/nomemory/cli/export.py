@@ -66,7 +66,7 @@ def _read_messages(
 
 @contextmanager
 def _open_atomically(path: Path) -> Iterator[TextIO]:
-    """Write to a temporary file and rename it on success. On failure an existing file is unchanged."""
+    """Open a temporary file that replaces the file on success; on failure, an existing file is unchanged."""
     temporary = path.with_name(f"{path.name}.part")
     try:
         with temporary.open("w", encoding="utf-8", newline="\n") as file:

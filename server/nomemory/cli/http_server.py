@@ -23,12 +23,12 @@ async def run_application(
     announce: Callable[[ListenAddress], None],
     tls: TlsFiles | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain.
+    """Serve an ASGI application until SIGTERM or SIGINT, then drain.
 
     Args:
         application: the ASGI application.
         address: the address to listen on; port 0 selects a free port.
-        settings: the server settings, for timeouts.
+        settings: the server settings, which contain the timeouts.
         announce: called with the bound address.
         tls: the TLS certificate and key; None for plain HTTP.
 

@@ -49,13 +49,13 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
 
 
 def neighbor_records(reply: query.GetNeighborsResponse) -> Iterator[Json]:
-    """Yield the messages. The anchor message has the field `anchor`."""
+    """Yield the messages around an anchor; the anchor message has the field `anchor`."""
     for index, message in enumerate(reply.items):
         yield message_record(message) | ({"anchor": True} if index == reply.anchor_index else {})
 
 
 def lexical_record(hit: LexicalHit) -> Json:
-    """Return a hit: the message, its score, and the highlight if there is one."""
+    """Return a hit of a lexical search: the message, its score, and the highlight if there is one."""
     record = {**message_record(hit.message), "score": round(hit.score, 6)}
     if hit.highlight is not None:
         record["highlight"] = full_record(hit.highlight)
@@ -63,12 +63,12 @@ def lexical_record(hit: LexicalHit) -> Json:
 
 
 def semantic_record(item: query.SemanticItem) -> Json:
-    """Return a hit: the message and its score."""
+    """Return a hit of a semantic search: the message and its score."""
     return {**message_record(item.message), "semantic_score": round(item.score, 6)}
 
 
 def hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
-    """Yield the hits. Each record also has the fields of the response."""
+    """Yield the hits of a hybrid search, each with the fields of the whole response."""
     response_fields = {
         "sufficiency": round(reply.sufficiency, 6),
         "speaker_matched": reply.speaker_matched,
@@ -80,7 +80,7 @@ def hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
 
 
 def hybrid_record(item: query.HybridItem) -> Json:
-    """Return a hit: the message, its score, and the score components if requested."""
+    """Return a hit of a hybrid search: the message, its score, and the score components if requested."""
     record = {**message_record(item.message), "score": round(item.score, 6)}
     if item.HasField("explanation"):
         explanation = item.explanation
@@ -94,7 +94,7 @@ def hybrid_record(item: query.HybridItem) -> Json:
 
 
 def server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
-    """Return all fields; `read_load` is null if the server does not report its load."""
+    """Return all fields of the server info; `read_load` is null if the server does not report its load."""
     return full_record(reply) | ({} if reply.HasField("read_load") else {"read_load": None})
 
 
@@ -107,15 +107,15 @@ def summary_record(summary: Summary) -> Json:
 
 
 def check_record(check: Check) -> Json:
-    """Return the result of a check."""
+    """Return the record of a doctor check."""
     return {"check": check.name, "state": check.state, "finding": check.finding, "advice": check.advice}
 
 
 def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
     """Return a recall response with the field names of the API, without empty fields.
 
-    Messages have the import format, and roles their short names. `evidence` is in ranking order; `oldest_first` has its
-    message ids in time order.
+    Messages have the format of `nomemory import`, and roles have short names. `evidence` is in ranking order;
+    `oldest_first` has its message ids in time order.
     """
     record = _to_dict(reply)
     if reply.evidence:
@@ -127,7 +127,10 @@ def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
 
 
 def context_record(reply: recall_service_pb2.BuildContextResponse) -> Json:
-    """Return a context with the field names of the API, without empty fields. Messages have the import format."""
+    """Return a context with the field names of the API, without empty fields.
+
+    Messages have the format of `nomemory import`.
+    """
     sections = {"recent": reply.recent, "related": reply.related}
     shown = {
         name: [_to_dict(item) | {"message": message_record(item.message)} for item in items]
@@ -148,7 +151,7 @@ def _to_dict(message: Message) -> Json:
 
 
 def full_record(message: Message) -> Json:
-    """Return all fields by name, including empty ones. Unset times and messages are omitted."""
+    """Return all fields of an API message, including empty ones, but without unset times and messages."""
     return {
         field.name: _simplify_value(getattr(message, field.name))
         for field in message.DESCRIPTOR.fields
@@ -194,7 +197,7 @@ class JsonLines:
             click.echo(encode_json_line(record))
 
     def show_step(self, step: recall_service_pb2.RecallStep) -> None:
-        """Write nothing; the final record has the steps."""
+        """Write nothing, because the final record contains the steps."""
 
     def show_no_results(self) -> None:
         """Write nothing."""

@@ -154,7 +154,7 @@ def _load_keys(path: Path) -> list[KeyRecord]:
 
 @contextmanager
 def _edit_keys(path: Path) -> Iterator[list[KeyRecord]]:
-    """Yield the keys for modification. The keys are written when the block ends without an error.
+    """Yield the keys for modification, and write them when the block ends without an error.
 
     Raises:
         click.ClickException: the file is not a valid key file.

@@ -78,7 +78,7 @@ class Commands(_LazyGroup):
     """The top-level group, which turns operating system errors into messages."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command. Report operating system errors in one line; end quietly on a broken pipe."""
+        """Run a command; report an operating system error in one line, and end quietly on a broken pipe."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()

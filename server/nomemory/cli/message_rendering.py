@@ -178,7 +178,7 @@ def _render_limits(reply: pb.RecallResponse) -> Iterator[RenderableType]:
 
 
 def _describe_model_use(limits: pb.RecallLimits) -> Iterator[str]:
-    """Yield the work of the chat model, with its tokens if the endpoint reports them."""
+    """Yield the numbers of model calls and messages read, and of tokens if the endpoint reports them."""
     yield pluralize(limits.model_calls, "model call")
     yield f"{pluralize(limits.messages_read, 'message')} read"
     if limits.HasField("token_usage"):
@@ -189,7 +189,7 @@ def _describe_model_use(limits: pb.RecallLimits) -> Iterator[str]:
 
 
 def _render_statement(statement: pb.Statement) -> Iterator[RenderableType]:
-    """Render a statement and its quotes. A quote equal to the statement is not repeated."""
+    """Render a statement and its quotes, except a quote that equals the statement."""
     citations = [citation for citation in statement.citations if citation.quote != statement.text]
     line = Text(replace_control_characters(statement.text))
     for citation in statement.citations:
@@ -208,7 +208,7 @@ def _render_statement(statement: pb.Statement) -> Iterator[RenderableType]:
 
 
 def _describe_attribution(statement: pb.Statement) -> Iterator[str]:
-    """Yield remarks if the statement is superseded or quotes somebody else."""
+    """Yield a remark if a statement is superseded, and one if it quotes somebody else."""
     if statement.superseded_by:
         yield f"superseded by {to_single_line(statement.superseded_by)}"
     if statement.attribution in _ATTRIBUTIONS:

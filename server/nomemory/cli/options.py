@@ -34,7 +34,7 @@ class Paging:
         """Yield pages until the limit or the last page.
 
         Args:
-            fetch: takes `page_size` and `cursor`, and returns a page with a `next_cursor`. The size of the last page
+            fetch: called with `page_size` and `cursor`; returns a page with a `next_cursor`. The size of the last page
                 is reduced to the remaining limit, so its cursor continues after the last item shown.
             items: the name of the field with the items of a page.
         """

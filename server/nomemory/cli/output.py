@@ -13,7 +13,7 @@ State = Literal["ok", "warn", "fail", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check. `advice` says what to do; it is set for every failure and warning."""
+    """The result of a doctor check; every failure and warning has an `advice` that says what to do."""
 
     name: str
     state: State
@@ -39,7 +39,7 @@ class ExportSummary:
 
 @dataclass(frozen=True, slots=True)
 class MessageCount:
-    """A number of messages."""
+    """The result of `nomemory count`."""
 
     count: int
 
@@ -54,10 +54,10 @@ class Output(Protocol):
         """Show a step of a recall as it happens."""
 
     def show_no_results(self) -> None:
-        """Show that nothing was found."""
+        """Show that a search has no results."""
 
     def show_cursor(self, cursor: str) -> None:
-        """Show how to get the next page."""
+        """Show the cursor of the next page."""
 
     def show_notice(self, text: str) -> None:
         """Write a notice to standard error."""

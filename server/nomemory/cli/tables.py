@@ -230,7 +230,7 @@ def _render_progress(index: ingest_service_pb2.IndexStatus) -> Text:
 
 
 def describe_fault(fault: ingest_service_pb2.ServerFault) -> str:
-    """Return the component and the detail of a fault; the component and the kind if there is no detail."""
+    """Return the component of a fault with its detail, or with its kind if the fault has no detail."""
     component = _enum_label(ingest_service_pb2.Component.Name(fault.component), "COMPONENT_")
     kind = _enum_label(ingest_service_pb2.FaultKind.Name(fault.kind), "FAULT_KIND_")
     owner = " of the previous model" if fault.previous_model else ""

@@ -33,7 +33,7 @@ _ESCAPES: Final = {
 
 
 def replace_control_characters(text: str) -> str:
-    """Replace each control and bidirectional character, except line breaks and tabs. Offsets do not change."""
+    """Replace each control and bidirectional character except line breaks and tabs, without changing offsets."""
     return text.translate(_BLOCK)
 
 
@@ -43,7 +43,7 @@ def to_single_line(text: str) -> str:
 
 
 def escape_json(text: str) -> str:
-    """Escape control and bidirectional characters in JSON text. The value is unchanged."""
+    """Escape control and bidirectional characters in JSON text, without changing the parsed value."""
     return text.translate(_ESCAPES)
 
 

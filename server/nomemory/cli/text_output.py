@@ -24,11 +24,10 @@ _ANCHOR: Final = "▸"
 
 
 class TextOutput:
-    """Writes human-readable results. Times are in UTC.
+    """Writes human-readable results, with times in UTC.
 
     Args:
-        console: the console for results.
-        notices: the console for notices and recall steps.
+        notices: the console for notices and for the steps of a recall.
         full: whether long messages are shown in full.
     """
 

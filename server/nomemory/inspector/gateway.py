@@ -51,7 +51,9 @@ _FORWARDED_HEADERS: Final = ("x-user-id", "x-user-id-bin", "x-request-id")
 
 
 class RequestGuard:
-    """Access control of the inspector. Only the page that was opened with the printed address has access.
+    """Access control of the inspector.
+
+    Only the page that was opened with the printed address has access.
 
     Attributes:
         token: the token that every call must present.
@@ -66,7 +68,7 @@ class RequestGuard:
         self._hosts = frozenset({str(address), f"localhost:{address.port}"})
 
     def check_origin(self, host: str, origin: str) -> None:
-        """Check the host and the origin of a request. The check prevents DNS rebinding.
+        """Check the host and the origin of a request, to prevent DNS rebinding.
 
         Raises:
             Fault: ORIGIN_NOT_ALLOWED.
@@ -102,9 +104,7 @@ class GuardMiddleware:
     """Rejects requests with a wrong host or origin.
 
     Args:
-        app: the application.
-        guard: checks requests.
-        rejecter: creates the error responses.
+        rejecter: creates the error responses of rejected requests.
     """
 
     def __init__(self, app: ASGIApp, guard: RequestGuard, rejecter: RequestRejecter) -> None:
@@ -125,13 +125,11 @@ class GuardMiddleware:
 
 @dataclass(frozen=True, slots=True)
 class ForwardedCalls:
-    """Forwards calls to a server. Implements `CallExecutor`.
+    """Forwards calls of the inspector page to a server over gRPC. Implements `CallExecutor`.
 
     Attributes:
-        guard: checks the token.
-        channel: the channel to the server.
         identity: the credentials of forwarded calls.
-        timeout_s: the timeout of a call, in seconds.
+        timeout_s: the timeout of a forwarded call, in seconds.
         memory: limits the memory of requests.
     """
 
@@ -180,12 +178,7 @@ def _status_of(error: grpc.aio.AioRpcError) -> status_pb2.Status:
 
 
 def make_gateway(guard: RequestGuard, calls: ForwardedCalls) -> ASGIApp:
-    """Return the ASGI application of the local inspector.
-
-    Args:
-        guard: controls access.
-        calls: forwards calls.
-    """
+    """Return the ASGI application of the local inspector."""
     rejecter = RequestRejecter(Meters())
     size_limits = {http_rule(method): MAX_READ_BYTES for method in methods_at(READ_METHODS)}
     routes = [inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]

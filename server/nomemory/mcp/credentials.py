@@ -26,7 +26,7 @@ _ACT_AS: Final = "act-as"
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Metadata and user id of a connection. Without a user id, the token determines the user."""
+    """Metadata and user id of a connection; if the user id is empty, the token determines the user."""
 
     metadata: Metadata = field(default=(), repr=False)
     user_id: str | None = None
@@ -42,7 +42,7 @@ class BoundCaller:
 
     @property
     def recall_metadata(self) -> Metadata:
-        """Metadata for a recall, with the user id."""
+        """Metadata of a recall, which includes the user id."""
         return (*self.metadata, *requests.user_metadata(self.user_id))
 
 
@@ -58,4 +58,4 @@ def tool_scopes(granted: frozenset[str], *, user_token: bool) -> frozenset[ToolS
 
 
 class UserNotNamedError(Exception):
-    """A service credential was used without a user id."""
+    """Raised if a service credential is used without a user id."""

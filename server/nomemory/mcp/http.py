@@ -40,7 +40,7 @@ _NO_SCOPE: Final = "the credentials permit no tool: they need the scope query or
 
 
 class _HeaderError(Exception):
-    """An invalid authentication header."""
+    """Raised if an authentication header is invalid."""
 
 
 def read_credential(headers: Headers) -> Credential:
@@ -103,7 +103,7 @@ async def _caller_of(context: Context) -> BoundCaller:
 
 
 class AuthMiddleware:
-    """Authenticates requests. Failed requests get an HTTP error and do not reach the MCP server."""
+    """Authenticates requests; a request that fails gets an HTTP error and does not reach the MCP server."""
 
     def __init__(self, app: ASGIApp, backend: Backend, challenges: Challenges) -> None:
         self._app = app

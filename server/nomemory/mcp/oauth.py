@@ -23,8 +23,8 @@ class ProtectedResource(BaseModel):
 
     Attributes:
         url: the URL of the MCP endpoint, which is the resource identifier.
-        authorization_servers: the issuers of its tokens. A path that is empty stays empty, because clients compare
-            issuers as strings.
+        authorization_servers: the issuers of its tokens. An empty path stays empty, because clients compare issuers as
+            strings.
         scopes: the scopes that clients should request.
     """
 
@@ -36,12 +36,12 @@ class ProtectedResource(BaseModel):
 
     @property
     def host(self) -> str:
-        """The host of the URL."""
+        """Host of the endpoint's URL."""
         return self.url.host or ""
 
     @property
     def metadata_url(self) -> str:
-        """The URL of the metadata."""
+        """URL of the resource metadata."""
         return str(build_resource_metadata_url(self.url))
 
     def routes(self) -> list[Route]:

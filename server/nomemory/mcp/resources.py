@@ -21,7 +21,7 @@ CONVERSATION_MESSAGES: Final = 200
 
 
 class NoSuchResourceError(Exception):
-    """No resource has the requested URI."""
+    """Raised if no resource has the requested URI."""
 
 
 def resource_templates() -> list[types.ResourceTemplate]:

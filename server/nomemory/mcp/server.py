@@ -43,7 +43,6 @@ class MemoryServer:
     """Handles MCP requests for the user of the connection.
 
     Args:
-        backend: the backend of the tools.
         bind: authenticates the caller of a request; may raise the errors of `Backend.bind`.
         forget: whether to offer the tool `forget`.
     """
@@ -79,7 +78,7 @@ class MemoryServer:
         return types.ListToolsResult(tools=permitted)
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Call a tool. Errors are returned as tool results, so the model can correct its call."""
+        """Call a tool; return errors as tool results, so that the model can correct its call."""
         caller = await self._caller_of(context)
         tool = self._tools.get(params.name)
         if tool is None:
@@ -104,7 +103,7 @@ class MemoryServer:
         return types.CallToolResult(content=[text], structured_content=result.model_dump(mode="json"))
 
     async def _run_tool(self, tool: Tool, caller: BoundCaller, options: dict[str, Any]) -> ToolOutput:
-        """Run a tool. Searches include the user's last write, unless the index lags too far behind."""
+        """Run a tool; searches include the user's last write, unless the index lags too far behind."""
         token = self._written.get(caller.user_id)
         if token is None or not tool.waits:
             return await tool.run(self._backend, caller, options)

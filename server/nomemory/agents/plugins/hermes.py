@@ -61,7 +61,7 @@ class NoMemoryProvider(MemoryProvider):
         return bool(_command()) and os.access(_command()[0], os.X_OK)
 
     def get_config_schema(self) -> list[dict[str, Any]]:
-        """Return the settings that `hermes memory setup` asks for. All are optional environment variables."""
+        """Return the settings that `hermes memory setup` asks for, all of them optional environment variables."""
         return [
             {
                 "key": "target",
@@ -87,7 +87,7 @@ class NoMemoryProvider(MemoryProvider):
         return []
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:  # noqa: ANN401 - Hermes's interface
-        """Remember the session and its user, and start the local server if it is not running."""
+        """Store the session and its user, and start the local server if it is not running."""
         self._session = session_id
         self._user = _user_of(kwargs)
         self._stores_turns = kwargs.get("agent_context", "primary") == "primary" and kwargs.get("platform") != "cron"
@@ -104,7 +104,7 @@ class NoMemoryProvider(MemoryProvider):
             return ""
 
     def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Hermes's interface
-        """Remember the time of the user's message."""
+        """Store the time of the user's message."""
         self._turn_started = datetime.now(UTC)
 
     def sync_turn(
@@ -182,7 +182,7 @@ class NoMemoryProvider(MemoryProvider):
 
 
 def _command() -> Sequence[str]:
-    """Return the command that takes an event, without the user."""
+    """Return the command that receives an event, without its user argument."""
     target = os.environ.get("NOMEMORY_TARGET", "")
     return SERVER_COMMAND if target and target != _LOCAL else HOOK_COMMAND
 
@@ -197,7 +197,7 @@ def _user_of(chat: Mapping[str, Any]) -> str:
 
 
 def _agent_texts(reply: str, messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Yield role, text and tool name of each message after the last user message; at least those of the reply."""
+    """Yield role, text and tool name of each message after the last user message, including the reply."""
     tool_names: dict[object, str] = {}
     last_text = ""
     starts = [number for number, message in enumerate(messages) if message.get("role") == "user"]

@@ -41,7 +41,7 @@ def agent() -> None:
 
 
 def _add_options(command: Command) -> Command:
-    """Add the parameters of both commands."""
+    """Add the parameters that `install` and `uninstall` have in common."""
     command = click.option("--yes", is_flag=True, help="Change the file without asking.")(command)
     return click.argument("name", type=click.Choice(tuple(_NEXT_STEPS)))(command)
 
@@ -100,7 +100,7 @@ def _prepare_installation(name: str, user: str = "") -> HookInstallation | Plugi
 
 
 def _apply_change(get_change: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:
-    """Show a change, ask for confirmation, and apply it. Return whether the file has the intended content."""
+    """Show a change, ask for confirmation, and write the file; return False if the user declines."""
     from nomemory.agents.agent_files import InstallError  # noqa: PLC0415 - as above
 
     try:
@@ -117,7 +117,7 @@ def _apply_change(get_change: Callable[[], Change], then: Callable[[Change], Non
 
 
 def _confirm_change(change: Change) -> bool:
-    """Ask whether to apply a change, and report if the answer is no or there is no answer."""
+    """Ask whether to apply a change, and print a notice unless the answer is yes."""
     try:
         is_confirmed = click.confirm(f"Change {change.path}?")
     except click.Abort:

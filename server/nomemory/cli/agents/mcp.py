@@ -96,7 +96,7 @@ async def _serve_stdio(target: Target, user: str | None) -> None:
 
 
 async def _serve_local(user: str) -> None:
-    """Serve the memory of the local server. The tools can be listed while the server is starting."""
+    """Serve the memory of the local server. Clients can list the tools while the server is starting."""
     settings = load_settings()
     home = LocalDataDir.for_current_user()
     server = LocalServer(home)

@@ -1,4 +1,4 @@
-"""The program `nomemory` in commands that are shown to the user."""
+"""Path and name of the `nomemory` program, for commands that are shown to the user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def program_path() -> str:
 
 
 def program_name() -> str:
-    """Return how to call this program in this shell: `nomemory` if it is on the PATH, otherwise its path."""
+    """Return the name that runs this program in a shell: `nomemory` if it is on the PATH, otherwise its path."""
     on_path = shutil.which("nomemory")
     return "nomemory" if on_path and Path(on_path).absolute() == _find_program() else program_path()
 

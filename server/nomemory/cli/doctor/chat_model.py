@@ -59,7 +59,7 @@ def check_chat_model(settings: Settings) -> Iterator[Check]:
 
 
 async def _check_answer(settings: Settings) -> Check:
-    """Check the answer to the small request.
+    """Check the answer of the chat model to a small request.
 
     Raises:
         ChatFailedError: the model returned no answer.

@@ -144,7 +144,7 @@ def check_postgres(settings: Settings) -> Iterator[Check]:
 
 
 def repair_data(settings: Settings, *, repair: bool, accept_loss: bool, delete_damaged: bool) -> Iterator[str]:
-    """Run the requested repairs. Yield a description of each result.
+    """Run the requested repairs; yield a description of each result.
 
     Raises:
         click.ClickException: a repair failed, for example because a server is using the directory.
