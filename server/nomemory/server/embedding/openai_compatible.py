@@ -1,4 +1,4 @@
-"""Embedder for OpenAI-compatible endpoints such as OpenAI, TEI, vLLM and Ollama."""
+"""An embedder for OpenAI-compatible endpoints such as OpenAI, TEI, vLLM and Ollama."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _DEFAULT_RETRY_AFTER_S, _MAX_RETRY_AFTER_S = 5.0, 3600.0
 
 
 class InputRefusedError(Exception):
-    """The endpoint rejected the input."""
+    """The embedding endpoint rejected the texts of a request."""
 
 
 def vectors_of(reply: object, count: int) -> list[Vector]:
-    """Extract the vectors of a response, in the order of the texts. The vectors are not validated.
+    """Extract the vectors of a response in the order of the texts, without validating them.
 
     Raises:
-        Fault: EMBEDDER_UNAVAILABLE: the response does not contain `count` vectors.
+        Fault: EMBEDDER_UNAVAILABLE, the response does not contain `count` vectors.
     """
     rows = getattr(reply, "data", None)
     if not isinstance(rows, list) or len(rows) != count:
@@ -42,9 +42,9 @@ def vectors_of(reply: object, count: int) -> list[Vector]:
 
 
 def classify_response(status: int, headers: Mapping[str, str]) -> Fault | InputRefusedError:
-    """Return the error for an HTTP error status.
+    """Return the error for an HTTP error status of the embedding endpoint.
 
-    The text of the response is not used, because it may quote the input.
+    The error does not contain the text of the response, which may quote the input.
     """
     if status in _REFUSES_INPUT:
         return InputRefusedError()
@@ -73,7 +73,7 @@ def _parse_vector(embedding: object) -> Vector:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the delay of a Retry-After header in seconds. The header contains seconds or a date."""
+    """Return the delay in seconds that a Retry-After header sets, as a number or as a date."""
     value = headers.get("retry-after", "")
     try:
         seconds = float(value) if value.isdigit() else parsedate_to_datetime(value).timestamp() - time.time()
@@ -89,7 +89,7 @@ _TRANSIENT_CAUSES = frozenset({"connection", "server_error"})
 
 
 def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
-    """Return a client that does not retry. Retries of the `openai` package would delay the error to the caller."""
+    """Return a client without the retries of the `openai` package, which would delay the error to the caller."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=0)
 
 
@@ -97,9 +97,10 @@ class OpenAICompatibleEmbedder:
     """An `Embedder` that calls an OpenAI-compatible endpoint.
 
     Args:
-        client: the client; closed with the embedder.
-        model: the model name at the endpoint.
-        dimension: the dimension of the vectors. The dimension is sent to OpenAI models that support shortened vectors.
+        client: the client of the endpoint, which is closed with the embedder.
+        model: the name of the model at the endpoint.
+        dimension: the dimension of the vectors. The requests contain it for OpenAI models that support shortened
+            vectors.
         batch_max: the maximum number of texts in a request.
     """
 
@@ -113,10 +114,10 @@ class OpenAICompatibleEmbedder:
         self._dimensions: int | Omit = dimension if model.startswith(_SHORTENABLE) else omit
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed a query. Transient failures are retried once.
+        """Embed a query. A transient failure is retried once.
 
         Raises:
-            Fault: INVALID_FIELD if the model rejects the text, in addition to the faults of `Embedder`.
+            Fault: INVALID_FIELD, the model rejects the text; or a fault of `Embedder.embed_query`.
         """
         try:
             return (await self._embed_text(text))[0]
@@ -145,7 +146,7 @@ class OpenAICompatibleEmbedder:
     async def _embed_batch(self, texts: Sequence[str], offset: int) -> list[Vector]:
         """Embed texts in one request.
 
-        If the endpoint rejects the request, bisect the texts to find the rejected one.
+        If the endpoint rejects the request, bisect the texts to find the text that it rejects.
         """
         try:
             vectors = await self._request_vectors(texts)
@@ -165,9 +166,10 @@ class OpenAICompatibleEmbedder:
             raise await self._classify_failure(position, f"the model returned an unusable vector: it {error}") from None
 
     async def _classify_failure(self, position: int, cause: str) -> TextRefusedError | Fault:
-        """Embed a probe text to find the cause of a failed request.
+        """Embed a probe text, and return the error of a failed request.
 
-        Return TextRefusedError if the probe succeeds, else a fault of the endpoint.
+        If the endpoint can embed the probe text, the error is a TextRefusedError, and otherwise a fault of the
+        endpoint.
         """
         try:
             l2_normalize((await self._request_vectors([_PROBE_TEXT]))[0], self.dimension)

@@ -10,7 +10,10 @@ from nomemory.server.faults import Fault, Reason
 
 
 class TextRefusedError(Exception):
-    """The model cannot embed a text, and retries do not help. `position` is the index of the text in the call."""
+    """The model cannot embed a text, and retries do not help.
+
+    `position` is the index of the text among the texts of the call.
+    """
 
     def __init__(self, position: int, cause: str) -> None:
         super().__init__(cause)
@@ -20,13 +23,13 @@ class TextRefusedError(Exception):
 class Embedder(Protocol):
     """Converts texts to vectors of length one.
 
-    Both embedding methods raise `Fault` with EMBEDDER_UNAVAILABLE for temporary failures (timeout, rate limit, crash),
-    and with EMBEDDER_DISABLED if the server has no embedder.
+    Both embedding methods raise an EMBEDDER_UNAVAILABLE fault for temporary failures (timeout, rate limit, crash), and
+    an EMBEDDER_DISABLED fault if the server has no embedder.
     """
 
     @property
     def kind(self) -> str:
-        """`local`, `openai`, `none`, or the name of a plugin."""
+        """The kind of embedder: `local`, `openai`, `none`, or the name of a plugin."""
 
     @property
     def model(self) -> str:
@@ -34,16 +37,16 @@ class Embedder(Protocol):
 
     @property
     def dimension(self) -> int:
-        """The dimension of the vectors."""
+        """The dimension of the embedder's vectors."""
 
     async def embed_query(self, text: str) -> Vector:
-        """Embed a query. Queries do not wait for documents."""
+        """Embed a query. A query does not wait for documents."""
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed documents.
 
         Raises:
-            TextRefusedError: the model cannot embed one of the texts. No vectors are returned.
+            TextRefusedError: the model cannot embed one of the texts, and none of the vectors is returned.
         """
 
     async def close(self) -> None:
@@ -56,11 +59,11 @@ _RETRY_AFTER_S = 1.0
 
 
 def embedder_unavailable_fault(message: str, cause: str, retry_after_s: float = _RETRY_AFTER_S) -> Fault:
-    """Return the fault for a temporary failure.
+    """Return the EMBEDDER_UNAVAILABLE fault for a temporary failure.
 
     Args:
-        message: a description without message content or keys.
-        cause: a machine-readable cause for the metadata of the fault.
+        message: the text for people, without message content or keys.
+        cause: the machine-readable cause in the metadata of the fault.
         retry_after_s: the recommended retry delay, in seconds.
     """
     reason = Reason.ERROR_REASON_EMBEDDER_UNAVAILABLE
@@ -68,5 +71,5 @@ def embedder_unavailable_fault(message: str, cause: str, retry_after_s: float = 
 
 
 def may_be_caused_by_text(fault: Fault) -> bool:
-    """Return whether the texts of the call may have caused the fault. A rate limit is independent of the texts."""
+    """Return whether the texts of a call may have caused its fault, unlike a rate limit."""
     return fault.metadata.get(_CAUSE) != RATE_LIMITED

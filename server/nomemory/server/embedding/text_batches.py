@@ -1,4 +1,4 @@
-"""Prepare texts for an embedder: remove unreadable characters, and batch texts of similar length."""
+"""Preparation of texts for an embedder: removal of unreadable characters, and batches of similar length."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 
 def split_batches(lengths: Sequence[int], max_padded_length: int) -> Iterator[Sequence[int]]:
-    """Yield batches of text indexes, longest texts first.
+    """Yield batches of the indexes of texts, longest texts first.
 
     Args:
         lengths: the length of each text, in any unit.
-        max_padded_length: the maximum total length of a batch after padding all texts to the longest one. A longer text
-            gets a separate batch.
+        max_padded_length: the maximum total length of a batch after its texts are padded to the longest one. A text
+            that is longer than this maximum gets a separate batch.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):

@@ -25,7 +25,7 @@ def numbers_of(vector: Vector) -> list[float]:
 
 
 class UnusableVectorError(ValueError):
-    """The vector cannot be used for cosine similarity."""
+    """A vector cannot be used for cosine similarity."""
 
 
 def l2_normalize(vector: Vector, dimension: int) -> Vector:
@@ -34,7 +34,8 @@ def l2_normalize(vector: Vector, dimension: int) -> Vector:
     The norm is computed in float64, where float32 values neither overflow nor underflow.
 
     Raises:
-        UnusableVectorError: the vector has another dimension, contains a value that is not finite, or is zero.
+        UnusableVectorError: the vector has a dimension other than `dimension`, contains a value that is not finite, or
+            is zero.
     """
     import numpy as np  # noqa: PLC0415 - not needed in the vector index process
 

@@ -1,4 +1,4 @@
-"""Embedder wrappers for metrics, failure detection and query caching."""
+"""Wrappers that add metrics, failure detection and query caching to an embedder."""
 
 from __future__ import annotations
 
@@ -36,11 +36,7 @@ class EmbedderWrapper:
 
 
 class MeteredEmbedder(EmbedderWrapper):
-    """An embedder wrapper that records call metrics.
-
-    Args:
-        embedder: the wrapped embedder.
-    """
+    """An embedder wrapper that records call metrics."""
 
     def __init__(self, embedder: Embedder, meters: Meters) -> None:
         super().__init__(embedder)
@@ -58,7 +54,7 @@ class MeteredEmbedder(EmbedderWrapper):
 
     @contextmanager
     def _record_call(self, purpose: str, texts: int) -> Iterator[None]:
-        """Record the duration and outcome of a call. Cancelled calls are not recorded."""
+        """Record the duration and outcome of a call, unless the call is cancelled."""
         started_at = time.perf_counter()
         try:
             yield
@@ -81,8 +77,8 @@ class WatchedEmbedder(EmbedderWrapper):
     """An embedder wrapper that measures for how long queries have been failing.
 
     Attributes:
-        failing_s: the time between the first and the latest of at least three consecutive failed queries, in seconds,
-            else 0. Rate limits do not count as failures; any successful call resets the value.
+        failing_s: the time between the first and the latest of at least three consecutive failed queries, in seconds; 0
+            if fewer have failed. A rate limit is not a failure, and any successful call resets the value.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -123,8 +119,7 @@ class CachedEmbedder(EmbedderWrapper):
     """An embedder wrapper with an LRU cache of query vectors.
 
     Args:
-        embedder: the wrapped embedder.
-        max_entries: the size of the cache; 0 disables it.
+        max_entries: the maximum number of cached vectors; 0 disables the cache.
     """
 
     def __init__(self, embedder: Embedder, max_entries: int) -> None:
@@ -132,7 +127,7 @@ class CachedEmbedder(EmbedderWrapper):
         self._cache: LRUCache[str, Vector] = LRUCache(max_entries)
 
     async def embed_query(self, text: str) -> Vector:
-        """Return the cached vector of a query, or embed the query. Failures are not cached."""
+        """Return the cached vector of a query, or embed the query and cache its vector."""
         if text in self._cache:
             return self._cache[text]
         vector = await self._wrapped.embed_query(text)

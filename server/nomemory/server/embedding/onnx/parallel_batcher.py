@@ -1,4 +1,4 @@
-"""Parallel computation of batches."""
+"""Parallel computation of batches of similar length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Output = TypeVar("_Output")
 
 
 class ParallelBatcher:
-    """Computes batches in threads. ONNX Runtime releases the GIL.
+    """Computes batches in threads, in which ONNX Runtime releases the GIL.
 
     Args:
         concurrent_batches: the number of batches to compute in parallel.
@@ -29,13 +29,13 @@ class ParallelBatcher:
         batch_length_max: int,
         compute: Callable[[Sequence[_Input]], Iterable[_Output]],
     ) -> list[_Output]:
-        """Group items of similar length into batches, and return the results in the order of the items.
+        """Group items of similar length into batches, compute them, and return the results in the order of the items.
 
         Args:
             items: the items.
             lengths: the length of each item.
-            batch_length_max: the maximum total length of a batch after padding.
-            compute: returns the results of a batch.
+            batch_length_max: the maximum total length of a batch after its items are padded to the longest one.
+            compute: returns the results of the items in a batch.
         """
         positions = list(split_batches(lengths, batch_length_max))
         batched_items = [[items[position] for position in batch] for batch in positions]

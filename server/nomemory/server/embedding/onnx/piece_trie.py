@@ -1,7 +1,7 @@
 """A memory-mapped trie of tokenizer pieces.
 
-A dictionary of 250,000 pieces would take 40 MB in every process. Pages of the mapped file are shared between processes
-and loaded on demand.
+A dictionary of 250,000 pieces would take 40 MB in every process. The pages of a memory-mapped file are shared between
+processes and loaded on demand.
 
 Nodes are stored in breadth-first order in four columns: the last character of the prefix, the index of the first child,
 the id of the piece that ends at the node, and its score. The children of a node are consecutive and sorted.
@@ -26,7 +26,7 @@ _ELEMENT_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of the vocabulary. The score of a piece is the logarithm of its probability."""
+    """A piece of the tokenizer's vocabulary. The score of a piece is the logarithm of its probability."""
 
     text: str
     token_id: int
@@ -34,10 +34,11 @@ class Piece:
 
 
 def build_trie(pieces: Sequence[Piece]) -> bytes:
-    """Return the content of the trie file, which takes 1 s.
+    """Build the trie of pieces, which takes 1 s, and return the content of its file.
 
     Args:
-        pieces: the pieces, with non-empty texts. The last piece with a given text is used.
+        pieces: the pieces of the vocabulary, whose texts are not empty. If two pieces have the same text, the last one
+            counts.
     """
     by_text = {piece.text: piece for piece in pieces}
     ordered = [by_text[text] for text in sorted(by_text)]
@@ -80,7 +81,7 @@ class PieceTrie:
         content: the content of the trie file.
 
     Attributes:
-        minimum_score: the lowest score of all pieces.
+        minimum_score: the lowest score of all pieces in the trie.
     """
 
     def __init__(self, content: memoryview) -> None:

@@ -1,4 +1,4 @@
-"""ONNX Runtime sessions with low CPU and memory usage."""
+"""ONNX Runtime sessions that use little CPU time and memory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ _ERRORS_ONLY: Final = 3
 
 
 def open_session(model: Path, capacity: Capacity) -> onnxruntime.InferenceSession:
-    """Load an ONNX model.
+    """Open an ONNX Runtime session for a model.
 
-    Args:
-        model: the ONNX file; it may be deleted afterwards.
-        capacity: the resources for running the model.
+    The file `model` may be deleted afterwards.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = capacity.threads

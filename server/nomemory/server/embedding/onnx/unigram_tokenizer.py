@@ -1,7 +1,7 @@
-"""The tokenizer of multilingual-e5-small: a unigram language model (Kudo 2018, https://arxiv.org/abs/1804.10959).
+"""The tokenizer of multilingual-e5-small, a unigram language model (Kudo 2018, https://arxiv.org/abs/1804.10959).
 
-This implementation takes 6 MB per process; the package `tokenizers` takes 280 MB. The package also merges adjacent
-unknown characters into one token, which changes the vectors.
+This implementation takes 6 MB per process; the package `tokenizers` takes 280 MB. The package `tokenizers` also merges
+adjacent unknown characters into one token, which changes the vectors.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _WORDS: Final = re.compile(f"{_SPACE}[^{_SPACE}]*")
 
 
 class UnigramTokenizer:
-    """Tokenizes texts into pieces.
+    """Splits texts into the pieces of a vocabulary.
 
     Args:
-        pieces: the vocabulary. Pieces contain a space only at the start, so words can be tokenized separately.
+        pieces: the vocabulary. A piece contains a space only at its start, so that words can be tokenized separately.
         normalization: the replacements of code points, for `str.translate`.
-        unknown_id: the token id of unknown characters.
+        unknown_id: the token id of characters that the vocabulary does not contain.
     """
 
     def __init__(self, pieces: PieceTrie, normalization: Mapping[int, str], unknown_id: int) -> None:
@@ -50,7 +50,7 @@ class UnigramTokenizer:
         return self._cached_viterbi(word) if len(word) <= _CACHED_WORD_MAX_CHARS else self._best_segmentation(word)
 
     def _best_segmentation(self, word: str) -> Sequence[int]:
-        """Return the segmentation with the highest total score."""
+        """Return the token ids of a word's segmentation with the highest total score."""
         code_points, unknown_id = list(map(ord, word)), self._unknown_id
         best_score = [0.0] + [float("-inf")] * len(word)
         # The start and the id of the best token that ends at each offset.
@@ -68,7 +68,7 @@ class UnigramTokenizer:
 
 
 def _backtrack(last_token: Sequence[tuple[int, int]]) -> Sequence[int]:
-    """Return the token ids of the best segmentation, by following the last tokens back to the start."""
+    """Return the token ids of the best segmentation by following the tokens from the end of the word to its start."""
     token_ids = []
     end = len(last_token) - 1
     while end:

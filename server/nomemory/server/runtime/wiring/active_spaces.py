@@ -1,4 +1,4 @@
-"""Opens the active vector index and, during a model migration, the index that will replace it."""
+"""Opening of the active vector index and, during a model migration, of the index that replaces it."""
 
 from __future__ import annotations
 
@@ -29,21 +29,14 @@ async def open_spaces(
     meters: Meters,
     stack: AsyncExitStack,
 ) -> IndexedSpaces:
-    """Open the index of the configured model.
+    """Open the vector index of the configured model.
 
-    Until that index is complete, the index of the previous model serves searches.
+    An index of another log, or ahead of the position of the log, is discarded. `stack` closes the indexes.
 
-    Args:
-        settings: the configuration.
-        builder: opens an index and starts its indexer.
-        embedder: the configured model.
-        position: the position of the message log. An index of another log, or ahead of the log, is discarded.
-        faults: receives the faults of the indexes.
-        meters: counts the calls of the previous model.
-        stack: closes the indexes.
+    Until the index is complete, the index of the previous model is also open and serves searches.
 
     Raises:
-        ForeignCollectionError: a collection belongs to another message log.
+        ForeignCollectionError: a collection on the Qdrant server belongs to another message log.
     """
     collection = collection_of(settings, builder.directory.vectors, embedder)
     notice = log_rebuild_notice(collection.name, was_discarded=discard_foreign_vectors(collection, position))

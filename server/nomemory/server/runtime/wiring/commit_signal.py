@@ -1,4 +1,4 @@
-"""Wakes the indexers after each commit to the message log."""
+"""A signal that wakes the indexers after each commit to the message log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 
 
 class CommitSignal:
-    """Sets the event of each indexer after a commit."""
+    """Sets the event of each indexer after a commit to the message log."""
 
     def __init__(self) -> None:
         self._followers: list[asyncio.Event] = []
         self._loop = asyncio.get_running_loop()
 
     def subscribe(self) -> asyncio.Event:
-        """Return a new event that is set after each commit. The indexer must clear the event."""
+        """Return a new event that is set after each commit. The subscriber must clear the event."""
         follower = asyncio.Event()
         self._followers.append(follower)
         return follower

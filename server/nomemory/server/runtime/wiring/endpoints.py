@@ -1,4 +1,4 @@
-"""Listen addresses from the settings."""
+"""The listen addresses that the settings configure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from nomemory.server.runtime.settings import Settings
 
 
 def listen_addresses(settings: Settings) -> Addresses:
-    """Return the listen addresses of the settings.
+    """Return the listen addresses that the settings configure.
 
     Raises:
         ListenAddressError: an address is malformed, or is public without credentials and TLS.
-        IdentitySettingsError: the configuration of credentials is incomplete.
+        IdentitySettingsError: the credential settings are incomplete.
     """
     check_credential_settings(settings)
     http = _parse_address(address, settings) if (address := http_address(settings)) else None

@@ -1,4 +1,4 @@
-"""Garbage collector tuning: disabled during imports, startup objects frozen."""
+"""Tuning of the garbage collector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection during imports, where it takes a sixth of the time and frees nothing."""
+    """Disable garbage collection while modules are imported, where it takes a sixth of the time and frees nothing."""
     gc.disable()
     try:
         yield
@@ -18,6 +18,6 @@ def pause_garbage_collection() -> Iterator[None]:
 
 
 def freeze_heap() -> None:
-    """Exempt all existing objects from garbage collection. Traversing them would pause the server for up to 60 ms."""
+    """Exempt the objects of the startup from garbage collection, which would pause the server for up to 60 ms."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Opens the lexical index: tables in the log's PostgreSQL database, or a Tantivy index with an indexer process."""
+"""Opening of the lexical index, in the log's PostgreSQL database or with Tantivy and an indexer process."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _HEAP_BYTES: Final = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class LexicalComponents:
-    """An open lexical index.
+    """The components of an open lexical index.
 
     Attributes:
-        index: the search interface.
-        indexer: the process that indexes the message log; None if the log's writer updates the index.
+        index: the interface for searches.
+        indexer: the process that indexes the message log; None if the writer of the log updates the index.
     """
 
     index: LexicalIndex
@@ -50,12 +50,9 @@ class LexicalComponents:
 def open_index_in_log(
     store: LogStore, damage_registry: DamageRegistry, stack: AsyncExitStack
 ) -> LexicalComponents | None:
-    """Open the lexical index in the log's database. Return None if the log has no such index.
+    """Open the lexical index in the log's database, or return None if the log's engine has no such index.
 
-    Args:
-        store: the message log.
-        damage_registry: receives the reports of damaged messages.
-        stack: closes the index.
+    `stack` closes the index.
     """
     index = store.open_lexical_index(damage_registry, stack)
     return None if index is None else LexicalComponents(index, None)
@@ -70,16 +67,10 @@ def open_tantivy_index(
     threads: ReadThreads,
     stack: AsyncExitStack,
 ) -> LexicalComponents:
-    """Open the Tantivy index of a data directory.
+    """Open the Tantivy index of a data directory, and start its indexer.
 
-    Args:
-        settings: the configuration.
-        directory: the data directory.
-        store: the message log, whose change feed is indexed.
-        committed: set after each commit to the log.
-        policy: the watchdog policy of the indexer process.
-        threads: the thread pool for long searches.
-        stack: closes the index.
+    The indexer reads the change feed of `store` when `committed` is set. `threads` runs long searches, and `stack`
+    closes the index.
     """
     index = open_or_discard(directory.lexical, threads)
     stack.push_async_callback(index.close)

@@ -1,4 +1,4 @@
-"""Health check of a message log in PostgreSQL. The server reports NOT_SERVING while the database is unavailable."""
+"""A health check of the message log in PostgreSQL. The server reports NOT_SERVING while the database is unavailable."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _INTERVAL_S: Final = 2.0
 
 
 class SetServingStatus(Protocol):
-    """Sets the health status of all services."""
+    """A function that sets the health status of all services."""
 
     async def __call__(self, *, is_serving: bool) -> None:
-        """Set the status to SERVING or NOT_SERVING."""
+        """Set the health status to SERVING or NOT_SERVING."""
 
 
 HealthCheck = Callable[[SetServingStatus], Coroutine[Any, Any, None]]
@@ -35,11 +35,8 @@ def log_health_check(
 ) -> HealthCheck | None:
     """Return the health check of the message log, or None if the log is a SQLite file.
 
-    Args:
-        settings: the configuration.
-        directory: the server's data directory.
-        faults: receives the fault `message-log` while the database is unavailable.
-        stack: closes the check's connections.
+    The check reports the fault `message-log` to `faults` while the database is unavailable. `stack` closes its
+    connections.
     """
     if settings.server.database_url is None:
         return None
@@ -50,7 +47,7 @@ def log_health_check(
 async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set_status: SetServingStatus) -> None:
     """Query the log every `interval_s` seconds, and set the serving status on each change.
 
-    A query fails if it takes longer than `interval_s` seconds.
+    The check fails if a query takes longer than `interval_s` seconds.
     """
     is_healthy = True
     while True:
@@ -66,7 +63,7 @@ async def check_log(log: LogReader, faults: ActiveFaults, interval_s: float, set
 
 
 async def _query_failure(log: LogReader, timeout_s: float) -> str:
-    """Query the log. Return the reason for a failure, or an empty string."""
+    """Query the log. Query the log, and return the reason if the query fails, or an empty string."""
     query = asyncio.ensure_future(log.sequence())
     try:
         answered, _ = await asyncio.wait({query}, timeout=timeout_s)
@@ -83,6 +80,6 @@ async def _query_failure(log: LogReader, timeout_s: float) -> str:
 
 
 def _retrieve_error(query: asyncio.Future[int]) -> None:
-    """Retrieve the exception of an abandoned query; otherwise asyncio logs it as never retrieved."""
+    """Retrieve the exception of an abandoned query, so that asyncio does not log it as never retrieved."""
     if not query.cancelled():
         query.exception()

@@ -1,4 +1,4 @@
-"""Records the position of the message log, from which the next startup detects lost messages."""
+"""The record of the message log's position, from which the next startup detects lost messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = get_logger("server")
 
 
 def record_position(store: LogStore, path: Path, stack: AsyncExitStack) -> LogPosition:
-    """Write the current position of the log to a file, and again when the stack exits. Return the current position.
+    """Write the position of the log to a file, now and when the stack exits, and return the current position.
 
     Raises:
         OSError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""The storage backend of the message log: SQLite or PostgreSQL."""
+"""The interface of the message log's storage backends, SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 class QueuedWriter(LogWriter, ExpiredMessages, Protocol):
-    """A log writer with a queue."""
+    """A writer of the message log that queues writes."""
 
     @property
     def waiting(self) -> int:
-        """The number of queued writes."""
+        """The number of writes in the queue."""
 
 
 class LogStore(Protocol):
-    """A storage backend of the message log."""
+    """A storage backend of the message log, which opens the components that access it."""
 
     def read_position(self) -> LogPosition | None:
         """Return the identity and position of the log, or None if there is no log yet.
@@ -42,18 +42,18 @@ class LogStore(Protocol):
         """
 
     def begin_epoch(self) -> LogPosition:
-        """Start a new epoch. Create the log if it does not exist. No server may be running.
+        """Start a new epoch of the log, which is created if it does not exist. No server may be running.
 
         Raises:
             LogUnusableError, LogVersionError: the log cannot be used.
         """
 
     def open_writer(self, announce: Callable[[], None], stack: AsyncExitStack) -> tuple[QueuedWriter, ErasableLog]:
-        """Open the log for writes and erasure.
+        """Open the message log for writes and erasure.
 
         Args:
-            announce: called after each commit that changed a message.
-            stack: closes the log.
+            announce: called after each commit that has changed a message.
+            stack: the exit stack that closes the log.
 
         Raises:
             LogUnusableError, LogVersionError: the log cannot be used.
@@ -62,29 +62,29 @@ class LogStore(Protocol):
     def open_reader(
         self, damage_registry: DamageRegistry | None, stack: AsyncExitStack, threads: ReadThreads | None = None
     ) -> LogReader:
-        """Open the log for reads.
+        """Open the message log for reads.
 
         Args:
-            damage_registry: receives the reports of damaged messages.
-            stack: closes the log. Close `threads` first.
-            threads: the thread pool for long SQLite statements; None uses a separate thread.
+            damage_registry: records the damaged messages that reads find; None disables recording.
+            stack: the exit stack that closes the log. Close `threads` first.
+            threads: the thread pool for long SQLite statements; None creates a thread for them.
         """
 
     def open_lexical_index(self, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalIndex | None:
-        """Open the lexical index in the log's database, or return None if the backend has none."""
+        """Open the lexical index in the log's database, or return None if the backend has no lexical index."""
 
     def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
-        """Return a function that opens the change feed. Without `damage_registry`, the function can be pickled."""
+        """Return a function that opens the change feed, and that can be pickled if `damage_registry` is None."""
 
     def create_shared_index(self, collection: str) -> PostgresSharedIndex | None:
-        """Return the coordination state of a shared vector collection, or None without a shared collection."""
+        """Return the state that servers share about a vector collection, or None if no collection is shared."""
 
     def create_inspector(self, damage_registry: DamageRegistry) -> LogInspector | None:
-        """Return the background check for damage, or None if the backend has none."""
+        """Return the background check for damage, or None if the backend has no such check."""
 
 
 def log_store(settings: Settings, directory: DataDirectory) -> LogStore:
-    """Return the storage backend of the settings.
+    """Return the storage backend that the settings configure.
 
     Raises:
         ExtraMissingError: the PostgreSQL driver is not installed.

@@ -34,11 +34,11 @@ _log = structlog.get_logger("log")
 
 
 class PostgresStore:
-    """Implements `LogStore`. The schema is created or migrated on first use.
+    """Implements `LogStore`. The first use creates or migrates the database schema.
 
     Args:
-        directory: the data directory of this server, which contains its indexes.
-        url: the URL of the database.
+        directory: the data directory of this server with its indexes.
+        url: the connection URL of the PostgreSQL database.
     """
 
     def __init__(self, settings: Settings, directory: DataDirectory, url: str) -> None:
@@ -53,7 +53,7 @@ class PostgresStore:
         )
 
     def read_position(self) -> LogPosition:
-        """Return the identity and position of the log. Create the log in an empty database."""
+        """Return the identity and position of the log, which is created in an empty database."""
         wait_for(upgrade_schema(self._database))
         try:
             with closing(self.feed_opener()()) as feed:
@@ -62,7 +62,7 @@ class PostgresStore:
             raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
 
     def begin_epoch(self) -> LogPosition:
-        """Start a new epoch."""
+        """Start a new epoch of the message log."""
         wait_for(upgrade_schema(self._database))
         wait_for(begin_epoch(self._database))
         return self.read_position()
@@ -70,7 +70,7 @@ class PostgresStore:
     def open_writer(
         self, announce: Callable[[], None], stack: AsyncExitStack
     ) -> tuple[PostgresLogWriter, PostgresLogErasure]:
-        """Open the log for writes and erasure."""
+        """Open the message log for writes and erasure."""
         if not wait_for(upgrade_schema(self._database)):
             _log.warning("PostgreSQL runs with fsync=off: acknowledged messages can be lost if its host crashes")
         name = follower_name(self._directory.follower)
@@ -94,27 +94,27 @@ class PostgresStore:
     def open_reader(
         self, damage_registry: DamageRegistry | None, stack: AsyncExitStack, _threads: ReadThreads | None = None
     ) -> LogReader:
-        """Open the log for reads."""
+        """Open the message log for reads."""
         log = PostgresLogReader(self._database, self._retention, damage_registry)
         stack.push_async_callback(log.close)
         return log
 
     def open_lexical_index(self, damage_registry: DamageRegistry, stack: AsyncExitStack) -> LexicalIndex:
-        """Open the lexical index, with a separate connection pool."""
+        """Open the lexical index in the database, with a separate connection pool."""
         pool = self._database.pool()
         stack.push_async_callback(pool.close)
         return PostgresLexicalIndex(pool, self._retention, damage_registry)
 
     def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
-        """Return a function that opens the change feed."""
+        """Return a function that opens the change feed of the message log."""
         feed = partial(PostgresChangeFeed, self._database)
         return feed if damage_registry is None else partial(feed, damage_registry)
 
     def create_shared_index(self, collection: str) -> PostgresSharedIndex | None:
-        """Return the coordination state of a collection on a Qdrant server, or None with the embedded index."""
+        """Return the state that servers share about a collection on a Qdrant server, or None for the embedded index."""
         if self._settings.vector.qdrant_url is None:
             return None
         return PostgresSharedIndex(self._database, collection, self._settings.postgres.indexer_lock_lease_s)
 
     def create_inspector(self, damage_registry: DamageRegistry) -> None:
-        """Return None: reads verify messages, and PostgreSQL checks its own pages."""
+        """Return None, because reads verify messages and PostgreSQL checks its own pages."""

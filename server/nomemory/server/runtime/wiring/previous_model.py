@@ -1,4 +1,4 @@
-"""Restores the embedding model that was active before the settings changed."""
+"""Restoring of the embedding model that was active before the settings changed."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class PreviousModel:
     """The model that serves searches while the index of the configured model is built.
 
     Attributes:
-        settings: the settings of the model.
-        embedder: the model with its wrappers.
-        watched: the wrapper that measures how long the model has been failing.
+        settings: the settings with which the previous model was active.
+        embedder: the previous model with its wrappers.
+        watched: the wrapper that measures for how long the model has been failing.
     """
 
     settings: Settings
@@ -53,7 +53,7 @@ class PreviousModel:
 
 
 class PreviousModelUnavailableError(Exception):
-    """The previous model is unavailable. The message is shown in the index status."""
+    """The previous model is unavailable, for the reason that the index status shows."""
 
 
 def restore_previous_model(
@@ -64,10 +64,10 @@ def restore_previous_model(
     faults: ActiveFaults,
     meters: Meters | None = None,
 ) -> PreviousModel | None:
-    """Return the model that serves searches until the index of the configured model is complete, or None.
+    """Return the model that serves searches until the configured model's index is complete, or None if none is needed.
 
     Raises:
-        PreviousModelUnavailableError: there is an index of another model, but that model is unavailable.
+        PreviousModelUnavailableError: an index of a previous model exists, but the model is unavailable.
     """
     if current.kind == DisabledEmbedder.kind:
         return None
@@ -105,7 +105,7 @@ def _restore_model(settings: Settings, record: ModelRecord, faults: ActiveFaults
 
 
 def _check_for_unavailable_models(message: str, vectors: Path, collection: Collection, model: str) -> None:
-    """Raise if there is an index whose model is unavailable."""
+    """Raise an error if an index exists whose model is unavailable."""
     without_embedder = f"{DisabledEmbedder.model}-"
     others = [
         directory

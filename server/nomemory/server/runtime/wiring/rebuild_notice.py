@@ -1,4 +1,4 @@
-"""Status notice for an index that was discarded and is being rebuilt."""
+"""The status notice for an index that was discarded and is being rebuilt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _log = get_logger("server")
 
 
 def log_rebuild_notice(index: str, *, was_discarded: bool) -> str:
-    """Return the notice for the index status and log a warning. Return an empty string if nothing was discarded."""
+    """Log a warning and return a notice for the index status if an index was discarded, else an empty string."""
     if not was_discarded:
         return ""
     _log.warning("rebuilding an index that belongs to another message log or is ahead of this one", index=index)

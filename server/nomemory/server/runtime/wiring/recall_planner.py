@@ -1,4 +1,4 @@
-"""Selects the recall planner: built-in rules, a planner of another package, or a chat model."""
+"""Selection of the recall planner: built-in rules, a planner of another package, or a chat model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RecallSettingsError(StartupError):
 
 
 def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
-    """Return the planner of the settings. The stack closes the connections of the planner.
+    """Return the configured planner. `stack` closes the connections of the planner.
 
     Raises:
         RecallSettingsError: the planner is unknown, or its settings are missing.
@@ -47,13 +47,13 @@ def choose_planner(settings: Settings, stack: AsyncExitStack) -> AnswerStrategy:
 
 
 def uses_chat_model(settings: Settings) -> bool:
-    """Return whether recalls are planned by a chat model."""
+    """Return whether a chat model plans recalls."""
     name = settings.recall.planner
     return name == "llm" or (name == "auto" and bool(settings.recall.model))
 
 
 def recall_model(settings: Settings, stack: AsyncExitStack) -> ChatEndpoint:
-    """Return a client of the configured chat model. The stack closes the client.
+    """Return a client of the configured chat model, which `stack` closes.
 
     Raises:
         RecallSettingsError: no model is configured.

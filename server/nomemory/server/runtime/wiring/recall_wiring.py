@@ -1,4 +1,4 @@
-"""Constructs a RecallService over a QueryService stub."""
+"""Construction of a RecallService that reads through a QueryService stub."""
 
 from __future__ import annotations
 
@@ -56,14 +56,8 @@ def recall_service(
 ) -> RecallService:
     """Construct the service.
 
-    Args:
-        settings: the configuration.
-        stub: the QueryService to read messages from.
-        metadata: gRPC metadata of the stub's calls.
-        stack: closes the connection to the chat model.
-        meters: the metrics.
-        faults: records a fault of the chat model.
-        spaces: the vector index of this server; None if another server embeds questions.
+    `metadata` is sent with every call of `stub`, and `stack` closes the connection to the chat model. `spaces` is None
+    if another server embeds questions.
 
     Raises:
         RecallSettingsError: the recall settings are incomplete or contradictory.
@@ -78,18 +72,18 @@ def recall_service(
 
 
 def skill_folders(settings: Settings) -> list[Path]:
-    """Return the skill folders in search order: configured folders before built-in ones."""
+    """Return the skill folders in search order, which begins with the configured folders."""
     configured = [Path(folder) for folder in settings.recall.skill_dirs.split(os.pathsep) if folder]
     return configured + [folder for folder in _BUILT_IN_SKILLS if folder.is_dir()]
 
 
 def skill_library(settings: Settings) -> skill_loader.SkillLibrary:
-    """Return the available recall skills."""
+    """Return the library of the recall skills in all skill folders."""
     return skill_loader.SkillLibrary(skill_folders(settings), settings.recall.default_skill)
 
 
 def host_budget(settings: Settings) -> Budget:
-    """Return the limits of a recall."""
+    """Return the limits on a recall that the settings configure."""
     return Budget(
         iterations=settings.recall.max_iterations,
         tool_calls=settings.recall.max_tool_calls,

@@ -1,4 +1,4 @@
-"""Connects a recall-only server to the QueryService of another server."""
+"""The connection of a recall-only server to the QueryService of another server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def remote_query(settings: Settings, stack: AsyncExitStack) -> tuple[QueryStub, 
 
     Raises:
         RecallSettingsError: the connection to another machine would not be encrypted.
-        ListenAddressError: the target is not of the form HOST:PORT.
+        ListenAddressError: the configured address is not of the form HOST:PORT.
     """
     channel = _open_channel(settings)
     stack.push_async_callback(channel.close)

@@ -14,15 +14,12 @@ from nomemory.server.store.protocol import LogReader, LogWriter
 
 @dataclass(frozen=True, slots=True)
 class ServerComponents:
-    """The message log, the indexes over it, and their status.
+    """The message log and its indexes, with the components that report their status.
 
     Attributes:
-        log: the reader of the message log.
-        writer: the writer of the message log.
-        lexical: the lexical index.
-        spaces: the active vector index with its embedder.
-        report: the status of the log and the indexes.
-        faults: the active faults of the server.
+        spaces: the vector index that serves searches, with its embedder.
+        report: reports the status of the message log and the indexes.
+        faults: the active faults of the server's components.
         threads: the thread pool for expensive reads.
     """
 

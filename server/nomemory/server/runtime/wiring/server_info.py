@@ -1,4 +1,4 @@
-"""The response to GetServerInfo: version, features and limits."""
+"""The version, features and limits in the response to GetServerInfo."""
 
 from __future__ import annotations
 
@@ -35,11 +35,7 @@ def server_service(
 ) -> ServerService:
     """Construct the ServerService.
 
-    Args:
-        settings: the configuration.
-        served: the other services of the server.
-        spaces: the active vector index; None on a recall-only server.
-        reads: the admission of expensive reads; None on a recall-only server.
+    `served` contains the other services of the server. `spaces` and `reads` are None on a recall-only server.
     """
     services = [_FEATURES[service.full_name] for service in served]
     embeds = spaces is not None and spaces.current.embedder.kind != "none"
@@ -67,7 +63,7 @@ def _optional_features(settings: Settings, services: Sequence[str], *, embeds: b
 
 
 def _server_limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
-    """Return the limits of the enabled services. Limits of other services are 0."""
+    """Return the limits of the enabled services, with 0 for the limits of other services."""
     limits = settings.limits
     described = pb.ServerLimits(max_request_bytes=limits.max_request_bytes)
     if _INGEST in services:

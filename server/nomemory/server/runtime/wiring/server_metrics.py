@@ -1,4 +1,4 @@
-"""Collects the metrics of a server at each scrape: counters, indexes, processes and faults."""
+"""Collection of a server's metrics at each scrape: counters, indexes, processes and faults."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ class ServerMetrics:
     """Implements `MetricsExporter`.
 
     Args:
-        meters: the server's counters.
-        faults: the active faults.
-        report: the status of the log and the indexes; None on a recall-only server.
+        report: reports the status of the message log and the indexes; None on a recall-only server.
     """
 
     def __init__(self, meters: Meters, faults: ActiveFaults, report: IndexStatusReporter | None = None) -> None:

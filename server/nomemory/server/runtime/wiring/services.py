@@ -1,4 +1,4 @@
-"""Constructs the services of a server or of a recall-only server."""
+"""Construction of the services of a server or of a recall-only server."""
 
 from __future__ import annotations
 
@@ -53,14 +53,9 @@ _CANDIDATES_MAX: Final = 256
 async def make_services(
     settings: Settings, directory: DataDirectory, components: ServerComponents, meters: Meters, stack: AsyncExitStack
 ) -> tuple[list[Service], ReadAdmission]:
-    """Construct the services of a server, and the admission of their expensive reads.
+    """Construct the services of a server, and the admission control of their expensive reads.
 
-    Args:
-        settings: the configuration.
-        directory: the data directory with the token key.
-        components: the message log and the indexes.
-        meters: the metrics.
-        stack: closes the services' connections.
+    `stack` closes the connections of the services.
     """
     log, lexical = traced_log_reader(components.log, settings), traced_lexical_index(components.lexical, settings)
     cipher = FileTokenCipher(directory.key, (await log.identity()).name)

@@ -1,4 +1,4 @@
-"""Runs the gRPC and HTTP servers."""
+"""Startup and shutdown of the gRPC and HTTP servers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from nomemory.spans.span import CallTracer
 
 
 class _Server(Protocol):
-    """A server of one protocol."""
+    """A server for one protocol, gRPC or HTTP."""
 
     async def start(self, address: ListenAddress) -> ListenAddress:
-        """Start serving and return the bound address."""
+        """Start the server and return its bound address."""
 
     async def stop(self, grace_s: float) -> None:
-        """Stop after in-flight calls finish, at most `grace_s` seconds later."""
+        """Stop the server after its calls in flight, but at most `grace_s` seconds later."""
 
 
 _Named = tuple[str, _Server, ListenAddress]
@@ -51,17 +51,19 @@ async def running_servers(  # noqa: PLR0913 - optional features of a server
     health_check: HealthCheck | None = None,
     tracer: CallTracer | None = None,
 ) -> AsyncIterator[Addresses]:
-    """Serve until the context exits, then drain in-flight calls. Yield the bound addresses.
+    """Serve until the context exits, then drain the calls in flight.
+
+    The context manager provides the bound addresses.
 
     Args:
-        services: the services, without health and reflection.
-        addresses: the listen addresses.
-        settings: the limits, deadlines and TLS files.
-        access: authentication and authorization.
-        host: interceptors of the host program.
-        reads: the admission of expensive reads; None means no limit.
-        meters: the metrics of calls; None disables them.
-        exporter: the metrics endpoint; None disables it.
+        services: the services of the API, without health and reflection.
+        addresses: the listen addresses of the servers.
+        settings: the settings of limits, deadlines and TLS.
+        access: authenticates callers and authorizes calls.
+        host: the interceptors and hooks of the embedding program.
+        reads: the admission of expensive reads; None disables admission control.
+        meters: counts the calls; None disables the metrics of calls.
+        exporter: exports the metrics; None disables the metrics endpoint.
         health_check: a background check that updates the health status.
         tracer: starts the spans of calls; None disables tracing.
 

@@ -1,4 +1,4 @@
-"""Open the message log in a data directory's SQLite file."""
+"""The SQLite storage backend of the message log."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ _CHECK_INTERVAL_S: Final = 86_400.0
 
 
 class SqliteStore:
-    """Implements `LogStore`.
-
-    Args:
-        directory: the data directory with the log.
-    """
+    """Implements `LogStore`."""
 
     def __init__(self, settings: Settings, directory: DataDirectory) -> None:
         self._settings = settings
@@ -39,18 +35,18 @@ class SqliteStore:
         self._retention = RetentionPolicy.from_days(settings.retention.days)
 
     def read_position(self) -> LogPosition | None:
-        """Return the identity and position of the log, or None if there is no log."""
+        """Return the identity and position of the message log, or None if no log exists."""
         return read_position_at(self._path)
 
     def begin_epoch(self) -> LogPosition:
-        """Start a new epoch."""
+        """Start a new epoch of the message log."""
         with closing(open_for_writing(self._path)) as connection:
             return begin_epoch(connection)
 
     def open_writer(
         self, announce: Callable[[], None], stack: AsyncExitStack
     ) -> tuple[SqliteLogWriter, SqliteLogErasure]:
-        """Open the log for writes and erasure. Create the log if it is missing."""
+        """Open the message log for writes and erasure. The log is created if it is missing."""
         writer = SqliteLogWriter(
             self._path,
             queue_max=self._settings.log.max_queued_writes,
@@ -66,16 +62,16 @@ class SqliteStore:
     def open_reader(
         self, damage_registry: DamageRegistry | None, stack: AsyncExitStack, threads: ReadThreads | None = None
     ) -> LogReader:
-        """Open the log for reads."""
+        """Open the message log for reads."""
         log = SqliteLogReader(self._path, self._retention, damage_registry, threads)
         stack.push_async_callback(log.close)
         return log
 
     def open_lexical_index(self, _damage: DamageRegistry, _stack: AsyncExitStack) -> None:
-        """Return None: the lexical index is a Tantivy index in the data directory."""
+        """Return None, because the lexical index is a Tantivy index in the data directory."""
 
     def feed_opener(self, damage_registry: DamageRegistry | None = None) -> Callable[[], ChangeFeed]:
-        """Return a function that opens the change feed."""
+        """Return a function that opens the change feed of the message log."""
         return (
             partial(SqliteChangeFeed, self._path)
             if damage_registry is None
@@ -83,8 +79,8 @@ class SqliteStore:
         )
 
     def create_shared_index(self, collection: str) -> None:
-        """Return None: a SQLite log belongs to a single server."""
+        """Return None, because a SQLite log belongs to a single server."""
 
     def create_inspector(self, damage_registry: DamageRegistry) -> LogInspector:
-        """Return the background check of all messages and of the database file."""
+        """Return the background check for damage in all messages and in the database file."""
         return LogInspector(self._path, damage_registry, _CHECK_INTERVAL_S, self._settings.log.check_pause_s)

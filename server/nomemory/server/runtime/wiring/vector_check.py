@@ -1,4 +1,4 @@
-"""Offline consistency check of the vector index against the message log."""
+"""An offline check of the vector index against the message log."""
 
 from __future__ import annotations
 
@@ -25,17 +25,14 @@ _T = TypeVar("_T")
 async def check_vector_index(settings: Settings) -> ReconciliationReport | None:
     """Compare every message of the log with the vector index.
 
-    A server makes the same comparison at startup and repairs the differences. While a server is running, it locks the
-    files. Its status lists an index that is being repaired under `faults`.
-
-    Args:
-        settings: the data directory, embedder and vector index.
+    A server makes the same comparison at startup, and repairs the differences. A running server locks the files of the
+    index, and reports an index that is being repaired in the `faults` of its status.
 
     Returns:
         The differences, or None if the embedder has no index yet.
 
     Raises:
-        Fault: INDEX_UNAVAILABLE: the files are damaged, or a server is using them.
+        Fault: INDEX_UNAVAILABLE, the files of the index are damaged, or a server is using them.
         EmbedderSettingsError: the embedder settings are invalid.
     """
     directory = DataDirectory(settings.server.data)

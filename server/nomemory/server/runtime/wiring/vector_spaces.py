@@ -1,4 +1,4 @@
-"""Builds vector spaces and starts their indexers."""
+"""Construction of vector indexes with their embedders and indexers."""
 
 from __future__ import annotations
 
@@ -43,14 +43,12 @@ def _never_queried() -> float:
 
 @dataclass(frozen=True, slots=True)
 class VectorSpaces:
-    """Builds the vector spaces of a message log.
+    """Opens the vector indexes of a message log, each with its embedder and its indexer.
 
     Attributes:
-        directory: the data directory with the collections.
-        store: the message log.
-        committed: notifies indexers of commits.
-        processes: the registry of worker processes.
-        log_id: the id of the message log.
+        directory: the data directory with the vector collections.
+        committed: notifies the indexers of commits to the message log.
+        processes: records the starts and exits of worker processes.
     """
 
     directory: DataDirectory
@@ -69,10 +67,10 @@ class VectorSpaces:
         """Open the vector index of a model and start its indexer.
 
         Args:
-            settings: the settings of the model.
-            embedder: the model; closed with the space.
-            faults: receives the faults of the space.
-            failing_s: returns how long the model has been failing, in seconds.
+            settings: the settings that configure the model.
+            embedder: the embedder of the model, which is closed together with the index.
+            faults: receives the faults of the index.
+            failing_s: returns for how long the model has been failing, in seconds.
         """
         stack, supervisor = AsyncExitStack(), Supervisor()
         stack.push_async_callback(embedder.close)

@@ -1,4 +1,7 @@
-"""Constructs the HTTP servers. Import this module only if HTTP is enabled: its libraries are slow to load."""
+"""Construction of the HTTP servers.
+
+Import this module only if HTTP is enabled, because its libraries are slow to load.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,9 @@ def web_servers(
     access: Access,
     exporter: MetricsExporter | None,
 ) -> Iterator[tuple[str, HttpServer, ListenAddress]]:
-    """Yield the API server and the metrics server, each with its name and address.
+    """Yield the name, the HTTP server and the address of the API and of the separate metrics endpoint.
 
-    Args:
-        pipeline: handles API calls.
-        health: the health status.
-        addresses: the listen addresses.
-        settings: the limits and TLS files.
-        access: authenticates scrapes.
-        exporter: the metrics; None disables them.
+    The API has no metrics endpoint if `exporter` is None.
     """
     page = MetricsPage(exporter, access, settings) if exporter else None
     tls, idle_s = tls_files(settings), settings.connections.connection_idle_timeout_s

@@ -1,4 +1,4 @@
-"""Constructs the components of a server in dependency order."""
+"""Construction of the components of a server in dependency order."""
 
 from __future__ import annotations
 
@@ -44,17 +44,12 @@ faster but would delay the event loop (docs/performance.md, Overload by one user
 async def build_components(
     settings: Settings, directory: DataDirectory, faults: ActiveFaults, meters: Meters, stack: AsyncExitStack
 ) -> ServerComponents:
-    """Construct the components and start their background jobs.
+    """Construct the components of a server and start their background jobs.
 
-    Args:
-        settings: the configuration.
-        directory: the data directory, locked by this server.
-        faults: receives the faults of the components.
-        meters: the metrics.
-        stack: stops the jobs and closes the components in reverse order.
+    This server must hold the lock of `directory`. `stack` stops the jobs and closes the components in reverse order.
 
     Raises:
-        StartupError: the settings or the data are invalid.
+        StartupError: the settings or the data directory are invalid.
     """
     store, damage_registry, committed = log_store(settings, directory), DamageRegistry(), CommitSignal()
     supervisor, policy = Supervisor(), build_watch_policy(settings.processes, faults, meters.processes)
