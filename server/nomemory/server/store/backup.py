@@ -42,7 +42,7 @@ _SIDE_FILES: Final = ("-wal", "-shm")
 
 
 class BackupError(Exception):
-    """A backup cannot be created or restored. The message states the reason."""
+    """A backup cannot be created, verified or restored. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class Manifest:
         format: the version of the backup format.
         schema: the schema version of the log.
         log: the name of the log (`LogIdentity.name`).
-        sequence: the latest sequence.
-        messages: the number of messages.
-        sha256: the SHA-256 of `log.db`.
-        taken: the time of the backup, in seconds since the epoch.
+        sequence: the latest sequence of the log.
+        messages: the number of messages in the log.
+        sha256: the SHA-256 of `log.db` in hexadecimal.
+        taken: the Unix time of the backup in seconds.
     """
 
     format: int
@@ -77,11 +77,9 @@ class RestoredBackup:
 
 
 def back_up(directory: DataDirectory, target: Path) -> Manifest:
-    """Copy the key and a consistent snapshot of the log. A server may be running.
+    """Copy the key and a consistent snapshot of the log to a backup directory, which is created atomically.
 
-    Args:
-        directory: the data directory.
-        target: the backup directory. The directory is created atomically.
+    A server may be running.
 
     Raises:
         BackupError: there is no log, the target exists, or the log is damaged.
@@ -90,7 +88,7 @@ def back_up(directory: DataDirectory, target: Path) -> Manifest:
     """
     if target.exists():
         raise BackupError(f"{target} already exists; choose another directory")
-    if read_position_at(directory.log) is None:
+    if read_position_at(directory.log_file) is None:
         raise BackupError(f"there is no message log in {directory.root}")
     part = target.with_name(f"{target.name}.part")
     with ExitStack() as rollback:
@@ -130,9 +128,9 @@ def restore_backup(
 
     Args:
         backup: a directory that `back_up` created.
-        directory: the data directory.
+        directory: the data directory to install the log in.
         replaces: whether to replace an existing log.
-        register: a register file; None for none.
+        register: a register file to apply; None for none.
         ignores_existing_register: whether to replace an existing log whose register cannot be read.
 
     Raises:
@@ -144,12 +142,12 @@ def restore_backup(
     """
     manifest = verify_backup(backup)
     with directory.lock():
-        if directory.log.exists() and not replaces:
-            raise BackupError(f"{directory.log} already exists; use --replace to overwrite it")
+        if directory.log_file.exists() and not replaces:
+            raise BackupError(f"{directory.log_file} already exists; use --replace to overwrite it")
         registers = _install_log(
             backup,
             directory,
-            lambda log: load_registers(log, directory.log, register, ignores_existing=ignores_existing_register),
+            lambda log: load_registers(log, directory.log_file, register, ignores_existing=ignores_existing_register),
         )
     return RestoredBackup(manifest, registers)
 
@@ -157,7 +155,7 @@ def restore_backup(
 def _install_log(
     backup: Path, directory: DataDirectory, registers: Callable[[sqlite3.Connection], Iterable[RegisterSource]]
 ) -> list[AppliedRegister]:
-    new = directory.log.with_name(f"{_LOG}.new")
+    new = directory.log_file.with_name(f"{_LOG}.new")
     remove_log(new)
     with ExitStack() as rollback:
         rollback.callback(remove_log, new)
@@ -166,24 +164,24 @@ def _install_log(
             applied = apply_registers(connection, registers(connection))
             log = read_position(connection)
         for suffix in _SIDE_FILES:  # side files of the old log would corrupt the new one
-            directory.log.with_name(directory.log.name + suffix).unlink(missing_ok=True)
-        new.rename(directory.log)
+            directory.log_file.with_name(directory.log.name + suffix).unlink(missing_ok=True)
+        new.rename(directory.log_file)
         rollback.pop_all()
-    if not directory.key.exists() and (backup / _KEY).exists():
-        _copy_file(backup / _KEY, directory.key)
-    write_record(directory.record, log)
+    if not directory.token_key.exists() and (backup / _KEY).exists():
+        _copy_file(backup / _KEY, directory.token_key)
+    write_record(directory.log_record, log)
     fsync_path(directory.root)
     return applied
 
 
 def _write_backup(directory: DataDirectory, part: Path) -> Manifest:
     with suppress(FileNotFoundError):
-        _copy_file(directory.key, part / _KEY)
-    messages = _copy_log(directory.log, part / _LOG)
+        _copy_file(directory.token_key, part / _KEY)
+    messages = _copy_log(directory.log_file, part / _LOG)
     log = read_position_at(part / _LOG)
     if log is None:
-        raise BackupError(f"{directory.log} cannot be copied: the copy is not a message log")
-    _check_copy(directory.log, part / _LOG)
+        raise BackupError(f"{directory.log_file} cannot be copied: the copy is not a message log")
+    _check_copy(directory.log_file, part / _LOG)
     manifest = Manifest(
         _FORMAT, SCHEMA_VERSION, log.identity.name, log.sequence, messages, file_digest(part / _LOG), time.time()
     )
@@ -196,7 +194,7 @@ def _write_backup(directory: DataDirectory, part: Path) -> Manifest:
 
 
 def _copy_log(source: Path, target: Path) -> int:
-    """Copy a consistent snapshot of a database, and return its number of messages."""
+    """Copy a consistent snapshot of a log, and return its number of messages."""
     uri = f"{source.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as log, closing(sqlite3.connect(target)) as copy:

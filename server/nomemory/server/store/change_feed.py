@@ -11,7 +11,7 @@ from nomemory.server.store.position import LogPosition
 
 
 class ChangeRef(NamedTuple):
-    """The message that a change concerns, and the sequence of the change."""
+    """A reference to a changed message, with the sequence of the change."""
 
     sequence: int
     user_id: str
@@ -19,18 +19,17 @@ class ChangeRef(NamedTuple):
 
 
 class ChangeBatch(NamedTuple):
-    """A batch of changes in any order. The batch is complete up to the position `until`."""
+    """A batch of changes in any order, complete up to the position `until`."""
 
     entries: list[ChangeRef]
     until: FeedPosition
 
 
 class DeletedVersion(NamedTuple):
-    """A version that is not in the log.
+    """A message version that is no longer in the log.
 
     Attributes:
-        sequence: the sequence of the version.
-        removal: the change that removed it; None if it is unknown or was purged.
+        removal: the change that removed the version; None if the change is unknown or was purged.
     """
 
     sequence: int
@@ -40,12 +39,11 @@ class DeletedVersion(NamedTuple):
 class Change(NamedTuple):
     """An entry of the change feed.
 
-    The feed does not contain versions that were stored and removed before it is read.
+    The feed omits versions that were removed before the feed is read.
 
     Attributes:
-        sequence: the sequence of the change.
-        stored: the current version, if the change stored one. It is None for a removal or a damaged message.
-        removed_sequence: the sequence of the deleted or replaced version, if the change removed one.
+        stored: the current version of the message; None for a removal or a damaged message.
+        removed_sequence: the sequence of the deleted or replaced version; None if the change removed none.
     """
 
     sequence: int
@@ -56,7 +54,7 @@ class Change(NamedTuple):
 
 
 class StoredVersion(NamedTuple):
-    """A message version without its content. `size` is the encoded size of the message in bytes."""
+    """A message version without its content; `size` is the size of the encoded message in bytes."""
 
     message_id: str
     sequence: int
@@ -66,7 +64,7 @@ class StoredVersion(NamedTuple):
 class ChangeFeed(Protocol):
     """Reads the changes of all users. Expired messages are included until they are removed.
 
-    Calls block and are meant for background threads. A feed belongs to the thread that opened it.
+    All methods block, so a feed is used in a background thread, the one that opened it.
     """
 
     def position(self) -> LogPosition:
@@ -82,40 +80,40 @@ class ChangeFeed(Protocol):
         """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
 
     def changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` entries with `sequence > after`, ordered by sequence."""
+        """Return up to `limit` changes with `sequence > after`, ordered by sequence."""
 
     def change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
-        """Return the next changes between two positions, without the messages.
+        """Return the next changes after one position and up to another, without the messages.
 
         Args:
             after: changes up to this position are left out.
-            until: changes after this position are left out. `until` must not exceed the end of the log.
-            limit: the maximum number of changes to scan.
-            caller_vectors_only: leave out stored messages without a caller's vector.
+            until: changes after this position are left out; at most the end of the log.
+            limit: maximum number of changes to scan.
+            caller_vectors_only: whether to leave out stored messages without a caller's vector.
         """
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return the current versions of messages by id. Unknown ids are left out."""
+        """Return the current versions of a user's messages by id; unknown ids are left out."""
 
     def users(self, after: str, limit: int) -> list[str]:
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
 
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user with `sequence <= until`, without their content, in any order.
+        """Return the message versions of a user with `sequence <= until`, without their content and in any order.
 
         With `caller_vectors_only`, messages without a caller's vector are left out.
         """
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages of any users by sequence. Removed versions are left out."""
+        """Return messages of any users by sequence; removed versions are left out."""
 
     def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return the given versions that do not exist."""
+        """Return the versions that are not in the log, of those with the specified sequences."""
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the vectors that callers stored with these messages, as little-endian float32."""
+        """Return the vectors that callers stored with messages, by message id, as little-endian float32 values."""
 
     def close(self) -> None:
         """Close the connection."""

@@ -11,7 +11,7 @@ _CACHED_USERS: Final = 4096
 
 
 def checksum(user_id: str, sequence: int, wire: bytes) -> int:
-    """Return the CRC-32 of a message version."""
+    """Return the CRC-32 of a message version, which covers its user id, sequence and encoded message."""
     return crc32(wire, (initial_crc(user_id) + sequence) & _BITS_32)
 
 

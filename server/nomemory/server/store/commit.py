@@ -1,6 +1,6 @@
-"""Plan one commit of the message log in memory.
+"""Plan the changes of one commit of the message log in memory.
 
-Batches are planned one after another before anything is written. Messages without ids get generated ones.
+All batches of a commit are planned one after another before the first change is written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from nomemory.server import wire
 from nomemory.server.faults import Reason, Violation, field_fault
 from nomemory.server.message import Message
-from nomemory.server.message_ids import IdAllocator, id_of
+from nomemory.server.message_ids import IdAllocator, message_id_of
 from nomemory.server.metadata_hashes import entry_hash_bytes, retraction_key
 from nomemory.server.store.buckets import bucket_of
 from nomemory.server.store.checksums import checksum
@@ -36,7 +36,7 @@ RequestKey = tuple[str, bytes]
 
 
 class _PlannedWrite(NamedTuple):
-    """A message version to write."""
+    """A message version that the commit will write."""
 
     message: Message
     wire: bytes
@@ -45,13 +45,13 @@ class _PlannedWrite(NamedTuple):
 
 @dataclass(slots=True)
 class _Batch:
-    """The planned effect of one batch.
+    """The planned changes of one batch.
 
     Attributes:
         stores: messages to write, with their encoded bytes.
-        removes: the versions that the stored messages replace.
+        removes: stored versions that the new versions replace.
         outcomes: the outcome of each message of the batch.
-        covering: the latest sequence of unchanged messages.
+        covering: the latest sequence of the messages that the batch does not change.
     """
 
     stores: dict[Key, tuple[Message, bytes]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class _Batch:
 
 
 def digest_of(request_id: str) -> bytes:
-    """Return the digest of a request id."""
+    """Return the digest under which a request id is stored."""
     return hashlib.blake2b(request_id.encode(), digest_size=16).digest()
 
 
@@ -70,16 +70,16 @@ def _find_users_without_ids(messages: Sequence[Message]) -> set[str]:
 
 
 class CommitPlan:
-    """The changes of one commit. A version that is stored and removed in the same commit is never written.
+    """The changes of one commit, without versions that the commit itself would remove again.
 
-    Call `begin` first, then `add_existing`, then the other methods.
+    Call `begin` first, then `add_request` and `add_existing`, then the other methods.
 
     Args:
-        bucket: returns the bucket of a user. Each bucket has its own sequences and ids.
+        bucket: returns the bucket of a user; each bucket has its own latest sequence and latest generated id.
 
     Attributes:
-        sequence: the latest sequence that was assigned; 0 before the first.
-        dropped: the stored versions to delete.
+        sequence: the latest sequence that the plan has assigned; 0 before the first.
+        dropped: the stored versions that the commit deletes.
         erasures: the deleted messages for the register of erasures, as `(sequence, user_id, message_id)`.
     """
 
@@ -101,11 +101,11 @@ class CommitPlan:
         self._counted_at = dict[str, int]()
 
     def begin(self, states: Mapping[int, BucketState], numbers: Iterable[int]) -> None:
-        """Set the initial state.
+        """Set the state of the buckets before the commit, and the sequence numbers to assign.
 
         Args:
             states: the state of each bucket that the commit may change.
-            numbers: ascending sequence numbers, larger than all assigned ones.
+            numbers: ascending sequence numbers, larger than all that are in use.
         """
         self._initial_states = states
         self._sequences = {bucket: state.sequence for bucket, state in states.items()}
@@ -117,17 +117,17 @@ class CommitPlan:
         self._known_requests[key] = request
 
     def add_existing(self, existing: Mapping[Key, Version], expired: Mapping[Key, Version]) -> None:
-        """Add the existing messages, and remove the expired ones."""
+        """Add the stored messages that the commit may change, and plan the removal of the expired ones."""
         self._existing |= existing
         self.remove_versions(expired)
 
     def previous_keys(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
-        """Return the ids that were assigned when this request was first processed; empty if it is new."""
+        """Return the keys that messages without ids got when this request was first processed; empty if it is new."""
         digest, assigned = digest_of(request_id), set[Key]()
         for index, (user_id, message_id) in enumerate(keys):
             request = self._known_requests.get((user_id, digest))
             if request is not None and not message_id:
-                assigned.add((user_id, id_of(request.first_id + index)))
+                assigned.add((user_id, message_id_of(request.first_id + index)))
         return assigned
 
     def latest_sequence_of(self, user_id: str) -> int:
@@ -135,11 +135,11 @@ class CommitPlan:
         return self._sequences[self._bucket(user_id)]
 
     def plan_write(self, messages: Sequence[Message], on_conflict: OnConflict, request_id: str) -> Written:
-        """Store a batch.
+        """Plan to store a batch of messages.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content, or the request id. In both
-                cases, no message of the batch is stored.
+            Fault: MESSAGE_CONFLICT, an id exists with other content or the request id was used for another batch; no
+                message of the batch is then stored.
         """
         messages, new_requests = self._assign_ids(messages, request_id)
         batch = self._plan_batch(messages, on_conflict)
@@ -150,7 +150,7 @@ class CommitPlan:
         return Written(tuple(batch.outcomes), self.sequence if batch.stores else batch.covering, ids)
 
     def plan_deletion(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
-        """Delete messages of one user."""
+        """Plan to delete messages of one user, and register their erasure."""
         unique_ids = dict.fromkeys(message_ids)
         keys = ((user_id, message_id) for message_id in unique_ids)
         versions = {key: self._existing[key] for key in keys if key in self._existing}
@@ -160,7 +160,7 @@ class CommitPlan:
         return Deleted(len(versions), missing, self.latest_sequence_of(user_id))
 
     def remove_versions(self, versions: Mapping[Key, Version]) -> None:
-        """Remove versions without replacing them."""
+        """Plan to remove message versions without replacing them."""
         self._remove_versions(versions)
         for key in versions:
             self._existing.pop(key, None)
@@ -168,14 +168,14 @@ class CommitPlan:
             self._add_to_count(user_id, -messages)
 
     def remove_up_to(self, sequences: Mapping[Key, int]) -> int:
-        """Remove the existing messages whose version is not later than a sequence. Return their number."""
+        """Plan to remove messages whose version is not later than a sequence; return the number of removed messages."""
         versions = {key: self._existing[key] for key in sequences if key in self._existing}
         affected = {key: version for key, version in versions.items() if version.sequence <= sequences[key]}
         self.remove_versions(affected)
         return len(affected)
 
     def record_removed(self, user_id: str, removed: int, sequence: int) -> None:
-        """Record that a statement removed messages of a user, the last of them at `sequence`."""
+        """Record that a SQL statement removed messages of a user, the last of them at `sequence`."""
         if removed:
             self.sequence = sequence
             self._add_to_count(user_id, -removed)
@@ -195,7 +195,7 @@ class CommitPlan:
     def rows_by_table(self) -> dict[Table, list[Row]]:
         """Return the rows of all tables except the message table.
 
-        Rows of `users` hold the difference in the number of messages.
+        The rows of the table `users` contain the change in the number of messages.
         """
         stored = [store.message for store in self._planned_writes.values()]
         return {
@@ -239,13 +239,13 @@ class CommitPlan:
         with_ids = [
             message
             if message.message_id
-            else message._replace(message_id=id_of(requests[message.user_id].first_id + index))
+            else message._replace(message_id=message_id_of(requests[message.user_id].first_id + index))
             for index, message in enumerate(messages)
         ]
         return with_ids, {(user, digest): requests[user] for user in new if request_id}
 
     def _reserve_ids(self, user_ids: Iterable[str], count: int) -> int:
-        """Reserve `count` consecutive id numbers, larger than all ids of these users, and return the first."""
+        """Reserve `count` consecutive id numbers, larger than all generated ids of these users; return the first."""
         buckets = set(map(self._bucket, user_ids))
         ids = IdAllocator(max(self._last_ids[bucket] for bucket in buckets))
         first = ids.allocate(count)
@@ -296,7 +296,7 @@ class CommitPlan:
                 self.dropped[key] = version
 
     def _add_to_count(self, user_id: str, messages: int) -> None:
-        """Add `messages` to the message count of a user, and record that it changed at the latest sequence."""
+        """Add `messages` to the message count of a user, and record the latest sequence as its last change."""
         self._counts[user_id] += messages
         self._counted_at[user_id] = self._sequences[self._bucket(user_id)] = self.sequence
 
@@ -306,12 +306,12 @@ class CommitPlan:
 
 
 def _with_time(message: Message, ts_us: int) -> Message:
-    """Give a message without a time the time of the stored version, so that a retry changes nothing."""
+    """Return a message without a time with the time of its stored version, so that a retry changes nothing."""
     return message._replace(ts_us=ts_us) if message.is_undated else message
 
 
 def entries_of(message: Message) -> Iterator[Row]:
-    """Yield the rows of a message's metadata and retractions."""
+    """Yield the rows of `metadata_entries` for the metadata and retractions of a message."""
     for mark in chain(map(entry_hash_bytes, message.metadata.items()), map(retraction_key, message.retracts)):
         yield message.user_id, mark, message.ts_us, message.message_id
 

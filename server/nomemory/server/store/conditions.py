@@ -1,4 +1,4 @@
-"""SQL conditions on the table `messages`: filters, positions and expiry."""
+"""SQL conditions on the table `messages` for filters, positions and expiry."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def all_of(clauses: Sequence[Clause]) -> Clause:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The SQL dialect of an engine.
+    """SQL expressions and statements in the dialect of a storage engine.
 
     Attributes:
         of_user: returns the condition that selects the messages of a user.
         ts: the time column.
         order_columns: the columns that define the order of messages, as a row value.
         unindexed_ts: an expression for the time column that keeps the planner from using its index.
-        has_entry: the condition that selects messages with a metadata entry. Bind the hash of the entry.
-        expired: a statement that returns the keys of messages whose own expiry time has passed. Bind the current time.
-        too_old: a statement that returns the keys of messages at or before a cutoff time. Bind the cutoff.
-        retracted_by: an expression that returns the id of the message that retracted a message. Bind the user id twice
-            and the values of the condition `{live}`.
+        has_entry: the condition that selects messages with a metadata entry; the hash of the entry is bound.
+        expired: a statement for the keys of messages whose own expiry time has passed; the current time is bound.
+        too_old: a statement for the keys of messages at or before a cutoff time, which is bound.
+        retracted_by: an expression for the id of the message that retracted a message; the user id is bound twice, then
+            the values of the condition `{live}`.
     """
 
     of_user: Callable[[str], Clause]
@@ -70,7 +70,7 @@ class Dialect:
         return [self.has_metadata(entry_hash_bytes(entry)) for entry in message_filter.metadata]
 
     def matching(self, user_id: str, message_filter: Filter) -> list[Clause]:
-        """Return the conditions that select the messages of a user that match a filter."""
+        """Return the conditions that select the messages of a user which match a filter."""
         return [self.of_user(user_id), *self.filter_clauses(message_filter), *self.metadata_clauses(message_filter)]
 
     def has_metadata(self, entry_hash: bytes) -> Clause:
@@ -86,7 +86,7 @@ class Dialect:
 
 
 class Expiry:
-    """Builds the conditions on expiry and retraction.
+    """Builds SQL conditions on the expiry and the retraction of messages.
 
     Args:
         dialect: the SQL dialect.
@@ -113,15 +113,13 @@ class Expiry:
     def retracted_by(self, user_id: str, unexpired: Clause) -> Clause:
         """Return an expression for the id of the latest message that retracted the current one, or NULL.
 
-        Args:
-            user_id: the user of all messages in the statement.
-            unexpired: the condition that `unexpired` returned.
+        All messages of the statement belong to `user_id`. `unexpired` is the result of the method of this name.
         """
         user = self._dialect.of_user(user_id).values
         return Clause(self._retracted_by, (*user, *user, *unexpired.values))
 
     def expired_keys(self, user_id: str | None) -> Clause:
-        """Return a statement for the keys of expired messages that are not removed yet, of one user or of all."""
+        """Return a statement for the keys of expired messages of one user, or of all users if `user_id` is None."""
         users, values = Clause("TRUE") if user_id is None else self._dialect.of_user(user_id)
         expired = f"{self._dialect.expired} AND {users}"
         cutoff_us, now_us = self._retention.cutoff_us(), self._retention.now_us()
@@ -131,7 +129,7 @@ class Expiry:
 
 
 def drop_redundant_bound(message_filter: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
-    """Drop the time bound that a position makes redundant: with both, SQLite would seek to the wrong one."""
+    """Drop the time bound that a position makes redundant, because SQLite might seek to the time bound instead."""
     if after is None:
         return message_filter
     since_us, until_us = message_filter.since_us, message_filter.until_us

@@ -18,26 +18,26 @@ from nomemory.server.store.position import Checkpoint, LogPosition
 
 
 class LogLostError(StartupError):
-    """The log has lost changes. The message states how many changes are lost, and the remedy."""
+    """The message log has lost changes. The message states how many changes are lost and what to do."""
 
 
 class LogFollower(NamedTuple):
-    """A follower of the log, with its display name and checkpoint."""
+    """An index or a record that follows the log, with its display name and checkpoint."""
 
     name: str
     checkpoint: Checkpoint
 
 
 def describe_loss(log: LogPosition | None, followers: Iterable[LogFollower], record: Checkpoint | None) -> str:
-    """Describe the changes that the log has lost; empty if there is no evidence of a loss.
+    """Describe the changes that the log has lost; return an empty string if there is no evidence of a loss.
 
-    Indexes of another log or epoch are ignored, because they will be rebuilt. A record of another log is evidence:
-    restoring a backup and accepting a loss both update the record.
+    Indexes of another log or epoch are ignored, because they will be rebuilt. A record of another log is evidence of a
+    loss, because restoring a backup and accepting a loss both update the record.
 
     Args:
         log: the position of the log; None if there is no log.
-        followers: the indexes.
-        record: the record of the log, if there is one.
+        followers: the checkpoints of the indexes.
+        record: the checkpoint in `log.json`; None if the file is missing or malformed.
     """
     furthest = max(
         _relevant_followers(log, followers, record), key=lambda follower: follower.checkpoint.sequence, default=None
@@ -73,11 +73,7 @@ the indexes."""
 
 
 def ensure_no_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> None:
-    """Raise if the log has lost changes.
-
-    Args:
-        directory: the data directory.
-        position: returns the position of the log.
+    """Raise if the log of a data directory, whose position `position` returns, has lost changes.
 
     Raises:
         LogLostError: the log has lost changes.
@@ -88,31 +84,29 @@ def ensure_no_loss(directory: DataDirectory, position: Callable[[], LogPosition 
 
 
 def find_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> str:
-    """Describe the changes that the log has lost; empty if there is no evidence of a loss.
+    """Describe the changes that the log has lost; return an empty string if there is no evidence of a loss.
 
     Raises:
         LogUnusableError: the log cannot be read.
     """
-    followers, record = list(_read_followers(directory, position())), read_record(directory.record)
+    followers, record = list(_read_followers(directory, position())), read_record(directory.log_record)
     return describe_loss(position(), followers, record)  # read last: a server may be writing
 
 
 def _read_followers(directory: DataDirectory, log: LogPosition | None) -> Iterator[LogFollower]:
-    lexical = lexical_checkpoint(directory.lexical, log.identity if log else None)
+    lexical = lexical_checkpoint(directory.lexical_index, log.identity if log else None)
     if lexical is not None:
         yield LogFollower("the lexical index", lexical)
-    for backlog in sorted(directory.vectors.glob("*/vectors.db")):
+    for backlog in sorted(directory.vector_collections.glob("*/vectors.db")):
         vector = vector_checkpoint(backlog)
         if vector is not None:
             yield LogFollower("the vector index", vector)
 
 
 def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]) -> LogPosition:
-    """Start a new epoch of the log, or create a log if there is none. The indexes are rebuilt at the next start.
+    """Start a new epoch of the log with `begin_epoch`, and record its position in the data directory.
 
-    Args:
-        directory: the data directory.
-        begin_epoch: starts the epoch and returns the position of the log.
+    The indexes are rebuilt at the next start.
 
     Raises:
         DataDirectoryBusyError: a server uses the directory.
@@ -121,5 +115,5 @@ def accept_loss(directory: DataDirectory, begin_epoch: Callable[[], LogPosition]
     """
     with directory.lock():
         log = begin_epoch()
-        write_record(directory.record, log)
+        write_record(directory.log_record, log)
     return log

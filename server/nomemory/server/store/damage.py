@@ -1,4 +1,4 @@
-"""Detected damage of the message log."""
+"""Damage to the message log that was detected by checksums or reported by SQLite."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DamagedMessage(NamedTuple):
 
 
 class DamageRegistry:
-    """Damage that reads and the background inspection have detected. Thread-safe.
+    """Collects the damage that reads and the background inspection detect. All methods are thread-safe.
 
     Attributes:
         inspection_requested: the event that is set when a read detects damage, to start an inspection.
@@ -57,7 +57,7 @@ class DamageRegistry:
 
     @property
     def file_damage(self) -> str:
-        """SQLite's description of the damage to the file; empty if none is known."""
+        """SQLite's description of the damage to the database file; empty if no damage is known."""
         return self._file
 
     def damaged_messages(self, user_id: str | None = None, prefix: str = "") -> list[DamagedMessage]:
@@ -66,25 +66,23 @@ class DamageRegistry:
         return sorted(matching, key=lambda message: message.sequence)
 
     def replace_all(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
-        """Replace all known damage by the result of an inspection."""
+        """Replace all recorded damage with the result of an inspection."""
         self._messages, self._file, self._checked_at = frozenset(messages), file, checked_at
 
     def report_file_damage(self, cause: str) -> None:
-        """Record that the file is damaged, and request an inspection."""
+        """Record that the database file is damaged, and request an inspection."""
         self._file = self._file or cause
         self.inspection_requested.set()
 
     def report_message(self, user_id: str, sequence: int) -> Fault:
-        """Record a damaged message, and return the fault for the reader."""
+        """Record a damaged message, and return the fault to raise in the read."""
         self._messages |= {DamagedMessage(user_id, sequence)}
         return _damage_fault("a requested message is damaged in the message log", "CHECKSUM", None)
 
     def verify_encoded(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
         """Verify the checksums of encoded messages of one user, and return the messages.
 
-        Args:
-            user_id: the id of the user.
-            rows: tuples of encoded message, sequence, checksum, and id of the retracting message or None.
+        A row has the encoded message, the sequence, the checksum, and the id of the retracting message or None.
 
         Raises:
             Fault: STORAGE_UNAVAILABLE, a message is damaged.
@@ -99,7 +97,7 @@ class DamageRegistry:
         raise next(iter([self.report_message(user_id, sequence) for sequence in damaged]))
 
     def verify_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
-        """Verify messages as `verify_encoded` does. The rows begin with user id, message id and time."""
+        """Verify messages like `verify_encoded`, from rows that begin with user id, message id and time."""
         wires = self.verify_encoded(user_id, [row[3:] for row in rows])
         return [
             LoggedMessage(user, message, ts_us, sequence, wire, retracted_by or "")
@@ -109,8 +107,7 @@ class DamageRegistry:
     def split_damaged(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[ChangeRef]]:
         """Separate intact messages from damaged ones, and record the damage.
 
-        Args:
-            rows: tuples of user id, message id, time, encoded message, sequence and checksum, for any users.
+        A row has user id, message id, time, encoded message, sequence and checksum; rows may belong to any users.
         """
         sound, damaged = list[LoggedMessage](), list[ChangeRef]()
         for user_id, message_id, ts_us, wire, sequence, crc in rows:
@@ -123,10 +120,10 @@ class DamageRegistry:
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Translate SQLite errors into faults.
+        """Translate SQLite errors into faults, and record damage.
 
         Raises:
-            Fault: STORAGE_UNAVAILABLE, the file cannot be read.
+            Fault: STORAGE_UNAVAILABLE, the database file cannot be read.
         """
         try:
             yield
@@ -134,7 +131,7 @@ class DamageRegistry:
             raise self.to_fault(error) or error from error
 
     def to_fault(self, error: sqlite3.DatabaseError) -> Fault | None:
-        """Return the fault for an error, and record damage. Return None if the statement caused the error."""
+        """Record damage and return the fault for a SQLite error; return None if the statement caused the error."""
         kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & _PRIMARY
         if kind in _STATEMENT_ERRORS:
             return None

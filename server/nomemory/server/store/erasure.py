@@ -1,8 +1,8 @@
-"""Erase deleted, replaced and expired messages from all files.
+"""Erase deleted, replaced and expired messages from the files of the log and the indexes.
 
-The log's table of removals is the work list. Rows are deleted only after every index has erased the messages that they
-name, so an interrupted erasure is repeated. If an index is temporarily unable to erase, the other files are still
-erased; the rows stay and the erasure is retried.
+The log's table of removals is the work list. A removal is deleted only after every index has erased its message, so an
+interrupted erasure is repeated. If an index cannot erase now, the other files are erased anyway; the removals stay, and
+the erasure is retried.
 """
 
 from __future__ import annotations
@@ -40,18 +40,14 @@ _log = get_logger("erasure")
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """The indexes to erase from.
-
-    Attributes:
-        cleanup: deletes unused vector collections.
-    """
+    """The indexes of this server from which deleted messages are erased."""
 
     lexical: LexicalProgress
     spaces: IndexedSpaces
     cleanup: CollectionCleanup
 
     async def find_lagging(self, until: FeedPosition) -> str:
-        """Return the name of an index that has not applied everything up to a position; empty if there is none."""
+        """Return the name of an index that has not applied all changes up to a position; empty if there is none."""
         if not FeedPosition.at_sequence(self.lexical.applied).is_at_or_after(until):
             return "lexical"
         for indexed in self.spaces.all_spaces():
@@ -60,14 +56,14 @@ class Indexes:
         return ""
 
     async def erase_deleted(self) -> None:
-        """Erase deleted messages from all files except those of the vector indexes in use."""
+        """Erase deleted messages from the lexical index, the backlogs and the unused vector collections."""
         await self.lexical.erase_deleted()
         for indexed in self.spaces.all_spaces():
             await indexed.indexer.wipe_backlog()
         await self.cleanup.delete_unused_collections()
 
     async def erase_vectors(self) -> str:
-        """Erase deleted messages from the vector indexes in use. Return the error message, or an empty string."""
+        """Erase deleted messages from the vector indexes in use; return the error message, or an empty string."""
         try:
             for indexed in self.spaces.all_spaces():
                 await indexed.index.erase_deleted()
@@ -79,15 +75,12 @@ class Indexes:
 
 
 class Erasure:
-    """A background task that erases removed messages.
+    """The background task that erases removed messages from all files.
 
-    An erasure begins when removals have waited for half of the time limit, or when there are many of them. After a
+    An erasure begins when removals have waited for half of the time limit, or when 100,000 removals wait. After a
     server start, an erasure begins immediately, because it is unknown how long removals have waited.
 
     Args:
-        log: the message log.
-        indexes: the indexes of this server.
-        settings: the time limit and the batch sizes.
         faults: receives a fault while the erasure is blocked.
     """
 
@@ -122,7 +115,7 @@ class Erasure:
         return removals.are_many or now - self._waiting_since >= self._settings.erasure.within_s / 2
 
     async def _erase_until(self, until: FeedPosition) -> bool:
-        """Erase the removals up to a position. Return False if the erasure has to be retried."""
+        """Erase the removed messages up to a position; return False if the erasure has to be retried."""
         began_at = time.monotonic()
         if lagging := await self._wait_for_indexes(until):
             await self._postpone(f"the index {lagging} lags behind the message log", are_vectors_due=True)
@@ -140,7 +133,7 @@ class Erasure:
         return True
 
     async def _postpone(self, obstacle: str, *, are_vectors_due: bool = False) -> None:
-        """Record the obstacle, and erase from all other files if their erasure is due."""
+        """Report the obstacle, and erase from all other files if their erasure is due."""
         self._faults.report(ERASURE, ERASURE_BLOCKED, obstacle)
         now = time.monotonic()
         if now >= self._other_files_due_at:
@@ -157,7 +150,7 @@ class Erasure:
     async def _wait_for_indexes(self, until: FeedPosition) -> str:
         """Wait up to a quarter of the time limit for all indexes to apply the removals.
 
-        Return the name of an index that still lags; empty if none does.
+        Return the name of an index that still lags, or an empty string.
         """
         deadline = time.monotonic() + self._settings.erasure.within_s / 4
         while (lagging := await self._indexes.find_lagging(until)) and time.monotonic() < deadline:  # noqa: ASYNC110 - polled
@@ -174,10 +167,7 @@ class Erasure:
 
 
 async def _repeat_with_pauses(run_batch: Callable[[], Awaitable[bool]]) -> None:
-    """Run batches until there are no more.
-
-    Pause after each batch for as long as the batch took, to let writes proceed.
-    """
+    """Run batches until there are no more; pause after each batch for its duration, to let writes proceed."""
     has_more = True
     while has_more:
         began_at = time.monotonic()

@@ -1,10 +1,11 @@
 """The register of erasures: which users and messages have been deleted, without their ids.
 
-A backup that is older than an erasure still contains the deleted messages. The register survives a restore, and is then
-applied to the restored log. The register is a table of the message log, written in the transaction of the deletion.
+A backup that is older than an erasure still contains the deleted messages. A restore therefore keeps the register and
+applies it to the restored log. The register is a table of the message log, written in the transaction of the deletion.
 
-An entry contains an HMAC-SHA-256 of the id. The key is derived from the id of the log, which a restore keeps, so a
-register can be applied to every copy of its log and to no other log.
+An entry contains an HMAC-SHA-256 of the user id, or of the user id and the message id. The key of the HMAC is derived
+from the id of the log, which a restore keeps. A register can therefore be applied to every copy of its log, but not to
+another log.
 
 An entry applies to messages up to a sequence, so messages that were written after the erasure are kept. Sequences are
 comparable within an epoch only: `EpochStart` records where each epoch of a log began.
@@ -31,18 +32,18 @@ _OUTER_PAD: Final = 0x5C
 
 
 class RegisterError(Exception):
-    """A register cannot be read or applied. The message states the reason and the remedy."""
+    """A register of erasures cannot be read or applied. The message states the reason and what to do."""
 
 
 class Erasure(NamedTuple):
-    """An entry of the register. Only the latest of several erasures of the same id has an entry.
+    """An entry of the register of erasures. Repeated erasures of the same id share one entry, for the latest of them.
 
     Attributes:
-        digest: the HMAC of the id.
+        digest: the HMAC of the user id, or of the user id and the message id.
         kind: `USER` or `MESSAGE`.
         epoch: the epoch of the log in which the data was erased.
         sequence: the sequence of the erasure in that epoch.
-        erased_us: the time of the erasure, in microseconds since the epoch.
+        erased_us: the Unix time of the erasure in microseconds.
     """
 
     digest: bytes
@@ -56,10 +57,9 @@ class EpochStart(NamedTuple):
     """The start of an epoch of a log.
 
     Attributes:
-        epoch: the epoch.
         sequence: the latest sequence before the epoch.
-        began_us: the start time, in microseconds since the epoch. For the first epoch, this is the time at which the
-            register of the log was created.
+        began_us: the Unix time of the start in microseconds; for the first epoch, the time at which the register was
+            created.
     """
 
     epoch: str
@@ -68,12 +68,12 @@ class EpochStart(NamedTuple):
 
 
 class AppliedErasures(NamedTuple):
-    """The number of users and messages that a register removed from a log.
+    """The result of applying a register of erasures to a log.
 
     Attributes:
         entries: the number of entries of the register.
         users: the number of erased users who had messages in the log.
-        messages: the number of removed messages, those of erased users included.
+        messages: the number of removed messages, including those of erased users.
     """
 
     entries: int
@@ -83,36 +83,32 @@ class AppliedErasures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegisterKey:
-    """The HMAC key of a log's register.
-
-    Attributes:
-        key: the key.
-    """
+    """The HMAC key of the register of erasures of a log."""
 
     key: bytes
 
     @classmethod
     def for_log(cls, log_id: str) -> RegisterKey:
-        """Return the key for a log."""
+        """Derive the key of a register from the id of its log."""
         return cls(hmac.digest(log_id.encode(), _PURPOSE, "sha256"))
 
     @property
     def fingerprint(self) -> str:
-        """A public name of the key, which identifies the log."""
+        """A public identifier of the key, and thereby of the log."""
         return self._digest(b"log").hex()[:16]
 
     @property
     def pads(self) -> tuple[bytes, bytes]:
-        """The blocks that HMAC prepends to the inner and the outer hash, for an HMAC in SQL."""
+        """The inner and the outer key block of HMAC, with which PostgreSQL computes the digests."""
         block = self.key.ljust(_BLOCK_BYTES, b"\0")
         return bytes(byte ^ _INNER_PAD for byte in block), bytes(byte ^ _OUTER_PAD for byte in block)
 
     def digest_of_user(self, user_id: str) -> bytes:
-        """Return the digest of a user."""
+        """Return the digest that identifies a user in the register."""
         return self._digest(b"\0".join((b"user", user_id.encode())))
 
     def digest_of_message(self, user_id: str, message_id: str) -> bytes:
-        """Return the digest of a message."""
+        """Return the digest that identifies a message in the register."""
         return self._digest(b"\0".join((b"message", user_id.encode(), message_id.encode())))
 
     def _digest(self, data: bytes) -> bytes:
@@ -128,11 +124,11 @@ def last_affected_sequence(erasure: Erasure, epochs: Sequence[EpochStart], lates
     """Return the sequence up to which an erasure affects the messages of a log.
 
     An erasure in an epoch of this log affects messages up to the sequence of the erasure, or up to the last sequence of
-    that epoch in the log. An erasure in an unknown epoch happened in a log that this one has replaced: it affects all
-    messages of the time before the replacement.
+    that epoch if it is smaller. An erasure in an unknown epoch was made in a log that a restored backup has replaced,
+    and affects all messages from before the replacement.
 
     Args:
-        erasure: an entry.
+        erasure: an entry of the register.
         epochs: the epochs of the log, oldest first.
         latest: the latest sequence of the log.
 
@@ -156,7 +152,7 @@ def last_affected_sequence(erasure: Erasure, epochs: Sequence[EpochStart], lates
 def affected_sequences(
     erasures: Iterable[Erasure], epochs: Sequence[EpochStart], latest: int
 ) -> Iterable[tuple[Erasure, int]]:
-    """Yield each erasure with the sequence up to which it affects the messages of a log.
+    """Yield each erasure with the sequence up to which the erasure affects the messages of a log.
 
     Raises:
         RegisterError: see `last_affected_sequence`.

@@ -6,8 +6,8 @@ from nomemory.server.runtime.startup_errors import StartupError
 
 
 class LogUnusableError(StartupError):
-    """The log cannot be opened. The message states the cause and the remedy."""
+    """The message log cannot be opened. The message states the cause and what to do."""
 
 
 class LogVersionError(StartupError):
-    """The schema of the log is not supported by this version of the server."""
+    """The schema of the message log is not supported by this version of the server."""

@@ -12,11 +12,11 @@ from nomemory.server.faults import Fault, Reason
 
 @dataclass(frozen=True, slots=True)
 class ExpiryResult:
-    """The result of one step of a sweep.
+    """The result of removing one batch of expired messages.
 
     Attributes:
-        removed: number of messages that were removed.
-        after: the user after whom the next step continues; None at the end of the sweep.
+        removed: number of expired messages that were removed.
+        after: the user after whom the sweep continues; None at the end of the sweep.
     """
 
     removed: int
@@ -24,12 +24,12 @@ class ExpiryResult:
 
 
 class ExpiredMessages(Protocol):
-    """Removes expired messages from the log. Reads hide expired messages until they are removed."""
+    """Interface for removing expired messages from the log. Reads hide expired messages until they are removed."""
 
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
-        """Remove up to `limit` messages.
+        """Remove up to `limit` expired messages in one commit.
 
-        Messages beyond the maximum age are searched user by user, starting after the user `after`.
+        Messages that exceed the maximum age are looked up user by user, starting after the user `after`.
         """
 
 
@@ -37,7 +37,6 @@ class ExpirySweeper:
     """Periodically removes expired messages in small batches.
 
     Args:
-        log: the message log.
         interval_s: seconds between two sweeps.
         batch_max: maximum number of messages in one commit, so that writes do not wait long.
     """
@@ -49,7 +48,7 @@ class ExpirySweeper:
         self._stopped = asyncio.Event()
 
     async def run(self) -> None:
-        """Sweep until `stop` is called."""
+        """Remove expired messages periodically until `stop` is called."""
         while not self._stopped.is_set():
             await self._sweep()
             with suppress(TimeoutError):
@@ -61,7 +60,7 @@ class ExpirySweeper:
         self._stopped.set()
 
     async def _sweep(self) -> None:
-        """Remove all expired messages. Stop early if the write queue is full."""
+        """Remove all expired messages; end early if the write queue is full."""
         after: str | None = ""
         while after is not None and not self._stopped.is_set():
             try:

@@ -13,26 +13,26 @@ _NUMBER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class FeedPosition:
-    """A sequence for each bucket. A single sequence applies to all buckets."""
+    """A position in the change feed: one sequence for each bucket, or a single sequence for all buckets."""
 
     sequences: tuple[int, ...] = (0,)
 
     @classmethod
     def at_sequence(cls, sequence: int) -> FeedPosition:
-        """Return the position with the same sequence in every bucket."""
+        """Return the position that has the same sequence in every bucket."""
         return cls((sequence,))
 
     @property
     def latest(self) -> int:
-        """The largest sequence of any bucket."""
+        """The largest sequence of all buckets."""
         return max(self.sequences)
 
     def sequence_of(self, bucket: int) -> int:
-        """Return the sequence of a bucket."""
+        """Return the sequence of this position in a bucket."""
         return self.sequences[bucket % len(self.sequences)]
 
     def sequence_of_user(self, user_id: str) -> int:
-        """Return the sequence of a user's bucket."""
+        """Return the sequence of this position in the bucket of a user."""
         return self.sequences[0] if len(self.sequences) == 1 else self.sequence_of(bucket_of(user_id))
 
     def is_at_or_after(self, other: FeedPosition) -> bool:
@@ -40,15 +40,15 @@ class FeedPosition:
         return all(ours >= theirs for ours, theirs in self._pair_buckets(other))
 
     def maximum(self, other: FeedPosition) -> FeedPosition:
-        """Return the larger sequence of each bucket."""
+        """Return the position with the larger sequence of each bucket."""
         return FeedPosition(tuple(max(ours, theirs) for ours, theirs in self._pair_buckets(other)))
 
     def minimum(self, other: FeedPosition) -> FeedPosition:
-        """Return the smaller sequence of each bucket."""
+        """Return the position with the smaller sequence of each bucket."""
         return FeedPosition(tuple(min(ours, theirs) for ours, theirs in self._pair_buckets(other)))
 
     def restrict_to(self, buckets: Collection[int]) -> FeedPosition:
-        """Return this position for the given buckets, and 0 for all others."""
+        """Return the position with a sequence of 0 for all buckets except `buckets`."""
         return FeedPosition(
             tuple(self.sequence_of(bucket) if bucket in buckets else 0 for bucket in range(len(self.sequences)))
         )
@@ -64,10 +64,10 @@ class FeedPosition:
 
     @classmethod
     def decode(cls, stored: bytes | int) -> FeedPosition:
-        """Decode a position. An integer applies to every bucket.
+        """Decode a stored position; an integer applies to every bucket.
 
         Raises:
-            ValueError: the length is not a positive multiple of 8 bytes.
+            ValueError: the length of the stored position is not a positive multiple of 8 bytes.
         """
         if isinstance(stored, int):
             return cls.at_sequence(stored)

@@ -1,4 +1,4 @@
-"""The record of the identity and last known sequence of a data directory's log (`log.json`)."""
+"""The file `log.json`, which records the identity and the last known sequence of the log of a data directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nomemory.server.store.position import Checkpoint, LogPosition
 
 
 def write_record(path: Path, log: LogPosition) -> None:
-    """Write the record atomically.
+    """Write the position of the log to `log.json` atomically.
 
     Raises:
         OSError: the file cannot be written.
@@ -20,7 +20,7 @@ def write_record(path: Path, log: LogPosition) -> None:
 
 
 def read_record(path: Path) -> Checkpoint | None:
-    """Return the record; None if it is missing or malformed."""
+    """Read the checkpoint in `log.json`; return None if the file is missing or malformed."""
     try:
         record = orjson.loads(path.read_bytes())
         return Checkpoint(str(record["log"]), int(record["sequence"]))

@@ -1,9 +1,8 @@
 """Migrate the message log of a data directory to PostgreSQL.
 
-The copy is one transaction of the database, so an interrupted migration leaves the database empty and can be run again.
-The data directory is marked as migrated just before the commit, so that no server can ever start on both logs. If a run
-is killed between the mark and the commit, the next run finds the mark, and a database that either has the log or is
-still empty.
+The copy is a single transaction, so an interrupted migration leaves the database empty and can be run again. The data
+directory is marked as migrated before the commit, so that servers can never start on both logs. A migration that is
+killed after marking the directory can also be run again.
 
 The log keeps its identity, sequences and ids, so cursors, write tokens and the vector index stay valid.
 """
@@ -75,18 +74,18 @@ ReportProgress = Callable[[int, int], None]
 
 
 class MigrationError(Exception):
-    """The log cannot be migrated. The message states the reason and the remedy."""
+    """The message log cannot be migrated. The message states the reason and what to do."""
 
 
 @dataclass(slots=True)
 class RowDigest:
-    """The number of rows of a table, and an order-independent digest of them."""
+    """The number of rows of a table, and a digest of the rows that does not depend on their order."""
 
     rows: int = 0
     total: int = 0
 
     def add(self, row: Row) -> None:
-        """Add a row."""
+        """Add a row to the digest."""
         digest = blake2b(repr(row).encode(), digest_size=_DIGEST_BYTES).digest()
         self.rows += 1
         self.total = (self.total + int.from_bytes(digest, "big")) % 2 ** (8 * _DIGEST_BYTES)
@@ -94,11 +93,10 @@ class RowDigest:
 
 @dataclass(frozen=True, slots=True)
 class MigrationOutcome:
-    """The result of a migration.
+    """The result of migrating a message log to PostgreSQL.
 
     Attributes:
-        position: the identity of the log and its latest sequence.
-        messages: the number of messages.
+        messages: the number of messages in the log.
         was_complete: whether an earlier run had already completed the migration.
     """
 
@@ -131,24 +129,22 @@ async def migrate_log(
 @contextmanager
 def _open_source(directory: DataDirectory) -> Iterator[sqlite3.Connection]:
     """Open the log of a locked data directory, even if it is marked as migrated."""
-    if not directory.log.exists() or not directory.log.stat().st_size:
+    if not directory.log_file.exists() or not directory.log.stat().st_size:
         raise MigrationError(_EMPTY_SOURCE.format(root=directory.root))
-    with closing(sqlite3.connect(directory.log, isolation_level=None)) as source:
+    with closing(sqlite3.connect(directory.log_file, isolation_level=None)) as source:
         if read_meta(source, MIGRATED_TO) is None:
-            open_for_writing(directory.log).close()  # upgrades its schema
+            open_for_writing(directory.log_file).close()  # upgrades its schema
         configure_durability(source)
         yield source
 
 
 @dataclass(frozen=True, slots=True)
 class _Migration:
-    """A migration in one transaction of the database.
+    """A migration to PostgreSQL within one transaction.
 
     Attributes:
-        directory: the locked data directory.
-        source: a connection to the SQLite log.
-        target: a connection to the database, in the transaction.
-        destination: the display URL of the database.
+        target: a connection to PostgreSQL in the transaction.
+        destination: the URL of the database without credentials.
     """
 
     directory: DataDirectory
@@ -229,7 +225,7 @@ class _Migration:
         await self.target.execute("UPDATE log_state SET log_id = $1, epoch = $2", *log.identity)
         await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)
         await self.target.execute("SELECT setval('log_sequence', $1)", log.sequence)
-        await self.target.execute("INSERT INTO followers (name) VALUES ($1)", follower_name(self.directory.follower))
+        await self.target.execute("INSERT INTO followers (name) VALUES ($1)", follower_name(self.directory.follower_file))
         await self._copy_register()
 
     async def _copy_register(self) -> None:
@@ -245,8 +241,8 @@ class _Migration:
     def _mark_migrated(self) -> None:
         """Mark the file as migrated, delete its lexical index, and convert the backlog of the vector index."""
         put_meta(self.source, MIGRATED_TO, self.destination)
-        shutil.rmtree(self.directory.lexical, ignore_errors=True)
-        split_backlogs_into_buckets(self.directory.vectors)
+        shutil.rmtree(self.directory.lexical_index, ignore_errors=True)
+        split_backlogs_into_buckets(self.directory.vector_collections)
 
 
 def _is_intact(message: Row) -> bool:

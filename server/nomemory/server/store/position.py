@@ -1,4 +1,4 @@
-"""The identity of a log, its position, and the checkpoint of a follower."""
+"""The identity and the position of a message log, and the checkpoint of a follower."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 class LogIdentity(NamedTuple):
     """The random id of a log, and its epoch.
 
-    The epoch is empty at first. The epoch changes when a backup is restored or a loss is accepted, because later
+    The first epoch is an empty string. The epoch changes when a backup is restored or a loss is accepted, because later
     changes then reuse sequences that followers have already seen. Within an epoch, a sequence identifies one change.
     """
 
@@ -22,7 +22,7 @@ class LogIdentity(NamedTuple):
 
 
 class LogPosition(NamedTuple):
-    """The identity of a log and its latest sequence."""
+    """The identity of a message log, and its latest sequence."""
 
     identity: LogIdentity
     sequence: int
@@ -34,7 +34,7 @@ class Checkpoint(NamedTuple):
     Attributes:
         log: the name of the log (`LogIdentity.name`). The name is empty in records that were written by a version
             without epochs.
-        sequence: the last sequence that was applied.
+        sequence: the sequence of the last applied change.
     """
 
     log: str

@@ -1,7 +1,4 @@
-"""The interface of the message log.
-
-All reads are coroutines, because the storage engine may be remote.
-"""
+"""The interface of the message log; reads are coroutines, because the storage engine may be remote."""
 
 from __future__ import annotations
 
@@ -30,14 +27,14 @@ from nomemory.server.store.results import (
 
 
 class LogMigratedError(LogUnusableError):
-    """The log was migrated to a database."""
+    """The message log of a data directory was migrated to a database."""
 
 
 class LogReader(Protocol):
     """Reads committed messages of one user at a time. An instance belongs to one event loop.
 
     A read sees every write that was acknowledged before the read began, and no expired message. With a remote engine,
-    each read is one round trip.
+    each read takes one round trip.
     """
 
     async def identity(self) -> LogIdentity:
@@ -55,13 +52,14 @@ class LogReader(Protocol):
     async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
         """Count messages and users, and return the latest sequence of these users.
 
-        Args:
-            user_id: the id of the user; None for all users whose ids begin with `prefix`.
-            prefix: an ASCII prefix of user ids.
+        Without a `user_id`, all users whose ids begin with the ASCII `prefix` are counted.
         """
 
     async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
-        """Count the messages after a position. The users are selected as in `counts`."""
+        """Count the messages after a position.
+
+        Without a `user_id`, the messages of all users whose ids begin with the ASCII `prefix` are counted.
+        """
 
     async def page(
         self, user_id: str, message_filter: Filter, *, before: Position | None, pinned: int, limit: int
@@ -80,7 +78,7 @@ class LogReader(Protocol):
     ) -> list[bytes]:
         """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position.
 
-        A call costs half as much as `page`.
+        An encoded page costs half as much as a page of `LoggedMessage`s.
         """
 
     async def first_encoded_page(
@@ -94,23 +92,17 @@ class LogReader(Protocol):
     async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, ordered by `last_us` and `conversation_id`, both descending.
 
-        Only versions with `sequence <= pinned` are counted. Conversations without such versions are left out.
+        Only message versions with `sequence <= pinned` are counted; conversations without such versions are left out.
         """
 
     async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
-        """Return up to `limit` users who have messages, ordered by id.
-
-        Args:
-            after: only ids greater than this one.
-            limit: the maximum number of users.
-            prefix: only ids that begin with this ASCII prefix.
-        """
+        """Return up to `limit` users who have messages and whose ids begin with `prefix`, after the user `after`."""
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages by id. Unknown ids are left out."""
+        """Return messages of a user by id; unknown ids are left out."""
 
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages by sequence. Versions that were removed or belong to another user are left out."""
+        """Return messages by sequence; removed versions and versions of other users are left out."""
 
     async def neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return up to `before` messages before and up to `after` messages after each anchor, all of one user."""
@@ -118,27 +110,28 @@ class LogReader(Protocol):
     async def encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
-        """Return a message and its neighbors, as `neighbors` does; None if the message does not exist."""
+        """Return a message with its neighbors, or None if the message does not exist."""
 
     async def close(self) -> None:
         """Close the connection."""
 
 
 class LogWriter(Protocol):
-    """Writes messages. A call returns after a durable commit. Concurrent calls share one commit."""
+    """Writes messages. Each method returns after a durable commit, which concurrent calls share."""
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch atomically. Messages without an id get a generated one; the generated ids of a user increase.
+        """Store a batch of messages atomically; messages without an id get a generated one.
+
+        The generated ids of a user increase.
 
         Args:
-            messages: the batch.
+            messages: the messages to store, of any users.
             on_conflict: how to handle a message whose id exists with other content.
-            request_id: an idempotency key: a repeated batch with the same key gets the same ids. Empty for none.
+            request_id: an idempotency key; a repeated batch with the same key gets the same ids. Empty for none.
 
         Raises:
-            Fault: MESSAGE_CONFLICT, naming every message whose id exists with other content (with
-                `OnConflict.REFUSE`), or the `request_id` if it was used for another batch; OVERLOADED, the queue is
-                full; STORAGE_UNAVAILABLE, the engine cannot write.
+            Fault: MESSAGE_CONFLICT, an id exists with other content or the `request_id` was used for another batch;
+                OVERLOADED, the queue is full; STORAGE_UNAVAILABLE, the engine cannot write.
         """
 
     async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
@@ -154,31 +147,23 @@ class LogWriter(Protocol):
 class ErasableLog(Protocol):
     """Erases the remains of deleted, replaced and expired messages from the log's files, in small batches.
 
-    When every index has applied the removals, call `forget_removals`, `release_free_pages` and `wipe_pages`, in this
-    order, and repeat each call until nothing is left. Completed batches survive a crash.
+    After every index has applied the removals, call `forget_removals`, `release_free_pages` and `wipe_pages` in this
+    order, each of them repeatedly until it has nothing left to do. Completed batches survive a crash.
     """
 
     async def pending_removals(self, many: int) -> Removals | None:
-        """Return the pending removals, and whether there are at least `many` of them; None if there are none."""
+        """Return the last pending removal and whether at least `many` are pending; None if none are."""
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
-        """Delete up to `limit` removals up to a position, and users without messages.
-
-        Returns:
-            Whether there are more removals to delete.
-        """
+        """Delete up to `limit` removals up to a position, and users without messages; return whether more remain."""
 
     async def release_free_pages(self, limit: int) -> bool:
-        """Return up to `limit` free pages to the file system; return whether there may be more."""
+        """Release up to `limit` free pages to the file system; return whether there may be more."""
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:
-        """Overwrite the unused bytes of up to `limit` pages.
-
-        Args:
-            after: the number of the page after which to start.
-            limit: the maximum number of pages.
+        """Overwrite the unused bytes of up to `limit` pages after the page `after`.
 
         Returns:
-            The last page that was wiped. None means that the end of the file was reached and the write-ahead log is
-            empty. The value of `after` means that a reader blocked the operation, which can be retried.
+            The number of the last wiped page; None at the end of the file, when the write-ahead log is empty, too. If a
+            reader blocks the operation, the value of `after` is returned and the call can be repeated.
         """

@@ -34,11 +34,8 @@ class RegisterFile:
     """A verified register file.
 
     Attributes:
-        path: the file.
-        since_us: the time at which the register was created, in microseconds since the epoch; it contains no earlier
-            erasure.
-        exported_us: the time of the export; the file contains no later erasure.
-        entries: the number of erasures.
+        since_us: Unix time in microseconds at which the register was created; the file contains no earlier erasure.
+        exported_us: Unix time of the export in microseconds; the file contains no later erasure.
     """
 
     path: Path
@@ -55,11 +52,7 @@ class RegisterFile:
 
 
 def read_register(path: Path, key: RegisterKey) -> RegisterFile:
-    """Verify a register file.
-
-    Args:
-        path: the file.
-        key: the key of the log that the register has to belong to.
+    """Verify a register file, which must belong to the log with the key `key`.
 
     Raises:
         RegisterError: the file is not a register, is damaged, or belongs to another log.
@@ -84,17 +77,17 @@ def read_register(path: Path, key: RegisterKey) -> RegisterFile:
 
 
 def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterable[Erasure], now_us: int) -> int:
-    """Write a register file atomically, readable by its owner only. Return the number of erasures.
+    """Write a register file atomically, readable only by its owner, and return the number of erasures.
 
     Args:
-        path: the file. An existing file is replaced.
-        key: the key of the log.
-        since_us: the time at which the register was created.
-        erasures: the entries.
-        now_us: the time of the export.
+        path: the register file; an existing file is replaced.
+        key: the key of the register of the log.
+        since_us: Unix time in microseconds at which the register was created.
+        erasures: the entries of the register.
+        now_us: Unix time of the export in microseconds.
 
     Raises:
-        OSError: the file cannot be written. An existing file is not changed.
+        OSError: the file cannot be written; an existing file is not changed.
     """
     new = path.with_name(f"{path.name}.new")
     mac, entries = hmac.new(key.key, digestmod="sha256"), 0
@@ -123,7 +116,7 @@ def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterab
 
 
 def format_time(us: int) -> str:
-    """Return a time as it is written in a register file, such as `2026-07-01T10:00:00.000000Z`."""
+    """Format a Unix time in microseconds for a register file, such as `2026-07-01T10:00:00.000000Z`."""
     time = datetime.fromtimestamp(us // _US, UTC).replace(microsecond=us % _US, tzinfo=None)
     return f"{time.isoformat(timespec='microseconds')}Z"
 
@@ -140,7 +133,7 @@ def _write_line(file: Any, fields: dict[str, object], mac: hmac.HMAC) -> None:  
 
 
 def _verify_lines(header: bytes, lines: Iterator[bytes], key: RegisterKey) -> int:
-    """Verify the lines after the header, and return the number of erasures.
+    """Verify the lines after the header of a register file, and return the number of erasures.
 
     Raises:
         ValueError, KeyError, TypeError: a line is malformed, or the HMAC does not match.

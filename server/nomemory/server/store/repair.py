@@ -1,4 +1,4 @@
-"""Repair a data directory while no server uses it."""
+"""Repair the log and the lexical index of a data directory that no server uses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def repair_log(directory: DataDirectory) -> list[str]:
         DataDirectoryBusyError: a server uses the directory.
         LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be opened.
     """
-    with directory.lock(), closing(open_for_writing(directory.log)) as log:
+    with directory.lock(), closing(open_for_writing(directory.log_file)) as log:
         done = []
         if not check_counts(log).is_consistent:
             repair_counts(log)
             done.append("Repaired the message counts.")
-        if directory.lexical.exists() and not _is_consistent(directory.lexical, log):
-            discard_index(directory.lexical)
+        if directory.lexical_index.exists() and not _is_consistent(directory.lexical, log):
+            discard_index(directory.lexical_index)
             done.append("Deleted the lexical index. It is rebuilt when the server starts.")
     return done
 
@@ -44,8 +44,8 @@ def delete_damaged(directory: DataDirectory) -> int:
         DataDirectoryBusyError: a server uses the directory.
         LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be opened.
     """
-    with directory.lock(), closing(open_for_writing(directory.log)) as log:
-        damaged = inspect_log(directory.log).messages
+    with directory.lock(), closing(open_for_writing(directory.log_file)) as log:
+        damaged = inspect_log(directory.log_file).messages
         with write_transaction(log):
             step = TransactionStep(log, read_bucket_state(log), RetentionPolicy())
             for message in damaged:

@@ -11,7 +11,7 @@ from nomemory.server.store.feed_position import FeedPosition
 
 
 class WriteOutcome(Enum):
-    """The outcome of a write for one message."""
+    """The outcome of writing one message."""
 
     CREATED = "created"
     UNCHANGED = "unchanged"
@@ -21,7 +21,7 @@ class WriteOutcome(Enum):
 
 
 class OnConflict(Enum):
-    """The handling of a message whose id exists with other content."""
+    """How a write handles a message whose id exists with other content."""
 
     REFUSE = "refuse"
     """Reject the whole batch."""
@@ -33,7 +33,7 @@ class OnConflict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The result of a write: the outcome and id of each message, and the sequence that covers the batch."""
+    """The result of writing a batch: the outcome and id of each message, and a sequence that includes all of them."""
 
     outcomes: tuple[WriteOutcome, ...]
     sequence: int
@@ -42,7 +42,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The result of a deletion. `missing` holds the ids that do not exist."""
+    """The result of deleting messages. `missing` has the requested ids that do not exist."""
 
     deleted: int
     missing: tuple[str, ...]
@@ -51,7 +51,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """The result of deleting a user. `was_known` is true if the user existed."""
+    """The result of deleting all data of a user. `was_known` is true if the user existed."""
 
     deleted: int
     sequence: int
@@ -60,7 +60,7 @@ class Erased:
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """The pending removals: the position of the last one, and whether there are many."""
+    """A summary of the pending removals: the position of the last one, and whether there are many."""
 
     until: FeedPosition
     are_many: bool
@@ -68,7 +68,7 @@ class Removals:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position in the order of a user's messages, `(ts, message_id)`."""
+    """A position in the order of a user's messages, which is `(ts, message_id)`."""
 
     ts_us: int
     message_id: str
@@ -100,11 +100,10 @@ class Neighbors(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FirstPage:
-    """The first page of a listing.
+    """The first page of a listing, with encoded ChatMessages.
 
     Attributes:
-        pinned: the sequence that pins the following pages.
-        messages: encoded ChatMessages.
+        pinned: the sequence that pins the following pages; later changes do not affect them.
     """
 
     pinned: int
@@ -116,7 +115,7 @@ class FirstPage:
 
 
 class ConversationSummary(NamedTuple):
-    """A summary of a conversation. Times are microseconds since the epoch."""
+    """The number of messages of a conversation, and the Unix times of its first and last message in microseconds."""
 
     conversation_id: str
     first_us: int

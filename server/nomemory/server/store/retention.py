@@ -20,8 +20,8 @@ class RetentionPolicy:
     """A maximum age that applies to all messages, in addition to the expiry time of each message.
 
     Attributes:
-        max_age_us: the maximum age, counted from `ts`, in microseconds; None for no limit.
-        now_us: returns the current time, in microseconds since the epoch.
+        max_age_us: maximum age of a message in microseconds, measured from its `ts`; None for no limit.
+        now_us: returns the current Unix time in microseconds.
     """
 
     max_age_us: int | None = None

@@ -1,4 +1,4 @@
-"""The tables that all engines have. Their column names and row order may differ between engines."""
+"""The tables of the message log, whose column names and row order may differ between storage engines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Table(NamedTuple):
-    """A table with its key columns and other columns."""
+    """The name, the key columns and the other columns of a table."""
 
     name: str
     key: tuple[str, ...]

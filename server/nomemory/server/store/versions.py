@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A stored version of a message."""
+    """A message version as it is stored in the log."""
 
     ts_us: int
     sequence: int
@@ -24,7 +24,7 @@ class BucketState(NamedTuple):
 
 
 class StoredRequest(NamedTuple):
-    """The record of a request for a user: its first id number and its batch size."""
+    """The record of a request with generated ids: the number of its first id, and its batch size."""
 
     first_id: int
     size: int

@@ -1,4 +1,4 @@
-"""The write queue: jobs of concurrent callers wait here and share commits."""
+"""The write queue, in which jobs of concurrent callers wait for a shared commit."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Queued = TypeVar("Queued")
 
 
 class WriteQueue(Generic[Queued]):
-    """A bounded, partitioned FIFO queue. The event loop adds jobs and the writer takes them.
+    """A bounded, partitioned FIFO queue of jobs, which the event loop adds and the writer takes.
 
     Args:
         jobs_max: maximum number of queued jobs in all partitions.
-        bytes_max: maximum size of the queued jobs in all partitions. An empty queue accepts a larger job.
+        bytes_max: maximum size of the queued jobs in all partitions; an empty queue also accepts a larger job.
         partitions: number of partitions.
     """
 
@@ -63,7 +63,7 @@ class WriteQueue(Generic[Queued]):
         return self._waiting
 
     def take(self, limit: int, partition: int = 0) -> list[Queued]:
-        """Remove up to `limit` jobs from a partition and return them."""
+        """Remove and return up to `limit` jobs of a partition."""
         jobs = self._partitions[partition]
         with self._lock:
             taken = [jobs.popleft() for _ in range(min(len(jobs), limit))]
@@ -85,13 +85,13 @@ Receipt = TypeVar("Receipt", Written, Deleted, Erased, ExpiryResult)
 
 @dataclass(slots=True, kw_only=True)
 class Job(Generic[Receipt]):
-    """A write operation, and the future that its caller awaits."""
+    """A write operation, with the future that its caller awaits."""
 
     done: Future[Receipt] = field(default_factory=Future)
     result: Receipt | Fault | None = None
 
     def resolve(self, failure: BaseException | None = None) -> None:
-        """Resolve the future with the result or the failure."""
+        """Resolve the future with the failure if there is one, otherwise with the result."""
         if self.done.done():
             return
         if failure is not None:
@@ -107,8 +107,8 @@ class PlannedJob(Job[Receipt]):
     """A job that is planned in memory, so that it can share a commit with other jobs.
 
     Attributes:
-        work: adds the changes of the job to a plan.
-        keys: the keys of the messages that the job changes. The message id is empty if one has to be generated.
+        work: adds the changes of the job to a commit plan.
+        keys: the keys of the messages that the job changes; a message id is empty if it has to be generated.
         request_id: the idempotency key of the batch; empty for none.
     """
 
@@ -117,7 +117,7 @@ class PlannedJob(Job[Receipt]):
     request_id: str = ""
 
     def plan(self, plan: CommitPlan) -> None:
-        """Add the changes of the job to a plan, and keep the result or the fault."""
+        """Add the changes of the job to a commit plan, and keep the result or the fault."""
         try:
             self.result = self.work(plan)
         except Fault as fault:
@@ -126,7 +126,7 @@ class PlannedJob(Job[Receipt]):
 
 @dataclass(slots=True, kw_only=True)
 class StatementJob(Job[Receipt]):
-    """A job that executes its own statements. `work` receives the engine's transaction and may return an awaitable."""
+    """A job that executes its own SQL statements; `work` receives the transaction and may return an awaitable."""
 
     work: Callable[[Any], Any]
 
@@ -136,13 +136,13 @@ AnyJob = Job[Written] | Job[Deleted] | Job[Erased] | Job[ExpiryResult]
 
 
 def request_keys(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
-    """Return the keys of the requests that may have been processed before."""
+    """Return the keys of the requests of jobs that may have been processed before."""
     with_ids = (job for job in jobs if job.request_id)
     return {(user, digest_of(job.request_id)) for job in with_ids for user, message_id in job.keys if not message_id}
 
 
 def message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
-    """Return the keys of the messages to look up for these jobs. Call this after `CommitPlan.add_request`."""
+    """Return the keys of the messages to look up for jobs. The plan must have the previous requests."""
     keys = set[Key]()
     for job in jobs:
         keys |= {key for key in job.keys if key[1]} | plan.previous_keys(job.request_id, job.keys)
@@ -150,7 +150,7 @@ def message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
 
 
 def group_jobs(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
-    """Yield groups of jobs in order: consecutive planned jobs together, and each statement job alone."""
+    """Group jobs in their order: consecutive planned jobs together, and each statement job alone."""
     for is_planned, group in groupby(jobs, lambda job: isinstance(job, PlannedJob)):
         if is_planned:
             yield list(group)
@@ -159,12 +159,12 @@ def group_jobs(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
 
 
 class QueuedLogWriter:
-    """Base class of log writers: turns calls into queued jobs. Implements `LogWriter` and `ExpiredMessages`.
+    """Base class of log writers, which queues each write as a job (`LogWriter`, `ExpiredMessages`).
 
     Args:
-        queue_max: maximum number of queued jobs. Further jobs are rejected with OVERLOADED.
-        queue_max_bytes: maximum size of the queued messages. Further jobs are rejected with OVERLOADED.
-        partitions: number of queues. All jobs of a user are in the same queue.
+        queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.
+        queue_max_bytes: maximum size of the queued messages; further jobs are rejected with OVERLOADED.
+        partitions: number of partitions of the queue; all jobs of a user are in the same partition.
     """
 
     def __init__(self, queue_max: int, queue_max_bytes: int, partitions: int = 1) -> None:
@@ -177,7 +177,7 @@ class QueuedLogWriter:
         return self._queue.waiting
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch atomically and durably."""
+        """Store a batch of messages atomically and durably."""
         keys = [(message.user_id, message.message_id) for message in messages]
         job = PlannedJob[Written](
             work=lambda plan: plan.plan_write(messages, on_conflict, request_id), keys=keys, request_id=request_id
@@ -221,10 +221,10 @@ class QueuedLogWriter:
 
 
 class MeteredLogWriter:
-    """A `LogWriter` that wraps another one and counts the committed changes.
+    """A `LogWriter` that wraps another writer and counts the committed changes in metrics.
 
     Args:
-        writer: the other writer.
+        writer: the wrapped writer.
         meters: the counters.
     """
 
@@ -233,7 +233,7 @@ class MeteredLogWriter:
         self._meters = meters
 
     async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
-        """Store a batch atomically and durably."""
+        """Store a batch of messages atomically and durably."""
         written = await self._writer.write(messages, on_conflict=on_conflict, request_id=request_id)
         for outcome in written.outcomes:
             self._meters.count(catalog.WRITTEN, outcome.value)

@@ -45,7 +45,7 @@ LONG_TIMEOUT_S: Final = 86_400.0
 
 
 class SequenceBehindError(OSError):
-    """The database sequence is behind the log, as in a copy that was made without the state of sequences."""
+    """The sequence `log_sequence` is behind the log, because a copy of the database lacks the state of sequences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class Database:
     """The connection settings of a database.
 
     Attributes:
-        url: the connection URL. The URL may contain a password, so `repr` omits it.
-        pool_size: maximum number of connections in a pool.
-        connect_timeout_s: timeout for opening or acquiring a connection.
-        statement_timeout_s: timeout for a statement.
+        url: the connection URL, which `repr` omits, because it may contain a password.
+        pool_size: maximum number of connections of each pool.
+        connect_timeout_s: timeout in seconds for opening or acquiring a connection.
+        statement_timeout_s: timeout in seconds for a statement.
     """
 
     url: str = field(repr=False)
@@ -79,7 +79,7 @@ class Database:
         return connection
 
     def pool(self) -> Pool:
-        """Return a new connection pool. A pool belongs to the event loop that uses it first."""
+        """Return a new connection pool, which belongs to the event loop that uses it first."""
         return Pool(self)
 
     def _session_settings(self) -> dict[str, str]:
@@ -92,11 +92,7 @@ class Database:
 
 
 class Pool:
-    """A connection pool. Connections are opened on demand, and broken ones are replaced.
-
-    Args:
-        database: the database.
-    """
+    """A connection pool, which opens connections on demand and replaces broken ones."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -119,7 +115,7 @@ class Pool:
                 await pool.release(connection)
 
     async def close(self) -> None:
-        """Close all connections immediately and abandon their statements."""
+        """Close all connections immediately, without waiting for running statements."""
         if self._pool is not None:
             self._pool.terminate()
 
@@ -137,10 +133,7 @@ class Pool:
 
 @contextmanager
 def translate_errors(operation: str) -> Iterator[None]:
-    """Translate database errors into faults.
-
-    Args:
-        operation: the operation in the passive voice, such as "read" or "written".
+    """Translate database errors into faults; `operation` is a participle, such as "read" or "written".
 
     Raises:
         Fault: STORAGE_UNAVAILABLE, with a retry delay.
@@ -152,7 +145,7 @@ def translate_errors(operation: str) -> Iterator[None]:
 
 
 def storage_fault(error: BaseException, operation: str) -> Fault:
-    """Return the fault for a database error. The text of the error is omitted, because it may quote a message."""
+    """Return the fault for a database error, without the text of the error, which may quote a message."""
     cause = getattr(error, "sqlstate", None) or type(error).__name__
     return Fault(
         Reason.ERROR_REASON_STORAGE_UNAVAILABLE,
@@ -163,4 +156,4 @@ def storage_fault(error: BaseException, operation: str) -> Fault:
 
 
 async def _skip_reset(_connection: object) -> None:
-    """Skip resetting a released connection, because sessions are never changed and a reset costs a round trip."""
+    """Skip resetting a released connection: sessions are never changed, and a reset costs a round trip."""

@@ -1,4 +1,4 @@
-"""Database URLs for messages, without user name and password."""
+"""Format database URLs without user name and password, for messages and logs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Purge removals after the indexes of all servers have erased the messages, and vacuum the tables.
+"""Delete removals that the indexes of all servers have applied, and vacuum the tables.
 
-This server cannot overwrite the remains of removed rows in the free space, the write-ahead log and the copies of the
-database.
+The server cannot overwrite deleted rows in the free space, the write-ahead log and the copies of the database.
 """
 
 from __future__ import annotations
@@ -61,13 +60,12 @@ _VACUUM: Final = "VACUUM (TRUNCATE false) messages, metadata_entries, embeddings
 
 
 class PostgresLogErasure:
-    """Implements `ErasableLog` for PostgreSQL, with its own transactions.
+    """Erases deleted messages from a PostgreSQL log (`ErasableLog`).
 
     Args:
         database: the database of the log.
         follower: the name of this server in the table `followers`.
-        is_lasting: whether this server has local indexes. Removals are kept until every server with local indexes has
-            erased them.
+        is_lasting: whether this server has local indexes; removals are kept until every such server has erased them.
     """
 
     def __init__(self, database: Database, follower: str, *, is_lasting: bool = True) -> None:
@@ -77,7 +75,7 @@ class PostgresLogErasure:
         self._seen_at = time.monotonic()
 
     async def pending_removals(self, many: int) -> Removals | None:
-        """Return the removals that this server has not erased, and whether there are at least `many` of them."""
+        """Return the last removal that this server has not erased, and whether there are at least `many`."""
         if time.monotonic() - self._seen_at >= _SEEN_INTERVAL_S:
             self._seen_at = time.monotonic()
             await self._fetch_rows(_SET_SEEN, self._follower)
@@ -88,9 +86,9 @@ class PostgresLogErasure:
         return Removals(FeedPosition(tuple(sequence for (sequence,) in latest)), pending >= many)
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
-        """Record that this server has erased the removals up to a position.
+        """Record that this server has erased the removed messages up to a position.
 
-        Delete up to `limit` removals of one bucket that all servers have erased, and users without messages.
+        Up to `limit` removals of one bucket that all servers have erased are deleted, as are users without messages.
         """
         with translate_errors("written"):
             async with self._pool.connection() as connection, connection.transaction():
@@ -108,7 +106,7 @@ class PostgresLogErasure:
                 return await connection.fetchval(number_placeholders(_NEXT_BUCKET), erased_by_all) is not None
 
     async def _record_wiped(self, connection: Connection, until: FeedPosition) -> FeedPosition:
-        """Record the position up to which this server has erased; return the position that all servers reached."""
+        """Record the position up to which this server has erased messages; return that of all servers."""
         erased_by_all = until
         for name, wiped in await connection.fetch(_SELECT_WIPED):
             position = FeedPosition(tuple(wiped))
@@ -119,11 +117,11 @@ class PostgresLogErasure:
         return erased_by_all
 
     async def release_free_pages(self, limit: int) -> bool:  # noqa: ARG002 - the protocol's
-        """Return False, because PostgreSQL reuses free space itself."""
+        """Return False without releasing pages, because PostgreSQL reuses free space itself."""
         return False
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:  # noqa: ARG002 - as above
-        """Vacuum the tables that the role may vacuum."""
+        """Vacuum the tables of the log, instead of single pages, as far as the database role may do so."""
         with translate_errors("written"):
             async with self._pool.connection() as connection:
                 await connection.execute("SET statement_timeout = 0")
@@ -134,7 +132,7 @@ class PostgresLogErasure:
         return None
 
     async def close(self) -> None:
-        """Close the connections. A server without local indexes is removed from the followers."""
+        """Close the connections; a server without local indexes is also removed from the table `followers`."""
         if not self._is_lasting:
             with suppress(Fault):
                 await self._fetch_rows(_DELETE_FOLLOWER, self._follower)

@@ -46,13 +46,13 @@ SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigi
 
 
 async def register_user(connection: Connection, user_id: str, sequence: int) -> None:
-    """Record that all messages of a user up to a sequence were erased."""
+    """Register the erasure of all messages of a user up to a sequence."""
     key = await register_key(connection)
     await connection.execute(_INSERT, [key.digest_of_user(user_id)], [sequence], USER, _now_us())
 
 
 async def register_messages(connection: Connection, messages: Sequence[tuple[int, str, str]]) -> None:
-    """Record the deletion of messages, each with sequence, user id and message id."""
+    """Register the deletion of messages, each given as `(sequence, user_id, message_id)`."""
     if messages:
         key = await register_key(connection)
         sequences = {key.digest_of_message(user, message): sequence for sequence, user, message in messages}
@@ -60,18 +60,18 @@ async def register_messages(connection: Connection, messages: Sequence[tuple[int
 
 
 async def register_removals(connection: Connection, user_id: str, after: int) -> None:
-    """Record the deletion of all messages of a user that were removed after a sequence."""
+    """Register the deletion of all messages of a user that were removed after a sequence."""
     key = await register_key(connection)
     await connection.execute(_INSERT_REMOVALS, *key.pads, MESSAGE, _now_us(), bucket_of(user_id), user_id, after)
 
 
 async def merge_erasures(connection: Connection, erasures: Iterable[Erasure]) -> None:
-    """Add entries of another register, at most one for each id. The later of two entries for the same id is kept."""
+    """Add entries of another register, at most one per id; the later of two entries for an id is kept."""
     await connection.execute(_MERGE, *map(list, zip(*erasures, strict=True)))
 
 
 async def read_erasures(connection: Connection) -> AsyncIterator[Erasure]:
-    """Yield the entries. The connection must be in a transaction."""
+    """Yield the entries of the register. The connection must be in a transaction."""
     cursor = await connection.cursor("SELECT digest, kind, epoch, sequence, erased_us FROM erasures ORDER BY digest")
     while rows := await cursor.fetch(_PAGE_ROWS):
         for row in rows:
@@ -85,7 +85,7 @@ async def read_epochs(connection: Connection) -> list[EpochStart]:
 
 
 async def register_key(connection: Connection) -> RegisterKey:
-    """Return the key of the register of this log."""
+    """Return the key of the register, which is derived from the id of the log."""
     return RegisterKey.for_log(await connection.fetchval("SELECT log_id FROM log_state"))
 
 

@@ -1,4 +1,4 @@
-"""The change feed of a PostgreSQL log, with a blocking interface for background threads."""
+"""The change feed of a PostgreSQL log, with blocking methods for background threads."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Row = Any
 
 
 class DatabaseUnavailableError(ConnectionError):
-    """The database is unavailable. The message is the SQLSTATE or the type of the error. Retries are safe."""
+    """The database is unavailable, so the read can be retried. The message is the SQLSTATE or the type of the error."""
 
 
 class LoopThread:
-    """An event loop in a background thread, for callers in other threads that wait for coroutines."""
+    """An event loop in a background thread, which runs coroutines for callers in other threads."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -42,18 +42,18 @@ class LoopThread:
         self._thread.start()
 
     def result(self, coroutine: Coroutine[None, None, Result]) -> Result:
-        """Run a coroutine in the event loop, and return its result."""
+        """Run a coroutine in the background event loop, and return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def close(self) -> None:
-        """Stop the event loop and join the thread."""
+        """Stop the background event loop and wait for its thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
 class BlockingConnection:
-    """A blocking connection that is opened on demand and reopened after an error. Calls must not overlap."""
+    """A blocking connection that is opened on demand and reopened after an error, for one caller at a time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -87,7 +87,7 @@ class BlockingConnection:
 
 
 def wait_for(coroutine: Coroutine[None, None, Result]) -> Result:
-    """Run a coroutine in a background thread, and block until it is done."""
+    """Run a coroutine in a background thread, block until it is done, and return its result."""
     with closing(LoopThread()) as thread:
         return thread.result(coroutine)
 
@@ -134,13 +134,13 @@ _SHARE_MIN: Final = 16
 
 
 class PostgresChangeFeed:
-    """Implements `ChangeFeed`. Damaged messages are skipped.
+    """The change feed of a PostgreSQL log (`ChangeFeed`). Damaged messages are skipped.
 
     All methods raise DatabaseUnavailableError while the database is unavailable, and can be retried.
 
     Args:
         database: the database of the log.
-        damage_registry: receives the reports of damaged messages.
+        damage_registry: receives reports of damaged messages.
     """
 
     def __init__(self, database: Database, damage_registry: DamageRegistry | None = None) -> None:
@@ -166,7 +166,7 @@ class PostgresChangeFeed:
         return bool(self._connection.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608 - ours
 
     def changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` entries from one snapshot, ordered by sequence."""
+        """Return up to `limit` changes from one snapshot, ordered by sequence."""
         rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
         sound, damaged = self._damage_registry.split_damaged(row[:-1] for row in rows if row[-1] is None)
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
@@ -181,7 +181,7 @@ class PostgresChangeFeed:
     def change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
-        """Return the next changes between two positions. All buckets with changes get an equal share of `limit`."""
+        """Return the next changes after one position and up to another; each bucket has an equal share of `limit`."""
         ranges = {
             bucket: (after.sequence_of(bucket), until.sequence_of(bucket))
             for bucket in range(BUCKETS)
@@ -196,7 +196,7 @@ class PostgresChangeFeed:
         return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.sequence_of(b)) for b in range(BUCKETS))))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return the current versions of messages by id. Unknown ids are left out."""
+        """Return the current versions of a user's messages by id; unknown ids are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
         sound, _ = self._damage_registry.split_damaged(rows)
@@ -208,27 +208,27 @@ class PostgresChangeFeed:
         return [user_id for (user_id,) in self._connection.fetch(statement, after, limit)]
 
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user with `sequence <= until`, without their content."""
+        """Return the message versions of a user with `sequence <= until`, without their content."""
         vector_condition = _HAS_VECTOR if caller_vectors_only else "TRUE"
         statement = f"{_VERSIONS} AND {vector_condition}"
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, until)
         return list(map(StoredVersion._make, rows))
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages of any users by sequence. Removed or damaged versions are left out."""
+        """Return messages of any users by sequence; removed and damaged versions are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ANY_BUCKET} AND sequence = ANY(?)"  # noqa: S608 - ours
         sound, _ = self._damage_registry.split_damaged(self._connection.fetch(statement, list(sequences)))
         return {message.sequence: message for message in sound}
 
     def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return the given versions that do not exist."""
+        """Return the versions that are not in the log, of those with the specified sequences."""
         rows = self._connection.fetch(_GONE, list(sequences))
         return [
             DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows
         ]
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
-        """Return the vectors that callers stored with these messages."""
+        """Return the vectors that callers stored with messages, by message id."""
         statement = f"SELECT message_id, vector FROM embeddings WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608
         rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
         return {str(message_id): bytes(vector) for message_id, vector in rows}
@@ -241,7 +241,7 @@ class PostgresChangeFeed:
 def _last_scanned_sequences(rows: Sequence[Row], share: int, until: Mapping[int, int]) -> dict[int, int]:
     """Return the last sequence that was scanned in each bucket.
 
-    The sequence is the one in `until`, unless the bucket has as many messages or removals as its share allows.
+    A bucket was scanned up to `until`, unless it returned as many messages or removals as its share allows.
     """
     reached = dict(until)
     for (bucket, _), group in groupby(sorted(rows, key=itemgetter(0, 1, 2)), key=itemgetter(0, 1)):

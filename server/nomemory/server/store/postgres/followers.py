@@ -1,4 +1,4 @@
-"""The servers whose indexes follow the log. A removal is kept until all followers have erased the message."""
+"""The servers whose indexes follow a PostgreSQL log. A removal is kept until all of them have erased the message."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ the indexes."""
 
 
 def follower_name(path: Path) -> str:
-    """Read the name of this server from a file, or generate and store one.
+    """Read the name of this server from a file, or generate a name and store it.
 
     Raises:
-        OSError: the file cannot be read or written.
+        OSError: the file with the name cannot be read or written.
     """
     try:
         return path.read_text("ascii").strip()
@@ -43,13 +43,13 @@ def follower_name(path: Path) -> str:
 
 
 async def join_followers(database: Database, name: str, record: Checkpoint | None, *, is_lasting: bool = True) -> None:
-    """Register this server, so that removals are kept until its indexes have applied them.
+    """Register this server in the table `followers`, so that removals are kept until its indexes have applied them.
 
     Args:
         database: the database of the log.
-        name: the name of the server.
-        record: the checkpoint in the data directory, if there is one.
-        is_lasting: whether the server has local indexes. A server without local indexes can register again at any time.
+        name: the name of this server.
+        record: the checkpoint in the data directory; None if there is none.
+        is_lasting: whether the server has local indexes; a server without local indexes can register again at any time.
 
     Raises:
         LogUnusableError: the database is unavailable, or the registration of the server was deleted.

@@ -80,11 +80,11 @@ JOIN messages ON bucket = of_bucket AND sequence > after WHERE {users}
 
 
 class PostgresLogReader:
-    """Implements `LogReader` with its own connection pool. An instance belongs to one event loop.
+    """Reads a PostgreSQL log through its own connection pool (`LogReader`). An instance belongs to one event loop.
 
     Args:
         database: the database of the log.
-        retention: the retention policy. Expired messages are hidden.
+        retention: the retention policy, by which expired messages are hidden.
         damage_registry: collects detected damage.
     """
 
@@ -186,14 +186,14 @@ class PostgresLogReader:
         return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages by id. Unknown ids are left out."""
+        """Return messages of a user by id; unknown ids are left out."""
         messages = await self._rows.messages(
             user_id, [user_clause(user_id), Clause("message_id = ANY(?)", (list(message_ids),))]
         )
         return {message.message_id: message for message in messages}
 
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages by sequence. Removed versions and those of other users are left out."""
+        """Return messages by sequence; removed versions and versions of other users are left out."""
         messages = await self._rows.messages(
             user_id, [user_clause(user_id), Clause("sequence = ANY(?)", (list(sequences),))]
         )
@@ -220,7 +220,7 @@ class PostgresLogReader:
     async def encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
-        """Return a message and its neighbors; None if the message does not exist."""
+        """Return a message with its neighbors, or None if the message does not exist."""
         unexpired, user = self._expiry.unexpired(), user_clause(user_id)
         retraction = self._expiry.retracted_by(user_id, unexpired)
         anchor = (*user.values, message_id, *unexpired.values)
@@ -245,7 +245,7 @@ class PostgresLogReader:
 def _page_clauses(
     user_id: str, message_filter: Filter, after: Position | None, limit: int, *, oldest_first: bool
 ) -> tuple[list[Clause], Clause]:
-    """Return the conditions of a page, and its ORDER BY and LIMIT clauses."""
+    """Return the conditions of a page of messages, and its ORDER BY and LIMIT clauses."""
     filter_clauses = POSTGRES.matching(user_id, drop_redundant_bound(message_filter, after, oldest_first=oldest_first))
     order = _OLDEST_FIRST if oldest_first else _NEWEST_FIRST
     return [*filter_clauses, *POSTGRES.after_position(after, oldest_first=oldest_first)], Clause(

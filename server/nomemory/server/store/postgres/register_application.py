@@ -43,7 +43,7 @@ _LATEST: Final = "SELECT max(sequence) FROM buckets"
 
 
 async def export_register(database: Database, path: Path) -> int:
-    """Write the register of a database to a file, and return the number of entries. Servers may be running.
+    """Write the register of erasures of a database to a file, and return the number of entries.
 
     Raises:
         LogUnusableError, LogVersionError: the database is unavailable or unsuitable.
@@ -60,15 +60,10 @@ async def export_register(database: Database, path: Path) -> int:
 async def apply_register(
     database: Database, path: Path, extract_tokens: ExtractTokens
 ) -> tuple[RegisterFile, AppliedErasures]:
-    """Apply a register file to a database.
+    """Apply a register file to a database: delete the registered messages, and add the entries to the register.
 
-    Delete the messages that the register lists, and add its entries to the register of the log. Messages that were
-    written after their erasure are kept. Servers may be running. An interrupted call can be repeated.
-
-    Args:
-        database: the database of the log.
-        path: the register file.
-        extract_tokens: returns the lexical columns of a message.
+    Messages that were written after their erasure are kept. Servers may be running. An interrupted call can be
+    repeated. `extract_tokens` returns the lexical columns of a message.
 
     Raises:
         RegisterError: the file is damaged or belongs to another log; or the log has lost erasures, but has not started
@@ -84,13 +79,7 @@ async def apply_register(
 
 
 class _Application:
-    """The application of a register to a log.
-
-    Args:
-        connection: a connection to the log.
-        key: the key of the register.
-        extract_tokens: returns the lexical columns of a message.
-    """
+    """Applies the register of erasures with the key `key` to a log, over one connection."""
 
     def __init__(self, connection: Connection, key: RegisterKey, extract_tokens: ExtractTokens) -> None:
         self._connection = connection
@@ -105,7 +94,7 @@ class _Application:
         return AppliedErasures(entries, users, of_users + await self._delete_messages())
 
     async def _load_entries(self, erasures: Iterable[Erasure]) -> int:
-        """Add entries to the register, and to the temporary table with the sequences that they affect."""
+        """Add erasures to the register and, with the last sequences that they affect, to a temporary table."""
         await self._connection.execute(_CREATE)
         epochs, latest = await read_epochs(self._connection), await self._connection.fetchval(_LATEST)
         entries, unread = 0, iter(erasures)
@@ -117,7 +106,7 @@ class _Application:
         return entries
 
     async def _erase_users(self) -> tuple[int, int]:
-        """Return the number of erased users who had messages, and the number of their messages."""
+        """Erase the registered users; return the number of users who had messages, and the number of their messages."""
         removed = []
         for user_id, sequence in await self._fetch(_USERS):
             transaction = self._transaction()

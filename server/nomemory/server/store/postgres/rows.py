@@ -1,4 +1,4 @@
-"""Read messages from PostgreSQL and verify their checksums; the SQL dialect of PostgreSQL."""
+"""Read messages from PostgreSQL with verified checksums, and build conditions in the SQL dialect of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def number_placeholders(statement: str) -> str:
 
 
 def with_bucket_column(table: Table, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Prepend the bucket of the user to each row."""
+    """Prepend the bucket of its user to each row."""
     user_column = table.columns.index("user_id")
     return [(bucket_of(row[user_column]), *row) for row in rows]
 
@@ -85,11 +85,6 @@ class PostgresRows:
     """Reads messages through a connection pool. An instance belongs to one event loop.
 
     All methods raise the fault STORAGE_UNAVAILABLE if the database is unavailable or a message is damaged.
-
-    Args:
-        pool: the connection pool.
-        expiry: hides expired messages.
-        damage_registry: collects detected damage.
     """
 
     def __init__(self, pool: Pool, expiry: Expiry, damage_registry: DamageRegistry) -> None:
@@ -112,11 +107,11 @@ class PostgresRows:
     async def encoded_messages(
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[bytes]:
-        """Return the matching messages as encoded ChatMessages."""
+        """Return the unexpired messages of a user that match all conditions, as encoded ChatMessages."""
         return self._damage_registry.verify_encoded(user_id, await self._read_rows(CHECKED, user_id, where, order))
 
     async def first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> FirstPage:
-        """Return the matching messages, pinned at the latest sequence of the user."""
+        """Return the first page of matching messages, pinned at the latest sequence of the user."""
         rows = await self._read_rows(f"{_PIN}, {CHECKED}", user_id, where, order, bucket_of(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
         return FirstPage(pinned, self._damage_registry.verify_encoded(user_id, [row[1:] for row in rows]))
@@ -124,7 +119,7 @@ class PostgresRows:
     async def _read_rows(
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *column_values: Value
     ) -> list[Row]:
-        """Return columns of the matching messages, and the id of the message that retracts each, or None."""
+        """Return columns of the matching messages, followed by the id of the retracting message or None."""
         unexpired = self._expiry.unexpired()
         condition, values = all_of([*where, unexpired])
         retraction, retraction_values = self._expiry.retracted_by(user_id, unexpired)

@@ -5,7 +5,7 @@ The tables correspond to those in `sqlite/schema`, with these differences:
 - Keys of tables with user data begin with the bucket of the user (`bucket_of`).
 - `messages` contains the lexical index: `keys` holds a number for each term, and `tokens` the text for phrase search
   (`token_columns`).
-- `log_state` has a single row.
+- `log_state` has a single row, with the identity of the log.
 - `followers` lists the servers whose indexes follow the log, and the position up to which each has erased removals. A
   removal is deleted when all followers have erased the message. A server without local indexes is not `is_lasting`: its
   row is deleted when `seen`, the time of its last update, is more than a day ago.
@@ -16,7 +16,7 @@ The tables correspond to those in `sqlite/schema`, with these differences:
 - `index_collections` lists the vector indexes that several servers share on a Qdrant server, and the log that each
   follows. `index_buckets` has the checkpoint and the leader for each bucket, `index_members` the servers, `index_users`
   the users whose checkpoint is ahead of their bucket, and `index_aside` the dead letters.
-- `erasures` and `epochs` have no bucket, because their rows do not name a user.
+- `erasures` and `epochs` have no bucket, because their rows do not contain a user id.
 
 Text columns have the collation "C", so they are ordered by their bytes.
 """
@@ -230,10 +230,7 @@ _INSERT_VERSION: Final = "INSERT INTO schema_versions (version, oldest_served) V
 
 
 async def upgrade_schema(database: Database) -> bool:
-    """Check the database, and create or upgrade its schema.
-
-    Returns:
-        Whether commits are durable (`fsync` is on).
+    """Check the database, create or upgrade its schema, and return whether commits are durable (`fsync`).
 
     Raises:
         LogUnusableError: the database is unavailable or unsuitable.
@@ -246,7 +243,7 @@ async def upgrade_schema(database: Database) -> bool:
 
 
 async def begin_epoch(database: Database) -> None:
-    """Start a new epoch durably. Followers of the previous epoch have to start over.
+    """Start a new epoch of the log durably; followers of the previous epoch have to start over.
 
     Raises:
         LogUnusableError: the database is unavailable.
@@ -257,7 +254,7 @@ async def begin_epoch(database: Database) -> None:
 
 @asynccontextmanager
 async def open_connection(database: Database) -> AsyncIterator[Connection]:
-    """Open a connection before the server starts.
+    """Open a connection for startup or offline work, and translate its errors.
 
     Raises:
         LogUnusableError: the database is unavailable or rejects a statement.
@@ -303,7 +300,7 @@ async def _migrate_schema(connection: Connection) -> None:
 
 
 async def _advance_sequence(connection: Connection) -> None:
-    """Advance the sequence beyond all assigned numbers. Logical replication does not copy the state of sequences."""
+    """Advance `log_sequence` beyond all assigned numbers, because logical replication does not copy its state."""
     if not await connection.fetchval(_IS_BEHIND):
         return
     async with connection.transaction():

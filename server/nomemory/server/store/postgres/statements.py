@@ -1,4 +1,4 @@
-"""The SQL statements of a commit in PostgreSQL. Each statement processes many rows, to save round trips."""
+"""The SQL statements of a commit in PostgreSQL. Each statement processes many rows, which saves round trips."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Execute a commit in PostgreSQL.
+"""Execute one commit of the message log in PostgreSQL.
 
-A transaction locks the rows in `buckets` of all affected users in ascending order, which prevents deadlocks. Numbers
-are drawn from `log_sequence` after all locks are held, and the locks are held until the commit, so the changes of a
-bucket become visible in order of their sequences. More numbers may be drawn than are used, so sequences have gaps.
+A transaction locks the rows in `buckets` of all affected users in ascending order, which prevents deadlocks. Sequence
+numbers are drawn from `log_sequence` while all locks are held, and the locks are held until the commit. Changes of a
+bucket therefore become visible in the order of their sequences. Sequences have gaps, because more numbers may be drawn
+than used.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _USERS_MAX: Final = 1_000
 
 
 class PostgresTransaction:
-    """A transaction: call `begin`, then one of the methods for jobs, then `commit`.
+    """A transaction on the log: call `begin`, then one of the methods for jobs, then `commit`.
 
     Expired messages are treated as missing and are removed. All coroutine methods can raise the errors of the database,
     and SequenceBehindError, which a restart of the server repairs.
@@ -77,7 +78,7 @@ class PostgresTransaction:
             job.plan(self._plan)
 
     async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
-        """Delete the messages that match a filter."""
+        """Delete the messages of a user that match a filter."""
         await self._lock_buckets([user_id], 1)
         before = self._plan.latest_sequence_of(user_id)
         deleted = await self._remove_where(
@@ -87,7 +88,7 @@ class PostgresTransaction:
         return Deleted(deleted, (), self._plan.latest_sequence_of(user_id))
 
     async def erase(self, user_id: str) -> Erased:
-        """Delete all data of a user. Expired messages are not counted."""
+        """Delete all data of a user; expired messages are not counted in the result."""
         await self._lock_buckets([user_id], 1)
         user = (bucket_of(user_id), user_id)
         was_known = bool(await self._fetch_rows(statements.KNOWN_USER, *user))
@@ -118,8 +119,8 @@ class PostgresTransaction:
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
 
-        Messages with an expiry time of their own come first, then messages of users after `after` that are too old. The
-        messages are checked again after their buckets have been locked.
+        Messages with an expiry time of their own come first, then messages of users after `after` that exceed the
+        maximum age. Each message is checked again after its bucket has been locked.
         """
         expired = await self._fetch_keys(statements.EXPIRED, self._retention.now_us(), limit)
         cutoff_us = self._retention.cutoff_us()
@@ -160,11 +161,11 @@ class PostgresTransaction:
         await self._connection.execute("COMMIT")
 
     async def _lock_buckets(self, user_ids: Iterable[str], numbers: int) -> None:
-        """Lock the buckets of users and begin the plan. Call this once in a transaction, with all affected users.
+        """Lock the buckets of all users that the transaction affects, and begin the plan.
 
         Args:
-            user_ids: the ids of the users.
-            numbers: the number of sequence numbers to draw for the plan. Statement jobs draw their own numbers.
+            user_ids: the ids of all affected users.
+            numbers: how many sequence numbers to draw for the plan; statement jobs draw their own.
         """
         affected = sorted(set(map(bucket_of, user_ids)))
         if not affected:
@@ -176,7 +177,7 @@ class PostgresTransaction:
         self._plan.begin(dict(zip(buckets, states, strict=True)), drawn)
 
     async def _look_up_messages(self, keys: Sequence[Key]) -> int:
-        """Add the existing messages to the plan and remove the expired ones. Return the number of expired messages."""
+        """Add existing messages to the plan, remove the expired ones, and return the number of expired messages."""
         if not keys:
             return 0
         unexpired = self._expiry.unexpired()
@@ -199,15 +200,15 @@ class PostgresTransaction:
         return {(user_id, message_id) for user_id, message_id in await self._fetch_rows(statement, *values)}
 
     async def _fetch_rows(self, statement: str, *values: Any) -> list[Any]:  # noqa: ANN401 - the types depend on the statement
-        """Execute a statement with `?` placeholders, and return all rows."""
+        """Execute a SQL statement with `?` placeholders, and return all rows."""
         return list(await self._connection.fetch(number_placeholders(statement), *values))
 
 
 def id_bytes(number: int) -> bytes:
-    """Encode an id number as it is stored in `buckets`. 0 is stored as an empty value."""
+    """Encode an id number for the table `buckets`, where 0 is an empty value."""
     return number.to_bytes(NUMBER_BYTES, "big") if number else b""
 
 
 def _transpose_rows(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
-    """Transpose rows into `width` columns."""
+    """Transpose rows into `width` columns, as lists of values."""
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

@@ -1,4 +1,4 @@
-"""Write the message log to PostgreSQL over several connections. Queued jobs share commits."""
+"""Write the message log to PostgreSQL over several connections, with shared commits of queued jobs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _ATTEMPTS_MAX: Final = 10
 
 
 class Committer:
-    """Commits the jobs of a partition in order. An instance belongs to one event loop.
+    """Commits the queued jobs of one partition in order. An instance belongs to one event loop.
 
     Args:
         database: the database of the log.
-        take: removes up to the given number of jobs from the queue and returns them.
+        take: removes and returns up to a number of jobs of the partition.
         announce: called after each commit that changed messages.
         retention: the retention policy.
         extract_tokens: returns the lexical columns of a message.
@@ -70,7 +70,7 @@ class Committer:
             self._connection.terminate()
 
     async def _commit_queued(self) -> None:
-        """Commit until the queue is empty. Jobs of cancelled calls are dropped."""
+        """Commit until the queue is empty, without jobs whose calls were cancelled."""
         while taken := self._take(_GROUP_MAX):
             try:
                 for group in group_jobs(job for job in taken if job.done.set_running_or_notify_cancel()):
@@ -82,12 +82,12 @@ class Committer:
                 raise
 
     def _resume_after_error(self, ended: asyncio.Task[None]) -> None:
-        """Commit the remaining jobs after an unexpected error."""
+        """Resume committing the queued jobs after an unexpected error."""
         if not ended.cancelled() and ended.exception() is not None:
             self.wake()
 
     async def _commit_together(self, group: Sequence[AnyJob]) -> None:
-        """Commit jobs together. If the commit fails, commit each job alone, so that only the faulty jobs fail."""
+        """Commit jobs together; if the commit fails, commit each job alone, so that only faulty jobs fail."""
         failure = await self._attempt_commit(group)
         if failure is None or len(group) == 1 or isinstance(failure, DATABASE_WIDE_ERRORS):
             _settle_jobs(group, failure)
@@ -96,7 +96,7 @@ class Committer:
             _settle_jobs([job], await self._attempt_commit([job]))
 
     async def _attempt_commit(self, group: Sequence[AnyJob]) -> BaseException | None:
-        """Commit jobs. Return the error if the commit failed or its outcome is unknown."""
+        """Try to commit jobs; return the error if the commit failed or its outcome is unknown."""
         failure: BaseException | None = None
         for _ in range(_ATTEMPTS_MAX):
             failure = await self._attempt_commit_once(group)
@@ -149,17 +149,18 @@ def _settle_jobs(group: Sequence[AnyJob], failure: BaseException | None) -> None
 
 
 class PostgresLogWriter(QueuedLogWriter):
-    """A writer of a PostgreSQL log. Several servers may write to the same log. An instance belongs to one event loop.
+    """A writer of a PostgreSQL log, to which several servers may write. An instance belongs to one event loop.
 
-    Jobs of a user are committed in order. Jobs of other partitions are committed concurrently. A call whose commit has
-    an unknown outcome fails with STORAGE_UNAVAILABLE and can be retried with the same ids or the same `request_id`.
+    Jobs of a partition, and thus of a user, are committed in order; jobs of other partitions are committed
+    concurrently. A call whose commit has an unknown outcome fails with STORAGE_UNAVAILABLE and can be retried with the
+    same ids or the same `request_id`.
 
     Args:
         database: the database of the log.
-        queue_max: maximum number of queued jobs. Further jobs are rejected with OVERLOADED.
-        queue_max_bytes: maximum size of the queued messages. Further jobs are rejected with OVERLOADED.
+        queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.
+        queue_max_bytes: maximum size of the queued messages; further jobs are rejected with OVERLOADED.
         announce: called after each commit that changed messages.
-        connections: number of connections, which is the number of partitions.
+        connections: number of connections, and of partitions of the queue.
         retention: the retention policy.
         extract_tokens: returns the lexical columns of a message.
     """

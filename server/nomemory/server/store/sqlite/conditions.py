@@ -1,7 +1,7 @@
 """The SQL dialect of SQLite, and the table of metadata entries.
 
-An entry is stored as a hash, so rows are short. Retractions are stored as entries, too (`retraction_key`). Rows are
-inserted and deleted in the same transaction as their messages.
+A metadata entry is stored as a hash, so rows are short. Retractions are stored as entries, too (`retraction_key`).
+Entries are inserted and deleted in the same transaction as their messages.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BATCH_ROWS: Final = 1024
 
 
 def rarest_first(connection: sqlite3.Connection, user_id: str, entries: Iterable[Entry]) -> list[bytes]:
-    """Return the hashes of metadata entries, ordered by their frequency in a user's messages, rarest first."""
+    """Return the hashes of metadata entries, from the rarest to the most frequent in a user's messages."""
     hashes = list(map(entry_hash_bytes, entries))
     if len(hashes) > 1:
         hashes.sort(
@@ -53,7 +53,7 @@ def rarest_first(connection: sqlite3.Connection, user_id: str, entries: Iterable
 
 
 def fill_entries(connection: sqlite3.Connection) -> None:
-    """Fill the empty table of metadata entries from the stored messages. Call this function in a transaction."""
+    """Fill the empty table of metadata entries from the stored messages, in the open transaction."""
     stored = connection.execute("SELECT wire FROM messages")
     while rows := stored.fetchmany(_BATCH_ROWS):
         connection.executemany(_INSERT, [entry for (encoded,) in rows for entry in entries_of(wire.decode(encoded))])

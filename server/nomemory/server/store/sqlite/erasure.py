@@ -33,10 +33,10 @@ _DELETE_REQUESTS = (
 
 
 class SqliteLogErasure:
-    """Implements `ErasableLog` for SQLite.
+    """Erases deleted messages from a SQLite log (`ErasableLog`).
 
-    The erasure runs in the writer's thread, between commits, and has its own file descriptor. Closing the descriptor
-    releases the POSIX locks of all connections of this process, so close the connections before you call `close`.
+    The erasure runs in the writer's thread between commits, and has its own file descriptor. Closing the descriptor
+    releases the POSIX locks of all connections of this process, so they must be closed first.
 
     Args:
         writer: the writer of the log.
@@ -51,23 +51,23 @@ class SqliteLogErasure:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     async def pending_removals(self, many: int) -> Removals | None:
-        """Return the pending removals, and whether there are at least `many` of them."""
+        """Return the last pending removal and whether at least `many` are pending; None if none are."""
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
-        """Delete up to `limit` removals, and users without messages."""
+        """Delete up to `limit` removals, and users without messages; return whether more removals remain."""
         return await self._writer.run_between_commits(partial(_delete_removals, until=until.latest, limit=limit))
 
     async def release_free_pages(self, limit: int) -> bool:
-        """Release up to `limit` free pages. A small file is rewritten with VACUUM instead."""
+        """Release up to `limit` free pages to the file system; rewrite a small file with VACUUM instead."""
         return await self._writer.run_between_commits(partial(self._release_free_pages, limit=limit))
 
     async def wipe_pages(self, after: int, limit: int) -> int | None:
-        """Overwrite the unused bytes of up to `limit` pages after a page, and empty the write-ahead log."""
+        """Empty the write-ahead log, and overwrite the unused bytes of up to `limit` pages after a page."""
         return await self._writer.run_between_commits(partial(self._wipe_batch, after=after, limit=limit))
 
     def close(self) -> None:
-        """Close the file descriptor. Close all connections of this process first."""
+        """Close the file descriptor. All connections of this process must have been closed."""
         os.close(self._file)
 
     def _release_free_pages(self, connection: sqlite3.Connection, limit: int) -> bool:
@@ -131,7 +131,7 @@ def _delete_removals(connection: sqlite3.Connection, until: int, limit: int) -> 
 
 
 def _checkpoint_wal(connection: sqlite3.Connection) -> bool:
-    """Checkpoint and truncate the write-ahead log. Return False if a reader blocked the checkpoint."""
+    """Checkpoint and truncate the write-ahead log; return False if a reader blocked the checkpoint."""
     timeout_ms = _read_pragma(connection, "busy_timeout")
     connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}")
     try:

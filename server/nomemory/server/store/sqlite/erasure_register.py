@@ -29,13 +29,13 @@ _MERGE: Final = f"INSERT INTO erasures VALUES (?, ?, ?, ?, ?) {_UPSERT} WHERE ex
 
 
 def register_user(connection: sqlite3.Connection, user_id: str, sequence: int) -> None:
-    """Record that all messages of a user up to a sequence were erased."""
+    """Register the erasure of all messages of a user up to a sequence."""
     digest = _key_of(connection).digest_of_user(user_id)
     connection.execute(_INSERT, (digest, USER, sequence, _now_us()))
 
 
 def register_messages(connection: sqlite3.Connection, messages: Iterable[tuple[int, str, str]]) -> None:
-    """Record the deletion of messages, each with sequence, user id and message id."""
+    """Register the deletion of messages, each given as `(sequence, user_id, message_id)`."""
     if rows := list(messages):
         key, now_us = _key_of(connection), _now_us()
         connection.executemany(
@@ -45,7 +45,7 @@ def register_messages(connection: sqlite3.Connection, messages: Iterable[tuple[i
 
 
 def register_removals(connection: sqlite3.Connection, after: int) -> None:
-    """Record the deletion of all messages that were removed after a sequence."""
+    """Register the deletion of all messages that were removed after a sequence."""
     add_digest_functions(connection)
     connection.execute(_INSERT_REMOVALS, (MESSAGE, _now_us(), after))
 
@@ -58,7 +58,7 @@ def add_digest_functions(connection: sqlite3.Connection) -> None:
 
 
 def merge_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> None:
-    """Add entries of another register. The later of two entries for the same id is kept."""
+    """Add entries of another register; the later of two entries for an id is kept."""
     connection.executemany(_MERGE, erasures)
 
 

@@ -29,11 +29,11 @@ _REMOVED = f"SELECT seq, user_id, message_id FROM removals WHERE {_BETWEEN}"  # 
 
 
 class SqliteChangeFeed:
-    """Implements `ChangeFeed` with a read-only connection. Damaged messages are skipped.
+    """The change feed of a SQLite log, read over its own connection. Damaged messages are skipped.
 
     Args:
         path: the database file.
-        damage_registry: receives the reports of damaged messages.
+        damage_registry: receives reports of damaged messages.
     """
 
     def __init__(self, path: Path, damage_registry: DamageRegistry | None = None) -> None:
@@ -48,7 +48,7 @@ class SqliteChangeFeed:
         return self._rows.sequence()
 
     def end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change."""
+        """Return the sequence of the latest change, as the position of the only bucket."""
         return FeedPosition.at_sequence(self._rows.sequence())
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
@@ -57,7 +57,7 @@ class SqliteChangeFeed:
         return self._rows.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
     def changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` entries from one snapshot, ordered by sequence."""
+        """Return up to `limit` changes from one snapshot, ordered by sequence."""
         connection = self._rows.connection
         connection.execute("BEGIN")
         try:
@@ -78,9 +78,9 @@ class SqliteChangeFeed:
     def change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
-        """Return the next changes between two positions.
+        """Return the next changes after one position and up to another.
 
-        A removal that is committed between the two queries of a call is returned by a later call.
+        A removal that is committed between the two queries of the method is returned by a later call.
         """
         stored = f"{_STORED} AND {_HAS_VECTOR}" if caller_vectors_only else _STORED
         first, last = after.latest, min(until.latest, after.latest + limit)
@@ -90,7 +90,7 @@ class SqliteChangeFeed:
         return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.at_sequence(last))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return the current versions of messages by id. Unknown ids are left out."""
+        """Return the current versions of a user's messages by id; unknown ids are left out."""
         return self._rows.undamaged_by_ids(user_id, message_ids)
 
     def users(self, after: str, limit: int) -> list[str]:
@@ -99,7 +99,7 @@ class SqliteChangeFeed:
         return [user_id for (user_id,) in self._rows.connection.execute(statement, (after, limit))]
 
     def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
-        """Return the messages of a user with `sequence <= until`, without their content."""
+        """Return the message versions of a user with `sequence <= until`, without their content."""
         vector_condition = f"AND {_HAS_VECTOR}" if caller_vectors_only else ""
         statement = (
             f"SELECT message_id, seq, length(wire) FROM messages WHERE user_id = ? AND seq <= ? {vector_condition}"  # noqa: S608
@@ -107,19 +107,19 @@ class SqliteChangeFeed:
         return list(map(StoredVersion._make, self._rows.connection.execute(statement, (user_id, until))))
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages of any users by sequence. Removed or damaged versions are left out."""
+        """Return messages of any users by sequence; removed and damaged versions are left out."""
         sound, _ = self._rows.split_damaged("seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),))
         return {message.sequence: message for message in sound}
 
     def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
-        """Return the given versions that do not exist."""
+        """Return the versions that are not in the log, of those with the specified sequences."""
         rows = self._rows.connection.execute(_GONE, (orjson.dumps(list(sequences)),))
         return [
             DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows
         ]
 
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
-        """Return the vectors that callers stored with these messages."""
+        """Return the vectors that callers stored with messages, by message id."""
         rows = self._rows.connection.execute(
             "SELECT message_id, vector FROM embeddings "
             "WHERE user_id=? AND message_id IN (SELECT value FROM json_each(?))",

@@ -31,18 +31,16 @@ _SOUND: Final = "ok"
 
 
 class Inspection(NamedTuple):
-    """The result of an inspection. `file` is SQLite's description of the damage to the file, or empty."""
+    """The damage that an inspection found; `file` is SQLite's description of the damage to the file, or empty."""
 
     messages: tuple[DamagedMessage, ...]
     file: str
 
 
 def inspect_log(path: Path, pause: Callable[[], bool] = lambda: True) -> Inspection:
-    """Check every message and every page, in short statements.
+    """Check the checksum of every message and the integrity of every page, in short statements.
 
-    Args:
-        path: the database file.
-        pause: called after each statement. If `pause` returns False, the inspection ends early.
+    `pause` is called after each statement, and ends the inspection early by returning False.
     """
     with closing(open_for_reading(path)) as connection:
         damaged = list[DamagedMessage]()
@@ -66,11 +64,11 @@ def _check_messages(connection: sqlite3.Connection, damaged: list[DamagedMessage
 
 
 class LogInspector:
-    """Inspects the log periodically in a background thread, and immediately after a read has detected damage.
+    """Inspects the log periodically in a background thread, and as soon as a read has detected damage.
 
     Args:
         path: the database file.
-        damage_registry: records the result.
+        damage_registry: records the damage, and requests inspections.
         interval_s: seconds between two inspections.
         pause_s: seconds to pause after each batch of messages.
     """
@@ -83,7 +81,7 @@ class LogInspector:
         self._stopped = threading.Event()
 
     async def run(self) -> None:
-        """Inspect until `stop` is called."""
+        """Inspect the log repeatedly until `stop` is called."""
         await asyncio.to_thread(self._inspect_repeatedly)
 
     def stop(self) -> None:
@@ -141,7 +139,7 @@ FROM embeddings AS e WHERE NOT EXISTS
 
 
 class CountCheck(NamedTuple):
-    """The number of users with a wrong message count, and of rows without a message."""
+    """The number of users with a wrong message count, and of metadata entries and vectors without a message."""
 
     miscounted_users: int
     orphaned_entries: int
@@ -149,12 +147,12 @@ class CountCheck(NamedTuple):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether the inspection found no inconsistencies."""
+        """Whether all message counts are right and no row is orphaned."""
         return not any(self)
 
 
 def check_counts(connection: sqlite3.Connection) -> CountCheck:
-    """Compare message counts, metadata entries and vectors with the messages."""
+    """Compare the message counts, metadata entries and vectors with the messages of the log."""
     return CountCheck(
         _fetch_number(connection, _MISCOUNTED),
         _fetch_number(connection, f"SELECT count(*) {_ORPHANED_ENTRY}"),

@@ -1,7 +1,7 @@
 """Find and clear the unused bytes of a SQLite database page.
 
-SQLite overwrites deleted rows (`secure_delete`), but not the copies that remain when it moves rows between pages. The
-copies are between the cell pointers and the first cell of a page, or in its free blocks.
+SQLite overwrites deleted rows (`secure_delete`), but not the copies that remain when it moves rows between pages. Such
+copies are in the free blocks of a page, or between its cell pointers and its first cell.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MIN_FREE_BLOCK = 4
 
 @dataclass(frozen=True, slots=True)
 class PageLayout:
-    """The page layout of a database file.
+    """The page layout of a SQLite database file.
 
     Attributes:
         size: the page size in bytes.
-        usable: the number of bytes of a page that SQLite uses.
+        usable: the number of bytes at the start of a page that SQLite uses.
         has_pointer_map: whether the file has pointer map pages (`auto_vacuum`).
     """
 
@@ -42,13 +42,13 @@ class PageLayout:
 
     @classmethod
     def from_file_header(cls, header: bytes) -> PageLayout:
-        """Parse the database header, which is the first 100 bytes of a file."""
+        """Parse the database header, which is the first 100 bytes of a database file."""
         (size,) = struct.unpack_from(">H", header, 16)
         size = 65_536 if size == 1 else size
         return cls(size, size - header[20], header[52:56] != bytes(4))
 
     def has_cells(self, number: int) -> bool:
-        """Return whether a page can be a b-tree page. Page numbers start at 1."""
+        """Return whether a page, numbered from 1, can be a b-tree page."""
         lock_page = _PENDING_BYTE // self.size + 1
         if number == lock_page:
             return False
@@ -60,7 +60,7 @@ class PageLayout:
 
 
 def wipe_page(page: bytes, number: int, layout: PageLayout) -> bytes | None:
-    """Return a b-tree page with its unused bytes zeroed; None if nothing changes or it is not a b-tree page."""
+    """Return a b-tree page with its unused bytes zeroed; None for other pages or if no byte changes."""
     clean = bytearray(page)
     for start, end in _find_unused_ranges(page, _FILE_HEADER if number == 1 else 0, layout.usable):
         clean[start:end] = bytes(end - start)
@@ -68,7 +68,7 @@ def wipe_page(page: bytes, number: int, layout: PageLayout) -> bytes | None:
 
 
 def _find_unused_ranges(page: bytes, header: int, usable: int) -> Iterator[tuple[int, int]]:
-    """Yield the unused byte ranges of a b-tree page; none if the page is malformed."""
+    """Yield the unused byte ranges of a b-tree page; yield nothing for a malformed page."""
     kind = page[header]
     if kind not in _INTERIOR | _LEAF:
         return
@@ -87,7 +87,7 @@ def _find_unused_ranges(page: bytes, header: int, usable: int) -> Iterator[tuple
 
 
 def _find_free_blocks(page: bytes, offset: int, first: int, usable: int) -> list[tuple[int, int]] | None:
-    """Return the byte ranges of the free blocks without their 4-byte headers; None if the list is malformed."""
+    """Return the byte ranges of free blocks without their 4-byte headers; None if the list of blocks is malformed."""
     blocks = list[tuple[int, int]]()
     while offset:
         if not first <= offset <= usable - _MIN_FREE_BLOCK:

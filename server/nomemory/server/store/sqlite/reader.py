@@ -1,7 +1,7 @@
 """Read the message log from SQLite.
 
-Short statements run on the event loop, which is faster than a thread switch. Statements that return many rows, or that
-may scan all messages of a user, run in a thread pool.
+Short statements run on the event loop, because this is faster than a thread switch. Statements that return many rows or
+may scan all messages of a user run in a thread pool.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """SQL clauses for one page of a user's messages. `where` includes the order and the limit.
+    """The query for one page of a user's messages. `where` includes ORDER BY and LIMIT.
 
     Attributes:
-        is_long: whether the query runs in a thread, because the page is large or no index serves the filter.
+        is_long: whether to run the query in a thread, because the page is large or no index supports the filter.
     """
 
     source: str
@@ -73,14 +73,13 @@ class _Page:
 
 
 class SqliteLogReader:
-    """Implements `LogReader` with read-only connections. A reader belongs to the event loop that created it.
+    """Reads a SQLite log (`LogReader`). An instance belongs to the event loop that created it.
 
     Args:
         path: the database file.
-        retention: the retention policy. Expired messages are hidden.
+        retention: the retention policy, by which expired messages are hidden.
         damage_registry: collects detected damage.
-        threads: the pool for long statements. The caller closes the pool before the reader. With None, the reader
-            creates a thread.
+        threads: the thread pool for long statements, which is closed before the reader; None to create a thread.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class SqliteLogReader:
         return self._rows.sequence()
 
     async def end_position(self) -> FeedPosition:
-        """Return the sequence of the latest change."""
+        """Return the sequence of the latest change, as the position of the only bucket."""
         return FeedPosition.at_sequence(self._rows.sequence())
 
     async def user_sequence(self, user_id: str) -> int:
@@ -194,11 +193,11 @@ class SqliteLogReader:
         return list(map(UserCount._make, rows))
 
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages by id. Unknown ids are left out."""
+        """Return messages of a user by id; unknown ids are left out."""
         return self._rows.by_ids(user_id, message_ids)
 
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
-        """Return messages by sequence. Removed versions and those of other users are left out."""
+        """Return messages by sequence; removed versions and versions of other users are left out."""
         where = "seq IN (SELECT value FROM json_each(?)) AND +user_id=?"
         values = (orjson.dumps(list(sequences)), user_id)
         messages = await self._run(
@@ -223,7 +222,7 @@ class SqliteLogReader:
     async def encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
-        """Return a message and its neighbors; None if the message does not exist."""
+        """Return a message with its neighbors, or None if the message does not exist."""
         messages = self._rows.messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
         if not messages:
             return None
@@ -272,9 +271,10 @@ class SqliteLogReader:
         return _Page(source, f"{where} {order}", (*values, limit), is_scan or limit > _SHORT_ROWS)
 
     def _metadata_source(self, user_id: str, message_filter: Filter) -> tuple[str, list[Clause]]:
-        """Return the FROM clause and the conditions for the metadata of a filter.
+        """Return the FROM clause and the conditions that select messages by the metadata of a filter.
 
-        The rarest metadata entry drives the query, unless the filter has a conversation, which selects fewer messages.
+        The query reads the rarest metadata entry first, unless the filter has a conversation, which selects fewer
+        messages.
         """
         if not message_filter.metadata:
             return "messages", []

@@ -55,14 +55,14 @@ CROSS JOIN affected AS a ON a.digest = {DIGEST_OF_MESSAGE}(m.user_id, m.message_
 
 
 def apply_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> AppliedErasures:
-    """Delete the messages that a register lists, and add its entries to the log's register, in one transaction.
+    """Delete the registered messages and add the entries to the register of a log, in one transaction.
 
-    The register must belong to this log. Messages that were written after their erasure are kept. No server may use
-    the log.
+    The erasures must come from a register of this log. Messages that were written after their erasure are kept. No
+    server may be using the log.
 
     Args:
         connection: a writable connection to the log.
-        erasures: the entries, which are iterated only once.
+        erasures: the entries of a register, which are iterated only once.
 
     Raises:
         RegisterError: the log has lost erasures, but has not started a new epoch since.
@@ -80,7 +80,7 @@ def apply_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) 
 
 
 def export_register(directory: DataDirectory, path: Path) -> int:
-    """Write the register of a data directory to a file, and return the number of entries. A server may be running.
+    """Write the register of a data directory to a file, and return the number of entries. Servers may be running.
 
     Raises:
         RegisterError: there is no log, or its schema has no register.
@@ -88,7 +88,7 @@ def export_register(directory: DataDirectory, path: Path) -> int:
         OSError: the file cannot be written.
     """
     now_us = time.time_ns() // 1_000
-    with closing(open_register(directory.log)) as connection:
+    with closing(open_register(directory.log_file)) as connection:
         since_us = read_epochs(connection)[0].began_us
         key = RegisterKey.for_log(read_identity(connection).log_id)
         return write_register(path, key, since_us, read_erasures(connection), now_us)
@@ -104,15 +104,15 @@ def apply_register(directory: DataDirectory, path: Path) -> tuple[RegisterFile, 
         LogUnusableError, LogVersionError, sqlite3.Error, OSError: the log cannot be written, or the file cannot be
             read.
     """
-    if read_position_at(directory.log) is None:
+    if read_position_at(directory.log_file) is None:
         raise RegisterError(_NO_LOG.format(root=directory.root))
-    with directory.lock(), closing(open_for_writing(directory.log)) as connection:
+    with directory.lock(), closing(open_for_writing(directory.log_file)) as connection:
         register = read_register(path, RegisterKey.for_log(read_identity(connection).log_id))
         return register, apply_erasures(connection, register.erasures())
 
 
 def open_register(log: Path) -> sqlite3.Connection:
-    """Open a log read-only, in a transaction.
+    """Open a log that has a register of erasures, read-only and in a transaction.
 
     Raises:
         RegisterError: there is no log, or its schema has no register.
@@ -132,7 +132,7 @@ def open_register(log: Path) -> sqlite3.Connection:
 
 
 def _load_entries(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> int:
-    """Add entries to the register, and to the temporary table with the sequences that they affect."""
+    """Add erasures to the register and, with the last sequences that they affect, to a temporary table."""
     entries, epochs, latest = 0, read_epochs(connection), read_latest_sequence(connection)
     unread = iter(erasures)
     while batch := list(islice(unread, _BATCH)):
@@ -144,7 +144,7 @@ def _load_entries(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -
 
 
 def _erase_users(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return the number of erased users who had messages, and the number of their messages."""
+    """Erase the registered users; return the number of users who had messages, and the number of their messages."""
     step = _begin_step(connection)
     removed = [step.erase_up_to(user_id, sequence) for user_id, sequence in connection.execute(_USERS).fetchall()]
     step.write_planned_rows()

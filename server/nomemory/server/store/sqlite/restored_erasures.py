@@ -1,4 +1,4 @@
-"""Apply registers of erasures to a restored log: the register of the replaced log, and a register file."""
+"""Apply the register of the replaced log and a register file to a restored log."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ register instead, or --ignore-existing-erasures to restore without the erasures 
 
 @dataclass(frozen=True, slots=True)
 class RegisterSource:
-    """A register to apply.
+    """A register of erasures to apply: a register file, or the register of the log that is replaced.
 
     Attributes:
         file: the register file; None for the log that is replaced.
-        since_us: the time at which the register was created. The register contains no earlier erasure.
-        exported_us: the time of the export, after which the file contains no erasure; None for a log.
-        erasures: returns the entries.
+        since_us: Unix time in microseconds at which the register was created; the register contains no earlier erasure.
+        exported_us: Unix time of the export in microseconds; None for a log.
+        erasures: returns the entries of the register.
     """
 
     file: Path | None
@@ -41,17 +41,17 @@ class RegisterSource:
 
 @dataclass(frozen=True, slots=True)
 class AppliedRegister:
-    """A register that was applied, and its effect."""
+    """A register that was applied to a log, and the number of removed users and messages."""
 
     source: RegisterSource
     applied: AppliedErasures
 
 
 def apply_registers(connection: sqlite3.Connection, sources: Iterable[RegisterSource]) -> list[AppliedRegister]:
-    """Start a new epoch of a restored log, which begins after all erasures, and apply registers to the log.
+    """Start a new epoch of a restored log, later than all registered erasures, and apply the registers to the log.
 
     Raises:
-        RegisterError: a register cannot be read.
+        RegisterError: a register of erasures cannot be read.
     """
     sources = list(sources)
     latest_us = max((erasure.erased_us for source in sources for erasure in source.erasures()), default=0)
@@ -62,11 +62,11 @@ def apply_registers(connection: sqlite3.Connection, sources: Iterable[RegisterSo
 def load_registers(
     connection: sqlite3.Connection, existing: Path, file: Path | None, *, ignores_existing: bool
 ) -> Iterator[RegisterSource]:
-    """Yield the registers that belong to a restored log.
+    """Yield the registers that belong to the restored log of `connection`.
 
     Args:
         connection: a connection to the restored log.
-        existing: the file of the log that is replaced. The file may be missing.
+        existing: path of the log that is replaced; the file may be missing.
         file: a register file; None for none.
         ignores_existing: whether to continue if the register of the existing log cannot be read.
 

@@ -13,12 +13,7 @@ _Result = TypeVar("_Result")
 
 
 class SqliteRowThreads:
-    """A read-only connection to the log for each thread of a pool.
-
-    Args:
-        threads: the thread pool.
-        connect: opens a connection.
-    """
+    """Read-only connections to the log, one for each thread of a thread pool."""
 
     def __init__(self, threads: ReadThreads, connect: Callable[[], SqliteRows]) -> None:
         self._threads = threads
@@ -27,11 +22,11 @@ class SqliteRowThreads:
         self._opened: list[SqliteRows] = []
 
     async def run(self, read: Callable[[SqliteRows], _Result]) -> _Result:
-        """Run a function in a thread, with the connection of that thread, and return its result."""
+        """Run a function in a thread of the pool, with the connection of the thread, and return its result."""
         return await self._threads.run(self._run_in_thread, read)
 
     def close(self) -> None:
-        """Close the connections. No function may be running."""
+        """Close all connections, while no function is running."""
         for rows in self._opened:
             rows.close()
 

@@ -27,17 +27,16 @@ BY_ID = f"{ALL} INDEXED BY messages_by_id"
 
 
 class SqliteRows:
-    """A read-only connection to the log. Two threads must not use a connection at the same time.
+    """Reads messages over one connection to the log, which only one thread at a time may use.
 
     All methods raise the fault STORAGE_UNAVAILABLE if the file cannot be read or a message is damaged.
 
     Args:
         path: the database file.
         expiry: hides expired messages; None to include them.
-        damage_registry: collects detected damage.
 
     Attributes:
-        connection: the connection, for statements that do not return messages.
+        connection: the read-only connection, for statements that do not return messages.
     """
 
     def __init__(self, path: Path, expiry: Expiry | None = None, damage_registry: DamageRegistry | None = None) -> None:
@@ -70,14 +69,14 @@ class SqliteRows:
     def messages_of_queries(
         self, user_id: str, where: str, values: Iterable[Sequence[object]]
     ) -> list[list[LoggedMessage]]:
-        """Run the query of `messages` once for each tuple of values."""
+        """Return the messages of several queries, which differ only in their bound values."""
         statement, before = self._build_statement(_MESSAGE, user_id, ALL, where)
         results = [self.fetch(statement, (*before, *bound)) for bound in values]
         messages = iter(self._damage_registry.verify_messages(user_id, list(chain.from_iterable(results))))
         return [list(islice(messages, len(rows))) for rows in results]
 
     def encoded_messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
-        """Return the matching messages as encoded ChatMessages."""
+        """Return the messages that match a condition, as encoded ChatMessages."""
         return self._damage_registry.verify_encoded(
             user_id, self._fetch_with_retractions(_CHECKED, user_id, source, where, values)
         )
@@ -85,20 +84,20 @@ class SqliteRows:
     def split_damaged(
         self, where: str, values: Sequence[object], *, source: str = ALL
     ) -> tuple[list[LoggedMessage], list[ChangeRef]]:
-        """Return the matching messages of any users, and separately the damaged ones, which are recorded."""
+        """Return the intact and the damaged messages of any users that match a condition; record the damage."""
         unexpired, expiry_values = self.unexpired()
         statement = _select_statement(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
         return self._damage_registry.split_damaged(row[:-1] for row in self.fetch(statement, (*expiry_values, *values)))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages by id. Unknown ids are left out."""
+        """Return messages of a user by id; unknown ids are left out."""
         return {
             message.message_id: message
             for message in self.messages(user_id, *_select_by_ids(user_id, message_ids), source=BY_ID)
         }
 
     def undamaged_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
-        """Return messages by id. Unknown ids and damaged messages are left out."""
+        """Return messages of a user by id; unknown ids and damaged messages are left out."""
         sound, _ = self.split_damaged(*_select_by_ids(user_id, message_ids), source=BY_ID)
         return {message.message_id: message for message in sound}
 
@@ -113,7 +112,7 @@ class SqliteRows:
         return self.fetch(statement, (*before, *values))
 
     def _build_statement(self, columns: str, user_id: str, source: str, where: str) -> Clause:
-        """Return a statement for messages and their retractions, with all values except those of `where`."""
+        """Return a statement for messages and their retractions, with all bound values except those of `where`."""
         unexpired = self.unexpired()
         retraction = self._expiry.retracted_by(user_id, unexpired) if self._expiry else Clause(_NO_RETRACTION)
         statement = _select_statement(columns, retraction.condition, source, unexpired.condition, where)

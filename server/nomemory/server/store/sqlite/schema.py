@@ -1,16 +1,16 @@
-"""The SQLite schema of the message log, and functions that open it.
+"""The SQLite schema of the message log, and functions that open a log and access its state.
 
 - `messages` is clustered by `(user_id, ts, message_id)`, the order of all reads. `seq` numbers the changes of the whole
-  log and identifies one version of a message. `expire_us` is NULL if the message has no expiry time of its own. `crc`
-  is the checksum of the version (`checksums`).
-- `removals` lists removed versions without their content, so that indexes can remove them. Rows are deleted when all
-  indexes have erased the messages (`erasure`).
-- `embeddings` has a separate index, because the rows are long. In older logs, the table is clustered by its key, which
-  is slower but otherwise equivalent.
+  log and identifies one version of a message. `expire_us` is NULL for a message without an expiry time of its own.
+  `crc` is the checksum of a version (`checksums`).
+- `removals` lists removed versions without their content, so that indexes can remove them. A removal is deleted when
+  all indexes have erased the message (`erasure`).
+- `embeddings` has a separate index, because the rows are long. In older logs, `embeddings` is clustered by its key,
+  which is slower but otherwise equivalent.
 - `requests` maps the digest of a request id to the ids that were assigned to the messages of the request.
 - `metadata_entries` is described in `conditions`.
 - `erasures` is the register of erasures (`erasure_register`).
-- `epochs` lists the epochs of the log in order. `seq` is the latest sequence before the epoch.
+- `epochs` lists the epochs of the log in order. Its column `seq` has the latest sequence before the epoch.
 - `meta` has the id and the epoch of the log.
 """
 
@@ -153,7 +153,7 @@ _ROWS_MAX: Final = 512
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open the log, and create it if it does not exist. Commits on this connection are durable.
+    """Open a log with durable commits; create the log if it does not exist.
 
     Raises:
         LogVersionError: the schema is not supported.
@@ -205,11 +205,11 @@ def read_position_at(path: Path) -> LogPosition | None:
 
 
 def begin_epoch(connection: sqlite3.Connection, not_before_us: int = 0) -> LogPosition:
-    """Start a new epoch durably. Followers of the previous epoch have to start over.
+    """Start a new epoch of the log durably; followers of the previous epoch have to start over.
 
     Args:
         connection: a writable connection to the log.
-        not_before_us: the earliest start time to record, in microseconds since the epoch.
+        not_before_us: the earliest start time to record, as a Unix time in microseconds.
     """
     began_us = max(time.time_ns() // 1_000, not_before_us)
     with write_transaction(connection):
@@ -228,7 +228,7 @@ def remove_log(path: Path) -> None:
 
 
 def open_for_reading(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
-    """Open an existing log read-only. With `any_thread`, other threads may use the connection, one at a time."""
+    """Open an existing log read-only. With `any_thread`, any thread may use the connection, one at a time."""
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=not any_thread)
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA mmap_size=1073741824")
@@ -257,19 +257,19 @@ def read_position(connection: sqlite3.Connection) -> LogPosition:
 
 
 def read_meta(connection: sqlite3.Connection, key: str) -> str | None:
-    """Return the value of a key in `meta`; None if it is not set."""
+    """Return the value of a key in the table `meta`; None if the key is not set."""
     row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
 
 def put_meta(connection: sqlite3.Connection, key: str, value: str | int) -> None:
-    """Set the value of a key in `meta`."""
+    """Set the value of a key in the table `meta`."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(value)))
 
 
 @contextmanager
 def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Run a write transaction. The transaction is committed at the end, or rolled back after an error."""
+    """Run a write transaction, which is committed at the end of the context or rolled back after an error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -280,17 +280,17 @@ def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def read_latest_sequence(connection: sqlite3.Connection) -> int:
-    """Return the sequence of the latest change; 0 in an empty log."""
+    """Return the sequence of the latest change, or 0 in an empty log."""
     return int(connection.execute(_LATEST, (FORGOTTEN,)).fetchone()[0])
 
 
 def read_bucket_state(connection: sqlite3.Connection) -> BucketState:
-    """Return the latest sequence and the last generated id number."""
+    """Return the latest sequence and the last generated id number of the log."""
     return BucketState(read_latest_sequence(connection), int(read_meta(connection, LAST_ID) or "0"))
 
 
 def column_list(columns: Iterable[str]) -> str:
-    """Return a SQL column list, with the names of this schema."""
+    """Return the column names of this schema as a SQL list, for columns of `tables`."""
     return ", ".join(_NAMES.get(column, column) for column in columns)
 
 

@@ -1,4 +1,4 @@
-"""Execute a part of a commit in SQLite."""
+"""Execute a part of a commit of the message log in SQLite."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TransactionStep:
 
     Args:
         connection: a writable connection to the log.
-        initial: the state that the previous step returned.
+        initial: the state of the log that the previous step returned.
         retention: the retention policy.
     """
 
@@ -92,7 +92,7 @@ class TransactionStep:
             job.plan(self._plan)
 
     def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
-        """Delete the messages that match a filter."""
+        """Delete the messages of a user that match a filter."""
         before = self._plan.latest_sequence_of(user_id)
         deleted = self._remove_where(
             user_id, all_of([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
@@ -105,7 +105,7 @@ class TransactionStep:
         self._remove_where(user_id, Clause("user_id=? AND seq=?", (user_id, sequence)))
 
     def erase(self, user_id: str) -> Erased:
-        """Delete all data of a user. Expired messages are not counted."""
+        """Delete all data of a user; expired messages are not counted in the result."""
         was_known = self._connection.execute("SELECT 1 FROM users WHERE user_id=?", (user_id,)).fetchone() is not None
         everything = SQLITE.of_user(user_id)
         self._remove_where(user_id, all_of([everything, self._expiry.expired()]))
@@ -133,7 +133,8 @@ class TransactionStep:
     def remove_expired(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
 
-        Messages with an expiry time of their own come first, then messages of users after `after` that are too old.
+        Messages with an expiry time of their own come first, then messages of users after `after` that exceed the
+        maximum age.
         """
         expired = self._fetch_keys(_EXPIRED, self._retention.now_us(), limit)
         cutoff_us = self._retention.cutoff_us()
@@ -161,7 +162,7 @@ class TransactionStep:
         return state
 
     def _look_up_messages(self, keys: Iterable[Key]) -> int:
-        """Add the existing messages to the plan and remove the expired ones. Return the number of expired messages."""
+        """Add existing messages to the plan, remove the expired ones, and return the number of expired messages."""
         unexpired, expiry_values = self._expiry.unexpired()
         existing, expired = dict[Key, Version](), dict[Key, Version]()
         statement = _SELECT_EXISTING.format(live=unexpired)

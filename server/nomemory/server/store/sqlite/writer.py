@@ -1,4 +1,4 @@
-"""Write the message log to SQLite in one thread. Queued jobs share commits."""
+"""Write the message log to SQLite in one thread, with shared commits of queued jobs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _GROUP_MAX = 64
 
 
 class SqliteLogWriter(QueuedLogWriter):
-    """The writer of a SQLite log. A log must have only one writer.
+    """The writer of a SQLite log, which must be the only one.
 
     Args:
-        path: the database file. The file is created if it does not exist.
-        queue_max: maximum number of queued jobs. Further jobs are rejected with OVERLOADED.
-        queue_max_bytes: maximum size of the queued messages. Further jobs are rejected with OVERLOADED.
+        path: the database file, which is created if it does not exist.
+        queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.
+        queue_max_bytes: maximum size of the queued messages; further jobs are rejected with OVERLOADED.
         announce: called in the writer's thread after each commit that changed messages.
         retention: the retention policy.
 
@@ -54,11 +54,11 @@ class SqliteLogWriter(QueuedLogWriter):
         self._thread = ThreadPoolExecutor(1, "log-writer")
 
     async def run_between_commits(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run a function with the writer's connection, between two commits. Writes wait meanwhile."""
+        """Run a function with the writer's connection between two commits, while writes wait."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job, self._connection)
 
     def close(self) -> None:
-        """Commit the queued jobs, then close the file."""
+        """Commit the queued jobs, then close the database file."""
         self._thread.shutdown()
         self._connection.close()
 
@@ -68,7 +68,7 @@ class SqliteLogWriter(QueuedLogWriter):
     def _commit_queued(self) -> None:
         """Commit queued jobs.
 
-        This method is called once for each job, and does nothing if an earlier call committed that job.
+        The method is called once for each job, and does nothing if an earlier call has committed the job.
         """
         group = [job for job in self._queue.take(_GROUP_MAX) if job.done.set_running_or_notify_cancel()]
         if not group:
@@ -81,7 +81,7 @@ class SqliteLogWriter(QueuedLogWriter):
                 self._announce()
 
     def _commit_together(self, group: Sequence[AnyJob]) -> None:
-        """Commit jobs together. If the commit fails, commit each job alone, so that only the faulty jobs fail."""
+        """Commit jobs together; if the commit fails, commit each job alone, so that only faulty jobs fail."""
         with ExitStack() as one_by_one:
             for job in reversed(group):
                 one_by_one.callback(self._commit_alone, job)
