@@ -1,4 +1,4 @@
-"""ChatGPT exports: `conversations.json`, with a tree of messages for each conversation."""
+"""Import ChatGPT exports. The file `conversations.json` has a tree of messages for each conversation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _HIDDEN_CONTENT_TYPES: Final = frozenset(
 
 
 class ChatGPT(Importer):
-    """Reads the current branch of each conversation. Hidden and empty nodes are skipped."""
+    """Importer of ChatGPT exports.
+
+    It reads the current branch of each conversation, without hidden and empty messages.
+    """
 
     name = "chatgpt"
     title = "ChatGPT export"
@@ -31,11 +34,11 @@ class ChatGPT(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Return whether a value has a message tree."""
+        """Return whether a value has the message tree of a ChatGPT conversation."""
         return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Yield the messages of the current branch, root first."""
+        """Yield the messages of a conversation's current branch, from the first to the last."""
         fields = Fields(record.value)
         conversation = _Conversation(
             self.user,
@@ -51,7 +54,7 @@ class ChatGPT(Importer):
 
 @dataclass(slots=True)
 class _Conversation:
-    """The fields that the messages of a conversation share, and the latest timestamp so far."""
+    """A conversation that is being parsed: fields that all its messages share, and the latest time so far."""
 
     user: str
     id: str
@@ -59,7 +62,7 @@ class _Conversation:
     latest: datetime | None
 
     def build_draft(self, fields: Fields) -> MessageDraft | None:
-        """Build the next message. A message without a time gets the time of the previous message."""
+        """Return the draft of the next message. A message without a time gets the time of the previous message."""
         message = fields.value
         text, non_text = read_content(_content_parts(message))
         if _is_hidden(message) or not text.strip():
@@ -81,7 +84,7 @@ class _Conversation:
 
 
 def _messages_of_current_branch(conversation: Object) -> list[Object]:
-    """Return the messages from the root to the current node."""
+    """Return the messages from the root of the tree to the current node."""
     mapping = conversation["mapping"]
     if not isinstance(mapping, dict):
         return []

@@ -1,4 +1,4 @@
-"""Claude exports: `conversations.json`, with a list of messages for each conversation."""
+"""Import Claude exports. The file `conversations.json` has a list of messages for each conversation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ROLES_BY_SENDER: Final = {"human": "user"}
 
 
 class Claude(Importer):
-    """Reads `{uuid, name, chat_messages: [{uuid, sender, text, content, created_at}, …]}`.
+    """Importer of Claude exports, `{uuid, name, chat_messages: [{uuid, sender, text, content, created_at}, …]}`.
 
-    Only the text parts of a message are stored. The types of other parts are stored in the metadata.
+    Only the text parts of a message become its content. The metadata lists the types of the other parts.
     """
 
     name = "claude"
@@ -25,7 +25,7 @@ class Claude(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Return whether a value has a list of chat messages."""
+        """Return whether a value has the message list of a Claude conversation."""
         return isinstance(value, dict) and isinstance(value.get("chat_messages"), list)
 
     def messages(self, record: Record) -> Iterator[ParseResult]:

@@ -1,4 +1,4 @@
-"""Read the fields of a JSON object: text, times, metadata and content parts."""
+"""Read fields of a JSON object, and the base class of the built-in importers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NON_TEXT: Final = "non_text_parts"
 
 
 def parse_time(value: object) -> datetime:
-    """Parse a time: RFC 3339 text, or seconds or milliseconds since 1970.
+    """Parse a time, which is RFC 3339 text or the number of seconds or milliseconds since 1970.
 
     Raises:
         ValueError: the value is not a time, or is text without a time zone.
@@ -47,7 +47,10 @@ def _parse_numeric_time(number: float) -> datetime:
 
 
 def read_content(content: object) -> tuple[str, dict[str, str]]:
-    """Return the text parts of a message, joined by line breaks, and metadata that lists the types of other parts."""
+    """Return the text parts of a message, joined by line breaks.
+
+    Return also metadata that lists the types of other parts.
+    """
     parts = content if isinstance(content, list) else [content]
     texts = [_extract_text(part) for part in parts]
     non_text = [_part_type(part) for part, text in zip(parts, texts, strict=True) if text is None]
@@ -55,7 +58,7 @@ def read_content(content: object) -> tuple[str, dict[str, str]]:
 
 
 def _extract_text(part: object) -> str | None:
-    """Return the text of a part; None if it is not a text part."""
+    """Return the text of a content part; None if the part is not text."""
     if part is None:
         return ""
     if isinstance(part, str):
@@ -78,18 +81,18 @@ def _part_type(part: object) -> str:
 
 
 def title_metadata(title: str) -> dict[str, str]:
-    """Return the metadata for a conversation title."""
+    """Return message metadata with the title of the conversation."""
     return {"conversation_title": title[:METADATA_VALUE_CHARS]} if title else {}
 
 
 class Fields:
-    """Typed access to the fields of a JSON object.
+    """Reads fields of a JSON object and checks their types.
 
-    A field of the wrong type reads as an empty value and adds to `reasons`.
+    If a field has the wrong type, an empty value is returned, and an error is added to `reasons`.
 
     Attributes:
-        value: the object.
-        reasons: the errors so far, each as `field: problem`.
+        value: the JSON object.
+        reasons: the errors so far. Each has the form `field: problem`.
     """
 
     def __init__(self, value: Mapping[str, object]) -> None:
@@ -98,7 +101,7 @@ class Fields:
         self.reasons: list[str] = []
 
     def get_text(self, key: str, *, required: bool = False) -> str:
-        """Return a string field; empty if it is missing or null."""
+        """Return the value of a string field; empty if the field is missing or null."""
         value = self._get(key)
         if isinstance(value, str) and (value or not required):
             return value
@@ -109,7 +112,7 @@ class Fields:
         return ""
 
     def get_strings(self, key: str) -> list[str]:
-        """Return a field that is a list of strings; empty if it is missing or null."""
+        """Return the value of a field that is a list of strings; empty if the field is missing or null."""
         value = self._get(key)
         if value is None:
             return []
@@ -119,7 +122,7 @@ class Fields:
         return []
 
     def get_time(self, *keys: str, required: bool = False) -> datetime | None:
-        """Return the time in the first of the fields that is set; None if none is set or the value is invalid."""
+        """Return the time in the first field that is set; None if no field is set or its value is invalid."""
         for key in keys:
             value = self._get(key)
             if value is None:
@@ -134,7 +137,7 @@ class Fields:
         return None
 
     def get_metadata(self, key: str) -> dict[str, str]:
-        """Return an object field with its values as text; nulls are dropped."""
+        """Return the value of an object field as metadata. Its values become text, and nulls are dropped."""
         value = self._get(key)
         if value is None:
             return {}
@@ -157,7 +160,7 @@ class Fields:
 
 
 class Importer(ABC):
-    """A built-in format. Files of the format are detected by their content."""
+    """Base class of the built-in import formats, which are detected by the content of a file."""
 
     name: str
     title: str
@@ -177,7 +180,7 @@ class Importer(ABC):
 
     @abstractmethod
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Yield a result for each message of a valid record, in order."""
+        """Yield a result for each message of a record that has this format, in order."""
 
     def parse(self, record: Record) -> Iterator[ParseResult]:
         """Yield a result for each message of a record, in order."""
@@ -194,7 +197,7 @@ class Importer(ABC):
 def parse_messages(
     record: Record, values: Iterable[object], element: str, draft: Callable[[Fields], MessageDraft | None]
 ) -> Iterator[ParseResult]:
-    """Parse the messages of a record. Error messages name each message by `element` and its number."""
+    """Parse the messages of a record. Errors name a message by `element` and its number, as in `message 3`."""
     return (parse_message(record.child(f"{element} {number}", value), draft) for number, value in enumerate(values, 1))
 
 
@@ -202,8 +205,8 @@ def parse_message(record: Record, draft: Callable[[Fields], MessageDraft | None]
     """Parse one message.
 
     Args:
-        record: the message.
-        draft: returns the draft of a message, or None to skip it.
+        record: the record of the message.
+        draft: a function that returns the draft of the message, or None to skip it.
     """
     if not isinstance(record.value, dict):
         return Rejected(record.location, record.original, ("is not a JSON object",))

@@ -1,7 +1,7 @@
-"""Keep the order of a file among messages that have the same user and timestamp.
+"""Keep the order of the file for messages that have the same user and timestamp.
 
-Messages of a user are ordered by time, then by id. Many files have times in whole seconds, and derived or random ids do
-not reflect the order of the messages.
+The server sorts messages by time, then by id. Many files have times in whole seconds, and their ids do not reflect the
+order of the messages.
 """
 
 from __future__ import annotations
@@ -34,21 +34,19 @@ _Timestamp = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _LastAtTimestamp:
-    """The last message id at a timestamp, and the number of messages with this timestamp so far."""
+    """For a user and a timestamp: the last message id, and the number of messages so far."""
 
     message_id: str = ""
     count: int = 0
 
 
 class FileOrder:
-    """Changes the ids of messages that would not sort in file order.
+    """Changes message ids so that messages with the same user and time sort in file order.
 
-    An id is kept if it sorts after the previous id. Otherwise the id gets a prefix with the index of the message among
-    the messages of the same user and time: `z00000001_…`. The result depends only on the preceding messages: importing
-    a file again, even after messages were appended, produces the same ids. Messages with equal id and time keep a
-    common id.
-
-    State is kept for the last 65,536 timestamps and ids.
+    An id is kept if it sorts after the previous id. Otherwise it gets a prefix such as `z00000001_`, with the index of
+    the message among the messages of the same user and time. Importing a file again produces the same ids, even if
+    messages were appended to the file. Messages with the same id and time keep a common id. State is kept for the last
+    65,536 timestamps and ids.
     """
 
     def __init__(self) -> None:
@@ -56,7 +54,7 @@ class FileOrder:
         self._assigned: LRUCache[tuple[_Timestamp, str], str] = LRUCache(_STATE_MAX)
 
     def assign_ordered_id(self, item: ParseResult) -> ParseResult:
-        """Return the next item of the file. If its id may change, the new id sorts after the previous one."""
+        """Return the next item of the file, with a changed id if necessary."""
         if not isinstance(item, Accepted):
             return item
         message = item.message

@@ -1,4 +1,4 @@
-"""Read the file to import, or the archive that contains it."""
+"""Open the file to import, which may be in a zip archive."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _CONVERSATIONS: Final = re.compile(r"conversations(-\d+)?\.json|_chat\.txt|Whats
 
 
 class Source:
-    """The bytes of a file to import, mapped into memory.
+    """A file to import, mapped into memory.
 
     Attributes:
         head: the first `HEAD_BYTES` bytes.
         content: all bytes.
-        consumed: the number of bytes read so far.
+        consumed: the number of bytes that have been read, for the progress display.
 
     Args:
         name: a path, or "-" for standard input.
@@ -51,7 +51,7 @@ class Source:
         self.consumed = 0
 
     def read_lines(self) -> Iterator[bytes]:
-        """Yield the lines with their line endings. Lines longer than `VALUE_MAX` are cut to `VALUE_MAX + 1` bytes."""
+        """Yield the lines of the file with their line endings. A longer line is cut to `VALUE_MAX + 1` bytes."""
         begin = 0
         while begin < len(self.content):
             end = self.content.find(b"\n", begin) + 1 or len(self.content)
@@ -61,7 +61,7 @@ class Source:
 
 
 def _map_content(name: str) -> Bytes:
-    """Map a file into memory. Pipes and archives are copied to an unnamed temporary file first."""
+    """Map a file into memory. A pipe or archive is first copied to an unnamed temporary file."""
     with ExitStack() as stack:
         file = sys.stdin.buffer if name == STDIN else stack.enter_context(Path(name).open("rb"))
         if name == STDIN or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -76,10 +76,10 @@ def _map_content(name: str) -> Bytes:
 
 
 def _unpack_archive(file: BinaryIO, stack: ExitStack) -> BinaryIO:
-    """Extract the conversations of a zip archive, concatenated, to an unnamed temporary file.
+    """Extract the conversation files of a zip archive to one unnamed temporary file.
 
-    File names in the archive are never used as paths. If the archive has no conversations, is damaged or encrypted, or
-    exceeds a size limit, the archive itself is returned.
+    File names in the archive are never used as paths. The archive itself is returned if it has no conversation files,
+    is damaged or encrypted, or exceeds a size limit.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -101,7 +101,7 @@ def _unpack_archive(file: BinaryIO, stack: ExitStack) -> BinaryIO:
 
 
 def _find_conversation_files(members: Iterable[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """Return the conversation files, sorted by name; none if they exceed a size limit."""
+    """Return the conversation files of an archive, sorted by name; an empty list if they exceed a size limit."""
     named = ((member.filename.rpartition("/")[2], member) for member in members)
     matches = [member for name, member in sorted(named, key=itemgetter(0)) if _CONVERSATIONS.fullmatch(name)]
     size = sum(member.file_size for member in matches)

@@ -38,16 +38,16 @@ IMPORTERS: Final[ExtensionPoint[FormatFactory]] = ExtensionPoint("nomemory.impor
 
 
 def load_format(name: str) -> FormatFactory:
-    """Return the factory of a built-in or plugin format.
+    """Return the factory of an import format, which is built in or comes from a plugin.
 
     Raises:
-        ExtensionError: no format has this name.
+        ExtensionError: no import format has this name.
     """
     return FORMATS[name] if name in FORMATS else IMPORTERS.load(name)
 
 
 def read_records(source: Source, name: str | None) -> Iterator[Record | Rejected]:
-    """Read the records of a file: WhatsApp messages if `name` or the content indicates them, otherwise JSON values."""
+    """Read the records of a file. A WhatsApp chat has a record per message, any other file a record per JSON value."""
     is_chat = name == WhatsApp.name or (name is None and whatsapp.is_chat(source.head))
     return whatsapp.read_messages(source) if is_chat else json_stream.read_values(source)
 
@@ -55,9 +55,9 @@ def read_records(source: Source, name: str | None) -> Iterator[Record | Rejected
 def detect_format(
     items: Iterator[Record | Rejected], defaults: ImportDefaults
 ) -> tuple[Format, Iterator[Record | Rejected]]:
-    """Detect the format from the first valid record; return the format and an iterator over all items.
+    """Detect the format of a file from its first valid record. Return the format and an iterator over all items.
 
-    The default is JSON Lines, which reports the missing fields.
+    If no format matches, the result is JSON Lines, which reports the missing fields.
     """
     read_items: list[Record | Rejected] = []
     for item in items:

@@ -27,7 +27,7 @@ _BLANK: Final = _SPACE + codecs.BOM_UTF8
 
 
 def read_values(source: Source) -> Iterator[Record | Rejected]:
-    """Read the JSON values of a file. Invalid values are rejected one by one.
+    """Read the JSON values of a file. An invalid value is rejected, and reading continues after it.
 
     ijson is not used: its compiled parser silently replaces unpaired surrogates with `?`, and its memory use grows with
     the square of the nesting depth. The pure Python parser of ijson is 15 times slower.
@@ -58,7 +58,7 @@ def _read_lines(source: Source) -> Iterator[Record | Rejected]:
 
 
 def _read_items(source: Source) -> Iterator[Record | Rejected]:
-    """Split a file into values by bracket depth: the items of top-level arrays, or the top-level values."""
+    """Split a file into JSON values by bracket depth. An array at the top level is split into its items."""
     content = source.content
     opening = _OPENING.match(content)
     begin = ended = opening.end() if opening else 0
@@ -95,7 +95,7 @@ def _read_items(source: Source) -> Iterator[Record | Rejected]:
 def _reject_text_between(
     content: Bytes, begin: int, end: int, locations: Iterator[SourceLocation]
 ) -> Iterator[Rejected]:
-    """Reject text between values other than commas and white space."""
+    """Reject text between two JSON values, other than commas and white space."""
     if match := _NO_SEPARATOR.search(content, begin, end):
         shown = content[match.start() : min(end, match.start() + _SHOWN_CHARS)]
         yield Rejected(next(locations), shown.decode(errors="backslashreplace"), ("is neither an object nor an array",))

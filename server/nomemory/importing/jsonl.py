@@ -1,4 +1,4 @@
-"""NoMemory's own format: one message per JSON object, with the field names of the API."""
+"""Import NoMemory's own format, JSON Lines: one message per JSON object, with the field names of the API."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from nomemory.importing.record import ParseResult, Record
 
 
 class MessageLines(Importer):
-    """Reads `{user_id, message_id?, ts, role, content, name?, conversation_id?, metadata?, expire_ts?, retracts?}`.
+    """Importer of lines `{user_id, message_id?, ts, role, content, name?, conversation_id?, metadata?, …}`.
 
-    `retracted_by`, which an export contains, is ignored: the server derives it from `retracts`.
+    The optional fields `expire_ts` and `retracts` are read, too. The field `retracted_by` of an export is ignored,
+    because the server derives it from `retracts`.
     """
 
     name = "jsonl"
@@ -21,11 +22,11 @@ class MessageLines(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Return whether a value has fields that only this format has."""
+        """Return whether a value has fields that no other format has."""
         return isinstance(value, dict) and "content" in value and bool(value.keys() & {"user_id", "ts"})
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Yield the message."""
+        """Yield the message of a record."""
         yield parse_message(record, self._build_draft)
 
     def _build_draft(self, fields: Fields) -> MessageDraft:

@@ -1,4 +1,4 @@
-"""Letta agent files (`.af`): the messages of the user and the agent, without the agent's own memory."""
+"""Import Letta agent files (`.af`): the messages of the user and the agent, without the agent's own memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _STORED_ROLES: Final = frozenset({"user", "assistant"})
 
 
 class Letta(Importer):
-    """Reads `{agents: [{id, messages: [{role, content, created_at, tool_calls}, …]}, …]}`, and files of one agent.
+    """Importer of agent files, `{agents: [{id, messages: [{role, content, created_at, tool_calls}, …]}, …]}`.
 
-    Only messages of the user and the agent are read; instructions, tool calls and tool results are skipped.
+    Files with only one agent, at the top level, are read as well. Instructions, tool calls and tool results are
+    skipped.
     """
 
     name = "letta"
@@ -31,7 +32,7 @@ class Letta(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Return whether a value is an agent file: it has agents, or an agent type and messages."""
+        """Return whether a value has agents, or an agent type and messages."""
         return isinstance(value, dict) and (
             isinstance(value.get("agents"), list) or ("agent_type" in value and isinstance(value.get("messages"), list))
         )
@@ -68,7 +69,7 @@ class Letta(Importer):
 
 
 def _extract_text(message: Mapping[str, object]) -> str:
-    """Return the text of a message: the argument of its `send_message` call, or else its text parts."""
+    """Return the text of a message: the argument of its `send_message` call if it has one, otherwise its text parts."""
     content = message.get("content") if message.get("content") is not None else message.get("text")
     calls = message.get("tool_calls")
     sent = [_extract_sent_text(call) for call in calls] if isinstance(calls, list) else []
@@ -85,7 +86,7 @@ def _extract_sent_text(call: object) -> str:
 
 
 def _unwrap_user_text(text: str) -> str:
-    """Return the user's text from the JSON envelope of older Letta versions; empty for system events."""
+    """Return the user's text without the JSON envelope of older Letta versions; empty if the text is a system event."""
     envelope = _parse_object(text)
     kind = envelope.get("type")
     if kind == _ENVELOPE and isinstance(envelope.get("message"), str):

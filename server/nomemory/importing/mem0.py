@@ -1,4 +1,4 @@
-"""mem0 memories in the format of its API: sentences that a model wrote about a user."""
+"""Import mem0 memories, which are sentences that a model wrote about a user, in the format of the mem0 API."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from nomemory.importing.record import ParseResult, Record
 
 
 class Mem0(Importer):
-    """Reads memories `{id, memory, user_id, created_at, metadata}`, as single objects, in an array or under `results`.
+    """Importer of memories `{id, memory, user_id, created_at, metadata}`: objects, an array, or a list `results`.
 
-    The messages get the role `tool` and the name `mem0`, so a recall does not attribute them to the user.
+    The messages get the role `tool` and the name `mem0`, so that a recall does not attribute them to the user.
     """
 
     name = "mem0"
@@ -21,7 +21,7 @@ class Mem0(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Return whether a value is a memory, or a response whose first result is one."""
+        """Return whether a value is a memory, or a response of the mem0 API whose first result is a memory."""
         memories = value.get("results") if isinstance(value, dict) else None
         first = memories[0] if isinstance(memories, list) and memories else value
         return isinstance(first, dict) and isinstance(first.get("memory"), str) and "id" in first

@@ -32,7 +32,7 @@ METADATA_VALUE_CHARS: Final = 1024  # the limit in the API definition
 
 
 def map_role(source_role: str) -> tuple[RoleName | None, dict[str, str]]:
-    """Return the role that corresponds to a source role (None if unknown), and metadata with the source role."""
+    """Convert a role of the source format; None if it is unknown. Return also metadata with the original role."""
     normalized = source_role.lower().removeprefix("role_")
     role = ROLES.get(normalized)
     return role, {} if role in {normalized, None} else {ORIGINAL_ROLE: normalized}
@@ -40,21 +40,16 @@ def map_role(source_role: str) -> tuple[RoleName | None, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class MessageDraft:
-    """The parsed fields of one message.
+    """Fields of one message, as parsed from a file.
 
     Attributes:
-        user_id: the user id.
-        ts: the time; None only if a reason for rejection was recorded.
-        role: the role in the source.
+        ts: the time of the message; None only if an error was recorded, so that the message will be rejected.
+        role: the role in the file, which `map_role` converts.
         content: the text.
-        message_id: the id; empty to derive a stable one from the other fields.
-        keeps_id: whether `message_id` must not change. Other ids may be changed to keep the order of the file.
-        position: distinguishes messages that are otherwise equal when an id is derived.
-        name: the speaker's name.
-        conversation_id: the conversation id.
-        expire_ts: the expiry time.
-        retracts: ids of the messages that this message retracts.
-        ignored: fields of the source that a message cannot store.
+        message_id: the message id. If it is empty, a stable id is derived from the other fields.
+        keeps_id: whether `message_id` must not change. If false, the id may be changed to keep the order of the file.
+        position: a part of the derived id that distinguishes messages whose other fields are equal.
+        ignored: names of fields in the file that a message cannot store.
     """
 
     user_id: str
@@ -72,7 +67,7 @@ class MessageDraft:
     ignored: tuple[str, ...] = ()
 
     def build(self, location: SourceLocation, original: object, parse_errors: Iterable[str]) -> Accepted | Rejected:
-        """Build the message, or reject it with `parse_errors` and all further errors."""
+        """Build the message. If there are `parse_errors` or a field is invalid, reject it."""
         reasons = list(parse_errors)
         role, role_metadata = map_role(self.role)
         if role is None:
@@ -106,11 +101,11 @@ class MessageDraft:
 
 
 def hash_to_id(prefix: str, *parts: object) -> str:
-    """Return a 28-character id that is a hash of the parts."""
+    """Return a message id of 28 characters that is a hash of the parts."""
     digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).digest()
     return f"{prefix}_{base64.b32encode(digest).decode().rstrip('=').lower()}"
 
 
 def metadata_text(value: object) -> str:
-    """Return a metadata value as text: strings unchanged, other values as JSON."""
+    """Convert a metadata value to text. A string is returned unchanged; other values become JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

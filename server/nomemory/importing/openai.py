@@ -1,4 +1,4 @@
-"""Messages in the format of the OpenAI Chat Completions API."""
+"""Import messages in the format of the OpenAI Chat Completions API."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NO_TIME: Final = "created_at: is missing; set the time of the first message wit
 
 
 class OpenAI(Importer):
-    """Reads `{role, content, name?, created_at?}`: an array of messages, or objects with a list of `messages`.
+    """Importer of messages `{role, content, name?, created_at?}`: an array, or objects with a list `messages`.
 
-    The n-th message without a time, counted from 0, gets the time `start + n * step`.
+    Messages without a time get the times `start`, `start + step`, `start + 2 * step`, and so on.
     """
 
     name = "openai"
@@ -33,13 +33,13 @@ class OpenAI(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Return whether a value is a message (role and content) or a conversation (messages)."""
+        """Return whether a value is a message, with role and content, or a conversation, with messages."""
         return isinstance(value, dict) and (
             isinstance(value.get("messages"), list) or {"role", "content"} <= set(value)
         )
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Yield the messages of a conversation, or a single message."""
+        """Yield the messages of a record, which is a conversation or one message."""
         if not isinstance(record.value, dict) or not isinstance(record.value.get("messages"), list):
             return iter([parse_message(record, partial(self._build_draft, self._without_conversation))])
         conversation = _Conversation(record.value.get("conversation_id") or record.value.get("id"))
@@ -75,7 +75,7 @@ class OpenAI(Importer):
 
 
 class _Conversation:
-    """A conversation that is being read. If the source has no id, an id is derived from the first message."""
+    """A conversation that is being parsed. If the file has no conversation id, it is derived from the first message."""
 
     def __init__(self, conversation_id: object) -> None:
         self._id = conversation_id if isinstance(conversation_id, str) else ""
@@ -92,6 +92,6 @@ def _empty_content_reason(message: Mapping[str, object]) -> str:
 
 
 def _call_metadata(message: Mapping[str, object]) -> dict[str, str]:
-    """Return the metadata with the call that a tool message answers."""
+    """Return metadata with the id of the tool call that a message answers."""
     call_id = message.get("tool_call_id")
     return {"tool_call_id": metadata_text(call_id)} if call_id else {}

@@ -1,4 +1,4 @@
-"""Progress bars."""
+"""Progress display of imports and indexing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PRINT_INTERVAL_S = 10.0
 
 @contextmanager
 def show_progress(console: Console, label: str, noun: str) -> Iterator[Callable[[int, int, int], None]]:
-    """Show a progress bar; yield a function that takes the count to show, the amount done and the total."""
+    """Show a progress bar. Yield a function that takes the count to show, the amount done and the total."""
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -32,7 +32,7 @@ def show_progress(console: Console, label: str, noun: str) -> Iterator[Callable[
 
 @contextmanager
 def show_indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
-    """Show the number of messages that are not indexed yet; yield a function that takes the number.
+    """Show how many messages are not indexed yet. Yield a function that takes this number.
 
     If standard error is not a terminal, a line is printed every ten seconds.
     """

@@ -1,4 +1,4 @@
-"""Records of an imported file, and the parse result of each message."""
+"""Records of a file to import, and the results of parsing their messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from nomemory.v1 import message_pb2
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A position in a source file, for error messages.
+    """A position in a file to import, for error messages.
 
     Attributes:
-        unit: whether `number` counts lines or items of the outermost array.
-        number: the line or item number, from 1.
-        element: the element inside the line or item, such as `thread-1, message 3`; empty for the whole line or item.
+        unit: whether `number` counts lines, or items of the outermost array.
+        number: the number of the line or item, starting at 1.
+        element: the element inside the line or item, such as `thread-1, message 3`; empty if the whole line or item is
+            meant.
     """
 
     unit: Literal["line", "item"]
@@ -27,12 +28,10 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One JSON value of a file: a line, or an item of the outermost array.
+    """A JSON value in a file to import: a line, or an item of the outermost array.
 
     Attributes:
-        location: the position in the file.
-        value: the parsed value.
-        original: the value as it appears in the rejects file.
+        original: the value to write to the rejects file if it is rejected.
     """
 
     location: SourceLocation
@@ -40,21 +39,18 @@ class Record:
     original: object
 
     def child(self, element: str, value: object) -> Record:
-        """Return a record for an element of this record."""
+        """Return a record for an element of this record, such as one message of a conversation."""
         return Record(replace(self.location, element=element), value, value)
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A message to send.
+    """A message that was parsed without errors.
 
     Attributes:
-        location: the position of the original in the file.
-        original: the source value.
-        message: the message to store.
-        ignored: fields of the original that a message cannot store.
-        keeps_id: whether the message id must not change. Other ids may be changed to keep the order of the file; see
-            `file_order.py`.
+        original: the value in the file, which is written to the rejects file if the server rejects the message.
+        ignored: names of fields in the file that a message cannot store.
+        keeps_id: whether the message id must not change. If false, the id may be changed to keep the order of the file.
     """
 
     location: SourceLocation
@@ -66,7 +62,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A value that cannot be imported. Each reason has the form `field: problem`."""
+    """A value in a file that cannot be imported. Each reason has the form `field: problem`."""
 
     location: SourceLocation
     original: object
@@ -75,7 +71,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A value that is not a message, such as an empty node."""
+    """A value in a file that is not a message and is not imported, such as an event."""
 
     location: SourceLocation
 
@@ -84,7 +80,7 @@ ParseResult = Accepted | Rejected | Skipped
 
 
 class Format(Protocol):
-    """An import format."""
+    """Interface of import formats, which parse the records of a file."""
 
     name: str
     """The value for `--format`."""
@@ -98,13 +94,13 @@ class Format(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ImportDefaults:
-    """Values from the command line for fields that a file may lack.
+    """Options of `nomemory import` for values that a file may lack.
 
     Attributes:
-        user: the user id of all messages; it overrides the user ids in the file.
-        start: the time of the first message that has no time.
+        user: the user id for all messages, or empty. It overrides the user ids in the file.
+        start: the time for the first message that has no time.
         step: the time between messages that have no time.
-        zone: the time zone of times that state none.
+        zone: the time zone for times in the file that state none.
         file: the file name without its suffix.
     """
 

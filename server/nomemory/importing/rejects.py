@@ -1,4 +1,4 @@
-"""The file of messages that an import rejected."""
+"""The rejects file, to which an import writes the messages that it cannot store."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SUFFIX: Final = ".rejects.jsonl"
 
 
 class Rejects:
-    """Writes rejected messages to a JSON Lines file.
+    """Writes the rejects file, a JSON Lines file of rejected messages.
 
-    Entering the context removes the file of an earlier import. The first rejected message creates a new file. If the
-    directory is not writable, the file is created in the system's temporary directory.
+    Entering the context removes the rejects file of an earlier import. The file is created when the first message is
+    rejected. If the directory is not writable, the file is created in the system's temporary directory.
 
     Args:
-        path: the file to write.
+        path: the path of the rejects file.
 
     Attributes:
-        written: the file that was created; None if no message was rejected.
+        written: the path of the file that was created; None if no message was rejected.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class Rejects:
             self._file.close()
 
     def write_rejection(self, source: str, rejected: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
-        """Write one rejected message of a source file."""
+        """Write one rejected message with its location and reasons."""
         location = rejected.location
         entry: dict[str, object] = {"file": source, location.unit: location.number}
         if location.element:
@@ -57,7 +57,7 @@ class Rejects:
         self._file.write(_encode_rejection(entry))
 
     def _create(self) -> TextIO:
-        """Create the file, in the temporary directory if necessary."""
+        """Create the rejects file, in the temporary directory if necessary."""
         try:
             file: TextIO = self._path.open("w", encoding="utf-8", errors="backslashreplace")
         except OSError:
@@ -80,5 +80,8 @@ def _encode_rejection(entry: dict[str, object]) -> str:
 
 
 def rejects_path(source: str) -> Path:
-    """Return the path of the rejects file: next to the source, or in the working directory for standard input."""
+    """Return the path of the rejects file.
+
+    It is next to the imported file, or in the working directory for standard input.
+    """
     return Path(f"{'stdin' if source == STDIN else source}{_SUFFIX}")

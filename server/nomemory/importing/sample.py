@@ -1,4 +1,4 @@
-"""The sample messages that ship with NoMemory (sample/README.md)."""
+"""Location of the sample messages that ship with NoMemory; sample/README.md describes them."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _FOLDERS: Final = (_HERE.parents[1], _HERE.parents[3])
 
 
 def sample_path() -> Path:
-    """Return the path of the sample messages, in the format JSON Lines."""
+    """Return the path of the JSON Lines file with the sample messages."""
     return next(path for folder in _FOLDERS if (path := folder / _FILE).exists())

@@ -1,7 +1,7 @@
-"""Redact secrets that match known patterns.
+"""Redact passwords, API keys and tokens in a text by patterns.
 
-Most patterns are not specific to one service: many tokens have a short prefix and a long run of letters and digits.
-Secrets without a pattern, such as a password in a sentence, are not found.
+Most patterns are not specific to one service, because many tokens have a short prefix and a long run of letters and
+digits. A secret that matches no pattern, such as a password in a sentence, is not redacted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PATTERNS: Final = tuple(
 
 
 def redact_secrets(text: str) -> str:
-    """Return the text with each secret replaced by `REDACTED`."""
+    """Replace each secret in a text by `REDACTED`."""
     for pattern in _PATTERNS:
         text = pattern.sub(REDACTED, text)
     return text

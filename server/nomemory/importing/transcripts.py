@@ -1,8 +1,8 @@
-"""Transcripts of coding agents: Claude Code, Codex and Cursor. A record is a line of a session.
+"""Import transcripts of the coding agents Claude Code, Codex and Cursor.
 
-Message ids are stable, so a message that both a hook and an import read is stored once. A message depends only on its
-line, the first line of the file and the preceding tool calls of the turn. Tool output is truncated, and secrets that
-match a known pattern are redacted.
+A transcript has one JSON record per line. Message ids are stable: if both a hook and an import read a message, it is
+stored once. A message depends only on its line, the first line of the file, and the preceding tool calls of the turn.
+Tool output is truncated, and secrets that match a known pattern are redacted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _NO_TIME: Final = "the transcript has no times; set the time of the first messag
 
 
 def content_to_store(text: str, role: str) -> str:
-    """Redact secrets and truncate to the limit of the role. Tool output keeps its last 500 characters."""
+    """Redact secrets in a message, and truncate it to the limit for its role.
+
+    The last 500 characters of tool output are kept.
+    """
     redacted = redact_secrets(text)
     max_chars, tail_chars = (_TOOL_CHARS, _TOOL_TAIL_CHARS) if role == "tool" else (_CONTENT_CHARS, 0)
     if len(redacted) <= max_chars:
@@ -44,22 +47,22 @@ def content_to_store(text: str, role: str) -> str:
 
 
 def turn_metadata(agent: str, directory: str) -> dict[str, str]:
-    """Return the metadata of a turn: the agent, and the project as the name of the working directory."""
+    """Return message metadata with the agent, and the name of the working directory as the project."""
     project = PurePath(directory).name[:METADATA_VALUE_CHARS]
     return {"agent": agent, **({"project": project} if project else {})}
 
 
 def turn_id(session_id: str, source_id: str) -> str:
-    """Return a stable, short message id for an id that is unique within a session."""
+    """Derive a short, stable message id from a session id and an id that is unique within the session."""
     return hash_to_id("t", session_id, source_id)
 
 
 class _TurnText(NamedTuple):
-    """One text message of a transcript line.
+    """A text message in a line of a transcript.
 
     Attributes:
-        source_id: the id that the agent assigned.
-        name: the tool name.
+        source_id: the id that the coding agent assigned.
+        name: the name of the tool, if the message is tool output.
     """
 
     role: str
@@ -69,7 +72,7 @@ class _TurnText(NamedTuple):
 
 
 class _Transcript(Importer):
-    """Base class of transcript readers. A reader tracks the session, the working directory and tool calls."""
+    """Base class of importers of transcripts. It tracks the session, the working directory and the tool calls."""
 
     def __init__(self, defaults: ImportDefaults) -> None:
         super().__init__(defaults)
@@ -77,7 +80,7 @@ class _Transcript(Importer):
         self._tool_names: dict[object, str] = {}
 
     def messages(self, record: Record) -> Iterator[ParseResult]:
-        """Yield the messages of a line."""
+        """Yield the messages in a line of a transcript."""
         texts = [turn for turn in self._parse_texts(record.value) if turn.text.strip() and OWN_TOOLS not in turn.name]
         yield from (parse_message(record, partial(self._build_draft, turn)) for turn in texts)
         if not texts:
@@ -112,9 +115,9 @@ class _Transcript(Importer):
 
 
 class ClaudeCode(_Transcript):
-    """Reads lines `{type, uuid, timestamp, sessionId, cwd, message: {role, content}, …}`.
+    """Importer of Claude Code transcripts, `{type, uuid, timestamp, sessionId, cwd, message: {role, content}, …}`.
 
-    Notes by the program, summaries, and messages between the agent and its sub-agents are skipped.
+    Notes that Claude Code itself added, summaries, and messages between the agent and its sub-agents are skipped.
     """
 
     name = "claude-code"
@@ -146,7 +149,10 @@ class ClaudeCode(_Transcript):
 
 
 class Codex(_Transcript):
-    """Reads lines `{timestamp, type, payload}`. The first line has the session id and the working directory."""
+    """Importer of Codex transcripts, `{timestamp, type, payload}`.
+
+    The first line has the session id and working directory.
+    """
 
     name = "codex"
     title = "Codex transcript"
@@ -176,9 +182,9 @@ class Codex(_Transcript):
 
 
 class Cursor(_Transcript):
-    """Reads lines `{role, message: {content}}`, which have neither times nor ids.
+    """Importer of Cursor transcripts, `{role, message: {content}}`, which have neither times nor ids.
 
-    The n-th message, counted from 0, gets the time `start + n * step`. The session id is the file name.
+    The messages get the times `start`, `start + step`, `start + 2 * step`, and so on. The session id is the file name.
     """
 
     name = "cursor"
@@ -214,7 +220,7 @@ def _join_text_parts(parts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _content_parts(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the content parts of a line's message. A plain string becomes one text part."""
+    """Return the content parts of the message in a line. A plain string becomes one text part."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):

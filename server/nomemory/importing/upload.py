@@ -1,4 +1,4 @@
-"""Upload parsed messages, count the outcomes, and wait for indexing."""
+"""Send parsed messages to the server, count the outcomes, and wait until the messages are indexed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Status = ingest_service_pb2.GetIndexStatusResponse
 
 @dataclass(slots=True)
 class ImportCounts:
-    """Message counts by outcome. `sent` is the number of messages sent to the server, or that a dry run would send."""
+    """Numbers of messages by outcome. `sent` is the number of messages sent, or that a dry run would send."""
 
     sent: int = 0
     created: int = 0
@@ -41,7 +41,7 @@ class ImportCounts:
 
 @dataclass(slots=True)
 class RejectionGroup:
-    """The messages that were rejected for one reason: the location of the first, and their number."""
+    """The number of messages that were rejected for one reason, and the location of the first of them."""
 
     first: SourceLocation
     count: int = 0
@@ -49,18 +49,15 @@ class RejectionGroup:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The outcome of importing one file.
+    """Summary of the import of one file.
 
     Attributes:
-        source: the file name.
-        format: the format name.
-        title: the display name of the format.
-        counts: message counts by outcome.
-        dry_run: whether nothing was stored.
-        ignored: for each field that was not imported, the number of messages that have it.
-        rejects: the rejects file; None if nothing was rejected.
-        write_token: the token for reads that must include the imported messages.
-        rejection_groups: rejected messages by reason.
+        source: the name of the imported file.
+        format: the name of the format, as in `--format`.
+        dry_run: whether the file was only parsed, and nothing was stored.
+        ignored: the names of fields that were not imported, and the number of messages that have the field.
+        rejects: the path of the rejects file; None if nothing was rejected.
+        write_token: the write token of the last message that was stored.
     """
 
     source: str
@@ -75,13 +72,13 @@ class Summary:
 
 
 class Upload:
-    """Sends messages in streams of at most 1,000, and records rejected messages.
+    """Sends messages to the server in streams of at most 1,000, and records rejected messages.
 
-    If `send` raises, `counts`, `ignored` and `rejection_groups` cover the preceding streams.
+    If `send` raises an exception, `counts`, `ignored` and `rejection_groups` cover only the streams before.
 
     Args:
-        send: stores one stream.
-        on_reject: called with each rejected message and its reasons.
+        send: a function that sends the messages of one stream and returns the response.
+        on_reject: a function that is called with each rejected message and the reasons.
     """
 
     def __init__(self, send: Send, on_reject: RejectHandler) -> None:
@@ -93,7 +90,7 @@ class Upload:
         self.write_token = ""
 
     def send_all(self, items: Iterable[ParseResult]) -> Iterator[ImportCounts]:
-        """Send all messages. Yield the counts after each stream."""
+        """Send all accepted messages. Yield the counts after each stream."""
         rest = iter(items)
         while chunk := list(itertools.islice(rest, STREAM_MESSAGES)):
             for item in chunk:
@@ -105,7 +102,7 @@ class Upload:
             yield self.counts
 
     def _fits_into_batch(self, item: Accepted) -> bool:
-        """Return whether a message is within the batch size limit; reject it if not."""
+        """Return whether a message is small enough for a batch; reject the message if it is not."""
         size = item.message.ByteSize()
         if size > BATCH_BYTES:
             self._reject_message(item, (f"is {size:,} bytes; the limit is {BATCH_BYTES:,}",))
@@ -116,7 +113,7 @@ class Upload:
         self.counts.rejected += 1
 
     def _record_rejection(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
-        """Record a rejected message under its reasons; after 20 reasons, under `other reasons`."""
+        """Add a rejected message to the groups of its reasons. After 20 groups, add it to `other reasons`."""
         self._on_reject(item, reasons)
         groups = self.rejection_groups
         # JSON errors are grouped regardless of their position.
@@ -140,22 +137,22 @@ class Upload:
 
 
 def _format_reasons(rejection: ingest_service_pb2.Rejection) -> tuple[str, ...]:
-    """Return the violations without the index of the message in its batch."""
+    """Return the reasons of the server, without the index of the message in its batch."""
     return tuple(_BATCH_INDEX.sub("", violation) for violation in rejection.violations) or (
         error_reason_pb2.ErrorReason.Name(rejection.reason),
     )
 
 
 def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pending: Callable[[int], None]) -> bool:
-    """Wait until all messages currently in the message log are indexed.
+    """Wait until all messages that are now in the message log are indexed.
 
     Args:
-        get_status: returns the index status.
+        get_status: a function that returns the status of the indexes.
         timeout_s: maximum time to wait, in seconds.
-        on_pending: called with the number of pending messages after each poll.
+        on_pending: a function that is called, after each poll, with the number of messages that are not indexed yet.
 
     Returns:
-        Whether indexing finished before the timeout.
+        Whether the messages were indexed before the timeout.
     """
     deadline = time.monotonic() + timeout_s
     status = get_status()
@@ -172,9 +169,9 @@ def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pe
 
 
 def _is_behind(status: Status, sequence: int) -> bool:
-    """Return whether an index has not reached a sequence.
+    """Return whether an index has not reached a sequence number of the message log.
 
-    A caller in a namespace gets no sequences, so the number of pending messages is used instead.
+    A caller in a namespace gets no sequence numbers. For it, the number of pending messages decides.
     """
     return any(index.checkpoint < sequence if sequence else index.pending for index in _indexes_in_use(status))
 
@@ -184,7 +181,7 @@ def _count_pending(status: Status) -> int:
 
 
 def _indexes_in_use(status: Status) -> list[ingest_service_pb2.IndexStatus]:
-    """Return the status of the indexes in use. Without an embedder, only the lexical index is used."""
+    """Return the status of the lexical index and, if the server has an embedder, of the vector index."""
     return (
         [status.lexical]
         if status.embedder.kind == ingest_service_pb2.EMBEDDER_KIND_NONE

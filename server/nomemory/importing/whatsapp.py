@@ -1,4 +1,7 @@
-"""WhatsApp chat exports: a text file with a line per message, in the date format of the phone's language."""
+"""Import WhatsApp chat exports, which are text files with a line per message.
+
+The date format depends on the phone's language.
+"""
 
 from __future__ import annotations
 
@@ -47,15 +50,15 @@ _NO_ZONE: Final = "ts: the file has no time zone; set one with --time-zone"
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """A line that begins with a date and time.
+    """A line of a chat that begins with a date and time.
 
     Attributes:
         date: the three numbers of the date, in the order of the file.
         time: hour, minute and second.
-        rest: the text after the time.
+        rest: the text of the line after the time.
         four_digits_first: whether the date begins with the year.
-        chat: the file name.
-        order: the positions of year, month and day in `date`; None if ambiguous.
+        chat: the name of the chat, which is the file name.
+        order: the positions of year, month and day in `date`; None if the file allows several orders.
     """
 
     date: tuple[int, int, int]
@@ -67,12 +70,12 @@ class _Message:
 
 
 def is_chat(head: bytes) -> bool:
-    """Return whether the first line has the format of a chat export."""
+    """Return whether the first line of a file has the format of a chat export."""
     return _parse_header(head.partition(b"\n")[0].decode(errors="replace")) is not None
 
 
 def read_messages(source: Source) -> Iterator[Record | Rejected]:
-    """Read the messages of a file. A message extends to the next line that begins with a date and time."""
+    """Read the messages of a chat. A message extends to the next line that begins with a date and time."""
     order = _find_date_order(message for _, message, _ in _group_lines(source.head.split(b"\n")))
     name = PurePath(source.name).stem[:_CONVERSATION_CHARS]
     for number, message, text in _group_lines(source.read_lines()):
@@ -85,9 +88,9 @@ def read_messages(source: Source) -> Iterator[Record | Rejected]:
 
 
 class WhatsApp(Importer):
-    """Reads a chat between people. All messages have the role `user`; `name` is the sender.
+    """Importer of WhatsApp chats. All messages have the role `user`; `name` is the sender.
 
-    The file has no time zone, so the zone of the phone must be set on the command line.
+    A chat export has no time zone, so the time zone of the phone must be set on the command line.
     """
 
     name = "whatsapp"
@@ -129,7 +132,7 @@ class WhatsApp(Importer):
 
 
 def _group_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, _Message, str]]:
-    """Yield the messages with the numbers of their first lines. Lines before the first message are dropped."""
+    """Group the lines of a chat into messages. Yield each message with the number of its first line."""
     first_line, text = 0, ""
     for number, raw in enumerate(lines, 1):
         line = raw.decode("utf-8-sig" if number == 1 else "utf-8", errors="surrogateescape").rstrip("\r\n")
@@ -176,7 +179,7 @@ def _to_24_hours(hour: int, half: str) -> int:
 
 
 def _find_date_order(lines: Iterable[_Message]) -> tuple[int, int, int] | None:
-    """Return the only date order in which all dates are valid and ascending; None if ambiguous."""
+    """Return the order of year, month and day in which all dates are valid and ascending; None if it is not unique."""
     parsed_lines = list(lines)
     if parsed_lines and parsed_lines[0].four_digits_first:
         return (0, 1, 2)
@@ -199,7 +202,7 @@ def _to_datetime(message: _Message, order: tuple[int, int, int]) -> datetime:
 
 
 def _is_app_text(text: str) -> bool:
-    """Return whether the app wrote a text.
+    """Return whether a text comes from the app.
 
     Such a text begins with U+200E, is in angle brackets, or replaces a deleted message.
     """

@@ -1,4 +1,4 @@
-"""Zep threads (called sessions in older versions), in the format of the Zep API."""
+"""Import Zep threads, which older versions call sessions, in the format of the Zep API."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ZEP_FIELDS: Final = frozenset({"role_type", "processed"})
 
 
 class Zep(Importer):
-    """Reads `{messages: [{uuid, role, name, content, created_at, metadata}, …], user_id, thread_id}`.
+    """Importer of `{messages: [{uuid, role, name, content, created_at, metadata}, …], user_id, thread_id}`.
 
-    In version 2, `role_type` is the role and `role` is the speaker's name.
+    In version 2 of Zep, `role_type` is the role, and `role` is the speaker's name.
     """
 
     name = "zep"
@@ -26,7 +26,7 @@ class Zep(Importer):
 
     @staticmethod
     def matches(value: object) -> bool:
-        """Return whether the first message of a value has the fields of Zep."""
+        """Return whether the first message of a value has the fields of a Zep message."""
         if not isinstance(value, dict) or not isinstance(value.get("messages"), list) or not value["messages"]:
             return False
         first = value["messages"][0]

@@ -1,4 +1,4 @@
-"""The asyncio client."""
+"""Client for asyncio programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 
 class AsyncClient(BaseClient, AsynchronousClient):
-    """The asyncio client, with the options of `nomemory.client.Client`. Create the client in its event loop."""
+    """An asyncio client with the options of `nomemory.client.Client`.
+
+    Create the client inside the event loop that uses it.
+    """
 
     async def __aenter__(self) -> Self:
         return self
@@ -42,7 +45,7 @@ class AsyncClient(BaseClient, AsynchronousClient):
     async def import_messages(
         self, messages: Iterable[Writable], *, replace: bool = False
     ) -> ingest_service_pb2.ImportMessagesResponse:
-        """Store any number of messages in batches. Invalid messages are reported and skipped."""
+        """Store any number of messages in batches. Invalid messages are skipped, and reported in the response."""
         send = ingest_service_pb2_grpc.IngestServiceStub(self._channel).ImportMessages
         batches = requests.import_batches(messages, replace=replace)
         try:

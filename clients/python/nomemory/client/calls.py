@@ -1,7 +1,7 @@
-"""RPC methods of both clients: path, request builder and response type.
+"""RPC methods that the blocking and the asyncio client have in common.
 
-Each method takes the parameters of its request builder; `requests.py` documents them. `Client` methods return the
-response; `AsyncClient` methods return an awaitable.
+Each method takes the parameters of its request builder, which `requests.py` documents. A method of `Client` returns the
+response; a method of `AsyncClient` returns an awaitable.
 """
 
 from __future__ import annotations
@@ -36,22 +36,21 @@ Item = TypeVar("Item")
 
 
 class BlockingClient:
-    """Marker for clients with blocking methods."""
+    """Marker class for clients with blocking methods."""
 
 
 class AsynchronousClient:
-    """Marker for clients with async methods."""
+    """Marker class for clients with async methods."""
 
 
 @dataclass(eq=False)
 class Method(Generic[Options, Reply]):
-    """An RPC method.
+    """Descriptor that makes an RPC method available as a method of a client.
 
     Attributes:
-        path: the gRPC path.
-        build_request: builds the request from the arguments.
-        reply_type: the response type.
-        has_import_timeout: whether the import timeout applies.
+        path: the path of the method in gRPC, such as `/nomemory.v1.QueryService/ListMessages`.
+        build_request: the function that builds a request. Its parameters are the parameters of the client's method.
+        has_import_timeout: whether `import_timeout` applies instead of `timeout`.
     """
 
     path: str
@@ -63,7 +62,10 @@ class Method(Generic[Options, Reply]):
         self.__doc__ = self.build_request.__doc__
 
     def bound_method(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
-        """Return a method that builds a request and passes it to `send`, with the user id of a recall as metadata."""
+        """Return a function that builds a request and passes it to `send`.
+
+        The user id of a recall is passed as metadata.
+        """
 
         @wraps(self.build_request)
         def method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
@@ -74,7 +76,7 @@ class Method(Generic[Options, Reply]):
 
 
 class UnaryMethod(Method[Options, Reply]):
-    """A method with a single response."""
+    """An RPC method that returns one response."""
 
     @overload
     def __get__(self, client: BlockingClient, owner: object) -> Callable[Options, Reply]: ...
@@ -85,7 +87,7 @@ class UnaryMethod(Method[Options, Reply]):
 
 
 class StreamingMethod(Method[Options, Reply]):
-    """A method that returns a stream of responses. Closing the iterator cancels the call."""
+    """An RPC method that returns a stream of responses. Closing the iterator cancels the call."""
 
     @overload
     def __get__(self, client: BlockingClient, owner: object) -> Callable[Options, Generator[Reply, None, None]]: ...
@@ -97,11 +99,11 @@ class StreamingMethod(Method[Options, Reply]):
 
 @dataclass(eq=False)
 class PagedMethod(Generic[Options, Reply, Item]):
-    """A method that iterates over all pages of a listing.
+    """Descriptor for a client method that iterates over the items of all pages.
 
     Attributes:
-        page_method: the method that returns a page.
-        items_of: returns the items of a page.
+        page_method: the RPC method that returns one page.
+        items_of: a function that returns the items of a page.
     """
 
     page_method: UnaryMethod[Options, Reply]
@@ -119,7 +121,7 @@ class PagedMethod(Generic[Options, Reply, Item]):
 
 
 class BaseClient(ABC):
-    """Base class of both clients. `nomemory.client.Client` documents the options."""
+    """Base class of `Client` and `AsyncClient`. `Client` documents the options."""
 
     add = UnaryMethod(f"{_INGEST}/WriteMessages", requests.add, ingest.WriteMessagesResponse)
     write = UnaryMethod(f"{_INGEST}/WriteMessages", requests.write, ingest.WriteMessagesResponse)
@@ -177,4 +179,4 @@ class BaseClient(ABC):
 
     @abstractmethod
     def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
-        """Open the channel."""
+        """Open the gRPC channel."""

@@ -1,4 +1,4 @@
-"""Channel options, retries and credentials."""
+"""gRPC channels: options, retries and credentials."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Options = list[tuple[str, str | int]]
 
 
 def channel_options(target: str, attempts: int) -> Options:
-    """Return the channel options for a target.
+    """Return the gRPC channel options for a target. All methods of the API are retried.
 
-    All methods are safe to retry. Deletions and writes with message ids are idempotent; batches without message ids get
-    a request id. gRPC does not retry a stream after its first message has arrived.
+    Retries are safe: deletions and writes with message ids are idempotent, and the client adds a request id to a batch
+    without message ids. gRPC does not retry a stream after its first message has arrived.
 
     Args:
         target: HOST:PORT.
@@ -46,20 +46,20 @@ def channel_options(target: str, attempts: int) -> Options:
 
 
 def is_loopback(target: str) -> bool:
-    """Return whether a target is a loopback address. Proxies are not used for loopback addresses."""
+    """Return whether a target is a loopback address, for which no proxy is used."""
     host = target.rpartition(":")[0].strip("[]")
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def open_sync(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.Channel:
-    """Open a blocking channel, which is not encrypted without credentials."""
+    """Open a blocking channel. Without credentials, the channel is not encrypted."""
     if credentials is None:
         return grpc.insecure_channel(target, options=channel_options(target, attempts))
     return grpc.secure_channel(target, credentials, options=channel_options(target, attempts))
 
 
 def open_async(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.aio.Channel:
-    """Open an asyncio channel, which is not encrypted without credentials."""
+    """Open an asyncio channel. Without credentials, the channel is not encrypted."""
     if credentials is None:
         return grpc.aio.insecure_channel(target, options=channel_options(target, attempts))
     return grpc.aio.secure_channel(target, credentials, options=channel_options(target, attempts))
@@ -81,7 +81,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class Identity(TypedDict, total=False):
-    """Credentials and TLS options of a client. `nomemory.client.Client` documents them."""
+    """How a client authenticates: API key or token, and TLS options. `nomemory.client.Client` documents them."""
 
     api_key: str | None
     token: str | None
@@ -92,7 +92,7 @@ class Identity(TypedDict, total=False):
 
 
 def with_credential(metadata: Sequence[tuple[str, str]], identity: Identity) -> Metadata:
-    """Return the metadata with an `authorization` entry.
+    """Add an `authorization` entry for the API key or token to the metadata.
 
     Raises:
         ValueError: both an API key and a token are set.
@@ -105,11 +105,11 @@ def with_credential(metadata: Sequence[tuple[str, str]], identity: Identity) -> 
 
 
 def channel_credentials(identity: Identity) -> grpc.ChannelCredentials | None:
-    """Return the channel credentials; None for an unencrypted channel.
+    """Return channel credentials with the TLS options; None if the channel is not to be encrypted.
 
     Raises:
-        OSError: a file cannot be read.
-        ValueError: only one of client certificate and key is set.
+        OSError: a TLS file cannot be read.
+        ValueError: only one of `tls_cert` and `tls_key` is set.
     """
     authorities = _read_file(identity.get("tls_ca"))
     certificate, key = _read_file(identity.get("tls_cert")), _read_file(identity.get("tls_key"))

@@ -1,4 +1,4 @@
-"""The exception for failed calls."""
+"""The exception that a client raises if a call fails."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ class Violation:
 
 
 class NoMemoryError(Exception):
-    """A failed call.
+    """A call to the server failed.
 
     Attributes:
         code: the gRPC status code.
-        message: the error message.
         reason: the name of a nomemory.v1.ErrorReason; empty if the error did not come from a NoMemory server.
-        violations: the invalid fields of the request.
-        metadata: further details from the server.
+        violations: the fields of the request that the server rejected.
+        metadata: details of the error, as key-value pairs of google.rpc.ErrorInfo.
         request_id: the request id in the server's log; empty if no server responded.
         retry_after: the suggested delay before a retry, in seconds; None if the server suggests none.
     """
@@ -59,7 +58,7 @@ class NoMemoryError(Exception):
 
 
 def from_rpc_error(error: grpc.RpcError) -> NoMemoryError:
-    """Convert a gRPC error, with its status details."""
+    """Convert a gRPC error and its status details."""
     if not isinstance(error, grpc.Call | grpc.aio.AioRpcError):
         return NoMemoryError(grpc.StatusCode.UNKNOWN, str(error))
     status = _read_status(error)

@@ -1,8 +1,8 @@
 """Format recalled messages as a fenced block for an LLM prompt.
 
-The output is deterministic. Stored text, including names and ids, appears only inside the fence, one JSON array per
-line. The fence contains a hash of the lines, so a message cannot end the fence. The model decides whether the messages
-answer the question.
+The same messages always result in the same text. Stored text, including names and ids, appears only inside the fence,
+one JSON array per line. The fence contains a hash of the lines, so that a message cannot end the fence. The LLM decides
+whether the messages answer the question.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _EXCERPT_TOKEN_LIMITS: Final = (40, 20, 10)
 
 
 class Quoted(Protocol):
-    """A quote of a message."""
+    """A citation: the id of a message and a quote of it."""
 
     @property
     def message_id(self) -> str:
-        """The id of the quoted message."""
+        """The id of the message that is quoted."""
 
     @property
     def quote(self) -> str:
@@ -68,32 +68,32 @@ class Quoted(Protocol):
 
 
 class SupportedStatement(Protocol):
-    """A statement of a memory view."""
+    """A statement of a memory view with its citations."""
 
     @property
     def citations(self) -> Iterable[Quoted]:
-        """The quotes that support the statement."""
+        """The citations that support the statement."""
 
     @property
     def superseded_by(self) -> str:
-        """The id of the message that supersedes the statement; empty if none."""
+        """The id of the message that supersedes the statement, or empty."""
 
 
 class StatementPair(Protocol):
-    """Two statements that contradict each other."""
+    """A pair of statements that contradict each other."""
 
     @property
     def earlier(self) -> SupportedStatement:
-        """The earlier statement."""
+        """The statement that cites the earlier message."""
 
     @property
     def later(self) -> SupportedStatement:
-        """The later statement."""
+        """The statement that cites the later message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """Annotations of messages, by message id."""
+    """Annotations that a prompt block shows for messages, by message id."""
 
     superseded_by: Mapping[str, str] = field(default_factory=dict)
     contradicts: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -103,15 +103,14 @@ class Annotations:
 
 @dataclass(frozen=True, slots=True)
 class RecalledMessage:
-    """A message of a recall's evidence.
+    """A message in the evidence of a recall.
 
     Attributes:
-        message_id: the message id.
-        ts: the time, timezone-aware.
-        speaker: the name or role of the speaker.
+        ts: the time at which the message was sent, timezone-aware.
+        speaker: the sender's name or role.
         content: the text.
-        cut: whether `content` is truncated.
-        retracted_by: the id of the message that retracts this one; empty if none.
+        cut: whether the server truncated `content`.
+        retracted_by: the id of the message that retracts this one, or empty.
     """
 
     message_id: str
@@ -123,7 +122,7 @@ class RecalledMessage:
 
 
 class _Line(NamedTuple):
-    """A message, its rendered line, and the annotations in the line."""
+    """A line of a prompt block: the message, the text, and the annotations that the text contains."""
 
     message: RecalledMessage
     text: str
@@ -131,20 +130,19 @@ class _Line(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """The number of tokens in the line, including its line break."""
+        """The number of tokens in the line with its line break."""
         return count_tokens(f"{self.text}\n")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBlock:
-    """The contents of a prompt block.
+    """Messages and annotations from which a prompt block is rendered.
 
     Attributes:
-        messages: the messages, best first.
-        annotations: the annotations of the messages.
-        question: the question, to select passages of long messages.
-        zone: the time zone of displayed times.
-        is_index_lagging: whether some messages of the user are not searchable yet.
+        messages: the recalled messages, best first.
+        question: the question, whose words select passages of long messages.
+        zone: the time zone for times in the block.
+        is_index_lagging: whether some of the user's messages were not searchable yet.
     """
 
     messages: Sequence[RecalledMessage]
@@ -154,7 +152,9 @@ class PromptBlock:
     is_index_lagging: bool = False
 
     def render(self, max_tokens: int = MAX_TOKENS) -> str:
-        """Return the block: the best messages that fit, oldest first, with excerpts of long messages.
+        """Return the text of the block: the best messages that fit, oldest first.
+
+        Long messages are reduced to excerpts.
 
         Raises:
             ValueError: `max_tokens` is less than 400.
@@ -162,7 +162,7 @@ class PromptBlock:
         return self._render_lines(self._select_lines(max_tokens))
 
     def select_messages(self, max_tokens: int = MAX_TOKENS) -> list[RecalledMessage]:
-        """Return the messages in the block, with their displayed content, best first.
+        """Return the messages that `render` shows, with the content that it shows, best first.
 
         Raises:
             ValueError: `max_tokens` is less than 400.
@@ -184,7 +184,10 @@ class PromptBlock:
         return Passages(message.content, self.annotations.quotes.get(message.message_id, ()), self.question)
 
     def _fitting_lines(self, lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
-        """Return the lines that fit, in ranking order; an empty list if the first line does not fit."""
+        """Return the lines that fit, in ranking order.
+
+        If the line of the best message does not fit, return an empty list.
+        """
         shown: list[_Line] = []
         remaining = max_tokens - count_tokens(self._render_frame(lines, len(lines)))
         for line in lines:
@@ -196,7 +199,7 @@ class PromptBlock:
         return shown
 
     def _shortest_line(self, max_tokens: int) -> list[_Line]:
-        """Return a short excerpt of the best message; an empty list if even the excerpt does not fit."""
+        """Return a line with a short excerpt of the best message; an empty list if the line does not fit either."""
         for message in self.messages[:1]:
             for limit in _EXCERPT_TOKEN_LIMITS:
                 line = self._build_line(message, self._split_passages(message).shorten(limit))
@@ -210,7 +213,7 @@ class PromptBlock:
         )
 
     def _build_line(self, message: RecalledMessage, content: str) -> _Line:
-        """Render a message with the given content and its annotations."""
+        """Render the line of a message with the given content and the message's annotations."""
         shown = replace(message, content=content, cut=message.cut or content != message.content)
         annotations = {name: value for name, value in self._annotate_message(shown).items() if value}
         item = [
@@ -241,7 +244,7 @@ class PromptBlock:
         return self._render_frame(shown, len(self.messages) - len(shown), lines, fence_code(lines))
 
     def _render_frame(self, shown: Sequence[_Line], left_out: int, lines: str = "", code: str = NO_CODE) -> str:
-        """Return the block for the given lines."""
+        """Put the introduction and the fence around the given lines."""
         annotations = {name for line in shown for name in line.annotations}
         return "\n".join(
             (
@@ -257,7 +260,7 @@ class PromptBlock:
 def annotate(
     statements: Iterable[SupportedStatement], conflicts: Iterable[StatementPair], forwarded: AbstractSet[str]
 ) -> Annotations:
-    """Return annotations for the messages that statements and conflicts cite."""
+    """Collect annotations for the messages that statements and conflicts cite."""
     stated = list(statements)
     superseding = {
         message_id: statement.superseded_by
@@ -286,16 +289,17 @@ def _cited_ids(statement: SupportedStatement) -> list[str]:
 def as_prompt(
     reply: pb.RecallResponse, *, max_tokens: int = MAX_TOKENS, question: str = "", time_zone: str = ""
 ) -> str:
-    """Return a block for an LLM prompt: messages with date, speaker and id, oldest first.
+    """Format the evidence of a recall as a block for an LLM prompt: messages with date, speaker and id, oldest first.
 
     Call `recall` with `evidence_messages=PROMPT_MESSAGES` to fill the block.
 
     Args:
         reply: the response of a recall.
-        max_tokens: maximum size of the block in tokens, estimated by `prompt_passages.tokens`; at least 400. Long
-            messages are reduced to excerpts; messages that still do not fit are omitted in reverse ranking order.
-        question: the question, to select excerpts.
-        time_zone: IANA name of the time zone for dates. UTC by default, and for unknown names.
+        max_tokens: maximum number of tokens in the block, estimated by `prompt_passages.count_tokens`; at least 400.
+            Long messages are reduced to excerpts. If the block is still too long, the lowest-ranked messages are
+            omitted.
+        question: the question, whose words select excerpts of long messages.
+        time_zone: IANA name of the time zone for dates; UTC if the name is empty or unknown.
 
     Raises:
         ValueError: `max_tokens` is too small.
@@ -304,7 +308,7 @@ def as_prompt(
 
 
 def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = "") -> PromptBlock:
-    """Return the contents of the block that `as_prompt` formats."""
+    """Return the messages and annotations from which `as_prompt` renders a block."""
     view = reply.memory_view
     statements = [*view.preferences, *view.profile, *view.constraints]
     annotations = annotate(statements, reply.conflicts, frozenset(_forwarded_ids(statements)))
@@ -313,7 +317,7 @@ def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = 
 
 
 def oldest_first(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:
-    """Return the evidence, which is in ranking order, sorted by time."""
+    """Return the evidence of a recall sorted by time, oldest first. The response has it in ranking order."""
     return sorted(reply.evidence, key=lambda item: (item.message.ts.ToNanoseconds(), item.message.message_id))
 
 

@@ -1,4 +1,4 @@
-"""Lines of a prompt block, and the code in its fence."""
+"""Formatting of the lines in a prompt block, and the code in its fence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JOINERS: Final = "\u200c\u200d"
 
 
 def format_time(moment: datetime, zone: tzinfo | None) -> str:
-    """Return a local time with its weekday, so that the model can resolve relative dates in a message."""
+    """Format a local time with its weekday, so that an LLM can resolve relative dates in a message."""
     try:
         local = moment.astimezone(zone)
     except OverflowError:
@@ -40,7 +40,7 @@ def _escape_char(char: str) -> str:
 
 
 def fence_code(lines: str) -> str:
-    """Return a hash of the lines that does not occur in the lines."""
+    """Return the code of a fence: a hash of the lines that does not occur in the lines."""
     code = sha256(lines.encode()).hexdigest()[:_CODE_CHARS]
     while code in lines:
         code = sha256(code.encode()).hexdigest()[:_CODE_CHARS]

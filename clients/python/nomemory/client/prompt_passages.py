@@ -29,7 +29,7 @@ _STRONG: Final = 0.5
 
 
 def count_tokens(text: str) -> int:
-    """Estimate the number of tokens of a text: one per non-ASCII character and one per 3 ASCII characters.
+    """Estimate the number of tokens in a text: one per non-ASCII character, and one per three ASCII characters.
 
     The estimate is rarely too low.
     """
@@ -38,15 +38,15 @@ def count_tokens(text: str) -> int:
 
 
 class Passages:
-    """Excerpts of a message, ranked by relevance.
+    """Selects the most relevant passages of a message.
 
-    Quoted passages rank first, then passages with terms of the question weighted by rarity, then their neighbors, then
-    the other passages in order.
+    Passages that contain a quote rank first. Passages with words of the question follow; rare words count more. Their
+    neighbors are next, then all other passages in text order.
 
     Args:
         content: the message text.
-        quotes: verbatim quotes of the content.
-        question: the question whose terms weight the passages.
+        quotes: quotes of the content; the passages that contain them rank first.
+        question: the question whose words determine which passages are relevant.
     """
 
     def __init__(self, content: str, quotes: Sequence[str] = (), question: str = "") -> None:
@@ -55,7 +55,7 @@ class Passages:
         self._question = question
 
     def shorten(self, max_tokens: int) -> str:
-        """Return the content if it fits, otherwise its best passages in text order, separated by `…`."""
+        """Return the content if it fits, otherwise the best passages in text order, separated by `…`."""
         shown = self.select_excerpts(max_tokens)
         if shown == [self._content]:
             return self._content
@@ -64,7 +64,7 @@ class Passages:
         return (first + _GAP.join(shown) + last).strip()
 
     def select_excerpts(self, max_tokens: int) -> list[str]:
-        """Return verbatim excerpts within the limit; the whole content if it fits."""
+        """Return the content if it fits, otherwise excerpts that together fit."""
         if self._token_count <= max_tokens:
             return [self._content]
         kept: set[int] = set()
@@ -87,7 +87,7 @@ class Passages:
 
     @cached_property
     def _best_first(self) -> list[tuple[int, int]]:
-        """The indexes of the passages in ranking order, with their token counts."""
+        """The indexes of the passages in ranking order, each with the number of tokens in the passage."""
         weights = _weigh_passages(self._content, self._passages, self._quotes, self._question)
         return [(index, count_tokens(self._passages[index] + _GAP)) for index in _best_first(weights)]
 
@@ -112,7 +112,7 @@ def _weigh_passages(content: str, passages: Sequence[str], quotes: Sequence[str]
 
 
 def _best_first(weights: Sequence[float]) -> Iterable[int]:
-    """Return passage indexes in this order: strong matches, their neighbors, other matches, the rest."""
+    """Rank the passages: strong matches, then their neighbors, then weaker matches, then all others."""
     best = max(weights, default=0.0)
     matching = sorted((index for index, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at))
     strong = [index for index in matching if weights[index] >= _STRONG * best]
@@ -121,7 +121,7 @@ def _best_first(weights: Sequence[float]) -> Iterable[int]:
 
 
 def _join_passages(passages: Sequence[str], kept: Iterable[int]) -> list[str]:
-    """Return the selected passages in text order. Adjacent passages are joined."""
+    """Return the selected passages in text order. Adjacent passages are joined to one excerpt."""
     excerpts: list[str] = []
     last = None
     for index in sorted(kept):

@@ -1,4 +1,4 @@
-"""Build API requests from Python values. The client methods have the same parameters."""
+"""Build API requests from Python values. The methods of the clients have the same parameters and docstrings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_messages(
 ) -> query_service_pb2.ListMessagesRequest:
     """List messages by time, newest first by default, in pages of 1 to 500 messages (default: 50).
 
-    `cursor` is the `next_cursor` of the previous page.
+    To get the next page, set `cursor` to `next_cursor` of the response.
     """
     return query_service_pb2.ListMessagesRequest(
         user_id=user_id,
@@ -58,9 +58,11 @@ def lexical_search(
     snippet_chars: int | None = None,
     **options: Unpack[ReadOptions],
 ) -> query_service_pb2.LexicalSearchRequest:
-    """Search for words and "phrases", best match first. Pagination is as in `list_messages`.
+    """Search for words and "phrases", best match first.
 
-    `snippet_chars` (1 to 1,000, or 0 for the server's default) requests highlights.
+    To get the next page, set `cursor` to `next_cursor` of the response.
+
+    If `snippet_chars` is set, the response has highlights of at most this length (1 to 1,000; 0: the server's default).
     """
     return query_service_pb2.LexicalSearchRequest(
         user_id=user_id,
@@ -80,9 +82,9 @@ def semantic_search(
     min_score: float | None = None,
     **options: Unpack[ReadOptions],
 ) -> query_service_pb2.SemanticSearchRequest:
-    """Search for messages similar to a text or a vector.
+    """Search for messages that are semantically similar to a text or a vector.
 
-    Returns at most `top_k` messages (default: 20) with a score of at least `min_score`.
+    The response has at most `top_k` messages (default: 20), all with a score of at least `min_score`.
     """
     request = query_service_pb2.SemanticSearchRequest(
         user_id=user_id,
@@ -110,9 +112,9 @@ def hybrid_search(
 ) -> query_service_pb2.HybridSearchRequest:
     """Search for messages that answer a question, best match first.
 
-    Combines lexical and semantic search, the speaker and neighboring messages. Returns at most `top_k` messages
-    (default 20); `explain` adds score components, `include_relations` adds pairs of related messages. `embedding` is a
-    vector of the question, computed by the caller.
+    The ranking combines lexical and semantic search, and considers the speaker and neighboring messages. The response
+    has at most `top_k` messages (default: 20). `explain` adds the components of the scores, and `include_relations`
+    adds pairs of related messages. `embedding` is a vector of the question that the caller has computed.
     """
     return query_service_pb2.HybridSearchRequest(
         user_id=user_id,
@@ -133,7 +135,7 @@ def neighbors(
     after: int | None = None,
     return_fields: Sequence[str] | None = None,
 ) -> query_service_pb2.GetNeighborsRequest:
-    """Return the messages around a message, oldest first. Default: 20 before and none after."""
+    """Return the messages around a message, oldest first. By default, 20 messages before it and none after it."""
     return query_service_pb2.GetNeighborsRequest(
         user_id=user_id, message_id=message_id, before=before, after=after, return_fields=_build_mask(return_fields)
     )
@@ -142,7 +144,7 @@ def neighbors(
 def batch_get(
     user_id: str, message_ids: Iterable[str], *, return_fields: Sequence[str] | None = None
 ) -> query_service_pb2.BatchGetMessagesRequest:
-    """Return up to 500 messages by id, in the order of the ids."""
+    """Return up to 500 messages by id. The response has them in the order of the ids."""
     return query_service_pb2.BatchGetMessagesRequest(
         user_id=user_id, message_ids=message_ids, return_fields=_build_mask(return_fields)
     )
@@ -151,7 +153,10 @@ def batch_get(
 def count_messages(
     user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]
 ) -> query_service_pb2.CountMessagesRequest:
-    """Count a user's messages that match the filters. `at_least` is a write token."""
+    """Count a user's messages that match the filters.
+
+    If `at_least` is set, the count includes the write with this token.
+    """
     return query_service_pb2.CountMessagesRequest(user_id=user_id, filter=_build_filter(**filters), at_least=at_least)
 
 
@@ -172,9 +177,10 @@ def list_users(*, page_size: int = 0, cursor: str = "") -> query_service_pb2.Lis
 def export_messages(
     user_id: str, *, cursor: str = "", **filters: Unpack[FilterOptions]
 ) -> query_service_pb2.ExportMessagesRequest:
-    """Export all messages of a user, oldest first, in batches that can be imported.
+    """Export all messages of a user, oldest first, in batches that `import_messages` accepts.
 
-    Each batch has a cursor to resume from; the cursor of the last batch is empty. The import timeout applies.
+    To resume after a batch, pass its cursor. The cursor of the last batch is empty. The call has the timeout
+    `import_timeout`.
     """
     return query_service_pb2.ExportMessagesRequest(user_id=user_id, filter=_build_filter(**filters), cursor=cursor)
 
@@ -184,7 +190,7 @@ def write(
 ) -> ingest_service_pb2.WriteMessagesRequest:
     """Store up to 1,000 messages atomically.
 
-    If a message has no id, the batch gets a request id, so a retry does not store it twice.
+    If a message has no id, the batch gets a request id, so that a retry does not store the message twice.
     """
     batch = [as_message(message) for message in messages]
     return ingest_service_pb2.WriteMessagesRequest(
@@ -199,10 +205,11 @@ def add(
     conversation_id: str = "",
     request_id: str = "",
 ) -> ingest_service_pb2.WriteMessagesRequest:
-    """Store new messages: a string from the user, one message, or up to 1,000 messages, oldest first.
+    """Store new messages. Pass a string that the user wrote, one message, or up to 1,000 messages, oldest first.
 
     A message is `{"role": "user", "content": "…"}` with optional fields of `chat_message`, such as `ts`. The response
-    has the message ids in `results`, and a `write_token` for reads that must include the messages.
+    has the message ids in `results`. It also has a `write_token`, which later reads accept as `at_least` in order to
+    include the messages.
     """
     if isinstance(messages, str):
         messages = {"role": "user", "content": messages}
@@ -227,17 +234,17 @@ def delete(user_id: str, message_ids: Iterable[str]) -> ingest_service_pb2.Delet
 
 
 def delete_matching(user_id: str, **filters: Unpack[FilterOptions]) -> ingest_service_pb2.DeleteMessagesRequest:
-    """Delete all messages of a user that match all filters. At least one filter is required."""
+    """Delete the messages of a user that match all filters. At least one filter is required."""
     return ingest_service_pb2.DeleteMessagesRequest(user_id=user_id, filter=_build_filter(**filters))
 
 
 def erase_user(user_id: str) -> ingest_service_pb2.EraseUserRequest:
-    """Erase all data of a user. The receipt lists storage that still contains bytes of the erased data."""
+    """Erase all data of a user. The receipt in the response lists where bytes of the data remain, and until when."""
     return ingest_service_pb2.EraseUserRequest(user_id=user_id)
 
 
 def status(user_id: str = "") -> ingest_service_pb2.GetIndexStatusRequest:
-    """Return the status of the message log and the indexes, for one user or for all users."""
+    """Return the status of the message log and the indexes, for one user or, without `user_id`, for all users."""
     return ingest_service_pb2.GetIndexStatusRequest(user_id=user_id)
 
 
@@ -264,15 +271,17 @@ def recall(  # noqa: PLR0913 - a parameter for each option
     evidence_messages: int = 0,
     include_trace: bool = False,
 ) -> recall_service_pb2.RecallRequest:
-    """Answer a question from stored messages. Pass `user_id` with an API key; a user token already determines the user.
+    """Answer a question from stored messages.
 
-    The search starts with the filters `since`, `until` and `role`, and may drop them. `time_zone` is an IANA name.
-    `question_embedding` is a vector of the question, computed by the caller, with the server's dimension.
+    `user_id` is required with an API key; a user token already determines the user.
 
-    `conversation_id` limits the recall to one conversation; conversations in `exclude_conversation_ids` are not read.
-    `turns` are the latest turns of the current conversation, oldest first, at most 20; with turns, the question may be
-    empty. `at_least` is a write token: the recall waits until the write is visible to searches. `evidence_messages` is
-    the maximum number of messages in the evidence, 1 to 50 (0: the server's default).
+    The search starts with the filters `since`, `until` and `role`, and may drop them. `time_zone` is the IANA name of
+    the user's time zone. `question_embedding` is a vector of the question that the caller has computed; it must have
+    the server's dimension. `conversation_id` limits the recall to one conversation; conversations in
+    `exclude_conversation_ids` are not read. `turns` are the latest turns of the current conversation, oldest first, at
+    most 20. If there are turns, the question may be empty. `at_least` is a write token: the recall waits until searches
+    include this write. `evidence_messages` is the maximum number of messages in the evidence, 1 to 50 (0: the server's
+    default).
     """
     context = recall_service_pb2.RecallContext(
         time_range=_build_time_range(since, until),
@@ -305,11 +314,14 @@ def build_context(
     at_least: str = "",
     exclude_conversation_ids: Sequence[str] = (),
 ) -> recall_service_pb2.BuildContextRequest:
-    """Select messages for a prompt. `text` of the response has at most `max_tokens` estimated tokens (0: 2,000).
+    """Select messages for a prompt.
 
-    `turns` are the latest turns of the current conversation, oldest first, at most 20. The response has related
-    messages of other conversations, and the latest messages of the conversation `conversation_id`. `turns` or
-    `conversation_id` is required. Pass `user_id` with an API key; a user token already determines the user.
+    The response has them as `text` of at most `max_tokens` estimated tokens (0: 2,000).
+
+    The response has the latest messages of the conversation `conversation_id`, and related messages of other
+    conversations. `turns` are the latest turns of the current conversation, oldest first, at most 20. At least one of
+    `turns` and `conversation_id` is required. `user_id` is required with an API key; a user token already determines
+    the user.
     """
     return recall_service_pb2.BuildContextRequest(
         turns=_build_turns(turns),
@@ -341,10 +353,10 @@ stream_recall = _build_stream_requests(recall)
 
 
 def user_metadata(user_id: str | None) -> tuple[tuple[str, str | bytes], ...]:
-    """Return the metadata for the user id of a recall; empty if the credentials determine the user.
+    """Return gRPC metadata with the user id of a recall; empty if the user id is None.
 
-    gRPC allows only printable ASCII in text metadata, and trims text values. User ids that gRPC would reject or change
-    are sent as binary metadata.
+    gRPC allows only printable ASCII in text metadata, and trims white space. A user id that gRPC would reject or change
+    is sent as binary metadata.
     """
     if user_id is None:
         return ()

@@ -1,4 +1,4 @@
-"""Lexical search hits, converted from the parallel lists of a response."""
+"""Hits of a lexical search, combined from the parallel lists of a response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nomemory.v1 import message_pb2, query_service_pb2
 
 @dataclass(frozen=True, slots=True)
 class LexicalHit:
-    """A matching message and its score. `highlight` is None unless highlights were requested."""
+    """A message that matches a lexical search, and its score. `highlight` is None unless highlights were requested."""
 
     message: message_pb2.ChatMessage
     score: float
@@ -18,6 +18,6 @@ class LexicalHit:
 
 
 def lexical_hits(reply: query_service_pb2.LexicalSearchResponse) -> Iterator[LexicalHit]:
-    """Yield the hits of a page, best first."""
+    """Yield the hits in a response of lexical search, best first."""
     for index, (message, score) in enumerate(zip(reply.items, reply.scores, strict=True)):
         yield LexicalHit(message, score.score, reply.highlights[index] if reply.highlights else None)

@@ -1,4 +1,4 @@
-"""The blocking client."""
+"""Client with blocking methods."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from nomemory.v1 import ingest_service_pb2, ingest_service_pb2_grpc
 
 
 class Client(BaseClient, BlockingClient):
-    """A thread-safe client over one gRPC channel. Close the client after use, or use it as a context manager.
+    """A thread-safe client that uses one gRPC channel.
 
-    Methods return the protobuf messages of the API and raise `NoMemoryError` on failure. Calls that fail with
-    UNAVAILABLE are retried; streams only until the first message has arrived. Times are timezone-aware datetimes or RFC
-    3339 strings.
+    Close the client after use, or use it as a context manager. Methods return the protobuf messages of the API. If a
+    call fails, they raise `NoMemoryError`. A call that fails with UNAVAILABLE is retried; a stream is retried only
+    before its first message. Times are timezone-aware datetimes or RFC 3339 strings.
 
     Args:
         target: HOST:PORT.
-        api_key: the API key of a service.
-        token: the token of a user; cannot be combined with `api_key`.
-        tls: whether to use TLS with the system's root certificates. Any of the files below implies TLS.
-        tls_ca: a PEM file with root certificates to use instead of the system's.
+        api_key: an API key, which authenticates a service.
+        token: a user token, which authenticates one user; cannot be combined with `api_key`.
+        tls: whether to use TLS with the system's root certificates. Each of the following files implies TLS.
+        tls_ca: a PEM file with root certificates that replace the system's root certificates.
         tls_cert: a PEM file with the client certificate.
         tls_key: a PEM file with the private key of the client certificate.
         credentials: channel credentials to use instead of the TLS options.
-        metadata: metadata to send with every call.
-        timeout: timeout of a call in seconds, including retries.
-        import_timeout: timeout of an import or export in seconds.
+        metadata: gRPC metadata to send with every call.
+        timeout: time limit for a call in seconds, including retries.
+        import_timeout: time limit for an import or export in seconds.
         attempts: maximum number of attempts per call, 1 to 5.
 
     Raises:
         OSError: a TLS file cannot be read.
-        ValueError: conflicting options, or `attempts` out of range.
+        ValueError: two options conflict, or `attempts` is out of range.
     """
 
     def __enter__(self) -> Self:
@@ -65,7 +65,7 @@ class Client(BaseClient, BlockingClient):
     def import_messages(
         self, messages: Iterable[Writable], *, replace: bool = False
     ) -> ingest_service_pb2.ImportMessagesResponse:
-        """Store any number of messages in batches. Invalid messages are reported and skipped."""
+        """Store any number of messages in batches. Invalid messages are skipped, and reported in the response."""
         send = ingest_service_pb2_grpc.IngestServiceStub(self._channel).ImportMessages
         batches = requests.import_batches(messages, replace=replace)
         try:

@@ -1,4 +1,4 @@
-"""Convert API responses to JSON for tool results. Empty fields are omitted."""
+"""Convert API responses to JSON that tools return to an LLM. Empty fields are omitted."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MAX_CONTENT_CHARS: Final = 4_000
 
 
 def page_result(reply: query.ListMessagesResponse) -> Json:
-    """Convert a page of messages."""
+    """Convert a page of a message listing."""
     return _drop_empty_values(messages=[message_result(item) for item in reply.items], next_cursor=reply.next_cursor)
 
 
 def lexical_page_result(reply: query.LexicalSearchResponse) -> Json:
-    """Convert a page of lexical search hits."""
+    """Convert a page of a lexical search."""
     messages = [message_result(hit.message, hit.score) for hit in lexical_hits(reply)]
     return _drop_empty_values(messages=messages, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
 
@@ -46,12 +46,12 @@ def ranking_result(reply: query.HybridSearchResponse | query.SemanticSearchRespo
 
 
 def neighbors_result(reply: query.GetNeighborsResponse) -> Json:
-    """Convert neighboring messages."""
+    """Convert the messages around a message."""
     return {"messages": [message_result(item) for item in reply.items]}
 
 
 def recall_result(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Json:
-    """Convert a recall response. The evidence is limited to the messages and excerpts in `shown`."""
+    """Convert the response of a recall. Its evidence is reduced to the messages and excerpts in `shown`."""
     view = reply.memory_view
     parts = {part.message_id: part for part in shown}
     evidence = [(item, parts[item.message.message_id]) for item in reply.evidence if item.message.message_id in parts]
@@ -83,12 +83,12 @@ _VERDICTS: Final[Mapping[recall.Verdict.ValueType, str]] = {
 
 
 def recall_text(reply: recall.RecallResponse, block: str) -> str:
-    """Return the text of a recall for a model: the verdict, then the prompt block."""
+    """Format the response of a recall as text for an LLM: the verdict, then the prompt block."""
     return f"Verdict: {_enum_label(recall.Verdict.Name(reply.verdict))} ({_VERDICTS[reply.verdict]}).\n{block}"
 
 
 def context_result(reply: recall.BuildContextResponse) -> Json:
-    """Convert a context."""
+    """Convert the response of `build_context`."""
     return _drop_empty_values(
         recent=[_context_message_json(item) for item in reply.recent],
         related=[_context_message_json(item) for item in reply.related],
@@ -103,36 +103,36 @@ def _context_message_json(item: recall.ContextMessage) -> Json:
 
 
 def write_result(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
-    """Convert the result of writing one message."""
+    """Convert the response of a write with one message."""
     (result,) = reply.results
     outcome = ingest_service_pb2.WriteOutcome.Name(result.outcome).removeprefix("WRITE_")
     return {"message_id": result.message_id, "outcome": _enum_label(outcome)}
 
 
 def deletion_result(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
-    """Convert the result of deleting messages by id."""
+    """Convert the response of a deletion by message ids."""
     return {"deleted": reply.deleted, "missing_message_ids": list(reply.missing_message_ids)}
 
 
 def message_result(source: message_pb2.ChatMessage, score: float | None = None) -> Json:
-    """Convert a message. Content is cut after `MAX_CONTENT_CHARS` characters."""
+    """Convert a message. Content is truncated to `MAX_CONTENT_CHARS` characters."""
     return _message_json(source, source.content[:MAX_CONTENT_CHARS], len(source.content) > MAX_CONTENT_CHARS, score)
 
 
 def format_instant(moment: Timestamp) -> str:
-    """Return a time in RFC 3339."""
+    """Format a time by RFC 3339."""
     return moment.ToDatetime(tzinfo=UTC).isoformat().replace("+00:00", "Z")
 
 
 def describe_error(error: NoMemoryError) -> str:
-    """Return the error message for a model."""
+    """Return an error message for an LLM."""
     violations = "".join(f"; {violation.field}: {violation.description}" for violation in error.violations)
     again = "" if error.retry_after is None else f"; retry after {error.retry_after:g} s"
     return f"{error.code.name}: {error.message}{violations}{again}"
 
 
 def describe_unknown_arguments(unknown: Iterable[str], supported: Iterable[str]) -> str:
-    """Return an error message for unknown arguments, with the supported ones."""
+    """Return an error message that names the unknown and the supported arguments."""
     shown = ", ".join(json.dumps(item[:_MAX_NAME_CHARS]) for item in islice(unknown, _MAX_NAMES))
     return f"unknown argument {shown}; supported: {', '.join(supported)}"
 
@@ -173,5 +173,5 @@ def _statement_json(statement: recall.Statement) -> Json:
 
 
 def _enum_label(enum_name: str) -> str:
-    """Return an enum value without its prefix, in lower case: `supported` for VERDICT_SUPPORTED."""
+    """Return the name of an enum value in lower case without its prefix, such as `supported` for VERDICT_SUPPORTED."""
     return enum_name.partition("_")[2].lower()

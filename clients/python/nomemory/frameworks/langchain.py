@@ -17,9 +17,9 @@ from nomemory.v1 import query_service_pb2
 
 
 class MemoryRetriever(BaseRetriever):
-    """Retrieves messages with hybrid search. Each document is a complete message.
+    """LangChain retriever that searches a user's messages with hybrid search. Each document is a complete message.
 
-    `options` are passed to `Client.hybrid_search`.
+    The field `options` has options of `Client.hybrid_search`.
     """
 
     client: Client = Field(exclude=True, repr=False)
@@ -43,7 +43,7 @@ def _to_document(item: query_service_pb2.HybridItem) -> Document:
 
 
 def langchain_tools(tools: MemoryTools) -> list[BaseTool]:
-    """Return the tools for an agent. Errors are returned to the model."""
+    """Return LangChain tools for an agent. Errors are returned to the model as tool results."""
     return [_to_langchain_tool(tools, function["name"], function) for function in tools.functions]
 
 

@@ -14,19 +14,19 @@ FIELDS: Final = frozenset({"content", "role", "name", "said_at"})
 
 
 class UnsupportedOperationError(ValueError):
-    """The store does not support an operation or a value."""
+    """A LangGraph store was asked for an operation or a value that messages do not support."""
 
 
 def item_value(message: message_pb2.ChatMessage) -> dict[str, Any]:
-    """Return the item value of a message: `content`, `role`, `said_at`, and `name` if set."""
+    """Convert a message to the value of an item: `content`, `role`, `said_at`, and `name` if the message has one."""
     fields = tool_results.message_result(message)
     return {name: item for name, item in fields.items() if name in FIELDS} | {"content": message.content}
 
 
 def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None) -> message_pb2.ChatMessage:
-    """Convert an item value to a message without ids. The default role is `user`.
+    """Convert the value of an item to a message without ids. The default role is `user`.
 
-    The metadata and expiry of `stored`, the message to replace, are kept.
+    If the item replaces the message `stored`, the metadata and the expiry time of that message are kept.
 
     Raises:
         UnsupportedOperationError: `content` is not a string, or a field is unknown.
@@ -50,7 +50,7 @@ def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None
 
 
 def filter_options(conditions: Mapping[str, Any]) -> FilterOptions:
-    """Convert LangGraph filter conditions: `role`, and `said_at` with `$gte` or `$lt`.
+    """Convert the filter conditions of a LangGraph search. Supported are `role`, and `said_at` with `$gte` or `$lt`.
 
     Raises:
         UnsupportedOperationError: a condition is not supported.

@@ -14,20 +14,23 @@ Namespace = tuple[str, ...]
 
 
 class Namespaces:
-    """Maps conversations to namespaces. A namespace is the root, followed by the conversation id if there is one."""
+    """Maps conversations to LangGraph namespaces.
+
+    A namespace is the root namespace, followed by the conversation id if there is one.
+    """
 
     def __init__(self, root: Namespace) -> None:
         self._root = root
 
     def for_conversation(self, conversation_id: str) -> Namespace:
-        """Return the namespace of a conversation; an empty id means no conversation."""
+        """Return the namespace of a conversation; the root namespace if the id is empty."""
         return (*self._root, conversation_id) if conversation_id else self._root
 
     def conversation_id(self, namespace: Namespace) -> str:
-        """Return the conversation id of a namespace; empty for the root.
+        """Return the conversation id in a namespace; empty for the root namespace.
 
         Raises:
-            InvalidNamespaceError: the namespace does not belong to this store.
+            InvalidNamespaceError: the namespace does not begin with the root namespace, or is too long.
         """
         below = namespace[len(self._root) :]
         if namespace[: len(self._root)] != self._root or len(below) > 1:
@@ -37,15 +40,15 @@ class Namespaces:
         return below[0] if below else ""
 
     def conversation_to_search(self, prefix: Namespace) -> str:
-        """Return the conversation id to search; empty for all conversations.
+        """Return the id of the conversation that a search with a namespace prefix reads; empty for all conversations.
 
         Raises:
-            InvalidNamespaceError: no namespace of this store has the prefix.
+            InvalidNamespaceError: no namespace of the store begins with the prefix.
         """
         return "" if prefix == self._root[: len(prefix)] else self.conversation_id(prefix)
 
     def list_matching(self, conversation_ids: Iterable[str], op: ListNamespacesOp) -> list[Namespace]:
-        """Return the namespaces that match an operation, sorted."""
+        """Return the namespaces that match the conditions of a listing, in sorted order."""
         all_namespaces = map(self.for_conversation, conversation_ids)
         namespaces = {
             item[: op.max_depth]

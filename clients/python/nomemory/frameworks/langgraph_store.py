@@ -1,4 +1,4 @@
-"""A LangGraph store over the messages of one user."""
+"""LangGraph adapter: a store for the messages of one user."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ _PAGE: Final = 500
 
 
 class MemoryStore(BaseStore):
-    """Stores items as messages of one user. The key is the message id; the value has `content`, `role` and `said_at`.
+    """A LangGraph store that keeps items as messages of one user.
 
-    The namespace of a message is the root namespace, followed by the conversation id if the message has one. Values
-    with other fields, `ttl` and `index` are not supported. Deleting an item deletes the message.
+    The key of an item is the message id. Its value has `content`, `role`, `said_at` and `name`; other fields are not
+    supported, and neither are `ttl` and `index`. The namespace of a message is the root namespace, followed by the
+    conversation id if the message has one. Deleting an item deletes the message.
 
     Args:
-        client: the client, which the caller closes.
-        user_id: the user. Namespaces cannot select another user.
+        client: the client for all calls. The caller must close it.
+        user_id: the user who owns the messages. A namespace cannot select another user.
         namespace: the root namespace of all items.
     """
 
@@ -50,16 +51,16 @@ class MemoryStore(BaseStore):
         self._last_write = LastWrite()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Execute operations in order.
+        """Execute store operations in order.
 
         Raises:
-            ValueError: an operation is not supported; earlier operations have been executed.
+            ValueError: an operation is not supported. Operations before it have been executed.
             NoMemoryError: a call failed.
         """
         return [self._execute(op) for op in ops]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Execute operations in order, in a thread."""
+        """Execute store operations in order, in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _execute(self, op: Op) -> Result:

@@ -1,4 +1,4 @@
-"""LlamaIndex retriever for the memory of one user."""
+"""LlamaIndex adapter: a retriever for the memory of one user."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nomemory.v1 import query_service_pb2
 
 
 class MemoryRetriever(BaseRetriever):
-    """Retrieves messages with hybrid search. Each node is a complete message.
+    """LlamaIndex retriever that searches a user's messages with hybrid search. Each node is a complete message.
 
     Args:
-        client: the client, which the caller closes.
+        client: the client for all calls. The caller must close it.
         user_id: the user whose messages are searched.
         options: options of `Client.hybrid_search`.
     """

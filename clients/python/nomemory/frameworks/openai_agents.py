@@ -29,17 +29,17 @@ _TEXT_TYPES: Final = frozenset({"input_text", "output_text", "text"})
 
 
 class MemorySession(SessionABC):
-    """A session that is stored as a conversation of a user.
+    """A session of the OpenAI Agents SDK that is stored as a conversation of a user.
 
-    Text items are stored as messages. Other items, such as tool calls, tool output, reasoning and images, are stored as
-    JSON with the role `tool`. `pop_item` and `clear_session` delete messages.
+    A text item is stored as a message with the same text. Other items, such as tool calls, tool output, reasoning and
+    images, are stored as JSON with the role `tool`. `pop_item` and `clear_session` delete messages.
 
     Args:
-        client: the client, which the caller closes.
-        user_id: the user.
-        session_id: the conversation id; must not be empty.
-        keep_others: whether to store items that are not text. Without these items, a run that was interrupted during a
-            tool call cannot be resumed.
+        client: the client for all calls. The caller must close it.
+        user_id: the user who owns the conversation.
+        session_id: the id of the conversation; must not be empty.
+        keep_others: whether to store items that are not text. A run that was interrupted during a tool call can be
+            resumed only if they are stored.
         session_settings: settings of the SDK; `limit` is the maximum number of items to read.
 
     Raises:
@@ -64,13 +64,13 @@ class MemorySession(SessionABC):
         self._keep_others = keep_others
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the latest items, oldest first; all items if there is no limit."""
+        """Return the latest items of the session, oldest first. Without a limit, return all items."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         return await asyncio.to_thread(self._read_latest, limit)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Store items atomically.
+        """Append items to the session. Either all items are stored or none.
 
         Raises:
             NoMemoryError: an item is too large, or the call failed.
@@ -79,11 +79,11 @@ class MemorySession(SessionABC):
         await asyncio.to_thread(self._write_items, kept)
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Delete and return the latest item; None if the session is empty."""
+        """Delete the latest item of the session and return it; None if the session is empty."""
         return await asyncio.to_thread(self._delete_latest)
 
     async def clear_session(self) -> None:
-        """Delete the conversation."""
+        """Delete all messages of the conversation."""
         await asyncio.to_thread(self._client.delete_matching, self._user_id, conversation_id=self.session_id)
 
     def _iterate_newest(self, page_size: int) -> Iterator[message_pb2.ChatMessage]:
@@ -107,7 +107,7 @@ class MemorySession(SessionABC):
 
 
 def _to_message(item: TResponseInputItem, user_id: str, conversation_id: str) -> NewMessage:
-    """Convert an item to a message. Items that are not text are stored as JSON."""
+    """Convert an item to a message. The content of the message is the item's text, or JSON if the item is not text."""
     message: NewMessage = {
         "user_id": user_id,
         "conversation_id": conversation_id,
@@ -122,14 +122,14 @@ def _to_message(item: TResponseInputItem, user_id: str, conversation_id: str) ->
 
 
 def _to_item(message: message_pb2.ChatMessage) -> TResponseInputItem:
-    """Convert a message to an item. Messages not written by a session become text items."""
+    """Convert a message to an item. A message that no session has written becomes a text item."""
     if _ITEM_TYPE in message.metadata and (item := _parse_item(message.content)):
         return cast("TResponseInputItem", item)
     return cast("TResponseInputItem", {"role": _item_role(message.role), "content": message.content})
 
 
 def _item_text(item: TResponseInputItem) -> str:
-    """Return the text of an item; empty if it contains anything but text."""
+    """Return the text of an item; empty if the item contains anything but text."""
     fields = cast("Mapping[str, Any]", item)
     content = fields.get("content")
     if fields.get("type", "message") != "message" or fields.get("role") not in _ROLES:
@@ -142,7 +142,7 @@ def _item_text(item: TResponseInputItem) -> str:
 
 
 def _parse_item(text: str) -> Mapping[str, Any] | None:
-    """Parse an item from JSON; None if the text is not a JSON object."""
+    """Parse an item from JSON; return None if the text is not a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -151,13 +151,16 @@ def _parse_item(text: str) -> Mapping[str, Any] | None:
 
 
 def _item_role(role: message_pb2.Role.ValueType) -> str:
-    """Return the role of an item. Tool messages get `assistant`, so that they have no more authority than the model."""
+    """Return the role of an item.
+
+    A tool message gets the role `assistant`, so that it has no more authority than the model.
+    """
     name = role_name(role)
     return name if name in _ROLES else "assistant"
 
 
 def agent_tools(tools: MemoryTools) -> list[Tool]:
-    """Return the tools for an agent."""
+    """Return function tools for an agent of the OpenAI Agents SDK."""
     return [_to_agent_tool(tools, function["name"], function) for function in tools.functions]
 
 

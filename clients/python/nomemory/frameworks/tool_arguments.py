@@ -13,15 +13,15 @@ Json = Mapping[str, Any]
 
 
 class ToolCallError(Exception):
-    """A failed tool call. The message is meant for the model."""
+    """A tool call failed. The error message is meant for the model."""
 
 
 def read_arguments(schema: Json, arguments: str | Json) -> dict[str, Any]:
-    """Return validated arguments. Times are converted to datetimes; times without a zone are in UTC.
+    """Validate the arguments of a tool call. Times are converted to datetimes; a time without a zone is in UTC.
 
     Args:
-        schema: the JSON schema of the arguments. The server checks the limits.
-        arguments: an object or its JSON text. Null values are ignored.
+        schema: the JSON schema of the arguments. Minimum and maximum values are left to the server to check.
+        arguments: the arguments as an object or as JSON text. Null values are ignored.
 
     Raises:
         ToolCallError: the arguments do not match the schema.

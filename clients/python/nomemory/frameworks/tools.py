@@ -17,13 +17,13 @@ _INDEX_LAGGING: Final = error_reason_pb2.ErrorReason.Name(error_reason_pb2.ERROR
 
 
 class LastWrite:
-    """The write token of an adapter's last write, for read-your-writes consistency."""
+    """Keeps the write token of an adapter's last write, so that later reads include the write."""
 
     def __init__(self) -> None:
         self.token = ""
 
     def read_after_write(self, read: Callable[[str], Result]) -> Result:
-        """Run a read with the token. If the index lags too far behind, drop the token and read without a token."""
+        """Run a read with the write token. If the indexes do not reach the token in time, read without it."""
         try:
             return read(self.token)
         except NoMemoryError as error:
@@ -44,15 +44,15 @@ Options = dict[str, Any]
 
 
 class MemoryTools:
-    """Tools for the memory of one user. Tool arguments cannot select another user.
+    """Tools with which an LLM reads and writes the memory of one user.
 
-    Reads include earlier writes of the same instance.
+    Tool arguments cannot select another user. Reads include earlier writes of the same instance.
 
     Args:
-        client: the client, which the caller closes.
-        user_id: the user.
-        may_write: whether to include `remember`, which requires the scope `ingest`.
-        may_delete: whether to include `forget`, which deletes messages and requires the scope `ingest`.
+        client: the client for all calls. The caller must close it.
+        user_id: the user whose memory the tools read and write.
+        may_write: whether to include the tool `remember`, which requires the scope `ingest`.
+        may_delete: whether to include the tool `forget`, which deletes messages and requires the scope `ingest`.
     """
 
     def __init__(self, client: Client, user_id: str, *, may_write: bool = False, may_delete: bool = False) -> None:
@@ -65,26 +65,26 @@ class MemoryTools:
 
     @property
     def definitions(self) -> list[dict[str, Any]]:
-        """The tool definitions for the Chat Completions API (`tools=`)."""
+        """The tool definitions, as the parameter `tools` of the Chat Completions API expects them."""
         return list(self._definitions.values())
 
     @property
     def functions(self) -> list[dict[str, Any]]:
-        """The function definitions, each with `name`, `description` and `parameters`.
+        """The function definitions of the tools, each with `name`, `description` and `parameters`.
 
         For the Responses API, add `"type": "function", "strict": False` to each.
         """
         return [definition["function"] for definition in self._definitions.values()]
 
     def call(self, name: str, arguments: str | Json) -> str:
-        """Execute a tool call. Return the result for the model: JSON, a prompt block, or an error message."""
+        """Execute a tool call, and return its result for the model: JSON, a prompt block, or an error message."""
         try:
             return self.run(name, arguments)
         except ToolCallError as error:
             return str(error)
 
     def run(self, name: str, arguments: str | Json) -> str:
-        """Execute a tool call with arguments as an object or JSON text. Return the result for the model.
+        """Execute a tool call, and return its result for the model. Arguments are an object or JSON text.
 
         Raises:
             ToolCallError: the call failed.
