@@ -24,8 +24,8 @@ from running_server import Server, started
 
 configure_logs("info")
 
-settings.register_profile("repeatable", derandomize=True, deadline=None)
-
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=1_000)
 settings.load_profile("repeatable")
 
 LONGEST = (
