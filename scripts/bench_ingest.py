@@ -20,7 +20,7 @@ from itertools import count, cycle
 import child_process
 import grpc
 from bench_log_engines import cpu_s_with_descendants, find_postmaster_pid
-from distant_postgres import delayed_postgres
+from distant_postgres import run_delayed_postgres
 
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
@@ -41,7 +41,7 @@ def running_server(url: str) -> Iterator[tuple[int, str]]:
             "NOMEMORY_DATABASE_URL": url,
         }
         environment |= {"NOMEMORY_EMBEDDER": "none", "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_AUDIT_LOG": "false"}
-        server = child_process.start(child_process.NOMEMORY, "serve", environment=environment)
+        server = child_process.start_program(child_process.NOMEMORY, "serve", environment=environment)
         try:
             assert server.stdout is not None  # noqa: S101
             address = re.search(r"\S+:[0-9]+", server.stdout.readline())
@@ -95,7 +95,7 @@ async def print_measurement(arguments: argparse.Namespace, servers: int) -> None
     with ExitStack() as stack:
         url = arguments.url
         if arguments.round_trip_ms:
-            url = stack.enter_context(delayed_postgres(url, arguments.round_trip_ms))
+            url = stack.enter_context(run_delayed_postgres(url, arguments.round_trip_ms))
         running = [stack.enter_context(running_server(url)) for _ in range(servers)]
         processes, addresses = zip(*running, strict=True)
         await send_batches(

@@ -33,7 +33,7 @@ _CONTENT = "We talked about the trip to Kochi, and that 我不吃辣 still holds
 
 
 @dataclass(frozen=True)
-class Case:
+class BenchmarkCase:
     """A benchmarked call.
 
     Attributes:
@@ -80,7 +80,7 @@ async def find_postmaster_pid(url: str) -> int:
     return parent
 
 
-def build_cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Case]:
+def build_cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[BenchmarkCase]:
     """Return the benchmarked calls in execution order."""
     ingest, query = ingest_service_pb2_grpc.IngestServiceStub(channel), query_service_pb2_grpc.QueryServiceStub(channel)
 
@@ -109,13 +109,15 @@ def build_cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Ca
         )
 
     return [
-        Case(f"write {BATCH} messages", messages // BATCH, partial(call_write, size=BATCH), waits_for_indexes=True),
-        Case("write 1 message", calls // 4, lambda n: call_write(messages + n, 1), waits_for_indexes=True),
-        Case(
+        BenchmarkCase(
+            f"write {BATCH} messages", messages // BATCH, partial(call_write, size=BATCH), waits_for_indexes=True
+        ),
+        BenchmarkCase("write 1 message", calls // 4, lambda n: call_write(messages + n, 1), waits_for_indexes=True),
+        BenchmarkCase(
             "list 50", calls, lambda n: query.ListMessages(q.ListMessagesRequest(user_id=user_id_of(n), page_size=50))
         ),
-        Case("neighbors 5 + 5", calls, call_neighbors),
-        Case(
+        BenchmarkCase("neighbors 5 + 5", calls, call_neighbors),
+        BenchmarkCase(
             "get 10",
             calls,
             lambda n: query.BatchGetMessages(
@@ -125,7 +127,7 @@ def build_cases(channel: grpc.aio.Channel, messages: int, calls: int) -> list[Ca
     ]
 
 
-async def run_case(case: Case, concurrency: int) -> float:
+async def run_case(case: BenchmarkCase, concurrency: int) -> float:
     """Send the calls of a case with `concurrency` callers; return the elapsed seconds."""
     numbers = iter(range(case.calls))
 
@@ -149,7 +151,7 @@ async def print_measurement(name: str, url: str, arguments: argparse.Namespace) 
             "NOMEMORY_EMBEDDER": "none",
         }
         environment |= {"NOMEMORY_DATABASE_URL": url, "NOMEMORY_LOG_LEVEL": "error", "NOMEMORY_AUDIT_LOG": "false"}
-        server = child_process.start(child_process.NOMEMORY, "serve", environment=environment)
+        server = child_process.start_program(child_process.NOMEMORY, "serve", environment=environment)
         try:
             assert server.stdout is not None  # noqa: S101
             address = re.search(r"\S+:[0-9]+", server.stdout.readline())

@@ -40,13 +40,13 @@ SERVICE = "bench.Reads"
 Read = Callable[[bytes], Coroutine[None, None, bytes]]
 
 
-class _ThreadState(local):
+class _ThreadLocalListing(local):
     listing: TimeListing | None = None
 
 
 def make_reads(path: Path) -> dict[str, Read]:
     """Return the two benchmarked calls by name; each thread opens its own log reader on first use."""
-    thread_state = _ThreadState()
+    thread_state = _ThreadLocalListing()
 
     def thread_listing() -> TimeListing:
         if thread_state.listing is None:
@@ -57,15 +57,15 @@ def make_reads(path: Path) -> dict[str, Read]:
 
     async def list_messages(raw: bytes) -> bytes:
         request = pb.ListMessagesRequest.FromString(raw)
-        page = await thread_listing().wire_page(Listing("ListMessages", request.user_id, "", EVERYTHING), 50, "")
+        page = await thread_listing().read_wire_page(Listing("ListMessages", request.user_id, "", EVERYTHING), 50, "")
         return listing_reply(page.wires, None, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     prebuilt = run_sync(list_messages(pb.ListMessagesRequest(user_id="u0").SerializeToString()))
 
-    async def answer_nothing(_raw: bytes) -> bytes:
+    async def return_nothing(_raw: bytes) -> bytes:
         return prebuilt
 
-    return {"null": answer_nothing, "list-50": list_messages}
+    return {"null": return_nothing, "list-50": list_messages}
 
 
 def run_sync(read: Coroutine[None, None, bytes]) -> bytes:
@@ -157,7 +157,7 @@ async def write_messages(path: Path, messages: int) -> None:
 
 def print_measurement(kind: str, path: Path, seconds: float) -> None:
     """Run one server type and print its table rows."""
-    server = child_process.start(__file__, "--serve", kind, "--log", str(path))
+    server = child_process.start_program(__file__, "--serve", kind, "--log", str(path))
     port = int(server.stdout.readline()) if server.stdout else 0
     for call in CALLS:
         for concurrency in (1, 16):

@@ -68,7 +68,9 @@ def to_message(record: Record) -> message_pb2.ChatMessage:
     return message
 
 
-async def check_set(client: AsyncClient, messages: list[Record], questions: list[Record]) -> tuple[Counter[str], int]:
+async def check_labeled_set(
+    client: AsyncClient, messages: list[Record], questions: list[Record]
+) -> tuple[Counter[str], int]:
     """Ask the questions of a labeled set; return counts of verdicts and statements, and of invalid citations."""
     counts, invalid, costs = Counter[str](), 0, []
     written = await client.import_messages([to_message(record) for record in messages])
@@ -94,7 +96,7 @@ def _statements_by_section(view: pb.MemoryView) -> list[list[pb.Statement]]:
     return [list(view.preferences), list(view.profile), list(view.constraints)]
 
 
-async def check_all_sets(data: Path, limit: int, embedder: str) -> int:
+async def check_all_labeled_sets(data: Path, limit: int, embedder: str) -> int:
     """Check all labeled sets of a folder; return the number of invalid citations."""
     invalid = 0
     for path in sorted(data.glob("*messages.jsonl")):  # noqa: ASYNC240 - nothing else runs yet
@@ -103,7 +105,7 @@ async def check_all_sets(data: Path, limit: int, embedder: str) -> int:
         with tempfile.TemporaryDirectory() as directory:
             settings = Settings.from_environment(data=directory, listen="127.0.0.1:0", embedder=embedder)
             async with running_server(settings) as address, AsyncClient(str(address)) as client:
-                _, invalid_in_set = await check_set(client, read_records(path), questions)
+                _, invalid_in_set = await check_labeled_set(client, read_records(path), questions)
                 invalid += invalid_in_set
     return invalid
 
@@ -116,7 +118,7 @@ def main() -> int:
     parser.add_argument("--embedder", default="none", choices=("none", "local"))
     arguments = parser.parse_args()
     configure_logs("warning")
-    invalid = asyncio.run(check_all_sets(arguments.data, arguments.limit, arguments.embedder))
+    invalid = asyncio.run(check_all_labeled_sets(arguments.data, arguments.limit, arguments.embedder))
     print("all citations are valid" if not invalid else f"{invalid} citations are invalid")
     return 1 if invalid else 0
 

@@ -67,7 +67,7 @@ def find_banned_settings(variables: Iterable[str]) -> list[str]:
     ]
 
 
-def source_files(root: Path) -> Iterator[Path]:
+def find_source_files(root: Path) -> Iterator[Path]:
     """Yield the Python files to check, without generated code."""
     skipped = [root / folder for folder in GENERATED]
     for folder in FOLDERS:
@@ -80,7 +80,7 @@ def main() -> int:
     """Print each banned name and return the exit status."""
     reports = [
         f"{path.relative_to(ROOT)}:{line}: rename {name!r} after its content"
-        for path in source_files(ROOT)
+        for path in find_source_files(ROOT)
         for line, name in sorted(find_banned_names(path.read_text(encoding="utf-8")))
     ]
     variables = [variable for group in settings_groups().values() for variable in group.variables_by_field().values()]

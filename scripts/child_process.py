@@ -26,7 +26,7 @@ NOMEMORY: Final = str(Path(sys.executable).with_name("nomemory"))
 _EXIT_MAX_S: Final = 30.0
 
 
-def start(
+def start_program(
     program: str,
     *arguments: str,
     environment: Mapping[str, str] | None = None,
@@ -63,7 +63,7 @@ def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def _end_with_parent(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     while os.read(parent, 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
@@ -76,7 +76,7 @@ def main() -> None:
     program = sys.argv[1]
     parent = os.dup(sys.stdin.fileno())
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
-    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
     sys.argv = sys.argv[1:]
     if os.sep in program:
         runpy.run_path(program, run_name="__main__")

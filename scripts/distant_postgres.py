@@ -23,11 +23,11 @@ _CHUNK = 1 << 16
 
 
 @contextmanager
-def delayed_postgres(url: str, round_trip_ms: float) -> Iterator[str]:
+def run_delayed_postgres(url: str, round_trip_ms: float) -> Iterator[str]:
     """Yield a URL that reaches a database through the proxy; `url` must name the database's socket directory."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
-    proxy = child_process.start(__file__, query["host"][0], str(round_trip_ms))
+    proxy = child_process.start_program(__file__, query["host"][0], str(round_trip_ms))
     try:
         assert proxy.stdout is not None  # noqa: S101
         query["host"] = [proxy.stdout.readline().strip()]

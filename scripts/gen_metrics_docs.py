@@ -9,7 +9,7 @@ from generated_page import write_or_check
 from usage import show_help
 
 from nomemory.server.runtime.metrics.catalog import CATALOG
-from nomemory.server.runtime.metrics.family import Family
+from nomemory.server.runtime.metrics.family import MetricFamily
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 
@@ -79,7 +79,7 @@ def render_page() -> str:
     return HEAD + "".join(map(_render_row, CATALOG))
 
 
-def _render_row(family: Family) -> str:
+def _render_row(family: MetricFamily) -> str:
     kind = ", ".join((family.kind, *(f"`{label}`" for label in family.labels)))
     return f"- `{family.name}` ({kind}): {family.meaning}\\\n  {family.advice}\n"
 

@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parent.parent
 BUF: Final = str(ROOT / ".venv-gen" / "bin" / "buf")
 
 
-def plugin_configuration(language: str) -> list[dict[str, Any]]:
+def read_plugin_configuration(language: str) -> list[dict[str, Any]]:
     """Return the buf.gen.yaml plugins of one language."""
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
     return [plugin for plugin in template["plugins"] if Path(plugin["out"]).name == language]
@@ -35,7 +35,7 @@ def generate_language(language: str, out: Path, also: Sequence[str] = ()) -> Non
     """
     template = yaml.safe_load((ROOT / "buf.gen.yaml").read_text(encoding="utf-8"))
     template["inputs"][0]["paths"] += also
-    template["plugins"] = [plugin | {"out": str(out)} for plugin in plugin_configuration(language)]
+    template["plugins"] = [plugin | {"out": str(out)} for plugin in read_plugin_configuration(language)]
     run_command(ROOT, BUF, "generate", "--template", json.dumps(template))
 
 
@@ -48,14 +48,14 @@ def run_command(folder: Path, *command: str) -> None:
     subprocess.run(command, cwd=folder, check=True)  # noqa: S603 - trusted commands
 
 
-def missing_programs(programs: Sequence[str]) -> str:
+def describe_missing_programs(programs: Sequence[str]) -> str:
     """Return a message that names the missing programs; empty if none is missing."""
     missing = [program for program in programs if shutil.which(program) is None]
     return f"not installed: {', '.join(missing)}" if missing else ""
 
 
 @dataclass(frozen=True)
-class Stubs:
+class ClientStubs:
     """The committed stubs of a language.
 
     Attributes:
@@ -97,9 +97,9 @@ def _read_files(root: Path, pattern: str) -> Mapping[str, bytes]:
 
 
 COMMITTED: Final = (
-    Stubs("python", ROOT / "clients" / "python", "nomemory/v1/*_pb2*"),
-    Stubs("go", ROOT / "clients" / "go", "nomemoryv1/*.pb.go", ["go"]),
-    Stubs(
+    ClientStubs("python", ROOT / "clients" / "python", "nomemory/v1/*_pb2*"),
+    ClientStubs("go", ROOT / "clients" / "go", "nomemoryv1/*.pb.go", ["go"]),
+    ClientStubs(
         "typescript",
         ROOT / "clients" / "typescript" / "src" / "gen",
         "**/*_pb.ts",
@@ -109,11 +109,11 @@ COMMITTED: Final = (
 )
 
 
-def write_or_check(stubs: Sequence[Stubs], *, check: bool) -> int:
+def write_or_check(stubs: Sequence[ClientStubs], *, check: bool) -> int:
     """Write or check the stubs of each language whose programs are installed; return the exit status."""
     outdated = []
     for stub in stubs:
-        if missing := missing_programs(stub.needs):
+        if missing := describe_missing_programs(stub.needs):
             print(f"stubs of {stub.language}: skipped, {missing}")
         elif not check:
             stub.replace_committed()

@@ -51,7 +51,7 @@ def capture_scores(browser: Browser, inspected: Inspected) -> Iterator[tuple[str
     yield "scores", page
 
 
-def capture_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+def capture_recall_on_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
     """Yield screenshots of a recall in English at phone size with both themes."""
     page = recalled(browser.page(inspected.address("sam", TRIP), width=390, height=780))
     for scheme in ("light", "dark"):
@@ -59,7 +59,7 @@ def capture_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str,
         yield f"phone-{scheme}", page
 
 
-def capture_chinese_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
+def capture_chinese_recall_on_phone(browser: Browser, inspected: Inspected) -> Iterator[tuple[str, Page]]:
     """Yield a screenshot of a recall in Chinese with the dark theme at phone size."""
     page = browser.page(inspected.address("lin", "我对什么过敏？"), width=390, height=780)
     page.prefer(color_scheme="dark")
@@ -72,7 +72,7 @@ def main(folder: Path) -> None:
     """Write the screenshots to a folder."""
     folder.mkdir(exist_ok=True)
     with running_sample_server() as inspected, driven() as browser:
-        for scene in (capture_recall, capture_scores, capture_phone, capture_chinese_phone):
+        for scene in (capture_recall, capture_scores, capture_recall_on_phone, capture_chinese_recall_on_phone):
             for name, page in scene(browser, inspected):
                 page.command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
                 page.value(STILL)

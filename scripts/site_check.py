@@ -20,7 +20,7 @@ RESOURCE_ATTRIBUTES = {"script": "src", "img": "src", "iframe": "src", "link": "
 
 
 @dataclass
-class Page(HTMLParser):
+class HtmlPage(HTMLParser):
     """Anchors, links, navigation links and loaded resources of an HTML page."""
 
     anchors: set[str] = field(default_factory=set)
@@ -43,17 +43,17 @@ class Page(HTMLParser):
                 self.navigation.add(attributes["href"].removeprefix("./"))
 
 
-def read_pages(site: Path) -> dict[Path, Page]:
+def read_pages(site: Path) -> dict[Path, HtmlPage]:
     """Parse every page of a site, except 404.html, whose links are relative to the root."""
     pages = {}
     for file in sorted(site.rglob("*.html")):
         if file.name != "404.html":
-            pages[file] = Page()
+            pages[file] = HtmlPage()
             pages[file].feed(file.read_text(encoding="utf-8"))
     return pages
 
 
-def is_broken(file: Path, link: str, pages: dict[Path, Page]) -> bool:
+def is_broken(file: Path, link: str, pages: dict[Path, HtmlPage]) -> bool:
     """Return whether the target or the anchor of a link does not exist."""
     path, anchor = urldefrag(link)
     target = (file.parent / unquote(path)).resolve() if path else file

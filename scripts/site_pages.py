@@ -39,7 +39,7 @@ def map_prose(text: str, change: Callable[[str], str]) -> str:
     return result + change(text[end:])
 
 
-def page_path_of(path: str) -> str:
+def site_page_path(path: str) -> str:
     """Return the site path of the page that shows a repository path."""
     if path.endswith(".md") or Path(path).suffix in IMAGE_SUFFIXES:
         return path
@@ -53,7 +53,7 @@ def render_page(path: str, links: list[str]) -> str:
     text = (ROOT / LANDING.get(path, path)).read_text(encoding="utf-8")
     if not path.endswith(".md"):
         return f"{NOT_SEARCHED}# {path}\n\n````{LANGUAGES.get(Path(path).suffix, 'text')}\n{text.rstrip()}\n````\n"
-    return map_prose(text, lambda prose: LINK.sub(lambda link: site_link(path, link, links), prose))
+    return map_prose(text, lambda prose: LINK.sub(lambda link: resolve_link(path, link, links), prose))
 
 
 def render_folder_page(folder: str, links: list[str]) -> str:
@@ -67,12 +67,12 @@ def render_folder_page(folder: str, links: list[str]) -> str:
     ).stdout.split()
     links += files
     rows = (
-        f"- [{posixpath.relpath(file, folder)}]({posixpath.relpath(page_path_of(file), folder)})\n" for file in files
+        f"- [{posixpath.relpath(file, folder)}]({posixpath.relpath(site_page_path(file), folder)})\n" for file in files
     )
     return f"{NOT_SEARCHED}# {folder}\n\n{''.join(rows)}"
 
 
-def site_link(page: str, link: re.Match[str], links: list[str]) -> str:
+def resolve_link(page: str, link: re.Match[str], links: list[str]) -> str:
     """Return the site URL of a link in a page; append its repository path to `links`.
 
     Raises:
@@ -85,7 +85,7 @@ def site_link(page: str, link: re.Match[str], links: list[str]) -> str:
     if not (ROOT / path).exists():
         raise SystemExit(f"{page}: broken link {target}")
     links.append(path)
-    return posixpath.relpath(page_path_of(path), posixpath.dirname(page) or ".") + anchor
+    return posixpath.relpath(site_page_path(path), posixpath.dirname(page) or ".") + anchor
 
 
 def generate_pages() -> Iterator[tuple[str, bytes]]:
@@ -97,7 +97,7 @@ def generate_pages() -> Iterator[tuple[str, bytes]]:
         if path not in seen:
             seen.add(path)
             is_image = Path(path).suffix in IMAGE_SUFFIXES
-            yield page_path_of(path), (ROOT / path).read_bytes() if is_image else render_page(path, pending).encode()
+            yield site_page_path(path), (ROOT / path).read_bytes() if is_image else render_page(path, pending).encode()
 
 
 def main(folder: Path) -> None:

@@ -48,10 +48,10 @@ def test_generated_code_is_not_checked(tmp_path: Path) -> None:
     for name in ("clients/python/nomemory/v1/message_pb2.py", "server/nomemory/server/app.py"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
-    assert list(check_names.source_files(tmp_path)) == [tmp_path / "server/nomemory/server/app.py"]
+    assert list(check_names.find_source_files(tmp_path)) == [tmp_path / "server/nomemory/server/app.py"]
 
 
 def test_tests_are_checked(tmp_path: Path) -> None:
     (tmp_path / "tests/server").mkdir(parents=True)
     (tmp_path / "tests/server/test_reads.py").touch()
-    assert list(check_names.source_files(tmp_path)) == [tmp_path / "tests/server/test_reads.py"]
+    assert list(check_names.find_source_files(tmp_path)) == [tmp_path / "tests/server/test_reads.py"]

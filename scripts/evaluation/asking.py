@@ -12,7 +12,7 @@ import grpc
 from evaluation.labeled_file import Question
 from evaluation.metrics import DEPTH
 from evaluation.recorded_endpoint import RecordedEndpoint
-from evaluation.view import View, read_view
+from evaluation.view import ViewCitations, read_view
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.v1 import recall_service_pb2 as pb
@@ -39,21 +39,21 @@ class MethodResult:
         message_ids: ids of the returned messages, best first, unique.
         sufficiency: probability that the messages answer the question; None if the method returns none.
         verdict: the recall verdict without the enum prefix; empty if the method returns none.
-        is_cut: whether the question was truncated to the maximum length.
+        is_truncated: whether the question was truncated to the maximum length.
         view: the memory view, if the method composes one.
         prompts: the prompts that were sent to the model, if they were recorded.
-        is_by_rules: whether the rule-based planner replaced the model.
-        is_waiting: whether a recorded model answer is missing, in which case the result is not evaluated.
+        used_rules: whether the rule-based planner replaced the model.
+        lacks_model_answer: whether a recorded model answer is missing, in which case the result is not evaluated.
     """
 
     message_ids: tuple[str, ...]
     sufficiency: float | None = None
     verdict: str = ""
-    is_cut: bool = False
-    view: View | None = None
+    is_truncated: bool = False
+    view: ViewCitations | None = None
     prompts: tuple[str, ...] = ()
-    is_by_rules: bool = False
-    is_waiting: bool = False
+    used_rules: bool = False
+    lacks_model_answer: bool = False
 
     @property
     def is_supported(self) -> bool | None:
@@ -95,14 +95,16 @@ def ask_lexical(client: Client, question: Question) -> MethodResult:
                 raise
             text = text[: len(text) * 9 // 10]
         else:
-            return MethodResult(tuple(item.message_id for item in reply.items), is_cut=len(text) < len(question.text))
+            return MethodResult(
+                tuple(item.message_id for item in reply.items), is_truncated=len(text) < len(question.text)
+            )
 
 
 def ask_semantic(client: Client, question: Question) -> MethodResult:
     """Run a semantic search for the question."""
     text = question.text[:TEXT_MAX]
     reply = client.semantic_search(question.user_id, text, until=question.now, top_k=DEPTH, return_fields=_IDS_ONLY)
-    return MethodResult(tuple(item.message.message_id for item in reply.items), is_cut=text != question.text)
+    return MethodResult(tuple(item.message.message_id for item in reply.items), is_truncated=text != question.text)
 
 
 def ask_hybrid(client: Client, question: Question) -> MethodResult:
@@ -110,7 +112,7 @@ def ask_hybrid(client: Client, question: Question) -> MethodResult:
     text = question.text[:TEXT_MAX]
     reply = client.hybrid_search(question.user_id, text, until=question.now, top_k=DEPTH, return_fields=_IDS_ONLY)
     message_ids = tuple(item.message.message_id for item in reply.items)
-    return MethodResult(message_ids, sufficiency=reply.sufficiency, is_cut=text != question.text)
+    return MethodResult(message_ids, sufficiency=reply.sufficiency, is_truncated=text != question.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +134,9 @@ class RecallMethod:
             tuple(item.message.message_id for item in reply.evidence),
             sufficiency=limits.sufficiency if limits.HasField("sufficiency") else None,
             verdict=pb.Verdict.Name(reply.verdict).removeprefix("VERDICT_"),
-            is_cut=text != question.text,
+            is_truncated=text != question.text,
             view=read_view(reply),
-            is_by_rules=limits.planner != pb.PLANNER_LLM,
+            used_rules=limits.planner != pb.PLANNER_LLM,
         )
 
 
@@ -152,7 +154,7 @@ class RecordedRecallMethod:
         """Run a recall; the result has the recorded prompts."""
         self.endpoint.start_question()
         result = RecallMethod()(client, question)
-        return replace(result, prompts=tuple(self.endpoint.prompts), is_waiting=self.endpoint.is_waiting)
+        return replace(result, prompts=tuple(self.endpoint.prompts), lacks_model_answer=self.endpoint.lacks_answer)
 
 
 def methods_by_name(names: Sequence[str]) -> dict[str, Method]:

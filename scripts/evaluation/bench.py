@@ -37,8 +37,8 @@ from evaluation.labeled_set import (
     wait_for_indexes,
 )
 from evaluation.options import (
-    Destination,
-    Selection,
+    OutputPaths,
+    QuestionSelection,
     add_destination_options,
     add_selection_options,
     parse_comma_separated,
@@ -93,8 +93,8 @@ def _parse_method_names(context: click.Context, parameter: click.Parameter, text
 )
 def bench_recall(
     *,
-    selection: Selection,
-    destination: Destination,
+    selection: QuestionSelection,
+    destination: OutputPaths,
     names: Sequence[str],
     loo: bool,
     ablate: bool,
@@ -159,7 +159,7 @@ def _measure_with_recorded_answers(
             "OPENAI_BASE_URL": url,
         }
         figures = _measure_sets(sets, {RECALL: RecordedRecallMethod(recorded)}, data, settings)
-    return figures, recorded.waiting
+    return figures, recorded.unanswered_prompts
 
 
 def _measure_sets(

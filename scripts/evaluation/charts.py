@@ -37,7 +37,7 @@ Sets = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BarGroup:
     """A group of bars, one value per series; None: no figure."""
 
     label: str
@@ -58,14 +58,14 @@ class BarChart:
     title: str
     note: str
     series: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[BarGroup, ...]
     format_value: Callable[[float], str]
 
     def describe_figures(self) -> str:
         """Return all figures as text, for screen readers."""
         return " ".join([self.note, *(f"{row.label}: {', '.join(self._format_values(row))}." for row in self.rows)])
 
-    def _format_values(self, row: Row) -> Iterator[str]:
+    def _format_values(self, row: BarGroup) -> Iterator[str]:
         for name, value in zip(self.series, row.values, strict=True):
             if value is not None:
                 yield f"{name} {self.format_value(value)}"
@@ -116,7 +116,7 @@ def _render_legend(series: Sequence[str]) -> Iterator[str]:
         yield f"<text class='text' x='{x + 18}' y='70'>{escape(name)}</text>"
 
 
-def _render_row(chart: BarChart, row: Row, top: int, scale: float) -> Iterator[str]:
+def _render_row(chart: BarChart, row: BarGroup, top: int, scale: float) -> Iterator[str]:
     middle = top + _BAR * len(chart.series) / 2 + 4
     yield f"<text class='text' x='{_LABELS - 10}' y='{middle:.1f}' text-anchor='end'>{escape(row.label)}</text>"
     for number, value in enumerate(row.values):
@@ -128,16 +128,16 @@ def _render_row(chart: BarChart, row: Row, top: int, scale: float) -> Iterator[s
 
 def write_chart(sets: Sets, folder: Path) -> None:
     """Write the chart and its figures to a folder."""
-    kept = published_figures(sets)
+    kept = select_published_figures(sets)
     (folder / FIGURES).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     (folder / PICTURE).write_text(render_chart(kept), encoding="utf-8")
 
 
-def published_figures(sets: Sets) -> dict[str, Any]:
+def select_published_figures(sets: Sets) -> dict[str, Any]:
     """Return the figures that the documentation shows, in the structure of the benchmark output."""
     return {
         "sets": {
-            name: {method: _overall_figures(item) for method, item in by_method.items()}
+            name: {method: _select_overall_figures(item) for method, item in by_method.items()}
             for name, by_method in sets.items()
         }
     }
@@ -148,7 +148,7 @@ def render_chart(figures: Mapping[str, Any]) -> str:
     sets = dict(list(figures["sets"].items())[:SERIES_MAX])
     methods = [method for method in NAMES if any(method in by_method for by_method in sets.values())]
     rows = tuple(
-        Row(method, tuple(_method_value(by_method, method) for by_method in sets.values())) for method in methods
+        BarGroup(method, tuple(_method_value(by_method, method) for by_method in sets.values())) for method in methods
     )
     return render_svg(BarChart("Evidence recall by method", _NOTE, tuple(sets), rows, format_share))
 
@@ -158,7 +158,7 @@ def format_share(value: float) -> str:
     return f"{value:.3f}".removeprefix("0")
 
 
-def _overall_figures(result: Mapping[str, Any]) -> dict[str, Any]:
+def _select_overall_figures(result: Mapping[str, Any]) -> dict[str, Any]:
     figures = result["all"]
     return {"all": {name: figures[name] for name in _KEPT if name in figures}}
 

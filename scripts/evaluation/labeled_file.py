@@ -89,7 +89,7 @@ def read_messages(path: Path) -> list[Accepted]:
             if isinstance(parsed, Accepted):
                 accepted.append(parsed)
             elif isinstance(parsed, Rejected):
-                errors.append(line_error(path, parsed))
+                errors.append(format_line_error(path, parsed))
     if errors:
         raise LabeledDataError(errors)
     return accepted
@@ -114,7 +114,7 @@ def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None =
         if isinstance(question, Question):
             question = _check_question(record, question, questions.keys(), message_keys)
         if isinstance(question, Rejected):
-            errors.append(line_error(path, question))
+            errors.append(format_line_error(path, question))
         else:
             questions[question.question_id] = question
     if not questions and not errors:
@@ -124,7 +124,7 @@ def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None =
     return list(questions.values())
 
 
-def line_error(path: Path, rejected: Accepted | Rejected, reasons: tuple[str, ...] = ()) -> str:
+def format_line_error(path: Path, rejected: Accepted | Rejected, reasons: tuple[str, ...] = ()) -> str:
     """Format an error of a line: `path:line: reasons`."""
     reasons = reasons or (rejected.reasons if isinstance(rejected, Rejected) else ())
     return f"{path}:{rejected.location.number}: {'; '.join(reasons)}"

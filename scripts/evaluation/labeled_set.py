@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from evaluation.labeled_file import LabeledDataError, Question, line_error, read_messages, read_questions
+from evaluation.labeled_file import LabeledDataError, Question, format_line_error, read_messages, read_questions
 from nomemory.client.sync import Client
 from nomemory.importing.record import Accepted
 from nomemory.importing.upload import Upload, wait_until_indexed
@@ -72,7 +72,7 @@ def read_sets(folder: Path, names: Collection[str] = ()) -> list[LabeledSet]:
     if missing or not paths:
         raise LabeledDataError([f"{folder}: {name}.{_MESSAGES} is missing" for name in missing or ["*"]])
     return _make_user_ids_unique(
-        [read_set(name, path, questions_path(path)) for name, path in paths.items() if not names or name in names]
+        [read_set(name, path, find_questions_file(path)) for name, path in paths.items() if not names or name in names]
     )
 
 
@@ -88,7 +88,7 @@ def read_set(name: str, messages: Path, questions: Path) -> LabeledSet:
     return LabeledSet(name, messages, tuple(accepted), tuple(labeled))
 
 
-def questions_path(messages: Path) -> Path:
+def find_questions_file(messages: Path) -> Path:
     """Return the path of the questions file of a messages file.
 
     Raises:
@@ -142,7 +142,7 @@ def import_messages(client: Client, path: Path, messages: Sequence[Accepted]) ->
     """
     errors: list[str] = []
     upload = Upload(
-        client.import_messages, lambda rejected, reasons: errors.append(line_error(path, rejected, reasons))
+        client.import_messages, lambda rejected, reasons: errors.append(format_line_error(path, rejected, reasons))
     )
     for _ in upload.send_all(messages):
         pass

@@ -19,7 +19,7 @@ Command = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class QuestionSelection:
     """A selection of labeled questions.
 
     Attributes:
@@ -79,7 +79,7 @@ def add_selection_options(command: Command) -> Command:
     )
     @functools.wraps(command)
     def wrapper(*, data: Path, sets: Sequence[str], users: Sequence[str], limit: int, **others: object) -> None:
-        command(selection=Selection(data, sets, users, limit), **others)
+        command(selection=QuestionSelection(data, sets, users, limit), **others)
 
     return wrapper
 
@@ -108,7 +108,7 @@ def write_json(out: Path | None, figures: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class OutputPaths:
     """Output paths of a benchmark.
 
     Attributes:
@@ -138,6 +138,6 @@ def add_destination_options(command: Command) -> Command:
     )
     @functools.wraps(command)
     def wrapper(*, out: Path | None, charts: Path | None, **others: object) -> None:
-        command(destination=Destination(out, charts), **others)
+        command(destination=OutputPaths(out, charts), **others)
 
     return wrapper

@@ -31,26 +31,26 @@ class RecordedEndpoint:
 
     Attributes:
         prompts: the prompts of the current question without the schema, one text per request.
-        is_waiting: whether a prompt of the current question has no answer.
-        waiting: hashes of all prompts without an answer.
+        lacks_answer: whether a prompt of the current question has no answer.
+        unanswered_prompts: hashes of all prompts without an answer.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.prompts: list[str] = []
-        self.is_waiting = False
-        self.waiting: set[str] = set()
+        self.lacks_answer = False
+        self.unanswered_prompts: set[str] = set()
 
     def start_question(self) -> None:
         """Clear the recorded prompts before the next question."""
         self.prompts = []
-        self.is_waiting = False
+        self.lacks_answer = False
 
     def answer(self, body: Body) -> Reply:
         """Return the HTTP status and body of a reply; a rejection has a status that clients do not retry."""
-        content = None if self.is_waiting else self._recorded_answer(body)
+        content = None if self.lacks_answer else self._recorded_answer(body)
         if content is None:
-            self.is_waiting = True
+            self.lacks_answer = True
             return 401, {"error": {"message": "no recorded answer for this prompt"}}
         message = {"role": "assistant", "content": content}
         return 200, {"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}
@@ -64,7 +64,7 @@ class RecordedEndpoint:
         answer = self._folder / f"{name}{ANSWER}"
         if answer.is_file():
             return answer.read_text(encoding="utf-8")
-        self.waiting.add(name)
+        self.unanswered_prompts.add(name)
         return None
 
 

@@ -93,7 +93,7 @@ def compare_skills(
     write_json(out, to_json(answers))
 
 
-def _collect_answers(skills: Skills, questions: Path, messages: Path | None, target: Target) -> Answers:
+def _collect_answers(skills: SkillSelection, questions: Path, messages: Path | None, target: Target) -> Answers:
     if messages is None:
         question_list = read_questions(questions)
         with connect(target) as client:
@@ -104,7 +104,7 @@ def _collect_answers(skills: Skills, questions: Path, messages: Path | None, tar
 
 
 @contextmanager
-def _running_client(labeled: LabeledSet, skills: Skills) -> Iterator[Client]:
+def _running_client(labeled: LabeledSet, skills: SkillSelection) -> Iterator[Client]:
     """Run a server that has the messages and the skills; yield a client."""
     skill_dirs = [*map(str, skills.folders), os.environ.get("NOMEMORY_RECALL_SKILL_DIRS", "")]
     settings = {"NOMEMORY_RECALL_SKILL_DIRS": os.pathsep.join(filter(None, skill_dirs))}
@@ -122,14 +122,14 @@ def _ask_with_progress(client: Client, skills: Sequence[str], questions: Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class Skills:
+class SkillSelection:
     """Unique names of skills, and the folders to search for them, in order of precedence."""
 
     names: tuple[str, ...]
     folders: tuple[Path, ...]
 
 
-def parse_skills(arguments: Sequence[str], folders: Sequence[Path]) -> Skills:
+def parse_skills(arguments: Sequence[str], folders: Sequence[Path]) -> SkillSelection:
     """Parse skill arguments: names, or paths of skill folders, which contain a slash.
 
     Raises:
@@ -143,7 +143,7 @@ def parse_skills(arguments: Sequence[str], folders: Sequence[Path]) -> Skills:
     if len(set(names)) < len(names):
         raise click.UsageError("Two skills have the same name. Rename the folder of one of them.")
     libraries = [path.parent for path in paths if path]
-    return Skills(tuple(names), tuple(dict.fromkeys([*libraries, *(folder.resolve() for folder in folders)])))
+    return SkillSelection(tuple(names), tuple(dict.fromkeys([*libraries, *(folder.resolve() for folder in folders)])))
 
 
 def _is_path(text: str) -> bool:
@@ -188,13 +188,13 @@ def ask_with_each_skill(
 def find_evidence_changes(before: Sequence[Answer], after: Sequence[Answer]) -> Iterator[EvidenceChange]:
     """Yield the questions whose evidence differs between two lists of answers to the same questions."""
     for old, new in zip(before, after, strict=True):
-        baseline, changed_to = _found_evidence(old), _found_evidence(new)
+        baseline, changed_to = _retrieved_evidence_ids(old), _retrieved_evidence_ids(new)
         if baseline != changed_to:
             gained, lost = sorted(changed_to - baseline), sorted(baseline - changed_to)
             yield EvidenceChange(old.question, tuple(gained), tuple(lost))
 
 
-def _found_evidence(answer: Answer) -> frozenset[str]:
+def _retrieved_evidence_ids(answer: Answer) -> frozenset[str]:
     return answer.question.evidence.intersection(answer.result.message_ids)
 
 

@@ -40,7 +40,7 @@ def summarize(answers: Sequence[Answer], off_topic: Sequence[Answer] = ()) -> di
     `waiting`. `off_topic` contains the answers to the questions that were moved to other users.
     """
     recorded = any(answer.result.prompts for answer in answers)
-    all_answers, answers = answers, [answer for answer in answers if not answer.result.is_waiting]
+    all_answers, answers = answers, [answer for answer in answers if not answer.result.lacks_model_answer]
     waiting = {"waiting": len(all_answers) - len(answers)} if recorded else {}
     everything = waiting | _compute_figures(answers, answers)
     curve = _refusal_curve(answers)
@@ -74,7 +74,7 @@ def _compute_figures(answers: Sequence[Answer], everything: Sequence[Answer]) ->
     figures: Figures = {
         "questions": len(answers),
         "answerable": len(answerable),
-        "cut_questions": sum(answer.result.is_cut for answer in answers),
+        "cut_questions": sum(answer.result.is_truncated for answer in answers),
     }
     intervals: dict[str, Interval] = {}
     _add_metrics(figures, intervals, _evidence_metrics(answerable))
@@ -156,7 +156,7 @@ def _prompt_metrics(answers: Sequence[Answer]) -> Metrics:
         "prompt_tokens": [count_tokens(item) for item in prompts],
         "prompt_chars": [len(item) for item in prompts],
     }
-    by_rules = sum(answer.result.is_by_rules for answer in answers)
+    by_rules = sum(answer.result.used_rules for answer in answers)
     metrics: Metrics = {"calls": (len(prompts) / len(answers), None), "by_rules": (by_rules, None)}
     for name, values in lengths.items():
         metrics |= {f"{name}_p{rank}": (float(np.percentile(values, rank)), None) for rank in (50, 95)}

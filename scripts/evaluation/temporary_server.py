@@ -63,7 +63,7 @@ def temporary_server(overrides: Mapping[str, str | None]) -> Iterator[TemporaryS
         defaults = {"NOMEMORY_DATA": data, "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "0"}
         settings = {**_inherited_environment(), **defaults, "NOMEMORY_LOG_LEVEL": "warning", **overrides}
         environment = {name: value for name, value in settings.items() if value is not None}
-        with child_process.start(_NOMEMORY, "serve", environment=environment) as process:
+        with child_process.start_program(_NOMEMORY, "serve", environment=environment) as process:
             try:
                 target = read_ready_address(process)
                 http = read_ready_address(process) if settings.get("NOMEMORY_HTTP_LISTEN") else ""

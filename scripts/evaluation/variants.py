@@ -84,16 +84,22 @@ def _label_views(answers: Sequence[Answer], belongs: Callable[[str], bool]) -> l
 
 def _evaluate_verdicts(recalls: RecallAnswers, people: Sequence[str]) -> dict[str, float]:
     answered = [
-        item for person in people for item in _passes(recalls.answers, recalls.answers, person, answerable=True)
+        item
+        for person in people
+        for item in _check_verdict_threshold(recalls.answers, recalls.answers, person, answerable=True)
     ]
     refused = [
-        not item for person in people for item in _passes(recalls.off_topic, recalls.answers, person, answerable=False)
+        not item
+        for person in people
+        for item in _check_verdict_threshold(recalls.off_topic, recalls.answers, person, answerable=False)
     ]
     shares = {"answered": answered, "off_topic_refused": refused}
     return {name: round(sum(values) / len(values), _DIGITS) for name, values in shares.items() if values}
 
 
-def _passes(answers: Sequence[Answer], labeled: Sequence[Answer], person: str, *, answerable: bool) -> Iterator[bool]:
+def _check_verdict_threshold(
+    answers: Sequence[Answer], labeled: Sequence[Answer], person: str, *, answerable: bool
+) -> Iterator[bool]:
     """Yield whether each question of a user reaches the verdict threshold of the other users."""
     others = sorted(_select_scores(labeled, lambda user: user != person, answerable=True))
     threshold = others[int(len(others) * (1 - _MIN_ANSWERED))] if others else 0.0

@@ -16,7 +16,7 @@ Cited = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ViewCitations:
     """The citations of a memory view.
 
     Attributes:
@@ -33,14 +33,14 @@ class LabeledView:
     """A labeled question and the memory view that answers it."""
 
     question: Question
-    view: View
+    view: ViewCitations
 
 
-def read_view(reply: pb.RecallResponse) -> View:
+def read_view(reply: pb.RecallResponse) -> ViewCitations:
     """Return the citations of a reply, section by section."""
     sections = reply.memory_view
     statements = (*sections.preferences, *sections.profile, *sections.constraints)
-    return View(
+    return ViewCitations(
         tuple(map(_cited_ids, statements)),
         tuple((_cited_ids(conflict.earlier), _cited_ids(conflict.later)) for conflict in reply.conflicts),
     )
@@ -104,7 +104,7 @@ def _cited_ids(statement: pb.Statement) -> Cited:
     return frozenset(citation.message_id for citation in statement.citations)
 
 
-def _is_cited(needed: frozenset[str], view: View) -> bool:
+def _is_cited(needed: frozenset[str], view: ViewCitations) -> bool:
     return any(needed & cited for cited in view.statements)
 
 

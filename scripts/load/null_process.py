@@ -25,7 +25,7 @@ class NullServers:
 @contextmanager
 def running_null_servers() -> Iterator[NullServers]:
     """Run the null servers in a separate process until the context ends."""
-    process = child_process.start("load.null_server", stderr=subprocess.DEVNULL)
+    process = child_process.start_program("load.null_server", stderr=subprocess.DEVNULL)
     try:
         intercepted, bare, wrapped = process.stdout.readline().split() if process.stdout else ("", "", "")
         yield NullServers(intercepted, bare, wrapped, process_tree(process.pid))

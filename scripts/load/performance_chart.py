@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluation.charts import BarChart, Row, render_svg
+from evaluation.charts import BarChart, BarGroup, render_svg
 
 Figures = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def format_ms(value: float) -> str:
 def _build_chart(cases: Figures, user: str) -> BarChart:
     measured = {label: cases[f"{read}_{user}"] for read, label in READS.items() if f"{read}_{user}" in cases}
     rows = tuple(
-        Row(label, tuple(_read_cpu_ms(case, callers) for callers in _CALLERS)) for label, case in measured.items()
+        BarGroup(label, tuple(_read_cpu_ms(case, callers) for callers in _CALLERS)) for label, case in measured.items()
     )
     return BarChart(f"CPU time per read of {_USERS[user]}", _NOTE, tuple(_CALLERS.values()), rows, format_ms)
 

@@ -55,7 +55,7 @@ class ServerProcess:
             **self.variables,
         }
         began = time.perf_counter()
-        self._process = child_process.start(
+        self._process = child_process.start_program(
             child_process.NOMEMORY, *command, environment=environment, stderr=subprocess.DEVNULL
         )
         self.target = read_ready_address(self._process)

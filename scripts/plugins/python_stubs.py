@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from grpc_tools import protoc
 
 
-def generate(request: CodeGeneratorRequest, work: Path) -> CodeGeneratorResponse:
+def generate_stubs(request: CodeGeneratorRequest, work: Path) -> CodeGeneratorResponse:
     """Run protoc on the descriptors of a request; return the generated files."""
     descriptors, out = work / "descriptors", work / "out"
     for file in request.proto_file:
@@ -45,7 +45,7 @@ def _default_json_name(name: str) -> str:
 def main() -> None:
     """Read a plugin request from standard input and write the response to standard output."""
     with TemporaryDirectory() as work:
-        reply = generate(CodeGeneratorRequest.FromString(sys.stdin.buffer.read()), Path(work))
+        reply = generate_stubs(CodeGeneratorRequest.FromString(sys.stdin.buffer.read()), Path(work))
     sys.stdout.buffer.write(reply.SerializeToString())
 
 

@@ -17,7 +17,7 @@ _FILES = (query_service_pb2, recall_service_pb2, server_service_pb2, ingest_serv
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """The outcome of a call.
 
     Attributes:
@@ -35,7 +35,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class RpcMethod:
     """An RPC method."""
 
     descriptor: MethodDescriptor
@@ -62,7 +62,7 @@ class Method:
 
 
 METHODS = {
-    method.name: Method(method)
+    method.name: RpcMethod(method)
     for file in _FILES
     for service in file.DESCRIPTOR.services_by_name.values()
     for method in service.methods

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from proofs.contract import Metadata, Method, Outcome
+from proofs.contract import CallOutcome, Metadata, RpcMethod
 
 TIMEOUT_S = 20.0
 OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
@@ -20,7 +20,7 @@ class GrpcTransport:
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
 
-    def call(self, method: Method, request: bytes, metadata: Metadata, timeout_s: float = TIMEOUT_S) -> Outcome:
+    def call(self, method: RpcMethod, request: bytes, metadata: Metadata, timeout_s: float = TIMEOUT_S) -> CallOutcome:
         """Make a call and return its outcome; the request may be invalid protobuf."""
         began = time.perf_counter()
         try:
@@ -28,9 +28,11 @@ class GrpcTransport:
         except grpc.RpcError as error:
             return _error_outcome(error, time.perf_counter() - began)
         seconds = time.perf_counter() - began
-        return Outcome(grpc.StatusCode.OK, b"\n".join(replies), seconds, is_from_server=True, replies=replies)
+        return CallOutcome(grpc.StatusCode.OK, b"\n".join(replies), seconds, is_from_server=True, replies=replies)
 
-    def stream_replies(self, method: Method, request: bytes, metadata: Metadata, timeout_s: float) -> Iterator[bytes]:
+    def stream_replies(
+        self, method: RpcMethod, request: bytes, metadata: Metadata, timeout_s: float
+    ) -> Iterator[bytes]:
         """Make a call; yield the replies as they arrive.
 
         Raises:
@@ -49,11 +51,11 @@ class GrpcTransport:
             yield call(request, **options)
 
 
-def _error_outcome(error: grpc.RpcError, seconds: float) -> Outcome:
+def _error_outcome(error: grpc.RpcError, seconds: float) -> CallOutcome:
     pairs: list[tuple[str, str | bytes]] = list(error.trailing_metadata() or ())  # type: ignore[arg-type]  # by contract
     visible = [str(error.details()).encode(), *(_to_bytes(part) for pair in pairs for part in pair)]
     is_from_server = any(name == "x-request-id" for name, _ in pairs)
-    return Outcome(error.code(), b"\n".join(visible), seconds, is_from_server, str(error.details()))
+    return CallOutcome(error.code(), b"\n".join(visible), seconds, is_from_server, str(error.details()))
 
 
 def _to_bytes(value: object) -> bytes:

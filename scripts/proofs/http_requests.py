@@ -33,25 +33,25 @@ def encode_http_request(method: MethodDescriptor, request: Json) -> HttpRequest:
     verb = rule.WhichOneof("pattern")
     fields = dict(request)
 
-    def variable(match: re.Match[str]) -> str:
+    def substitute_variable(match: re.Match[str]) -> str:
         return quote(str(fields.pop(_to_camel_case(match[1]), "")), safe="")
 
-    path = re.sub(r"\{(\w+)\}", variable, getattr(rule, verb))
+    path = re.sub(r"\{(\w+)\}", substitute_variable, getattr(rule, verb))
     if rule.body:
         media_type = LINES if method.client_streaming else b"application/json"
         body = json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
         return HttpRequest(verb.upper(), path, (("content-type", media_type),), body)
-    query = urlencode(list(_flatten(fields)), quote_via=quote)
+    query = urlencode(list(_flatten_fields(fields)), quote_via=quote)
     return HttpRequest(verb.upper(), f"{path}?{query}" if query else path)
 
 
-def _flatten(fields: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten_fields(fields: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield query parameters: `filter.role`, `filter.metadata[topic]`; lists become repeated parameters."""
     for name, value in fields.items():
         if name == "metadata":
             yield from ((f"{prefix}metadata[{key}]", entry) for key, entry in value.items())
         elif isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{name}.")
+            yield from _flatten_fields(value, f"{prefix}{name}.")
         else:
             for item in value if isinstance(value, list) else [value]:
                 yield prefix + name, json.dumps(item) if isinstance(item, bool) else str(item)

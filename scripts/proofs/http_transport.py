@@ -14,7 +14,7 @@ import grpc
 import httpx
 from google.protobuf import json_format
 
-from proofs.contract import Metadata, Method, Outcome
+from proofs.contract import CallOutcome, Metadata, RpcMethod
 from proofs.http_requests import LINES, HttpRequest, encode_http_request
 
 TIMEOUT_S = 20.0
@@ -61,11 +61,11 @@ class HttpTransport:
             timeout=timeout_s + _GRACE_S,
         )
 
-    def call(self, method: Method, request: bytes, metadata: Metadata, timeout_s: float = TIMEOUT_S) -> Outcome:
+    def call(self, method: RpcMethod, request: bytes, metadata: Metadata, timeout_s: float = TIMEOUT_S) -> CallOutcome:
         """Make a call and return its outcome; UNKNOWN if the response does not conform to the API."""
         message = method.request_type.FromString(request)
         encoded = encode_http_request(method.descriptor, json_format.MessageToDict(message))
-        headers = (*encoded.headers, *http_headers(metadata), ("x-timeout-ms", b"%d" % (1000 * timeout_s)))
+        headers = (*encoded.headers, *build_http_headers(metadata), ("x-timeout-ms", b"%d" % (1000 * timeout_s)))
         if method.descriptor.server_streaming:
             headers = (*headers, ("accept", LINES))
         began = time.perf_counter()
@@ -75,7 +75,7 @@ class HttpTransport:
             return _failed_outcome(grpc.StatusCode.DEADLINE_EXCEEDED, error, began)
         except httpx.HTTPError as error:
             return _failed_outcome(grpc.StatusCode.UNAVAILABLE, error, began)
-        return outcome_of(response, method, time.perf_counter() - began)
+        return parse_outcome(response, method, time.perf_counter() - began)
 
 
 def response_bytes(response: httpx.Response) -> bytes:
@@ -84,17 +84,17 @@ def response_bytes(response: httpx.Response) -> bytes:
     return f"{response.status_code}\n{head}\n".encode("utf-8", "replace") + response.content
 
 
-def outcome_of(response: httpx.Response, method: Method, seconds: float) -> Outcome:
+def parse_outcome(response: httpx.Response, method: RpcMethod, seconds: float) -> CallOutcome:
     """Return the outcome of a call; UNKNOWN if the response does not conform to the API."""
     visible, is_from_server = response_bytes(response), "x-request-id" in response.headers
     try:
         replies = tuple(_decode_replies(response, method))
     except _CallError as error:
-        return Outcome(error.code, visible, seconds, is_from_server, str(error))
+        return CallOutcome(error.code, visible, seconds, is_from_server, str(error))
     except (KeyError, TypeError, ValueError, json_format.ParseError) as error:
         details = f"unexpected response ({response.status_code}): {type(error).__name__}: {error}"
-        return Outcome(grpc.StatusCode.UNKNOWN, visible, seconds, is_from_server, details)
-    return Outcome(grpc.StatusCode.OK, visible, seconds, is_from_server, replies=replies)
+        return CallOutcome(grpc.StatusCode.UNKNOWN, visible, seconds, is_from_server, details)
+    return CallOutcome(grpc.StatusCode.OK, visible, seconds, is_from_server, replies=replies)
 
 
 class _CallError(Exception):
@@ -105,7 +105,7 @@ class _CallError(Exception):
         self.code = grpc.StatusCode[error["code"]]
 
 
-def _decode_replies(response: httpx.Response, method: Method) -> Iterator[bytes]:
+def _decode_replies(response: httpx.Response, method: RpcMethod) -> Iterator[bytes]:
     if response.is_error:
         raise _CallError(response.json()["error"])
     if method.descriptor.server_streaming:
@@ -114,17 +114,17 @@ def _decode_replies(response: httpx.Response, method: Method) -> Iterator[bytes]
         yield _decode_reply(response.json(), method)
 
 
-def _decode_reply(reply: dict[str, Any], method: Method) -> bytes:
+def _decode_reply(reply: dict[str, Any], method: RpcMethod) -> bytes:
     if "error" in reply:
         raise _CallError(reply["error"])
     return json_format.ParseDict(reply, method.reply_type()).SerializeToString()
 
 
-def http_headers(metadata: Metadata) -> Iterator[tuple[str, bytes]]:
+def build_http_headers(metadata: Metadata) -> Iterator[tuple[str, bytes]]:
     """Yield metadata as HTTP headers; binary values are base64-encoded, as in gRPC."""
     for name, value in metadata:
         yield name, base64.b64encode(value) if isinstance(value, bytes) else value.encode()
 
 
-def _failed_outcome(code: grpc.StatusCode, error: Exception, began: float) -> Outcome:
-    return Outcome(code, b"", time.perf_counter() - began, is_from_server=False, details=repr(error))
+def _failed_outcome(code: grpc.StatusCode, error: Exception, began: float) -> CallOutcome:
+    return CallOutcome(code, b"", time.perf_counter() - began, is_from_server=False, details=repr(error))

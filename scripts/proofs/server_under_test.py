@@ -62,7 +62,7 @@ class ServerUnderTest:
         defaults = {"NOMEMORY_DATA": str(self.data), "NOMEMORY_LISTEN": "127.0.0.1:0", "NOMEMORY_DRAIN_TIMEOUT_S": "1"}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NOMEMORY_", "OPENAI_"))}
         with self.log.open("a") as errors:
-            self._process = child_process.start(
+            self._process = child_process.start_program(
                 child_process.NOMEMORY, "serve", environment={**inherited, **defaults, **self.settings}, stderr=errors
             )
 

@@ -18,8 +18,8 @@ from nomemory.v1 import ingest_service_pb2, query_service_pb2, recall_service_pb
 from proofs.conformance.client_runners import CLIENT_RUNNERS, SCENARIO
 from proofs.conformance.expectation import client_disagreements, outcome_differences
 from proofs.conformance.mcp_requests import TOOLS as CALLED_BY
-from proofs.conformance.mcp_requests import NoToolError, ToolCall, tool_call
-from proofs.conformance.mcp_view import to_api_reply, visible_outcome, visible_step
+from proofs.conformance.mcp_requests import NoToolError, ToolCall, build_tool_call
+from proofs.conformance.mcp_view import select_visible_expectations, select_visible_outcome, to_api_reply
 
 ROOT = Path(__file__).parents[2]
 STEPS: list[dict[str, Any]] = json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]
@@ -52,7 +52,7 @@ def asked_of_tools() -> dict[str, list[ToolCall]]:
     calls_by_tool: dict[str, list[ToolCall]] = {}
     for step in STEPS:
         with suppress(NoToolError):
-            call = tool_call(step, step["request"])
+            call = build_tool_call(step, step["request"])
             calls_by_tool.setdefault(call.tool, []).append(call)
     return calls_by_tool
 
@@ -73,14 +73,14 @@ def test_a_request_field_without_a_tool_argument_is_an_error() -> None:
     for request, why in (({"order": "LIST_ORDER_OLDEST_FIRST"}, "argument for order"), ({"atLeast": "w_x"}, "atLeast")):
         request_json = {"userId": "lin", **request}
         with pytest.raises(NoToolError, match=why):
-            tool_call({"call": "ListMessages", "as": "service", "request": request_json}, request_json)
+            build_tool_call({"call": "ListMessages", "as": "service", "request": request_json}, request_json)
 
 
 def test_fields_that_tools_omit_are_not_compared() -> None:
     step = {"call": "LexicalSearch", "reply": {"items": [{"messageId": "a", "userId": "u"}], "highlights": "*"}}
-    assert visible_step(step)["reply"] == {"items": [{"messageId": "a"}]}
+    assert select_visible_expectations(step)["reply"] == {"items": [{"messageId": "a"}]}
     got = {"replies": [{"items": [{"messageId": "a", "userId": "u", "content": "x"}], "highlights": []}]}
-    assert visible_outcome(step, got) == {"replies": [{"items": [{"messageId": "a", "content": "x"}]}]}
+    assert select_visible_outcome(step, got) == {"replies": [{"items": [{"messageId": "a", "content": "x"}]}]}
 
 
 def test_tool_results_are_converted_to_contract_messages() -> None:

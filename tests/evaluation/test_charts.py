@@ -21,12 +21,14 @@ from load.cases import _READS
 from evaluation import charts
 from evaluation.asking import NAMES
 from evaluation.bench import bench_recall
-from evaluation.charts import BarChart, Row, render_svg
+from evaluation.charts import BarChart, BarGroup, render_svg
 
 CHARTS = ROOT / "docs" / "charts"
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = sorted(CHARTS.glob("*.svg"))
-CHART = BarChart("A <title>", "A note.", ("one", "two"), (Row("a & b", (1.0, None)), Row("c", (0.25, 0.5))), str)
+CHART = BarChart(
+    "A <title>", "A note.", ("one", "two"), (BarGroup("a & b", (1.0, None)), BarGroup("c", (0.25, 0.5))), str
+)
 
 
 def table(page: str, begins: str) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ import pytest
 from evaluation.asking import MethodResult
 from evaluation.everyday import EverydayResult, summarize
 from evaluation.labeled_file import Question, read_messages, read_questions
-from evaluation.view import View
+from evaluation.view import ViewCitations
 
 SAMPLE = Path(__file__).resolve().parents[2] / "sample"
 ANSWERABLE = Question("q1", "u", "What?", "everyday", frozenset({"m1"}), None)
@@ -18,7 +18,7 @@ UNANSWERABLE = Question("q2", "u", "What else?", "unanswerable", frozenset(), No
 
 def everyday_result(question: Question, verdict: str, *quoted: str) -> EverydayResult:
     return EverydayResult(
-        question, MethodResult((), verdict=verdict, view=View(tuple(frozenset({item}) for item in quoted)))
+        question, MethodResult((), verdict=verdict, view=ViewCitations(tuple(frozenset({item}) for item in quoted)))
     )
 
 

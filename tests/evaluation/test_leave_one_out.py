@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from evaluation.asking import Answer, MethodResult
 from evaluation.labeled_file import Question
 from evaluation.variants import QUOTE_SETTING, QUOTE_THRESHOLDS, RecallAnswers, leave_one_out
-from evaluation.view import View
+from evaluation.view import ViewCitations
 
 
 def answer(user: str, cited: str, sufficiency: float, needed: str = "a") -> Answer:
     proof = frozenset(needed)
     question = Question("q", user, "?", "single", proof, None, (proof,) if needed else (), verdict="SUPPORTED")
-    view = View(tuple(frozenset(item) for item in cited))
+    view = ViewCitations(tuple(frozenset(item) for item in cited))
     return Answer(question, MethodResult((), sufficiency, verdict="SUPPORTED", view=view), 1.0, None)
 
 

@@ -58,7 +58,7 @@ def test_too_complex_question_is_shortened_until_it_is_accepted(script: Scripted
     too_complex = field_fault(Reason.ERROR_REASON_QUERY_TOO_COMPLEX, Violation("query_text", "has more than 128 terms"))
     script.will("LexicalSearch", too_complex, too_complex, pb.LexicalSearchResponse())
     question = Question("q", "ann", "词" * 3000, "food", frozenset(), None)
-    assert measured(script, ask_lexical, question).is_cut
+    assert measured(script, ask_lexical, question).is_truncated
     lengths = [len(request.query_text) for request in script.asked if isinstance(request, pb.LexicalSearchRequest)]
     assert lengths == [2000, 1800, 1620]
 

@@ -77,10 +77,10 @@ def test_after_a_missing_answer_the_question_is_refused_everything(tmp_path: Pat
     endpoint.start_question()
     assert endpoint.answer(body("known"))[1]["choices"][0]["message"]["content"] == "yes"
     assert [endpoint.answer(body(text))[0] for text in ("new", "known")] == [401, 401]
-    assert (endpoint.is_waiting, len(endpoint.prompts)) == (True, 2)
+    assert (endpoint.lacks_answer, len(endpoint.prompts)) == (True, 2)
     endpoint.start_question()
     assert endpoint.answer(body("known"))[0] == 200
-    assert (endpoint.is_waiting, len(endpoint.prompts), len(endpoint.waiting)) == (False, 1, 1)
+    assert (endpoint.lacks_answer, len(endpoint.prompts), len(endpoint.unanswered_prompts)) == (False, 1, 1)
 
 
 def test_a_prompt_is_written_for_people_with_the_schema_of_its_answer() -> None:

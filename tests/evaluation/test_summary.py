@@ -22,7 +22,7 @@ def answer(
 
 RECALLED = [
     answer("easy", {"a"}, MethodResult(("a", "b"), 0.9, verdict="SUPPORTED"), 1, 10),
-    answer("easy", {"a", "c"}, MethodResult(("b", "a"), 0.2, verdict="INSUFFICIENT", is_cut=True), 2, 20),
+    answer("easy", {"a", "c"}, MethodResult(("b", "a"), 0.2, verdict="INSUFFICIENT", is_truncated=True), 2, 20),
     answer("hard", {"a"}, MethodResult((), 0.5, verdict="SUPPORTED"), 3, 30),
     answer("adversarial", set(), MethodResult(("a",), 0.4, verdict="SUPPORTED"), 4, 40),
     answer("adversarial", {"a"}, MethodResult(("a",), 0.1, verdict="INSUFFICIENT"), 5, 50),
@@ -98,7 +98,10 @@ def test_the_curve_of_refusals_goes_from_all_answered_to_few() -> None:
 
 def test_unanswered_prompts_count_only_as_waiting() -> None:
     result = MethodResult(("a",), verdict="SUPPORTED", prompts=("中文", "x" * 300))
-    answers = [answer("easy", {"a"}, result), answer("hard", {"a"}, MethodResult((), prompts=("x",), is_waiting=True))]
+    answers = [
+        answer("easy", {"a"}, result),
+        answer("hard", {"a"}, MethodResult((), prompts=("x",), lacks_model_answer=True)),
+    ]
     everything = summarize(answers)["all"]
     assert (everything["waiting"], everything["questions"], everything["hit@1"]) == (1, 1, 1)
     assert (everything["calls"], everything["prompt_tokens_p50"], everything["prompt_chars_p50"]) == (2, 51, 151)

@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.labeled_file import Question
 from evaluation.labeled_set import make_off_topic_questions
-from evaluation.view import LabeledView, View, conflict_metrics, is_verdict_correct, read_view, view_metrics
+from evaluation.view import LabeledView, ViewCitations, conflict_metrics, is_verdict_correct, read_view, view_metrics
 from nomemory.v1 import recall_service_pb2 as pb
 
 
@@ -19,8 +19,8 @@ def evaluated(
     )
 
 
-def view(*statements: str, conflicts: tuple[tuple[str, str], ...] = ()) -> View:
-    return View(
+def view(*statements: str, conflicts: tuple[tuple[str, str], ...] = ()) -> ViewCitations:
+    return ViewCitations(
         tuple(frozenset(statement.split()) for statement in statements),
         tuple((frozenset(earlier.split()), frozenset(later.split())) for earlier, later in conflicts),
     )
@@ -92,7 +92,7 @@ def test_a_contradiction_where_there_is_none_is_false() -> None:
     ],
 )
 def test_a_recall_is_right_in_all_respects_or_not(
-    question: Question, memory_view: View, verdict: str, *, right: bool
+    question: Question, memory_view: ViewCitations, verdict: str, *, right: bool
 ) -> None:
     assert is_verdict_correct(LabeledView(question, memory_view), verdict) is right
 

@@ -16,7 +16,7 @@ from proofs.grpc_transport import GrpcTransport
 _TIMEOUT_S = 10
 
 
-class Method(contract.Method):
+class RpcMethod(contract.RpcMethod):
     """An RPC."""
 
     def names_users(self) -> bool:
@@ -32,7 +32,7 @@ class Method(contract.Method):
         return [self.reply_type.FromString(reply) for reply in replies]
 
 
-METHODS = {name: Method(method.descriptor) for name, method in contract.METHODS.items()}
+METHODS = {name: RpcMethod(method.descriptor) for name, method in contract.METHODS.items()}
 
 
 def messages_of_contract() -> Iterator[Descriptor]:

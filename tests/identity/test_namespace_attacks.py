@@ -14,7 +14,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from identity.authenticated_server import small
 from identity.calls import Metadata, bearer
-from identity.contract import METHODS, Method
+from identity.contract import METHODS, RpcMethod
 from identity.keyring import Keyring
 from isolation.request_builder import Values, filled
 
@@ -130,7 +130,7 @@ def values(user: str, loot: Loot, cursor: str = "") -> Values:
     }
 
 
-def outcome(method: Method, application: Application, request: Any, *named: str) -> str:  # noqa: ANN401 - any request
+def outcome(method: RpcMethod, application: Application, request: Any, *named: str) -> str:  # noqa: ANN401 - any request
     """Make a call; return all that it tells, of a refusal too."""
     metadata: Metadata = (*application.metadata, *(("x-user-id-bin", each.encode()) for each in named))
     try:

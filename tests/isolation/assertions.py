@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import grpc
 import httpx
 
-from proofs.contract import Outcome
+from proofs.contract import CallOutcome
 from proofs.finding import Finding
 from proofs.http_transport import response_bytes
 
@@ -23,7 +23,7 @@ _CHECKSUM_ERROR = "damaged"
 """Nothing damages this log: a checksum that does not match is that of another user's message."""
 
 
-def findings_of(call: str, outcome: Outcome, canaries: Sequence[bytes]) -> Iterator[Finding]:
+def findings_of(call: str, outcome: CallOutcome, canaries: Sequence[bytes]) -> Iterator[Finding]:
     """Yield what is wrong with the outcome of a call."""
     if any(canary in outcome.visible for canary in canaries):
         yield Finding("leak", f"{call} → {outcome.code.name}")

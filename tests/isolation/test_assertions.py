@@ -10,7 +10,7 @@ import pytest
 from isolation.assertions import findings_of, findings_of_answer
 from isolation.request_generator import RequestGenerator
 
-from proofs.contract import METHODS, Outcome
+from proofs.contract import METHODS, CallOutcome
 
 CANARY = b"secret"
 
@@ -33,7 +33,7 @@ def test_leaks_errors_and_timeouts_are_reported(
     is_from_server: bool,  # noqa: FBT001 - a column
     kind: str,
 ) -> None:
-    outcome = Outcome(code, visible, 1.0, is_from_server, details=visible.decode())
+    outcome = CallOutcome(code, visible, 1.0, is_from_server, details=visible.decode())
     assert [finding.kind for finding in findings_of("a call", outcome, [CANARY])] == [kind]
 
 
@@ -41,7 +41,7 @@ def test_leaks_errors_and_timeouts_are_reported(
     "code", [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE]
 )
 def test_expected_rejections_are_not_reported(code: grpc.StatusCode) -> None:
-    assert not list(findings_of("a call", Outcome(code, b"no", 1.0, is_from_server=True), [CANARY]))
+    assert not list(findings_of("a call", CallOutcome(code, b"no", 1.0, is_from_server=True), [CANARY]))
 
 
 @pytest.mark.parametrize(

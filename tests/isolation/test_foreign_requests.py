@@ -16,7 +16,7 @@ from isolation.request_builder import Values, filled
 
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
-from proofs.contract import METHODS, Metadata, Method
+from proofs.contract import METHODS, Metadata, RpcMethod
 from proofs.finding import Finding
 from proofs.grpc_transport import GrpcTransport
 
@@ -71,7 +71,7 @@ def spellings(world: World) -> Iterator[str]:
         yield from (form.format(victim=victim, VICTIM=victim.upper()) for form in SPELLINGS)
 
 
-def calls_by_name(world: World, method: Method) -> Iterator[Call]:
+def calls_by_name(world: World, method: RpcMethod) -> Iterator[Call]:
     """Ask for oneself, and for victims in every spelling, alone and beside one's own id."""
     for attacker in world.attackers:
         others = spellings(world) if attacker.may_name_others else ()
@@ -83,7 +83,7 @@ def calls_by_name(world: World, method: Method) -> Iterator[Call]:
                 yield attacker, request, (*attacker.metadata, ("x-user-id", attacker.user_id), *named)
 
 
-def calls_with_tokens(world: World, method: Method) -> Iterator[Call]:
+def calls_with_tokens(world: World, method: RpcMethod) -> Iterator[Call]:
     """Send stolen, swapped and damaged cursors and write tokens with one's own id."""
     chance = random.Random(1)  # noqa: S311 - repeatable, not secret
     tokens = [*world.cursors[:4], world.write_tokens[0], world.write_tokens[-1]]
@@ -98,7 +98,7 @@ def calls_with_tokens(world: World, method: Method) -> Iterator[Call]:
             yield attacker, request, (*attacker.metadata, ("x-user-id", attacker.user_id))
 
 
-def findings(world: World, method: Method, calls: Iterator[Call]) -> list[Finding]:
+def findings(world: World, method: RpcMethod, calls: Iterator[Call]) -> list[Finding]:
     """Make calls, several at a time; return what is wrong with their outcomes."""
     with world.channel() as channel:
         transport = GrpcTransport(channel)

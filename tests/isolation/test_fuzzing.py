@@ -22,11 +22,11 @@ from isolation.fixtures import DIMENSION, TOPIC, Attacker, World
 from isolation.malformed_http import malformed
 from isolation.request_generator import RequestGenerator
 
-from proofs.contract import METHODS, Metadata, Method, Outcome
+from proofs.contract import METHODS, CallOutcome, Metadata, RpcMethod
 from proofs.finding import Finding
 from proofs.grpc_transport import GrpcTransport
 from proofs.http_requests import HttpRequest, encode_http_request
-from proofs.http_transport import HttpTransport, http_headers
+from proofs.http_transport import HttpTransport, build_http_headers
 
 REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "3000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
@@ -83,7 +83,7 @@ def metadata(world: World, attacker: Attacker, chance: random.Random) -> Metadat
     return (*attacker.metadata, *chance.choice(named), *request_id)
 
 
-def drawn(world: World, chance: random.Random) -> tuple[Method, Attacker, RequestGenerator]:
+def drawn(world: World, chance: random.Random) -> tuple[RpcMethod, Attacker, RequestGenerator]:
     """Draw who calls what; those who are let in, more often than the others."""
     at = min(chance.randrange(len(world.attackers)) for _ in range(3))
     attacker, method = world.attackers[at], chance.choice(list(METHODS.values()))
@@ -91,7 +91,7 @@ def drawn(world: World, chance: random.Random) -> tuple[Method, Attacker, Reques
     return method, attacker, RequestGenerator(chance, values(world, attacker), DIMENSION, fixed)
 
 
-def drawn_for_http(generator: RequestGenerator, method: Method) -> tuple[Message, HttpRequest]:
+def drawn_for_http(generator: RequestGenerator, method: RpcMethod) -> tuple[Message, HttpRequest]:
     """Draw a request that JSON can express."""
     while True:
         request = generator.message(method.descriptor.input_type)
@@ -126,7 +126,7 @@ def test_random_grpc_requests_leak_nothing(world: World) -> None:
         def fuzz(chance: random.Random) -> Iterator[Finding]:
             method, attacker, generator = drawn(world, chance)
             request = generator.request(method.descriptor.input_type)
-            outcome: Outcome = transport.call(method, request, metadata(world, attacker, chance))
+            outcome: CallOutcome = transport.call(method, request, metadata(world, attacker, chance))
             yield from findings_of(f"{method.name} by {attacker.name}", outcome, world.canaries)
 
         assert findings(fuzz) == []
@@ -152,7 +152,7 @@ def test_malformed_http_requests_leak_nothing(world: World) -> None:
             if not attacker.may_name_others:
                 return
             _, valid = drawn_for_http(generator, method)
-            headers = (*valid.headers, *http_headers(attacker.metadata))
+            headers = (*valid.headers, *build_http_headers(attacker.metadata))
             request = malformed(replace(valid, headers=headers), chance, world)
             call = f"{request.verb} for {method.name} by {attacker.name}"
             yield from answer_problems(world, transport, request, call)

@@ -15,7 +15,7 @@ from postgres import NOT_INSTALLED, find_program_directory
 from chat_messages import new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
-from proofs.torture.ledger import Ledger, Version
+from proofs.torture.ledger import Ledger, MessageVersion
 from proofs.torture.main import main
 from proofs.torture.verification import Verification, wait_for_indexes
 
@@ -70,7 +70,7 @@ def test_missing_and_unexpected_messages_are_detected(
 ) -> None:
     contents = {f"m{n}": f"tortured m{n}" for n in range(5)}
     ledger = Ledger(users=["u"])
-    changes = {("u", item): Version(content, 0, "c") for item, content in contents.items()}
+    changes = {("u", item): MessageVersion(content, 0, "c") for item, content in contents.items()}
     ledger.record_attempt(changes)
     with start(own_settings) as server:
         messages = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from proofs.torture.ledger import BatchWithoutIds, Ledger, Version
+from proofs.torture.ledger import BatchWithoutIds, Ledger, MessageVersion
 from proofs.torture.verification import compare_with_ledger, compare_with_log, find_partial_batches
 
-FIRST, OTHER = Version("tortured one", 1, "c"), Version("tortured other", 2, "c")
+FIRST, OTHER = MessageVersion("tortured one", 1, "c"), MessageVersion("tortured other", 2, "c")
 
 
-def acknowledged(**states: Version | None) -> Ledger:
+def acknowledged(**states: MessageVersion | None) -> Ledger:
     ledger = Ledger(users=["u"])
     for item, state in states.items():
         ledger.record_attempt({("u", item): state})
@@ -25,17 +25,19 @@ def acknowledged(**states: Version | None) -> Ledger:
         ([("b", OTHER)], ["lost"]),
         ([("a", OTHER), ("b", OTHER)], ["altered", "duplicated"]),
         ([("a", FIRST), ("a", FIRST), ("b", OTHER)], ["duplicated"]),
-        ([("a", FIRST), ("b", OTHER), ("gone", Version("tortured gone", 3, "c"))], ["resurrected"]),
-        ([("a", FIRST), ("b", OTHER), ("new", Version("tortured new", 3, "c"))], ["invented"]),
+        ([("a", FIRST), ("b", OTHER), ("gone", MessageVersion("tortured gone", 3, "c"))], ["resurrected"]),
+        ([("a", FIRST), ("b", OTHER), ("new", MessageVersion("tortured new", 3, "c"))], ["invented"]),
     ],
 )
-def test_differences_between_log_and_ledger_are_detected(stored: list[tuple[str, Version]], kinds: list[str]) -> None:
+def test_differences_between_log_and_ledger_are_detected(
+    stored: list[tuple[str, MessageVersion]], kinds: list[str]
+) -> None:
     ledger = acknowledged(a=FIRST, b=OTHER, gone=None)
     assert [finding.kind for finding in compare_with_ledger("u", stored, ledger.allowed_states("u"), set())] == kinds
 
 
 @pytest.mark.parametrize("stored", [[], [("a", FIRST)]])
-def test_unacknowledged_messages_may_be_stored_or_not(stored: list[tuple[str, Version]]) -> None:
+def test_unacknowledged_messages_may_be_stored_or_not(stored: list[tuple[str, MessageVersion]]) -> None:
     ledger = Ledger(users=["u"])
     ledger.record_attempt({("u", "a"): FIRST})
     assert not list(compare_with_ledger("u", stored, ledger.allowed_states("u"), set()))
@@ -51,7 +53,7 @@ def test_rejected_changes_keep_the_previous_state() -> None:
 
 @pytest.mark.parametrize(("stored", "kinds"), [({}, []), ({"a": FIRST, "b": OTHER}, []), ({"a": FIRST}, ["half"])])
 def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
-    stored: dict[str, Version], kinds: list[str]
+    stored: dict[str, MessageVersion], kinds: list[str]
 ) -> None:
     ledger = Ledger(users=["u"])
     changes = {("u", "a"): FIRST, ("u", "b"): OTHER}
@@ -65,7 +67,7 @@ def test_a_batch_that_was_not_acknowledged_is_there_as_a_whole_or_not(
 def test_partially_stored_batch_without_ids_is_detected() -> None:
     ledger = Ledger(users=["u"])
     batch = BatchWithoutIds("u", "request", (FIRST, OTHER))
-    ledger.without_ids[batch.request_id] = batch
+    ledger.batches_without_ids[batch.request_id] = batch
     pending = set(batch.versions)
     assert not list(compare_with_ledger("u", [("m_1", FIRST), ("m_2", OTHER)], {}, pending))
     twice = [("m_1", FIRST), ("m_2", FIRST)]
@@ -84,6 +86,6 @@ def test_partially_stored_batch_without_ids_is_detected() -> None:
     ],
 )
 def test_differences_between_a_read_and_the_log_are_detected(
-    read_versions: list[tuple[str, Version]], kinds: list[str]
+    read_versions: list[tuple[str, MessageVersion]], kinds: list[str]
 ) -> None:
     assert [finding.kind for finding in compare_with_log("read", read_versions, [("a", FIRST), ("b", OTHER)])] == kinds

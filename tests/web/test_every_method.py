@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from google.protobuf.message import Message as ProtoMessage
-from identity.contract import METHODS, Method
+from identity.contract import METHODS, RpcMethod
 from web.transcoding import replies, send
 
 from nomemory.v1 import ingest_service_pb2 as ingest
@@ -110,7 +110,7 @@ def of_the_moment_removed(reply: ProtoMessage) -> ProtoMessage:
     return reply
 
 
-def over_grpc(web: Web, method: Method, request: ProtoMessage, metadata: dict[str, bytes]) -> list[Any]:
+def over_grpc(web: Web, method: RpcMethod, request: ProtoMessage, metadata: dict[str, bytes]) -> list[Any]:
     with grpc.insecure_channel(web.server.target) as channel:
         return method.send(channel, request, tuple(metadata.items()))
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from google.protobuf.message import Message as ProtoMessage
-from identity.contract import METHODS, Method
+from identity.contract import METHODS, RpcMethod
 from identity.issuer import token
 from web.test_bad_requests import reason
 from web.test_every_method import REQUESTS
@@ -45,7 +45,7 @@ def bearer(text: str) -> dict[str, str]:
     return {"authorization": f"Bearer {text}"}
 
 
-def ways(method: Method, request: ProtoMessage) -> Iterator[tuple[str, str, Any]]:
+def ways(method: RpcMethod, request: ProtoMessage) -> Iterator[tuple[str, str, Any]]:
     """Return the ways to send a request: by its rule, with users in other places too, and at its path over gRPC."""
     verb, path, body = http_request(method, request)
     yield verb, path, body

@@ -10,10 +10,10 @@ import httpx
 from google.api import annotations_pb2
 from google.protobuf import json_format
 from google.protobuf.message import Message as ProtoMessage
-from identity.contract import Method
+from identity.contract import RpcMethod
 
 
-def http_request(method: Method, request: ProtoMessage) -> tuple[str, str, Any]:
+def http_request(method: RpcMethod, request: ProtoMessage) -> tuple[str, str, Any]:
     """Return the verb, the path with its query, and the body; None: there is none."""
     rule = method.descriptor.GetOptions().Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
@@ -41,7 +41,7 @@ def flat(fields: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     return pairs
 
 
-def send(client: httpx.Client, method: Method, request: ProtoMessage, headers: dict[str, str]) -> httpx.Response:
+def send(client: httpx.Client, method: RpcMethod, request: ProtoMessage, headers: dict[str, str]) -> httpx.Response:
     """Send a request by its annotation."""
     verb, path, body = http_request(method, request)
     if body is None:
@@ -62,7 +62,7 @@ def events(text: str) -> list[tuple[str, Any]]:
     return event_list
 
 
-def replies(method: Method, response: httpx.Response) -> list[ProtoMessage]:
+def replies(method: RpcMethod, response: httpx.Response) -> list[ProtoMessage]:
     """Return the replies of an answer."""
     assert response.status_code == 200, response.text
     if method.descriptor.server_streaming:

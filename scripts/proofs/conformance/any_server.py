@@ -10,15 +10,15 @@ import grpc
 
 from proofs.conformance import isolation, reads, writes
 from proofs.conformance.callers import ServerConnection
-from proofs.conformance.conformance_run import Check, CheckSkippedError, ConformanceRun
+from proofs.conformance.conformance_run import CheckSkippedError, ConformanceCheck, ConformanceRun
 from proofs.conformance.scenario import Scenario
 
 _SHOWN = 5
 
 
-def select_checks(only: str) -> Iterator[Check]:
+def select_checks(only: str) -> Iterator[ConformanceCheck]:
     """Yield the checks whose name contains `only`."""
-    all_checks: Iterable[Check] = (
+    all_checks: Iterable[ConformanceCheck] = (
         *Scenario().build_checks(),
         *writes.CHECKS,
         *reads.CHECKS,
@@ -44,10 +44,10 @@ def run_checks(connection: ServerConnection, only: str, seed: int) -> int:
     return 1 if failed else 0
 
 
-def _run_check(check: Check, run: ConformanceRun) -> bool:
+def _run_check(check: ConformanceCheck, run: ConformanceRun) -> bool:
     began = time.monotonic()
     try:
-        faults = check.find_differences(run)
+        faults = check.find_violations(run)
     except CheckSkippedError as reason:
         print(f"skipped   {check.name}: {reason}")
         return False

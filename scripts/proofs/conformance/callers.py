@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import grpc
 
-from proofs.contract import METHODS, Metadata, Outcome
+from proofs.contract import METHODS, CallOutcome, Metadata
 from proofs.http_transport import HttpTransport
 from proofs.round_robin_channel import RoundRobinChannel
 
@@ -38,14 +38,14 @@ class ServerConnection:
 
     def open_channel(self) -> grpc.Channel:
         """Return a channel that rotates over all replicas."""
-        return RoundRobinChannel([self._open_channel_to(target) for target in self.targets])
+        return RoundRobinChannel([self._open_replica_channel(target) for target in self.targets])
 
-    def _open_channel_to(self, target: str) -> grpc.Channel:
+    def _open_replica_channel(self, target: str) -> grpc.Channel:
         if is_http_url(target):
             return HttpChannel(target, self.authority, self.metadata, _TIMEOUT_S)
-        return grpc.intercept_channel(self._over_grpc(target), _CredentialsInterceptor(self.metadata))
+        return grpc.intercept_channel(self._open_grpc_channel(target), _CredentialsInterceptor(self.metadata))
 
-    def _over_grpc(self, target: str) -> grpc.Channel:
+    def _open_grpc_channel(self, target: str) -> grpc.Channel:
         if self.authority is None:
             return grpc.insecure_channel(target, _OPTIONS)
         credentials = grpc.ssl_channel_credentials(self.authority.read_bytes())
@@ -77,15 +77,15 @@ class _CredentialsInterceptor(
         self._metadata = metadata
 
     def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:  # noqa: ANN401 - gRPC's
-        return continuation(self._with_credentials(details), request)
+        return continuation(self._add_credentials(details), request)
 
     def intercept_unary_stream(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:  # noqa: ANN401 - gRPC's
-        return continuation(self._with_credentials(details), request)
+        return continuation(self._add_credentials(details), request)
 
     def intercept_stream_unary(self, continuation: Callable[..., Any], details: Any, requests: Any) -> Any:  # noqa: ANN401 - gRPC's
-        return continuation(self._with_credentials(details), requests)
+        return continuation(self._add_credentials(details), requests)
 
-    def _with_credentials(self, details: Any) -> _CallDetails:  # noqa: ANN401 - gRPC's
+    def _add_credentials(self, details: Any) -> _CallDetails:  # noqa: ANN401 - gRPC's
         metadata = (*(details.metadata or ()), *self._metadata)
         return _CallDetails(
             method=details.method,
@@ -100,7 +100,7 @@ class _CredentialsInterceptor(
 class HttpCallError(grpc.RpcError):
     """Raised for an error response of an HTTP call."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: CallOutcome) -> None:
         super().__init__(outcome.details)
         self._outcome = outcome
 

@@ -29,7 +29,7 @@ class ClientRunner:
 
     Attributes:
         folder: working directory, relative to the repository.
-        needs: programs that the client requires.
+        required_programs: programs that the client requires.
         prepare: commands that build the client.
         play: command that runs the scenario; called with three file names: the scenario, the connection file of
             `run_golden_server`, and the output file, to which it writes a line of JSON per step.
@@ -37,23 +37,23 @@ class ClientRunner:
 
     name: str
     folder: str
-    needs: Sequence[str]
+    required_programs: Sequence[str]
     prepare: Sequence[Sequence[str]]
     play: Sequence[str]
     by_tools: bool = False
     """Whether the client calls MCP tools, which support only some of the steps and return fewer fields."""
 
-    def expected_step(self, step: Step) -> Step:
+    def select_checkable_expectations(self, step: Step) -> Step:
         """Return a step with the expectations that this client can check."""
-        return mcp_view.visible_step(step) if self.by_tools else step
+        return mcp_view.select_visible_expectations(step) if self.by_tools else step
 
-    def visible_outcome(self, step: Step, outcome: Outcome) -> Outcome:
+    def select_visible_outcome(self, step: Step, outcome: Outcome) -> Outcome:
         """Return the part of another client's outcome that this client can see."""
-        return mcp_view.visible_outcome(step, outcome) if self.by_tools else outcome
+        return mcp_view.select_visible_outcome(step, outcome) if self.by_tools else outcome
 
     def missing_programs(self) -> Sequence[str]:
         """Return the required programs that are not installed."""
-        return [program for program in self.needs if shutil.which(program) is None]
+        return [program for program in self.required_programs if shutil.which(program) is None]
 
     def run_scenario(self, work: Path) -> Sequence[Outcome]:
         """Run the scenario against a new server; return the outcome of each step.

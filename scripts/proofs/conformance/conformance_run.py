@@ -135,7 +135,7 @@ class CheckSkippedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ConformanceCheck:
     """A check that the server keeps a guarantee.
 
     Attributes:
@@ -146,7 +146,7 @@ class Check:
     name: str
     function: Callable[[ConformanceRun], Iterator[str]]
 
-    def find_differences(self, run: ConformanceRun) -> list[str]:
+    def find_violations(self, run: ConformanceRun) -> list[str]:
         """Run the check; return its violations.
 
         Raises:

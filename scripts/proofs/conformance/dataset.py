@@ -49,11 +49,11 @@ class Dataset:
         self.messages = [message for message in self.messages if not matches(message)]
         return removed
 
-    def newest_first(self, matches: Predicate = lambda _: True) -> list[Message]:
+    def list_newest_first(self, matches: Predicate = lambda _: True) -> list[Message]:
         """Return the matching messages, newest first."""
         return [message for message in reversed(self.messages) if matches(message)]
 
-    def oldest_first(self, matches: Predicate = lambda _: True) -> list[Message]:
+    def list_oldest_first(self, matches: Predicate = lambda _: True) -> list[Message]:
         """Return the matching messages, oldest first."""
         return [message for message in self.messages if matches(message)]
 

@@ -68,7 +68,7 @@ def _scenario_errors(runner: ClientRunner, steps: Sequence[Step], outcomes: Sequ
         if not (runner.by_tools and NO_TOOL in outcome):
             yield from (
                 f"{step['name']}: {difference}"
-                for difference in outcome_differences(runner.expected_step(step), outcome)
+                for difference in outcome_differences(runner.select_checkable_expectations(step), outcome)
             )
 
 
@@ -80,7 +80,7 @@ def _client_differences(
     executed = [
         (step, item, other) for step, item, other in zip(steps, outcomes, reference, strict=True) if NO_TOOL not in item
     ]
-    visible = [runner.visible_outcome(step, other) for step, _, other in executed]
+    visible = [runner.select_visible_outcome(step, other) for step, _, other in executed]
     for name, item, other in client_disagreements(
         [step for step, _, _ in executed], [item for _, item, _ in executed], visible
     ):

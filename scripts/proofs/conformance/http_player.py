@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx
 from google.protobuf.descriptor import MethodDescriptor
 
-from proofs.conformance.play import Json, Player, RejectedCallError, run_player
+from proofs.conformance.play import Json, RejectedCallError, ScenarioPlayer, run_player
 from proofs.contract import METHODS
 from proofs.http_requests import encode_http_request
 
@@ -96,7 +96,7 @@ def _parse_events(text: str) -> Iterator[object]:
             yield json.loads(lines["data"])
 
 
-class HttpPlayer(Player):
+class HttpPlayer(ScenarioPlayer):
     """Player that makes the calls over HTTP with the credentials of each caller."""
 
     def __init__(self, connection: Json) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import grpc
 
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.conformance_run import Check, CheckSkippedError, ConformanceRun, expect_error
+from proofs.conformance.conformance_run import CheckSkippedError, ConformanceCheck, ConformanceRun, expect_error
 from proofs.conformance.dataset import WORDS, Dataset, list_differences, message_ids, random_unit_vector
 
 
@@ -89,7 +89,7 @@ def _read_message_counts(run: ConformanceRun) -> Iterator[tuple[str, int]]:
 
 
 CHECKS = (
-    Check("reads and deletions are limited to the user's messages", _check_foreign_messages),
-    Check("messages of another user do not change any reply", _check_scores),
-    Check("users are listed with their message counts", _check_user_list),
+    ConformanceCheck("reads and deletions are limited to the user's messages", _check_foreign_messages),
+    ConformanceCheck("messages of another user do not change any reply", _check_scores),
+    ConformanceCheck("users are listed with their message counts", _check_user_list),
 )

@@ -23,15 +23,15 @@ from mcp.shared.exceptions import MCPError
 
 from proofs.conformance import mcp_view
 from proofs.conformance.expectation import NO_TOOL
-from proofs.conformance.mcp_requests import AT_LEAST, NoToolError, ToolCall, tool_call
-from proofs.conformance.play import Json, Player, RejectedCallError, run_player
+from proofs.conformance.mcp_requests import AT_LEAST, NoToolError, ToolCall, build_tool_call
+from proofs.conformance.play import Json, RejectedCallError, ScenarioPlayer, run_player
 from proofs.conformance.python_player import PythonPlayer
 
 _CODES: Final = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED"}
 _TIMEOUT_S: Final = 60
 
 
-class McpPlayer(Player):
+class McpPlayer(ScenarioPlayer):
     """Player that calls the tools with an MCP client as the caller and for the user of each step."""
 
     def __init__(self, connection: Json, url: str) -> None:
@@ -51,7 +51,7 @@ class McpPlayer(Player):
     def call(self, step: Json, request: Any) -> list[object]:  # noqa: ANN401 - JSON
         """Return the replies of the call of a step."""
         try:
-            call = tool_call(step, request)
+            call = build_tool_call(step, request)
             if AT_LEAST in request:
                 self._wait_for_write(call.user_id or step["as"], request[AT_LEAST])
             return self._call_tool(step, call)
@@ -150,7 +150,7 @@ def run_mcp_server(connection: Json) -> Iterator[str]:
         connection["authorities"],
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NOMEMORY_")}
-    with child_process.start(child_process.NOMEMORY, *arguments, environment=environment) as process:
+    with child_process.start_program(child_process.NOMEMORY, *arguments, environment=environment) as process:
         try:
             assert process.stdout  # noqa: S101 - created as a pipe
             yield process.stdout.readline().split()[-1]

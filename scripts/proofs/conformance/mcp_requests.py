@@ -87,7 +87,7 @@ class ToolCall:
     arguments: Json
 
 
-def tool_call(step: Json, request: Json) -> ToolCall:
+def build_tool_call(step: Json, request: Json) -> ToolCall:
     """Return the tool call for a step, without `atLeast`.
 
     Raises:

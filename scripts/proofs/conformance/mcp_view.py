@@ -41,14 +41,14 @@ _SHAPES: Final[Mapping[str, Any]] = {
 """The reply fields that tools return, by RPC method; a list has the shape of its items."""
 
 
-def visible_step(step: Step) -> Step:
+def select_visible_expectations(step: Step) -> Step:
     """Return a step that expects only the fields that tools return."""
     shape = _shape_of_reply(step)
     expected = {key: _select_fields(shape, step[key]) for key in ("reply", "replies", "first", "last") if key in step}
     return {**step, **expected}
 
 
-def visible_outcome(step: Step, outcome: Outcome) -> Outcome:
+def select_visible_outcome(step: Step, outcome: Outcome) -> Outcome:
     """Return the part of an outcome that tools return."""
     return {"replies": _select_fields(_shape_of_reply(step), outcome["replies"])} if "replies" in outcome else outcome
 

@@ -20,7 +20,7 @@ class RejectedCallError(Exception):
         self.rejection = refusal
 
 
-class Player(ABC):
+class ScenarioPlayer(ABC):
     """A player, which executes steps and stores the values that later steps refer to."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ def _value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def run_player(make: Callable[[Json], Player]) -> None:
+def run_player(make: Callable[[Json], ScenarioPlayer]) -> None:
     """Execute all steps of a scenario and write their outcomes; file names come from the command line."""
     scenario, connection, output = map(Path, sys.argv[1:])
     player = make(json.loads(connection.read_text(encoding="utf-8")))

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from nomemory.client import Client, NoMemoryError
 from nomemory.v1 import message_pb2
-from proofs.conformance.play import Json, Player, RejectedCallError, run_player
+from proofs.conformance.play import Json, RejectedCallError, ScenarioPlayer, run_player
 
 _FLATTENED = ("filter", "timeRange", "context", "highlight")
 """Nested messages whose fields are separate keyword arguments of the client."""
@@ -132,7 +132,7 @@ _STREAMS: Final[Mapping[str, Callable[[Client, Keywords], Iterable[object]]]] = 
 }
 
 
-class PythonPlayer(Player):
+class PythonPlayer(ScenarioPlayer):
     """Player that makes the calls with the Python client of each caller."""
 
     def __init__(self, connection: Json) -> None:

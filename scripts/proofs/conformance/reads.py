@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.conformance_run import Check, ConformanceRun
+from proofs.conformance.conformance_run import ConformanceCheck, ConformanceRun
 from proofs.conformance.dataset import (
     WORDS,
     Dataset,
@@ -31,8 +31,8 @@ def _check_pages(run: ConformanceRun) -> Iterator[str]:
     dataset, token = run.write_dataset("pages", _MESSAGES)
     for size in _PAGES:
         for order, expected in (
-            (q.LIST_ORDER_NEWEST_FIRST, dataset.newest_first()),
-            (q.LIST_ORDER_OLDEST_FIRST, dataset.oldest_first()),
+            (q.LIST_ORDER_NEWEST_FIRST, dataset.list_newest_first()),
+            (q.LIST_ORDER_OLDEST_FIRST, dataset.list_oldest_first()),
         ):
             actual = run.list_all(dataset.user_id, size, order=order, at_least=token)
             yield from list_differences(
@@ -42,7 +42,7 @@ def _check_pages(run: ConformanceRun) -> Iterator[str]:
 
 def _check_contents(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("contents", 20)
-    for actual, expected in zip(run.list_all(dataset.user_id), dataset.newest_first(), strict=True):
+    for actual, expected in zip(run.list_all(dataset.user_id), dataset.list_newest_first(), strict=True):
         bare = Message()
         bare.CopyFrom(expected)
         bare.ClearField("embedding")
@@ -53,14 +53,14 @@ def _check_contents(run: ConformanceRun) -> Iterator[str]:
 
 def _check_pages_while_writing(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("meanwhile", 30)
-    expected, actual = message_ids(dataset.newest_first()), list[str]()
+    expected, actual = message_ids(dataset.list_newest_first()), list[str]()
     for number, message in enumerate(run.list_all(dataset.user_id, 4)):
         actual.append(message.message_id)
         if number % 4 == 0:
             run.write(dataset.create([number]))
     yield from list_differences("listing during writes", actual, expected)
     yield from list_differences(
-        "next listing", message_ids(run.list_all(dataset.user_id)), message_ids(dataset.newest_first())
+        "next listing", message_ids(run.list_all(dataset.user_id)), message_ids(dataset.list_newest_first())
     )
 
 
@@ -88,9 +88,9 @@ def _check_filters(run: ConformanceRun) -> Iterator[str]:
     dataset, _ = run.write_dataset("filters", _MESSAGES)
     for name, message_filter, matches in build_filters(dataset):
         actual = message_ids(run.list_all(dataset.user_id, 9, filter=message_filter))
-        yield from list_differences(f"list by {name}", actual, message_ids(dataset.newest_first(matches)))
+        yield from list_differences(f"list by {name}", actual, message_ids(dataset.list_newest_first(matches)))
         exported = message_ids(run.export(dataset.user_id, filter=message_filter))
-        yield from list_differences(f"export by {name}", exported, message_ids(dataset.oldest_first(matches)))
+        yield from list_differences(f"export by {name}", exported, message_ids(dataset.list_oldest_first(matches)))
         if (count := run.count(dataset.user_id, filter=message_filter)) != len(actual):
             yield f"count by {name}: {count}, listed {len(actual)}"
 
@@ -154,7 +154,7 @@ def _check_lexical(run: ConformanceRun) -> Iterator[str]:
     dataset, token = run.write_dataset("words", _MESSAGES)
     for size, (query, matches) in zip((1, 7, 50) * len(WORDS) * 2, _build_queries(), strict=False):
         hits = list(run.lexical_search(dataset.user_id, query, max(size, 5), at_least=token))
-        expected = sorted(message_ids(dataset.newest_first(matches)))
+        expected = sorted(message_ids(dataset.list_newest_first(matches)))
         yield from list_differences(query, sorted(item.message_id for item, _ in hits), expected)
         if any(item < other for (_, item), (_, other) in pairwise(hits)):
             yield f"{query}: scores are not in descending order"
@@ -168,7 +168,7 @@ def _check_filtered_lexical(run: ConformanceRun) -> Iterator[str]:
                 item.message_id
                 for item, _ in run.lexical_search(dataset.user_id, word, filter=message_filter, at_least=token)
             ]
-            expected = message_ids(dataset.newest_first(lambda item: matches(item) and has_words(word)(item)))  # noqa: B023 - called immediately
+            expected = message_ids(dataset.list_newest_first(lambda item: matches(item) and has_words(word)(item)))  # noqa: B023 - called immediately
             yield from list_differences(f"{word} by {name}", sorted(actual), sorted(expected))
 
 
@@ -196,7 +196,9 @@ def _check_filtered_semantic(run: ConformanceRun) -> Iterator[str]:
             item
             for item, _ in run.semantic_search(dataset.user_id, query_vector, filter=message_filter, at_least=token)
         )
-        yield from list_differences(f"by {name}", sorted(actual), sorted(message_ids(dataset.newest_first(matches))))
+        yield from list_differences(
+            f"by {name}", sorted(actual), sorted(message_ids(dataset.list_newest_first(matches)))
+        )
 
 
 def _check_hybrid(run: ConformanceRun) -> Iterator[str]:
@@ -212,7 +214,7 @@ def _check_hybrid(run: ConformanceRun) -> Iterator[str]:
         hits = run.query.HybridSearch(request).items
         actual = message_ids(hit.message for hit in hits)
         yield from list_differences(f"{word}: duplicates", actual, list(dict.fromkeys(actual)))
-        if missing := set(message_ids(dataset.newest_first(has_words(word)))) - set(actual):
+        if missing := set(message_ids(dataset.list_newest_first(has_words(word)))) - set(actual):
             yield f"{word}: {len(missing)} matching messages are missing"
         if foreign := set(actual) - set(message_ids(dataset.messages)):
             yield f"{word}: {len(foreign)} messages of other users"
@@ -221,16 +223,16 @@ def _check_hybrid(run: ConformanceRun) -> Iterator[str]:
 
 
 CHECKS = (
-    Check("pages of every size, in both orders, match brute force", _check_pages),
-    Check("messages are returned as written", _check_contents),
-    Check("concurrent writes do not change a listing", _check_pages_while_writing),
-    Check("filters of list, export and count match brute force", _check_filters),
-    Check("counts, lists, exports and conversations agree", _check_counts),
-    Check("messages are returned by id, and missing ids are reported", _check_reads_by_id),
-    Check("neighbors match brute force", _check_neighbors),
-    Check("words, phrases and their combinations in Chinese and English match brute force", _check_lexical),
-    Check("lexical search applies filters", _check_filtered_lexical),
-    Check("semantic search returns all messages by score", _check_semantic),
-    Check("semantic search applies filters", _check_filtered_semantic),
-    Check("hybrid search returns matching messages once, best first", _check_hybrid),
+    ConformanceCheck("pages of every size, in both orders, match brute force", _check_pages),
+    ConformanceCheck("messages are returned as written", _check_contents),
+    ConformanceCheck("concurrent writes do not change a listing", _check_pages_while_writing),
+    ConformanceCheck("filters of list, export and count match brute force", _check_filters),
+    ConformanceCheck("counts, lists, exports and conversations agree", _check_counts),
+    ConformanceCheck("messages are returned by id, and missing ids are reported", _check_reads_by_id),
+    ConformanceCheck("neighbors match brute force", _check_neighbors),
+    ConformanceCheck("words, phrases and their combinations in Chinese and English match brute force", _check_lexical),
+    ConformanceCheck("lexical search applies filters", _check_filtered_lexical),
+    ConformanceCheck("semantic search returns all messages by score", _check_semantic),
+    ConformanceCheck("semantic search applies filters", _check_filtered_semantic),
+    ConformanceCheck("hybrid search returns matching messages once, best first", _check_hybrid),
 )

@@ -17,10 +17,10 @@ import httpx
 from nomemory.client import Client
 from proofs.conformance.callers import ServerConnection, is_http_url
 from proofs.conformance.client_runners import SCENARIO
-from proofs.conformance.conformance_run import Check, CheckSkippedError, ConformanceRun
+from proofs.conformance.conformance_run import CheckSkippedError, ConformanceCheck, ConformanceRun
 from proofs.conformance.expectation import outcome_differences
 from proofs.conformance.http_player import make_call as replies_over_http
-from proofs.conformance.play import Player
+from proofs.conformance.play import ScenarioPlayer
 from proofs.conformance.python_player import call_and_convert
 
 _SERVICE: Final = "service"
@@ -33,7 +33,7 @@ _DIMENSION: Final = 4
 Json = Mapping[str, Any]
 
 
-class _RoundRobinPlayer(Player):
+class _RoundRobinPlayer(ScenarioPlayer):
     """A player that rotates over all addresses, with the Python client or over HTTP."""
 
     def __init__(self, connection: ServerConnection) -> None:
@@ -60,10 +60,10 @@ class Scenario:
         self._play: _RoundRobinPlayer | None = None
         self._names: dict[str, str] = {}
 
-    def build_checks(self) -> Iterator[Check]:
+    def build_checks(self) -> Iterator[ConformanceCheck]:
         """Yield a check for each step."""
         for step in json.loads(SCENARIO.read_text(encoding="utf-8"))["steps"]:
-            yield Check(f"scenario: {step['name']}", lambda run, step=step: self._check_step(run, step))  # type: ignore[misc]
+            yield ConformanceCheck(f"scenario: {step['name']}", lambda run, step=step: self._check_step(run, step))  # type: ignore[misc]
 
     def _check_step(self, run: ConformanceRun, step: Json) -> Iterator[str]:
         if reason := _skip_reason(run, step):
@@ -78,7 +78,7 @@ class Scenario:
         if step["as"] not in (_SERVICE, "reader"):
             adapted["for"] = step["as"]
         if "for" in adapted:
-            adapted["for"] = self._user_of_run(run, adapted["for"])
+            adapted["for"] = self._run_user_id(run, adapted["for"])
         return adapted
 
     def _rename_users(self, run: ConformanceRun, value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -89,11 +89,11 @@ class Scenario:
         if not isinstance(value, dict):
             return value
         return {
-            key: self._user_of_run(run, item) if key == "userId" and item else self._rename_users(run, item)
+            key: self._run_user_id(run, item) if key == "userId" and item else self._rename_users(run, item)
             for key, item in value.items()
         }
 
-    def _user_of_run(self, run: ConformanceRun, name: str) -> str:
+    def _run_user_id(self, run: ConformanceRun, name: str) -> str:
         if name not in self._names:
             self._names[name] = run.create_user(name)
         return self._names[name]

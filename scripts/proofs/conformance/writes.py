@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as q
-from proofs.conformance.conformance_run import Check, ConformanceRun
+from proofs.conformance.conformance_run import ConformanceCheck, ConformanceRun
 from proofs.conformance.dataset import Dataset, Message, list_differences, message_ids, random_unit_vector
 
 _TURNS = 10
@@ -64,7 +64,7 @@ def _check_imports(run: ConformanceRun) -> Iterator[str]:
     if (reply.created, reply.unchanged, reply.rejected) != (30, 5, 1):
         yield f"created {reply.created}, unchanged {reply.unchanged}, rejected {reply.rejected}; expected 30, 5, 1"
     actual = message_ids(run.list_all(dataset.user_id, at_least=reply.write_token))
-    yield from list_differences("stored messages", actual, message_ids(dataset.newest_first()))
+    yield from list_differences("stored messages", actual, message_ids(dataset.list_newest_first()))
 
 
 def _check_deletions(run: ConformanceRun) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _check_deletions(run: ConformanceRun) -> Iterator[str]:
 
 def _compare_all_reads(run: ConformanceRun, dataset: Dataset, token: str, when: str) -> Iterator[str]:
     """Yield a line for each read that does not return exactly the dataset."""
-    user_id, expected = dataset.user_id, message_ids(dataset.newest_first())
+    user_id, expected = dataset.user_id, message_ids(dataset.list_newest_first())
     everything = " OR ".join(f"no{number}" for number in range(40))
     query_vector = random_unit_vector(run.random, dataset.dimension)
     yield from list_differences(f"list {when}", message_ids(run.list_all(user_id)), expected)
@@ -115,9 +115,9 @@ def _check_erasure(run: ConformanceRun) -> Iterator[str]:
 
 
 CHECKS = (
-    Check("reads with a write token return the write", _check_read_your_writes),
-    Check("concurrent retries of a request are stored once", _check_idempotent_writes),
-    Check("an import reports rejected messages and stores the others", _check_imports),
-    Check("deleted messages are gone from every read", _check_deletions),
-    Check("an erased user is gone from every read and can write again", _check_erasure),
+    ConformanceCheck("reads with a write token return the write", _check_read_your_writes),
+    ConformanceCheck("concurrent retries of a request are stored once", _check_idempotent_writes),
+    ConformanceCheck("an import reports rejected messages and stores the others", _check_imports),
+    ConformanceCheck("deleted messages are gone from every read", _check_deletions),
+    ConformanceCheck("an erased user is gone from every read and can write again", _check_erasure),
 )

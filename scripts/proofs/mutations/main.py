@@ -38,33 +38,33 @@ class Mutation:
     """A mutation of the code.
 
     Attributes:
-        noticed_by: the test that must detect the mistake, with its arguments.
+        detecting_test: the test that must detect the mistake, with its arguments.
     """
 
     patch: Path
     mistake: str
-    noticed_by: Sequence[str]
+    detecting_test: Sequence[str]
 
     @classmethod
     def parse(cls, patch: Path) -> Self:
         """Parse the first two lines of a patch file."""
-        mistake, noticed_by, *_ = patch.read_text().splitlines()
-        return cls(patch, mistake, shlex.split(noticed_by.removeprefix(_NOTICED_BY)))
+        mistake, detecting_test, *_ = patch.read_text().splitlines()
+        return cls(patch, mistake, shlex.split(detecting_test.removeprefix(_NOTICED_BY)))
 
     @property
     def name(self) -> str:
         """Name of the mutation."""
         return self.patch.stem
 
-    def apply(self, copy: Path, *options: str) -> bool:
+    def apply_patch(self, copy: Path, *options: str) -> bool:
         """Apply the patch to a copy of the code; return whether it applies."""
         command = ["git", "apply", *options, str(self.patch)]
         environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(copy.parent)}
         return subprocess.run(command, cwd=copy, env=environment, check=False).returncode == 0  # noqa: S603 - patch of this folder
 
-    def is_noticed(self, copy: Path) -> bool:
+    def is_detected(self, copy: Path) -> bool:
         """Run the test in a mutated copy; return whether it detects the mistake."""
-        test, *arguments = self.noticed_by
+        test, *arguments = self.detecting_test
         paths = os.pathsep.join(str(copy / item) for item in ("server", "recall", "clients/python", "scripts", "tests"))
         completed = subprocess.run(  # noqa: S603 - tests of this project
             [sys.executable, *_TESTS[test], *arguments],
@@ -94,7 +94,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def read_mutations(only: Sequence[str], by: Sequence[str]) -> list[Mutation]:
     """Return the selected mutations by name."""
     every = [Mutation.parse(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
-    return [item for item in every if item.noticed_by[0] in by and any(text in item.name for text in only)]
+    return [item for item in every if item.detecting_test[0] in by and any(text in item.name for text in only)]
 
 
 def copy_project(root: Path) -> Path:
@@ -111,9 +111,9 @@ def check_mutation(mutation: Mutation, arguments: argparse.Namespace) -> str:
     """Apply a mutation to a copy and run its test; return an error message, empty if the test behaves as expected."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as root:
         copy = copy_project(Path(root))
-        if not mutation.apply(copy, *(("--check",) if arguments.sound else ())):
+        if not mutation.apply_patch(copy, *(("--check",) if arguments.sound else ())):
             return "the patch does not apply"
-        if arguments.fit or mutation.is_noticed(copy) != arguments.sound:
+        if arguments.fit or mutation.is_detected(copy) != arguments.sound:
             return ""
         return "FAILS WITHOUT MUTATION" if arguments.sound else "NOT DETECTED"
 
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         began = time.monotonic()
         verdict = check_mutation(mutation, arguments)
         failed += bool(verdict)
-        by = verdict or " ".join(mutation.noticed_by)
+        by = verdict or " ".join(mutation.detecting_test)
         print(f"| {mutation.name} | {mutation.mistake} | {by} | {time.monotonic() - began:.0f} |", flush=True)
     return int(failed > 0)
 

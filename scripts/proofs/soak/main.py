@@ -23,7 +23,7 @@ from pathlib import Path
 from proofs.server_under_test import ServerUnderTest
 from proofs.soak.sample import Sample, Sampler
 from proofs.soak.traffic import TrafficGenerator
-from proofs.soak.verdict import Curve, build_curves
+from proofs.soak.verdict import GrowthCurve, build_curves
 
 _DIMENSION = 64
 _SETTLE_S = 1.0
@@ -51,7 +51,7 @@ class SoakResult:
         capacity: measured capacity in calls per second.
         rate: load in calls per second.
         errors: number of failed calls by kind and status.
-        left_out: number of calls that were skipped because too many were in flight.
+        skipped_calls: number of calls that were skipped because too many were in flight.
         curves: growth of each figure that has a tolerance.
     """
 
@@ -59,8 +59,8 @@ class SoakResult:
     rate: float = 0.0
     samples: list[Sample] = field(default_factory=list)
     errors: dict[str, int] = field(default_factory=dict)
-    left_out: int = 0
-    curves: list[Curve] = field(default_factory=list)
+    skipped_calls: int = 0
+    curves: list[GrowthCurve] = field(default_factory=list)
 
     @property
     def has_passed(self) -> bool:
@@ -100,12 +100,12 @@ async def run_soak(server: ServerUnderTest, arguments: argparse.Namespace) -> So
     ends = began + 60 * arguments.minutes
     every = arguments.every or max(1.0, 60 * arguments.minutes / 120)
     sampler = Sampler(server)
-    load = asyncio.create_task(traffic.call_steadily(result.rate, ends))
+    load = asyncio.create_task(traffic.send_steady_load(result.rate, ends))
     while time.monotonic() + every <= ends:
         await asyncio.sleep(every)
         waits = traffic.take_statistics()
         result.errors = dict(Counter(result.errors) + waits.errors)
-        result.left_out += waits.left_out
+        result.skipped_calls += waits.skipped_calls
         minute = (time.monotonic() - began) / 60
         result.samples.append(await asyncio.to_thread(sampler.sample, minute, waits))
     await load
@@ -127,8 +127,8 @@ def print_report(result: SoakResult) -> None:
         growth = "too few samples" if curve.growth is None else f"{curve.growth:+.1f}"
         verdict = "flat" if curve.is_flat else "GROWS" if curve.growth is not None else "?"
         print(f"| {curve.name} | {curve.first:g} | {curve.last:g} | {growth} | {curve.tolerance:.1f} | {verdict} |")
-    if result.left_out:
-        print(f"\n{result.left_out} calls were skipped because too many were in flight")
+    if result.skipped_calls:
+        print(f"\n{result.skipped_calls} calls were skipped because too many were in flight")
     if result.errors:
         print(f"\nfailed calls: {dict(result.errors)}")
     print("\nflat, no call failed" if result.has_passed else "\nNOT FLAT, or calls failed")

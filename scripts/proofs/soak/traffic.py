@@ -44,12 +44,12 @@ class CallStatistics:
     Attributes:
         waits_ms: latency of each successful call in milliseconds.
         errors: number of failed calls by kind and status.
-        left_out: number of calls that were skipped because too many were in flight.
+        skipped_calls: number of calls that were skipped because too many were in flight.
     """
 
     waits_ms: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
-    left_out: int = 0
+    skipped_calls: int = 0
 
 
 class TrafficGenerator:
@@ -115,7 +115,7 @@ class TrafficGenerator:
         await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
         return answered / seconds
 
-    async def call_steadily(self, rate: float, ends: float) -> None:
+    async def send_steady_load(self, rate: float, ends: float) -> None:
         """Send calls in an open loop with Poisson arrivals until a time of the monotonic clock."""
         in_flight: set[asyncio.Task[None]] = set()
         due = time.monotonic()
@@ -123,7 +123,7 @@ class TrafficGenerator:
             due += self._random.expovariate(rate)
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             if len(in_flight) >= _IN_FLIGHT_MAX:
-                self._waits.left_out += 1
+                self._waits.skipped_calls += 1
                 continue
             task = asyncio.create_task(self._send_call())
             in_flight.add(task)

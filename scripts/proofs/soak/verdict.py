@@ -26,7 +26,7 @@ TOLERANCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class GrowthCurve:
     """The growth of a sampled figure.
 
     Attributes:
@@ -48,7 +48,7 @@ class Curve:
         return self.growth is not None and self.growth <= self.tolerance
 
 
-def build_curves(samples: Sequence[Sample]) -> list[Curve]:
+def build_curves(samples: Sequence[Sample]) -> list[GrowthCurve]:
     """Return the growth of all figures that have a tolerance."""
     measured = samples[int(len(samples) * WARM_UP) :]
     return [
@@ -58,7 +58,7 @@ def build_curves(samples: Sequence[Sample]) -> list[Curve]:
     ]
 
 
-def _build_curve(name: str, samples: Sequence[Sample], share: float, minimum: float) -> Curve:
+def _build_curve(name: str, samples: Sequence[Sample], share: float, minimum: float) -> GrowthCurve:
     minutes = np.array([sample.minute for sample in samples])
     values = np.array([sample.figures[name] for sample in samples])
     growth = None
@@ -66,4 +66,4 @@ def _build_curve(name: str, samples: Sequence[Sample], share: float, minimum: fl
         slope = float(np.polyfit(minutes - minutes.mean(), values, 1)[0])
         growth = slope * float(minutes[-1] - minutes[0])
     mean = float(values.mean())
-    return Curve(name, float(values[0]), float(values[-1]), mean, growth, max(share * mean, minimum))
+    return GrowthCurve(name, float(values[0]), float(values[-1]), mean, growth, max(share * mean, minimum))

@@ -26,12 +26,12 @@ class Fault:
     Attributes:
         name: name of the fault in the report.
         inject: injects the fault and returns when it is over.
-        why_not: returns the reason why a harness does not support the fault; empty if it does.
+        unsupported_reason: returns the reason why a harness does not support the fault; empty if it does.
     """
 
     name: str
     inject: Callable[[Harness], None]
-    why_not: Callable[[Harness], str] = lambda _: ""
+    unsupported_reason: Callable[[Harness], str] = lambda _: ""
 
 
 def kill_everything(harness: Harness) -> None:
@@ -133,7 +133,7 @@ def sleep_fault_duration(harness: Harness, share: float = 1.0) -> None:
 
 
 def require_role(role: str) -> Callable[[Harness], str]:
-    """Return a `Fault.why_not` that requires a process of a role."""
+    """Return a `Fault.unsupported_reason` that requires a process of a role."""
 
     def reason_not_supported(harness: Harness) -> str:
         return "" if role in harness.server.pids_by_role() else f"no {role} with {harness.name}"

@@ -34,8 +34,8 @@ class Harness:
     """A server configuration with its callers.
 
     Attributes:
-        own_vectors: share of the messages that are sent with an embedding.
-        catch_up_s: timeout of indexing in seconds.
+        vector_share: share of the messages that are sent with an embedding.
+        indexing_timeout_s: timeout of indexing in seconds.
         ledgers: one ledger per writer.
         endpoint: embedding endpoint; None: local embedder.
         proxy: proxy of the Qdrant server; None: embedded vector index.
@@ -47,8 +47,8 @@ class Harness:
     name: str
     server: ServerUnderTest | Replicas
     dimension: int
-    own_vectors: float
-    catch_up_s: float
+    vector_share: float
+    indexing_timeout_s: float
     random: random.Random
     ledgers: Sequence[Ledger]
     endpoint: ScriptedEndpoint | None = None
@@ -56,7 +56,7 @@ class Harness:
     disk: SmallDisk | None = None
     database: PrivatePostgres | None = None
     findings: list[Finding] = field(default_factory=list)
-    stored: int = 0
+    stored_messages: int = 0
     refusals: int = 0
     start_s: list[float] = field(default_factory=list)
 
@@ -87,7 +87,7 @@ class Harness:
             time.sleep(0.05)
 
     @contextmanager
-    def under_load(self) -> Iterator[None]:
+    def apply_load(self) -> Iterator[None]:
         """Write and read concurrently during the context."""
         stop = threading.Event()
         writers = [self._writer_of(ledger) for ledger in self.ledgers]
@@ -118,11 +118,11 @@ class Harness:
     def verify(self, users: Sequence[str]) -> None:
         """Wait for the indexes, then compare the stored data with the ledgers."""
         for server in self.server.servers:
-            self.findings += wait_for_indexes(server, self.catch_up_s)
+            self.findings += wait_for_indexes(server, self.indexing_timeout_s)
         verification = Verification(self.server, self.dimension)
         verification.run(self.ledgers, users)
         self.findings += verification.findings
-        self.stored = verification.stored
+        self.stored_messages = verification.stored_messages
 
     def select_users(self, before: dict[str, int]) -> list[str]:
         """Return the users that changed since `before` (a result of `state_hashes`), and a sample of other users."""
@@ -169,4 +169,4 @@ class Harness:
         return before.get(user_id) != hash(frozenset(ledger.allowed_states(user_id).items()))
 
     def _writer_of(self, ledger: Ledger) -> Writer:
-        return Writer(ledger, self.server, self.random.getrandbits(32), self.dimension, self.own_vectors)
+        return Writer(ledger, self.server, self.random.getrandbits(32), self.dimension, self.vector_share)

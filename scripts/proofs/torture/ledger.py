@@ -16,7 +16,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class MessageVersion:
     """A version of a message; its `content` contains a unique word."""
 
     content: str
@@ -24,7 +24,7 @@ class Version:
     conversation_id: str
 
 
-State = Version | None
+State = MessageVersion | None
 """A version, or None if the message does not exist."""
 _ASSIGNED_MAX = 8
 _ABSENT: frozenset[State] = frozenset({None})
@@ -38,7 +38,7 @@ class BatchWithoutIds:
 
     user_id: str
     request_id: str
-    versions: tuple[Version, ...]
+    versions: tuple[MessageVersion, ...]
 
 
 @dataclass(slots=True)
@@ -47,17 +47,17 @@ class Ledger:
 
     Attributes:
         acknowledged: number of acknowledged message changes.
-        open: unacknowledged batches; each was applied completely or not at all.
-        without_ids: unacknowledged batches without ids, by request id.
-        assigned: the latest acknowledged batches without ids, with their assigned ids.
+        open_batches: unacknowledged batches; each was applied completely or not at all.
+        batches_without_ids: unacknowledged batches without ids, by request id.
+        batches_with_assigned_ids: the latest acknowledged batches without ids, with their assigned ids.
         tokens: the latest write token of each user.
     """
 
     users: list[str] = field(default_factory=list)
     acknowledged: int = 0
-    open: list[Changes] = field(default_factory=list)
-    without_ids: dict[str, BatchWithoutIds] = field(default_factory=dict)
-    assigned: deque[tuple[BatchWithoutIds, tuple[str, ...]]] = field(
+    open_batches: list[Changes] = field(default_factory=list)
+    batches_without_ids: dict[str, BatchWithoutIds] = field(default_factory=dict)
+    batches_with_assigned_ids: deque[tuple[BatchWithoutIds, tuple[str, ...]]] = field(
         default_factory=lambda: deque(maxlen=_ASSIGNED_MAX)
     )
     tokens: dict[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Ledger:
         """Record that the outcome of sent changes is unknown."""
         with self._lock:
             uncertain = {key: state for key, state in changes.items() if len(self._allowed[key[0]][key[1]]) > 1}
-            self.open.append(uncertain)
+            self.open_batches.append(uncertain)
 
     def allow_partial_deletion(self, user_id: str) -> None:
         """Allow uncertain messages to be absent: a deletion by filter may delete parts of open batches."""
@@ -98,14 +98,16 @@ class Ledger:
             for item, states in self._allowed[user_id].items():
                 if len(states) > 1:
                     self._allowed[user_id][item] = states | _ABSENT
-            self.open = [changes for changes in self.open if all(owner != user_id for owner, _ in changes)]
+            self.open_batches = [
+                changes for changes in self.open_batches if all(owner != user_id for owner, _ in changes)
+            ]
 
     def assign_ids(self, batch: BatchWithoutIds, ids: Iterable[str], token: str) -> None:
         """Record the ids that the server assigned to a batch."""
         assigned = tuple(ids)
         changes = {(batch.user_id, item): version for item, version in zip(assigned, batch.versions, strict=True)}
-        self.without_ids.pop(batch.request_id, None)
-        self.assigned.append((batch, assigned))
+        self.batches_without_ids.pop(batch.request_id, None)
+        self.batches_with_assigned_ids.append((batch, assigned))
         self.record_acknowledgment(changes, token)
 
     def certain_states(self, user_id: str) -> dict[str, State]:
@@ -118,7 +120,7 @@ class Ledger:
         with self._lock:
             return dict(self._allowed[user_id])
 
-    def set_to_stored_states(self, user_id: str, stored: Mapping[str, Version]) -> None:
+    def set_to_stored_states(self, user_id: str, stored: Mapping[str, MessageVersion]) -> None:
         """Reduce the allowed states of a user to the stored states."""
         with self._lock:
             allowed = self._allowed[user_id]
@@ -131,8 +133,8 @@ class Ledger:
     def discard_unacknowledged(self) -> None:
         """Remove all unacknowledged batches after verification."""
         with self._lock:
-            self.open.clear()
-            self.without_ids.clear()
+            self.open_batches.clear()
+            self.batches_without_ids.clear()
 
     def _set_states(self, changes: Changes) -> None:
         for (user_id, item), state in changes.items():

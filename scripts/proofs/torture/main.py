@@ -110,7 +110,7 @@ class TortureTest:
         fault = self._choose_fault(harness)
         acknowledged, refused, findings = harness.acknowledged, harness.refusals, len(harness.findings)
         before, seconds = harness.state_hashes(), self._arguments.round_seconds
-        with harness.under_load():
+        with harness.apply_load():
             time.sleep(self._random.uniform(0.2, 0.8) * seconds)
             fault.inject(harness)
             harness.ensure_running()
@@ -128,7 +128,8 @@ class TortureTest:
             new_findings,
         )
         _print_progress(
-            f"round {turn + 1}, {harness.name}: {fault.name}: {harness.stored} stored, {len(new_findings)} findings"
+            f"round {turn + 1}, {harness.name}: {fault.name}: "
+            f"{harness.stored_messages} stored, {len(new_findings)} findings"
         )
         for finding in new_findings[:_SHOWN]:
             _print_progress(f"  {finding.kind}: {finding.description}")
@@ -145,14 +146,14 @@ class TortureTest:
         faults = REPLICA_FAULTS if harness.database else FAULTS
         selected = [fault for fault in faults if any(item in fault.name for item in self._arguments.only)]
         for fault in selected:
-            self.tally.record_support(fault.name, fault.why_not(harness))
-        possible = [fault for fault in selected if not fault.why_not(harness)]
+            self.tally.record_support(fault.name, fault.unsupported_reason(harness))
+        possible = [fault for fault in selected if not fault.unsupported_reason(harness)]
         if not possible:
             raise SystemExit(
                 f"--only {' '.join(self._arguments.only)}: no matching fault is available with {harness.name}"
             )
-        fewest = min(self.tally.rounds_of(fault.name) for fault in possible)
-        return self._random.choice([item for item in possible if self.tally.rounds_of(item.name) == fewest])
+        fewest = min(self.tally.count_rounds(fault.name) for fault in possible)
+        return self._random.choice([item for item in possible if self.tally.count_rounds(item.name) == fewest])
 
     def _create_harnesses(self) -> Iterator[Harness]:
         if self._arguments.log == "postgres":

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
-from proofs.torture.ledger import Version
+from proofs.torture.ledger import MessageVersion
 from proofs.torture.writer import COMMON_WORD
 
-ReadResult = list[tuple[str, Version]]
+ReadResult = list[tuple[str, MessageVersion]]
 """Message ids and versions in result order."""
 Read = Callable[[QueryServiceStub, str, Sequence[str], int], ReadResult]
 """Takes the stub, a user id, all past and present message ids of the user, and the embedding dimension."""
@@ -125,6 +125,6 @@ READS: Mapping[str, Read] = {
 def versions_by_id(messages: Iterable[message_pb2.ChatMessage]) -> ReadResult:
     """Return the ids and versions of messages."""
     return [
-        (message.message_id, Version(message.content, message.ts.ToMicroseconds(), message.conversation_id))
+        (message.message_id, MessageVersion(message.content, message.ts.ToMicroseconds(), message.conversation_id))
         for message in messages
     ]

@@ -45,15 +45,15 @@ class Tally:
         row.recovery_s.append(recovery_s)
         row.findings.update(finding.kind for finding in findings)
 
-    def rounds_of(self, name: str) -> int:
+    def count_rounds(self, name: str) -> int:
         """Return the number of rounds of a fault."""
         return self.rows[name].rounds if name in self.rows else 0
 
-    def record_support(self, name: str, why_not: str) -> None:
+    def record_support(self, name: str, unsupported_reason: str) -> None:
         """Record the reason why a harness does not support a fault; an empty reason means that it does."""
-        if not why_not:
+        if not unsupported_reason:
             self._possible.add(name)
-        self.unsupported[name] = why_not
+        self.unsupported[name] = unsupported_reason
 
     def list_skipped(self) -> list[str]:
         """Return a line with the reason for each fault that was not injected."""
@@ -74,7 +74,7 @@ class Tally:
         print(*self.list_skipped(), sep="\n")
         for harness in harnesses:
             starts = f"{len(harness.start_s)} starts, longest {max(harness.start_s, default=0):.1f} s"
-            changes = f"{harness.acknowledged} changes acknowledged, {harness.stored} messages stored"
+            changes = f"{harness.acknowledged} changes acknowledged, {harness.stored_messages} messages stored"
             print(f"{harness.name}: {changes}; {starts}")
         print(f"seed {seed}")
         print_findings([finding for harness in harnesses for finding in harness.findings])

@@ -15,7 +15,7 @@ from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest, GetIndexStatus
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
 from proofs.finding import Finding
-from proofs.torture.ledger import Ledger, Version
+from proofs.torture.ledger import Ledger, MessageVersion
 from proofs.torture.reads import (
     READS,
     ReadResult,
@@ -31,14 +31,14 @@ _STATUS_S = 10.0
 _AWAY_S = 30.0
 
 
-class Connectable(Protocol):
+class ChannelProvider(Protocol):
     """A server that opens channels to itself."""
 
     def open_channel(self) -> grpc.Channel:
         """Open a new channel."""
 
 
-def wait_for_indexes(server: Connectable, timeout_s: float) -> list[Finding]:
+def wait_for_indexes(server: ChannelProvider, timeout_s: float) -> list[Finding]:
     """Wait until both indexes are up to date; return findings on a timeout and on dead letters."""
     deadline = time.monotonic() + timeout_s
     with server.open_channel() as channel:
@@ -69,13 +69,13 @@ class Verification:
     """A comparison of users with their ledgers through every read.
 
     Attributes:
-        stored: number of messages in the log.
+        stored_messages: number of messages in the log.
     """
 
-    def __init__(self, server: Connectable, dimension: int) -> None:
+    def __init__(self, server: ChannelProvider, dimension: int) -> None:
         self._server = server
         self._dimension = dimension
-        self.stored = 0
+        self.stored_messages = 0
         self.findings: list[Finding] = []
 
     def run(self, ledgers: Sequence[Ledger], chosen: Sequence[str]) -> None:
@@ -93,11 +93,11 @@ class Verification:
                 ledger.set_to_stored_states(user_id, result[user_id])
             ledger.discard_unacknowledged()
 
-    def _verify_user(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, Version]:
+    def _verify_user(self, query: QueryServiceStub, ledger: Ledger, user_id: str) -> dict[str, MessageVersion]:
         """Verify a user through every read; return the stored messages."""
         in_log = list_all(query, user_id)
         allowed = ledger.allowed_states(user_id)
-        pending = {version for batch in ledger.without_ids.values() for version in batch.versions}
+        pending = {version for batch in ledger.batches_without_ids.values() for version in batch.versions}
         self.findings += compare_with_ledger(user_id, in_log, allowed, pending)
         ids = list(dict.fromkeys([*allowed, *dict(in_log)]))
         for name, read in READS.items():
@@ -132,10 +132,10 @@ class Verification:
         self,
         counts_by_user: Mapping[str, int],
         owners: Mapping[str, Ledger],
-        result: Mapping[str, Mapping[str, Version]],
+        result: Mapping[str, Mapping[str, MessageVersion]],
     ) -> None:
         """Compare the message count of every user with the ledger or with the stored messages."""
-        self.stored = sum(counts_by_user.values())
+        self.stored_messages = sum(counts_by_user.values())
         for user_id in counts_by_user.keys() - owners.keys():
             self.findings.append(
                 Finding("invented", f"unknown user {user_id!r} with {counts_by_user[user_id]} messages")
@@ -153,7 +153,10 @@ class Verification:
 
 
 def compare_with_ledger(
-    user_id: str, in_log: ReadResult, allowed: Mapping[str, frozenset[Version | None]], pending: set[Version]
+    user_id: str,
+    in_log: ReadResult,
+    allowed: Mapping[str, frozenset[MessageVersion | None]],
+    pending: set[MessageVersion],
 ) -> Iterator[Finding]:
     """Yield differences between the log and the ledger; `pending` versions may be stored with unknown ids."""
     result = dict(in_log)
@@ -196,14 +199,14 @@ def find_duplicates(where: str, result: ReadResult) -> Iterator[Finding]:
     return (Finding("duplicated", f"{where}: {item} {n} times") for item, n in counts.items() if n > 1)
 
 
-def find_partial_batches(ledger: Ledger, result: Mapping[str, Mapping[str, Version]]) -> Iterator[Finding]:
+def find_partial_batches(ledger: Ledger, result: Mapping[str, Mapping[str, MessageVersion]]) -> Iterator[Finding]:
     """Yield unacknowledged batches that were applied partially."""
-    for changes in ledger.open:
+    for changes in ledger.open_batches:
         applied = [
             result[user_id].get(item) == state for (user_id, item), state in changes.items() if user_id in result
         ]
         yield from _find_partial_batch(applied, f"changes of {sorted({user_id for user_id, _ in changes})}")
-    for batch in ledger.without_ids.values():
+    for batch in ledger.batches_without_ids.values():
         if batch.user_id in result:
             contents = {version.content for version in result[batch.user_id].values()}
             applied = [version.content in contents for version in batch.versions]

@@ -15,7 +15,7 @@ from proofs.finding import Finding
 from proofs.replicas import Replicas
 from proofs.server_under_test import ServerUnderTest
 from proofs.torture.connection import TIMEOUT_S, Connection, is_rejection
-from proofs.torture.ledger import BatchWithoutIds, Changes, Ledger, State, Version
+from proofs.torture.ledger import BatchWithoutIds, Changes, Ledger, MessageVersion, State
 
 COMMON_WORD = "tortured"
 """Word of every message, so that one query matches all."""
@@ -37,17 +37,17 @@ class Writer:
 
     Args:
         seed: seed of the random changes.
-        own_vectors: share of the messages that are sent with an embedding.
+        vector_share: share of the messages that are sent with an embedding.
     """
 
     def __init__(
-        self, ledger: Ledger, server: ServerUnderTest | Replicas, seed: int, dimension: int, own_vectors: float
+        self, ledger: Ledger, server: ServerUnderTest | Replicas, seed: int, dimension: int, vector_share: float
     ) -> None:
         self._ledger = ledger
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._connection = Connection(server)
         self._dimension = dimension
-        self._own_vectors = own_vectors
+        self._vector_share = vector_share
         self._written = 0
 
     @property
@@ -79,7 +79,7 @@ class Writer:
 
     def retry_unacknowledged(self) -> None:
         """Retry half of the unacknowledged batches without ids; each must be stored once."""
-        for batch in list(self._ledger.without_ids.values()):
+        for batch in list(self._ledger.batches_without_ids.values()):
             if self._random.random() < 0.5:  # noqa: PLR2004 - probability
                 self._send_batch(batch)
 
@@ -123,14 +123,14 @@ class Writer:
         self._record_reply(changes, before, reply)
 
     def _write_without_ids(self) -> None:
-        if len(self._ledger.without_ids) >= _WITHOUT_IDS_MAX:
+        if len(self._ledger.batches_without_ids) >= _WITHOUT_IDS_MAX:
             return
         user_id = self._random_user()
         versions = tuple(
             self._create_version(user_id, _CONVERSATION_WITHOUT_IDS) for _ in range(self._random.randint(1, 4))
         )
         batch = BatchWithoutIds(user_id, uuid.UUID(int=self._random.getrandbits(128)).hex, versions)
-        self._ledger.without_ids[batch.request_id] = batch
+        self._ledger.batches_without_ids[batch.request_id] = batch
         self._send_batch(batch)
 
     def _call_write(self, batch: BatchWithoutIds) -> pb.WriteMessagesResponse | grpc.StatusCode:
@@ -147,7 +147,7 @@ class Writer:
 
     def _retry_acknowledged(self) -> None:
         """Retry an acknowledged batch without ids; the server must return the same ids."""
-        candidates = [item for item in self._ledger.assigned if self._is_as_written(*item)]
+        candidates = [item for item in self._ledger.batches_with_assigned_ids if self._is_as_written(*item)]
         if not candidates:
             return
         batch, ids = self._random.choice(candidates)
@@ -190,7 +190,7 @@ class Writer:
 
     def _erase_user(self) -> None:
         user_id = self._random_user()
-        if any(batch.user_id == user_id for batch in self._ledger.without_ids.values()):
+        if any(batch.user_id == user_id for batch in self._ledger.batches_without_ids.values()):
             return
         changes: Changes = {key: None for key, _ in self._present_messages(user_id)}
         before = self._ledger.record_attempt(changes)
@@ -223,7 +223,9 @@ class Writer:
 
     def _max_messages(self, user_id: str) -> int:
         """Return the maximum number of messages of a user, including uncertain ones."""
-        in_doubt = sum(len(batch.versions) for batch in self._ledger.without_ids.values() if batch.user_id == user_id)
+        in_doubt = sum(
+            len(batch.versions) for batch in self._ledger.batches_without_ids.values() if batch.user_id == user_id
+        )
         return in_doubt + sum(states != {None} for states in self._ledger.allowed_states(user_id).values())
 
     def _present_messages(self, user_id: str) -> list[tuple[tuple[str, str], State]]:
@@ -234,7 +236,7 @@ class Writer:
         for _ in range(self._random.randint(1, _BATCH_MAX)):
             yield (user_id, f"m{self._random.getrandbits(64):016x}"), self._create_version(user_id)
 
-    def _create_version(self, user_id: str, conversation: str = "") -> Version:
+    def _create_version(self, user_id: str, conversation: str = "") -> MessageVersion:
         self._written += 1
         word = f"w{self._random.getrandbits(60):015x}"
         length = self._random.choice((3, 10, 60))
@@ -242,12 +244,12 @@ class Writer:
         if (present := self._present_messages(user_id)) and self._random.random() < 0.2:  # noqa: PLR2004 - probability of a retraction
             content += f" {RETRACTS_PREFIX}{self._random.choice(present)[0][1]}"
         conversation_id = conversation or f"c{self._random.randrange(_CONVERSATIONS)}"
-        return Version(content, _BEGIN_US + self._written // 2 * 1_000 + len(user_id), conversation_id)
+        return MessageVersion(content, _BEGIN_US + self._written // 2 * 1_000 + len(user_id), conversation_id)
 
     def _build_messages(self, changes: Changes) -> list[message_pb2.ChatMessage]:
         return [self._build_message(key, state) for key, state in changes.items() if state is not None]
 
-    def _build_message(self, key: tuple[str, str], version: Version) -> message_pb2.ChatMessage:
+    def _build_message(self, key: tuple[str, str], version: MessageVersion) -> message_pb2.ChatMessage:
         message = message_pb2.ChatMessage(
             user_id=key[0],
             message_id=key[1],
@@ -259,7 +261,7 @@ class Writer:
         message.ts.FromMicroseconds(version.ts_us)
         # Derived from the content, so that a retried message is identical.
         chance = random.Random(version.content)  # noqa: S311 - repeatable, not secret
-        if chance.random() < self._own_vectors:
+        if chance.random() < self._vector_share:
             message.embedding.extend(chance.gauss(0, 1) for _ in range(self._dimension))
         return message
 
