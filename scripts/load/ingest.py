@@ -14,7 +14,7 @@ import uvloop
 from load.closed_loop import call_all, open_methods
 from load.corpus import BATCH, Corpus, CorpusSample, Size
 
-from nomemory.server.store.sqlite.schema import open_for_writing
+from nomemory.server.store.sqlite.schema import open_writable_log
 from nomemory.v1 import message_pb2
 from nomemory.v1.ingest_service_pb2 import WriteMessagesRequest, WriteMessagesResponse
 from nomemory.v1.query_service_pb2 import LexicalSearchRequest, LexicalSearchResponse
@@ -170,7 +170,7 @@ def insert_into_sqlite(path: Path, size: Size, phase: int, tuning: Sequence[str]
     The schema and the durability settings are those of the message log.
     """
     batches = [_build_rows(batch) for batch in Corpus(size, phase).generate_batches()]
-    connection = open_for_writing(path)
+    connection = open_writable_log(path)
     for pragma in tuning:
         connection.execute(pragma)
     began = time.perf_counter()

@@ -13,7 +13,7 @@ from server.fleet import until
 from chat_messages import ids, new_message
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.store.position import LogIdentity
-from nomemory.server.store.sqlite.schema import column_list, open_for_reading, read_bucket_state, read_position
+from nomemory.server.store.sqlite.schema import format_column_list, open_read_only_log, read_bucket_state, read_position
 from nomemory.server.store.tables import TABLES
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
@@ -28,10 +28,10 @@ WAIT_S = 60
 
 def rows_of_directory(data: Path) -> Rows:
     """Return all rows of the log in a data directory, with its identity and the last sequence and id."""
-    with closing(open_for_reading(data / "log.db")) as log:
+    with closing(open_read_only_log(data / "log.db")) as log:
         rows: Rows = {
             table.name: sorted(
-                log.execute(f"SELECT {column_list(table.columns)} FROM {table.name}").fetchall(),  # noqa: S608 - ours
+                log.execute(f"SELECT {format_column_list(table.columns)} FROM {table.name}").fetchall(),  # noqa: S608 - ours
                 key=repr,
             )
             for table in TABLES

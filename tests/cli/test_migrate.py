@@ -29,7 +29,7 @@ from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.display_url import display_url
+from nomemory.server.store.postgres.display_url import redact_database_url
 from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import message_pb2 as m
@@ -121,7 +121,7 @@ def test_migrated_log_is_the_same_log(run: Run, start: Start, settings: Settings
     assert rows["removals"]
     migrate(run, data, postgres_url)
     assert rows_of_database(postgres_url) == rows
-    destination = display_url(postgres_url)
+    destination = redact_database_url(postgres_url)
     with pytest.raises(LogUnusableError) as error, start(settings):
         pass
     assert f"was migrated to {destination}. Set NOMEMORY_DATABASE_URL" in str(error.value)
@@ -180,7 +180,7 @@ def test_database_with_a_log_is_refused(
     for data, target, message in (
         (other.server.data, url, "already has a message log"),
         (other.server.data, used, "already has a message log"),
-        (own_settings.server.data, used, f"was migrated to {display_url(url)} and cannot be migrated again"),
+        (own_settings.server.data, used, f"was migrated to {redact_database_url(url)} and cannot be migrated again"),
         (tmp_path / "nothing", url, "no messages to migrate"),
     ):
         refused = run("migrate", str(data), target)
@@ -270,7 +270,7 @@ def test_url_may_come_from_the_environment_and_its_password_is_not_shown(
 
 def test_displayed_url_has_no_password() -> None:
     for url in ("postgresql://u:se@cret@db:5432/name?sslmode=off", "postgres://u:cret@db:5432/name?password=cret"):
-        assert display_url(url) == "postgresql://db:5432/name"
-    assert display_url("postgresql://u:cret@db/name?search_path=memory") == "postgresql://db/name (memory)"
+        assert redact_database_url(url) == "postgresql://db:5432/name"
+    assert redact_database_url("postgresql://u:cret@db/name?search_path=memory") == "postgresql://db/name (memory)"
     for url in ("postgresql://u:se/cret@db/name", "postgresql://u:se?cret@db/name", "postgresql://u:se#cret@db/name"):
-        assert display_url(url) == "the database"
+        assert redact_database_url(url) == "the database"

@@ -21,7 +21,7 @@ from nomemory.server.api.identity.namespace import ForeignUserError, Namespace, 
 from nomemory.server.api.write_tokens import WriteTokens
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.token_cipher import TokenCipher
-from nomemory.server.store.sqlite_users import users_condition
+from nomemory.server.store.sqlite_users import build_users_condition
 
 names = st.from_regex(r"[A-Za-z0-9_.-]{1,64}", fullmatch=True)
 users = st.text(min_size=1, max_size=20).filter(lambda text: bool(text.strip()))
@@ -48,7 +48,7 @@ def test_user_ids_of_different_namespaces_are_disjoint(first: str, other: str, u
 
 @given(name=names, others=st.lists(names, max_size=5), user_id=users)
 def test_counts_cover_only_the_namespace(name: str, others: list[str], user_id: str) -> None:
-    _, (first, end) = users_condition(None, Namespace(name).prefix)
+    _, (first, end) = build_users_condition(None, Namespace(name).prefix)
     for each in {name, *others}:
         stored = Namespace(each).stored_id(user_id).encode(errors="surrogatepass")
         assert (first.encode() <= stored < end.encode()) == (each == name)

@@ -15,14 +15,14 @@ from nomemory.server.message import LoggedMessage, Message
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.store.change_feed import ChangeFeed
-from nomemory.server.store.expiry_sweeper import ExpiredMessages
+from nomemory.server.store.expiry_sweeper import ExpiredMessageRemover
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.feed import PostgresChangeFeed
 from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.postgres.writer import PostgresLogWriter
 from nomemory.server.store.protocol import LogReader, LogWriter
-from nomemory.server.store.results import OnConflict, WriteOutcome, Written
+from nomemory.server.store.results import OnConflict, WriteOutcome, WriteReceipt
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.reader import SqliteLogReader
@@ -36,7 +36,7 @@ class Log:
     """An open log with its writer, reader and change feed."""
 
     writer: LogWriter
-    expired: ExpiredMessages
+    expired: ExpiredMessageRemover
     reader: LogReader
     feed: ChangeFeed
     close: Callable[[], Awaitable[None]]
@@ -44,7 +44,7 @@ class Log:
     async def write(self, *messages: Message, on_conflict: OnConflict = OnConflict.REFUSE) -> tuple[WriteOutcome, ...]:
         return (await self.writer.write(messages, on_conflict=on_conflict)).outcomes
 
-    async def write_nameless(self, *messages: Message, request_id: str = "") -> Written:
+    async def write_nameless(self, *messages: Message, request_id: str = "") -> WriteReceipt:
         nameless = [message._replace(message_id="") for message in messages]
         return await self.writer.write(nameless, on_conflict=OnConflict.REFUSE, request_id=request_id)
 

@@ -15,10 +15,10 @@ from nomemory.server.store.erasure_register import (
     MESSAGE,
     USER,
     EpochStart,
-    Erasure,
+    ErasureEntry,
     RegisterError,
     RegisterKey,
-    last_affected_sequence,
+    find_last_affected_sequence,
 )
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.erasure_register import DIGEST_OF_MESSAGE, DIGEST_OF_USER
@@ -26,15 +26,15 @@ from nomemory.server.store.postgres.erasure_register import read_erasures as rea
 from nomemory.server.store.register_file import read_register, write_register
 from nomemory.server.store.sqlite.erasure_register import read_erasures
 
-KEY = RegisterKey.for_log("0123456789abcdef")
+KEY = RegisterKey.from_log_id("0123456789abcdef")
 FIRST, SECOND, THIRD = EpochStart("", 0, 0), EpochStart("e1", 10, 1_000), EpochStart("e2", 30, 2_000)
 ERASURES = [
-    Erasure(KEY.digest_of_user("u"), USER, "", 7, 1_750_000_000_123_456),
-    Erasure(KEY.digest_of_message("v", "m"), MESSAGE, "e1", 9, 1_750_000_000_000_001),
+    ErasureEntry(KEY.digest_user("u"), USER, "", 7, 1_750_000_000_123_456),
+    ErasureEntry(KEY.digest_message("v", "m"), MESSAGE, "e1", 9, 1_750_000_000_000_001),
 ]
 
 
-async def entries_of(engine: Engine, directory: Path) -> dict[bytes, Erasure]:
+async def build_metadata_rows(engine: Engine, directory: Path) -> dict[bytes, ErasureEntry]:
     """Return the register of a log by digest."""
     if isinstance(engine, PostgresEngine):
         connection = await engine.database(directory).connect()
@@ -52,17 +52,17 @@ async def test_deletions_and_erasures_are_registered_and_replacements_are_not(
 ) -> None:
     await log.write(*(new_message(name, message_id=name, ts_us=at) for at, name in enumerate("abcd", 1)))
     await log.write(new_message("x", message_id="x", ts_us=1, user="v"))
-    key = RegisterKey.for_log((await log.reader.identity()).log_id)
+    key = RegisterKey.from_log_id((await log.reader.identity()).log_id)
     await log.writer.delete("u", ["a", "unknown"])
     await log.writer.delete_matching("u", Filter(since_us=3, until_us=4))
-    entries = await entries_of(engine, tmp_path)
-    assert entries.keys() == {key.digest_of_message("u", "a"), key.digest_of_message("u", "c")}
+    entries = await build_metadata_rows(engine, tmp_path)
+    assert entries.keys() == {key.digest_message("u", "a"), key.digest_message("u", "c")}
     await log.writer.erase("v")
     await log.writer.erase("nobody")
-    entries = await entries_of(engine, tmp_path)
+    entries = await build_metadata_rows(engine, tmp_path)
     assert {(entry.digest, entry.kind) for entry in entries.values() if entry.kind == USER} == {
-        (key.digest_of_user("v"), USER),
-        (key.digest_of_user("nobody"), USER),
+        (key.digest_user("v"), USER),
+        (key.digest_user("nobody"), USER),
     }
     assert all(entry.epoch == "" for entry in entries.values())
 
@@ -70,7 +70,7 @@ async def test_deletions_and_erasures_are_registered_and_replacements_are_not(
 async def test_an_entry_is_later_than_what_was_erased_and_earlier_than_what_is_written_afterwards(
     engine: Engine, log: Log, tmp_path: Path
 ) -> None:
-    key = RegisterKey.for_log((await log.reader.identity()).log_id)
+    key = RegisterKey.from_log_id((await log.reader.identity()).log_id)
     for erase in (
         lambda: log.writer.delete("u", ["a"]),
         lambda: log.writer.delete_matching("u", Filter(since_us=0)),
@@ -81,10 +81,10 @@ async def test_an_entry_is_later_than_what_was_erased_and_earlier_than_what_is_w
         await erase()
         await log.write(new_message("a", message_id="a", ts_us=1))
         after = (await log.reader.by_ids("u", ["a"]))["a"].sequence
-        latest = max(entry.sequence for entry in (await entries_of(engine, tmp_path)).values())
+        latest = max(entry.sequence for entry in (await build_metadata_rows(engine, tmp_path)).values())
         assert before < latest < after
-    assert len(await entries_of(engine, tmp_path)) == 2  # the message and the user
-    assert key.digest_of_message("u", "a") in await entries_of(engine, tmp_path)
+    assert len(await build_metadata_rows(engine, tmp_path)) == 2  # the message and the user
+    assert key.digest_message("u", "a") in await build_metadata_rows(engine, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -101,19 +101,19 @@ async def test_an_entry_is_later_than_what_was_erased_and_earlier_than_what_is_w
 def test_an_erasure_affects_messages_of_the_time_before_it(
     erasure: tuple[str, int, int], epochs: list[EpochStart], affected: int
 ) -> None:
-    assert last_affected_sequence(Erasure(b"", USER, *erasure), epochs, 100) == affected
+    assert find_last_affected_sequence(ErasureEntry(b"", USER, *erasure), epochs, 100) == affected
 
 
 @pytest.mark.parametrize(("epoch", "sequence"), [("", 25), ("e1", 5)])
 def test_a_restored_log_without_a_new_epoch_is_rejected(epoch: str, sequence: int) -> None:
     with pytest.raises(RegisterError, match="doctor --accept-loss"):
-        last_affected_sequence(Erasure(b"", USER, epoch, sequence, 1_500), [FIRST], 10)
+        find_last_affected_sequence(ErasureEntry(b"", USER, epoch, sequence, 1_500), [FIRST], 10)
 
 
 def test_ids_of_different_kinds_and_logs_have_different_digests() -> None:
-    assert KEY.digest_of_user("u") != KEY.digest_of_message("u", "")
-    assert KEY.digest_of_user("u") != RegisterKey.for_log("another").digest_of_user("u")
-    assert KEY.digest_of_message("ab", "c") != KEY.digest_of_message("a", "bc")
+    assert KEY.digest_user("u") != KEY.digest_message("u", "")
+    assert KEY.digest_user("u") != RegisterKey.from_log_id("another").digest_user("u")
+    assert KEY.digest_message("ab", "c") != KEY.digest_message("a", "bc")
 
 
 def test_a_register_file_contains_what_was_written(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_damaged_register_is_rejected(tmp_path: Path) -> None:
 def test_the_register_of_another_log_is_rejected(tmp_path: Path) -> None:
     write_register(tmp_path / "erasures.jsonl", KEY, 0, ERASURES, 1)
     with pytest.raises(RegisterError, match="another message log"):
-        read_register(tmp_path / "erasures.jsonl", RegisterKey.for_log("another"))
+        read_register(tmp_path / "erasures.jsonl", RegisterKey.from_log_id("another"))
 
 
 async def test_postgresql_computes_the_same_digests(postgres_url: str) -> None:
@@ -161,10 +161,10 @@ async def test_postgresql_computes_the_same_digests(postgres_url: str) -> None:
         row = await connection.fetchrow(
             f"SELECT {DIGEST_OF_USER} AS u, {DIGEST_OF_MESSAGE} AS m"  # noqa: S608 - ours
             " FROM (SELECT $3::text AS user_id, $4::text AS message_id) AS ids",
-            *KEY.pads,
+            *KEY.hmac_pads,
             user,
             message,
         )
         assert row is not None
-        assert tuple(row) == (KEY.digest_of_user(user), KEY.digest_of_message(user, message))
+        assert tuple(row) == (KEY.digest_user(user), KEY.digest_message(user, message))
     connection.terminate()

@@ -14,7 +14,7 @@ from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import Filter
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.results import LogCounts, OnConflict, Position, WriteOutcome
+from nomemory.server.store.results import LogCounts, MessagePosition, OnConflict, WriteOutcome
 
 LONG_AGO, LATER = 10, 10**16
 """Expiry times; the second one is far in the future."""
@@ -144,7 +144,7 @@ async def test_change_refs_are_limited_by_position_and_caller_vectors(log: Log) 
 
     def touched(after: int, until: int, *, with_vectors: bool = False) -> list[tuple[int, str]]:
         changes = log.feed.change_refs(
-            FeedPosition.at_sequence(after), FeedPosition.at_sequence(until), 100, caller_vectors_only=with_vectors
+            FeedPosition.from_sequence(after), FeedPosition.from_sequence(until), 100, caller_vectors_only=with_vectors
         )
         return [(message.sequence, message.message_id) for message in changes.entries]
 
@@ -255,7 +255,7 @@ def test_pages_equal_brute_force_during_writes(
         pinned, before, walked = await log.reader.sequence(), None, []
         while page := await log.reader.page("u", message_filter, before=before, pinned=pinned, limit=size):
             walked += decoded(page)
-            before = Position(page[-1].ts_us, page[-1].message_id)
+            before = MessagePosition(page[-1].ts_us, page[-1].message_id)
             await log.write(*late, on_conflict=OnConflict.SKIP)
         await log.close()
         return walked

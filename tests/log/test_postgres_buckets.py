@@ -14,11 +14,11 @@ import pytest
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
-from nomemory.server.store.buckets import BUCKETS, bucket_of
+from nomemory.server.store.buckets import BUCKETS, compute_bucket
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.results import OnConflict, Written
+from nomemory.server.store.results import OnConflict, WriteReceipt
 
 LOCK: Final = "SELECT sequence FROM buckets WHERE bucket = $1 FOR UPDATE"
 CONFLICT_TWICE: Final = """
@@ -34,14 +34,14 @@ CREATE TRIGGER turn_back AFTER INSERT ON messages FOR EACH STATEMENT EXECUTE FUN
 
 def user_of(bucket: int) -> str:
     """Return a user id in a bucket."""
-    return next(user for user in map("u{}".format, count()) if bucket_of(user) == bucket)
+    return next(user for user in map("u{}".format, count()) if compute_bucket(user) == bucket)
 
 
 def new_messages(*users: str, message_id: str = "") -> list[Message]:
     return [Message(user, message_id, 0, Role.USER, "hello") for user in users]
 
 
-async def write(writer: PostgresLogWriter, messages: Sequence[Message]) -> Written:
+async def write(writer: PostgresLogWriter, messages: Sequence[Message]) -> WriteReceipt:
     return await writer.write(messages, on_conflict=OnConflict.REPLACE)
 
 
@@ -147,7 +147,7 @@ async def test_queue_limits_apply_to_all_connections_together(database: Database
     )
     calls = [asyncio.create_task(write(writer, new_messages(user_of(bucket)))) for bucket in (0, 1, 2, 3, 4)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [Written] * 4 + [Fault]
+    assert [type(answer) for answer in answers] == [WriteReceipt] * 4 + [Fault]
     assert writer.waiting == 0
     await writer.close()
 
@@ -191,7 +191,7 @@ async def test_batches_with_buckets_in_opposite_order_do_not_deadlock(
 async def test_a_follower_of_a_bucket_skips_no_change_during_concurrent_writes(database: Database) -> None:
     """Sequences of a bucket become visible in order, so a follower never misses a smaller one."""
     users = ["a", "b", "c", "d", "e"]
-    buckets = sorted(set(map(bucket_of, users)))
+    buckets = sorted(set(map(compute_bucket, users)))
 
     async def keep_writing(writer: PostgresLogWriter, number: int) -> None:
         for n in range(15):
@@ -253,12 +253,12 @@ async def test_a_bucket_stores_its_latest_sequence(database: Database) -> None:
         connection = await database.connect()
         rows = await connection.fetch("SELECT bucket, sequence FROM buckets WHERE sequence > 0")
         latest = {row["bucket"]: row["sequence"] for row in rows}
-        assert set(latest) == set(map(bucket_of, "abc"))
-        assert latest[bucket_of("b")] == deleted.sequence
+        assert set(latest) == set(map(compute_bucket, "abc"))
+        assert latest[compute_bucket("b")] == deleted.sequence
         for row in await connection.fetch("SELECT bucket, latest_sequence FROM users"):
             assert latest[row["bucket"]] == row["latest_sequence"]
         missing = await writer.delete("c", ["none"])
-        assert missing.sequence == latest[bucket_of("c")]
+        assert missing.sequence == latest[compute_bucket("c")]
         await connection.close()
 
 

@@ -9,15 +9,15 @@ from log.engine import PostgresEngine
 from postgres import PrivatePostgres
 
 from nomemory.server.message import Message, Role
-from nomemory.server.store.buckets import BUCKETS, bucket_of
+from nomemory.server.store.buckets import BUCKETS, compute_bucket
 from nomemory.server.store.errors import LogUnusableError
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import Checkpoint
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.erasure import PostgresLogErasure
-from nomemory.server.store.postgres.followers import follower_name, join_followers
+from nomemory.server.store.postgres.followers import load_follower_name, register_follower
 from nomemory.server.store.postgres.schema import upgrade_schema
-from nomemory.server.store.results import Removals
+from nomemory.server.store.results import PendingRemovals
 
 
 async def test_a_removal_is_deleted_when_all_servers_have_erased_it(postgres: PrivatePostgres, tmp_path: Path) -> None:
@@ -25,18 +25,18 @@ async def test_a_removal_is_deleted_when_all_servers_have_erased_it(postgres: Pr
     log, database = await engine(tmp_path), engine.database(tmp_path)
     servers = [PostgresLogErasure(database, name) for name in ("one", "other")]
     for name in ("one", "other"):
-        await join_followers(database, name, None)
+        await register_follower(database, name, None)
     await log.write(*(Message("u", f"{n}", n, Role.USER, "x") for n in range(5)))
     written = await log.reader.sequence()
     versions = await log.reader.by_ids("u", ["1", "2", "3"])
     last = (await log.writer.delete("u", ["1", "2", "3"])).sequence
-    latest = FeedPosition(tuple(last if bucket == bucket_of("u") else 0 for bucket in range(BUCKETS)))
+    latest = FeedPosition(tuple(last if bucket == compute_bucket("u") else 0 for bucket in range(BUCKETS)))
     for server in servers:
-        assert await server.pending_removals(3) == Removals(latest, are_many=True)
-        assert await server.pending_removals(4) == Removals(latest, are_many=False)
+        assert await server.pending_removals(3) == PendingRemovals(latest, are_many=True)
+        assert await server.pending_removals(4) == PendingRemovals(latest, are_many=False)
     assert await servers[0].forget_removals(latest, 2) is False
     assert await servers[0].pending_removals(1) is None
-    assert await servers[1].pending_removals(1) == Removals(latest, are_many=True)
+    assert await servers[1].pending_removals(1) == PendingRemovals(latest, are_many=True)
     assert [change.removed_sequence for change in log.feed.changes(written, 9)] == [
         versions[name].sequence for name in "123"
     ]
@@ -53,11 +53,11 @@ async def test_a_removal_is_deleted_when_all_servers_have_erased_it(postgres: Pr
 async def test_an_erased_user_leaves_no_rows(postgres: PrivatePostgres, tmp_path: Path) -> None:
     engine = PostgresEngine(postgres)
     log, database = await engine(tmp_path), engine.database(tmp_path)
-    await join_followers(database, "one", None)
+    await register_follower(database, "one", None)
     await log.write_nameless(Message("u", "", 1, Role.USER, "x", "", "c", {"k": "v"}, b"\0\0\0\0"), request_id="r")
     erased = await log.writer.erase("u")
     server = PostgresLogErasure(database, "one")
-    await server.forget_removals(FeedPosition.at_sequence(erased.sequence), 100)
+    await server.forget_removals(FeedPosition.from_sequence(erased.sequence), 100)
     connection = await database.connect()
     tables = ("messages", "metadata_entries", "embeddings", "removals", "users", "requests")
     left = {table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables}  # noqa: S608 - ours
@@ -70,17 +70,17 @@ async def test_an_erased_user_leaves_no_rows(postgres: PrivatePostgres, tmp_path
 async def test_an_unregistered_follower_is_rejected(postgres_url: str, tmp_path: Path) -> None:
     database = Database(postgres_url)
     await upgrade_schema(database)
-    name = follower_name(tmp_path / "follower")
-    assert follower_name(tmp_path / "follower") == name
-    await join_followers(database, name, None)
+    name = load_follower_name(tmp_path / "follower")
+    assert load_follower_name(tmp_path / "follower") == name
+    await register_follower(database, name, None)
     connection = await database.connect()
     log_id = await connection.fetchval("SELECT log_id FROM log_state")
-    await join_followers(database, name, Checkpoint(log_id, 7))
+    await register_follower(database, name, Checkpoint(log_id, 7))
     await connection.execute("DELETE FROM followers")
     connection.terminate()
     with pytest.raises(LogUnusableError, match=name):
-        await join_followers(database, name, Checkpoint(log_id, 7))
-    await join_followers(database, name, Checkpoint("another log", 7))
+        await register_follower(database, name, Checkpoint(log_id, 7))
+    await register_follower(database, name, Checkpoint("another log", 7))
 
 
 async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: PrivatePostgres, tmp_path: Path) -> None:
@@ -88,10 +88,10 @@ async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: P
     log, database = await engine(tmp_path), engine.database(tmp_path)
     names = ("lasting", "stopped", "lost")
     for name in names:
-        await join_followers(database, name, None, is_lasting=name == "lasting")
+        await register_follower(database, name, None, is_lasting=name == "lasting")
     lasting, stopped, lost = (PostgresLogErasure(database, name, is_lasting=name == "lasting") for name in names)
     await log.write(Message("u", "m", 1, Role.USER, "x"))
-    until = FeedPosition.at_sequence((await log.writer.delete("u", ["m"])).sequence)
+    until = FeedPosition.from_sequence((await log.writer.delete("u", ["m"])).sequence)
     await lasting.forget_removals(until, 10)
     assert await lost.pending_removals(1) is not None, "it is waited for"
     await stopped.close()
@@ -102,7 +102,7 @@ async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: P
     assert [row["name"] for row in await connection.fetch("SELECT name FROM followers")] == ["lasting"]
     connection.terminate()
     record = Checkpoint((await log.reader.identity()).name, 1)
-    await join_followers(database, "lost", record, is_lasting=False)  # it has nothing that has missed removals
+    await register_follower(database, "lost", record, is_lasting=False)  # it has nothing that has missed removals
     for server in (lasting, lost):
         await server.close()
     await log.close()

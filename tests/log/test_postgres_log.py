@@ -21,7 +21,7 @@ from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import upgrade_schema
 from nomemory.server.store.postgres.transaction import PostgresTransaction
 from nomemory.server.store.postgres.writer import PostgresLogWriter
-from nomemory.server.store.results import OnConflict, Position, WriteOutcome
+from nomemory.server.store.results import MessagePosition, OnConflict, WriteOutcome
 from nomemory.server.store.write_queue import AnyPlannedJob
 
 
@@ -99,7 +99,7 @@ async def test_a_pinned_listing_is_stable_during_writes(postgres_url: str) -> No
             newer = new_message(f"{at:02}-later", max(at - 3, 0))
             replaced = new_message(f"{at - 1:02}", at - 1)._replace(content="replaced")
             await writers[1].write([newer, replaced], on_conflict=OnConflict.REPLACE)
-            after = Position(messages[-1].ts_us, messages[-1].message_id)
+            after = MessagePosition(messages[-1].ts_us, messages[-1].message_id)
             page = await reader.encoded_page("u", EVERYTHING, after=after, pinned=first.pinned, limit=10)
             if not page:
                 break
@@ -117,7 +117,7 @@ async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.
         anchors = await reader.page("u", EVERYTHING, before=None, pinned=9, limit=5)
         reads: list[Callable[[], Awaitable[object]]] = [
             lambda: reader.first_encoded_page("u", Filter(since_us=1), limit=3),
-            lambda: reader.encoded_page("u", EVERYTHING, after=Position(3, "3"), pinned=9, limit=3),
+            lambda: reader.encoded_page("u", EVERYTHING, after=MessagePosition(3, "3"), pinned=9, limit=3),
             lambda: reader.encoded_neighbors("u", "2", 2, 2),
             lambda: reader.by_ids("u", ["1", "2", "no"]),
             lambda: reader.neighbors(anchors, 1, 1),

@@ -11,9 +11,9 @@ from postgres import PrivatePostgres, execute_statement
 
 from nomemory.server import wire
 from nomemory.server.message import Message, Role
-from nomemory.server.message_ids import id_of
+from nomemory.server.message_ids import message_id_of
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
-from nomemory.server.store.buckets import BUCKETS, bucket_of
+from nomemory.server.store.buckets import BUCKETS, compute_bucket
 from nomemory.server.store.checksums import checksum
 from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.postgres.connections import Database
@@ -113,10 +113,10 @@ async def _fill(database: Database, version: int) -> None:
         await _step(connection, step)
     for sequence, user in ((1, "u"), (3, "v")):
         encoded = wire.encode(Message(user, "m", 0, Role.USER, f"of {user}"))
-        row = (bucket_of(user), user, 0, "m", sequence, checksum(user, sequence, encoded), encoded)
+        row = (compute_bucket(user), user, 0, "m", sequence, checksum(user, sequence, encoded), encoded)
         await connection.execute(MESSAGE, *row)
-        await connection.execute("INSERT INTO users VALUES ($1, $2, $3, 1)", bucket_of(user), user, sequence + 1)
-    await connection.execute("INSERT INTO removals VALUES ($1, 4, 'v', 'gone', 2)", bucket_of("v"))
+        await connection.execute("INSERT INTO users VALUES ($1, $2, $3, 1)", compute_bucket(user), user, sequence + 1)
+    await connection.execute("INSERT INTO removals VALUES ($1, 4, 'v', 'gone', 2)", compute_bucket("v"))
     await connection.execute("UPDATE log_state SET sequence = 4, last_id = $1", LAST_ID.to_bytes(16, "big"))
     await connection.execute("INSERT INTO followers (name, wiped) VALUES ('one', 3)")
     for step in range(_LAST_OF_ONE_SEQUENCE + 1, version + 1):
@@ -141,7 +141,7 @@ async def test_an_upgrade_keeps_messages_sequences_and_ids(postgres_url: str, ve
     for user in "uvw":
         written = await writer.write([Message(user, "", 1, Role.USER, "later")], on_conflict=OnConflict.REFUSE)
         assert written.sequence > 4
-        assert written.message_ids[0] > id_of(LAST_ID)
+        assert written.message_ids[0] > message_id_of(LAST_ID)
     for close in (reader.close, writer.close):
         await close()
     feed.close()

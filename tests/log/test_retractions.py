@@ -15,7 +15,7 @@ from log.engine import Engine, Log
 from nomemory.server import wire
 from nomemory.server.message import LoggedMessage, Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.store.results import OnConflict, Position
+from nomemory.server.store.results import MessagePosition, OnConflict
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.v1 import message_pb2
 
@@ -91,7 +91,7 @@ async def test_a_listing_continues_despite_new_retractions(log: Log) -> None:
     pinned = await log.reader.sequence()
     first = await log.reader.page("u", EVERYTHING, before=None, pinned=pinned, limit=3)
     await log.write(new_message("late", "1", "4", ts_us=9))
-    rest = await log.reader.page("u", EVERYTHING, before=Position(3, "3"), pinned=pinned, limit=9)
+    rest = await log.reader.page("u", EVERYTHING, before=MessagePosition(3, "3"), pinned=pinned, limit=9)
     assert marks(first) == {"5": "", "4": "", "3": ""}
     assert marks(rest) == {"2": "", "1": "late", "0": ""}
 

@@ -16,7 +16,7 @@ from nomemory.server.message import Message, Role
 from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.erasure import SqliteLogErasure
 from nomemory.server.store.sqlite.reader import SqliteLogReader
-from nomemory.server.store.sqlite.schema import open_for_reading
+from nomemory.server.store.sqlite.schema import open_read_only_log
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 PIECES, WHOLE = 0, 10**9
@@ -128,7 +128,7 @@ async def test_an_erasure_waits_for_a_blocking_reader(tmp_path: Path) -> None:
     chance = dice(1)
     async with opened(path) as (writer, erasure):
         await writer.write([message(n, chance) for n in range(10)], on_conflict=OnConflict.REFUSE)
-        with closing(open_for_reading(path)) as reading:
+        with closing(open_read_only_log(path)) as reading:
             cursor = reading.execute("SELECT wire FROM messages")
             cursor.fetchone()
             await writer.delete("user1", ["id000001x"])

@@ -17,9 +17,9 @@ from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.metadata_hashes import entry_hash_bytes
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.results import OnConflict, Position, WriteOutcome
+from nomemory.server.store.results import MessagePosition, OnConflict, WriteOutcome
 from nomemory.server.store.sqlite.reader import SqliteLogReader
-from nomemory.server.store.sqlite.schema import open_for_writing
+from nomemory.server.store.sqlite.schema import open_writable_log
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 from nomemory.server.wire import decode
 
@@ -54,7 +54,7 @@ async def test_a_log_with_clustered_vectors_still_works(tmp_path: Path) -> None:
     assert await log.write(second, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
     assert log.feed.embeddings("u", ["a"]) == {"a": second.embedding}
     taken = log.feed.change_refs(
-        FeedPosition.at_sequence(0), FeedPosition.at_sequence(3), 100, caller_vectors_only=True
+        FeedPosition.from_sequence(0), FeedPosition.from_sequence(3), 100, caller_vectors_only=True
     )
     assert [message.sequence for message in taken.entries] == [3, 2]
     await log.close()
@@ -104,7 +104,7 @@ async def test_a_late_page_of_a_metadata_filter_costs_as_much_as_the_first(log: 
     connection_of(log).set_progress_handler(lambda: steps.append(1), 100)
     for below in (4900, 100):
         steps.clear()
-        page = await log.reader.page("u", message_filter, before=Position(below, ""), pinned=10_000, limit=20)
+        page = await log.reader.page("u", message_filter, before=MessagePosition(below, ""), pinned=10_000, limit=20)
         assert [message.ts_us for message in page] == list(range(below - 1, below - 21, -1))
         assert len(steps) < 20
 
@@ -161,7 +161,7 @@ async def test_a_page_in_a_time_range_has_constant_cost(log: Log) -> None:
     async def steps_of_page(below: int) -> int:
         nonlocal steps
         steps = 0
-        page = await log.reader.page("u", message_filter, before=Position(below, ""), pinned=10_000, limit=20)
+        page = await log.reader.page("u", message_filter, before=MessagePosition(below, ""), pinned=10_000, limit=20)
         assert [message.ts_us for message in page] == list(range(below - 1, below - 21, -1))
         return steps
 
@@ -192,6 +192,6 @@ async def test_unindexed_filters_do_not_block_the_event_loop(log: Log, message_f
 
 
 def test_a_commit_is_durable_when_it_returns(tmp_path: Path) -> None:
-    with closing(open_for_writing(tmp_path / "log.db")) as connection:
+    with closing(open_writable_log(tmp_path / "log.db")) as connection:
         modes = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]
     assert modes == [2, "wal"]

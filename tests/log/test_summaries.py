@@ -14,7 +14,7 @@ from log.test_message_log import filters, messages, oracle
 from nomemory.server import wire
 from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.store.results import ConversationSummary, OnConflict, Position
+from nomemory.server.store.results import ConversationSummary, MessagePosition, OnConflict
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 
 HERE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -74,7 +74,7 @@ def test_oldest_first_pages_equal_brute_force_during_writes(
             "u", message_filter, after=after, pinned=pinned, limit=size, oldest_first=True
         ):
             walked += map(wire.decode, wires)
-            after = Position(*wire.sort_key(wires[-1]))
+            after = MessagePosition(*wire.sort_key(wires[-1]))
             await log.write(*late, on_conflict=OnConflict.SKIP)
         await log.close()
         return walked
@@ -124,7 +124,7 @@ async def test_a_page_of_an_export_has_constant_cost(tmp_path: Path) -> None:
         nonlocal steps
         steps = 0
         page = await log.reader.encoded_page(
-            "u", Filter(since_us=10), after=Position(above, "~"), pinned=10_000, limit=20, oldest_first=True
+            "u", Filter(since_us=10), after=MessagePosition(above, "~"), pinned=10_000, limit=20, oldest_first=True
         )
         assert [wire.decode(encoded).ts_us for encoded in page] == list(range(above + 1, above + 21))
         return steps

@@ -15,9 +15,9 @@ from log.test_message_log import new_message
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import Message, Role
-from nomemory.server.message_ids import IdAllocator, id_of
+from nomemory.server.message_ids import IdAllocator, message_id_of
 from nomemory.server.store.errors import LogUnusableError
-from nomemory.server.store.results import OnConflict, WriteOutcome, Written
+from nomemory.server.store.results import OnConflict, WriteOutcome, WriteReceipt
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 from nomemory.server.store.write_queue import WriteQueue
 
@@ -84,7 +84,7 @@ async def test_writes_beyond_the_queue_size_are_rejected(tmp_path: Path, message
         receipts = await writes
     faults = [receipt for receipt in receipts if isinstance(receipt, Fault)]
     assert {fault.reason for fault in faults} == {Reason.ERROR_REASON_OVERLOADED}
-    assert any(isinstance(receipt, Written) for receipt in receipts)
+    assert any(isinstance(receipt, WriteReceipt) for receipt in receipts)
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 500, b"SQLite format 3\0" + bytes(5_000)])
@@ -107,7 +107,7 @@ def test_generated_ids_increase_despite_clock_changes(times: list[tuple[int, int
         first = numbers.allocate(count)
         given_out += [first, first + count - 1] if count > 1 else [first]
     assert given_out == sorted(set(given_out))
-    assert list(map(id_of, given_out)) == sorted(map(id_of, given_out))
+    assert list(map(message_id_of, given_out)) == sorted(map(message_id_of, given_out))
 
 
 def test_two_logs_generate_different_ids() -> None:

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.store.erasure import Erasure, Indexes
+from nomemory.server.store.erasure import ErasableIndexes, ErasureTask
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.results import Removals
+from nomemory.server.store.results import PendingRemovals
 
 
 class NothingLeftError(Exception):
@@ -23,10 +23,10 @@ class Log:
     def __init__(self) -> None:
         self.is_done = False
 
-    async def pending_removals(self, _many: int) -> Removals | None:
+    async def pending_removals(self, _many: int) -> PendingRemovals | None:
         if self.is_done:
             raise NothingLeftError
-        return Removals(FeedPosition.at_sequence(5), are_many=False)
+        return PendingRemovals(FeedPosition.from_sequence(5), are_many=False)
 
     async def forget_removals(self, _until: int, _limit: int) -> bool:
         self.is_done = True
@@ -60,7 +60,7 @@ class FailsOnce:
 async def test_failed_erasure_is_retried_until_it_succeeds(tmp_path: Path) -> None:
     indexes, log = FailsOnce(), Log()
     settings = Settings.from_environment(data=tmp_path, erase_within_s=1e6)
-    erasure = Erasure(cast("Any", log), cast("Indexes", indexes), settings)
+    erasure = ErasureTask(cast("Any", log), cast("ErasableIndexes", indexes), settings)
     with pytest.raises(ConnectionError):
         await erasure.run()
     with pytest.raises(NothingLeftError):

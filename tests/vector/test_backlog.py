@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from nomemory.server.indexing.vector.backlog import Backlog, BacklogCounts, BacklogReader, PendingMessage
 from nomemory.server.indexing.vector.backlog_migration import split_backlogs_into_buckets
-from nomemory.server.store.buckets import BUCKETS, bucket_of
+from nomemory.server.store.buckets import BUCKETS, compute_bucket
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 
@@ -44,23 +44,23 @@ def reader(backlog: Backlog) -> Iterator[BacklogReader]:
 
 
 def test_the_oldest_messages_come_first(backlog: Backlog) -> None:
-    backlog.add_changes([change(3, "bob"), change(1, "ann"), change(2, "cid")], FeedPosition.at_sequence(3))
+    backlog.add_changes([change(3, "bob"), change(1, "ann"), change(2, "cid")], FeedPosition.from_sequence(3))
     assert [item.user_id for item in backlog.next_pending_messages([], 2)] == ["ann", "cid"]
 
 
 def test_hot_users_come_first_in_equal_shares(backlog: Backlog) -> None:
-    backlog.add_changes([change(n, "ann", f"m{n}") for n in range(1, 9)], FeedPosition.at_sequence(8))
-    backlog.add_changes([change(n, "bob", f"m{n}") for n in range(11, 19)], FeedPosition.at_sequence(18))
-    backlog.add_changes([change(n, "cid", f"m{n}") for n in range(21, 29)], FeedPosition.at_sequence(28))
+    backlog.add_changes([change(n, "ann", f"m{n}") for n in range(1, 9)], FeedPosition.from_sequence(8))
+    backlog.add_changes([change(n, "bob", f"m{n}") for n in range(11, 19)], FeedPosition.from_sequence(18))
+    backlog.add_changes([change(n, "cid", f"m{n}") for n in range(21, 29)], FeedPosition.from_sequence(28))
     taken = backlog.next_pending_messages(["cid", "nobody", "bob"], 6)
     assert [item.user_id for item in taken] == ["cid", "cid", "bob", "bob", "ann", "ann"]
     assert len(set(backlog.next_pending_messages(["bob", "cid"], 100))) == 24
 
 
 def test_a_message_that_changed_meanwhile_stays_pending(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.add_changes([change(1)], FeedPosition.at_sequence(1))
+    backlog.add_changes([change(1)], FeedPosition.from_sequence(1))
     taken = backlog.next_pending_messages([], 1)
-    backlog.add_changes([change(2)], FeedPosition.at_sequence(2))
+    backlog.add_changes([change(2)], FeedPosition.from_sequence(2))
     backlog.mark_applied(taken)
     assert backlog.next_pending_messages([], 1) == [PendingMessage("ann", "m1", 2)]
     assert reader.is_behind("ann", 1)
@@ -68,7 +68,7 @@ def test_a_message_that_changed_meanwhile_stays_pending(backlog: Backlog, reader
 
 def test_unflushed_messages_are_pending_after_a_crash(tmp_path: Path) -> None:
     first = Backlog(tmp_path / "vectors.db")
-    first.add_changes([change(1, "ann"), change(2, "bob")], FeedPosition.at_sequence(2))
+    first.add_changes([change(1, "ann"), change(2, "bob")], FeedPosition.from_sequence(2))
     ann, bob = first.next_pending_messages([], 2)
     first.mark_applied([ann])
     first.delete_applied_rows()
@@ -81,7 +81,7 @@ def test_unflushed_messages_are_pending_after_a_crash(tmp_path: Path) -> None:
 
 
 def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.add_changes([change(1), change(2, "bob", "m2")], FeedPosition.at_sequence(2))
+    backlog.add_changes([change(1), change(2, "bob", "m2")], FeedPosition.from_sequence(2))
     backlog.add_dead_letters(dict.fromkeys(backlog.next_pending_messages([], 2), "TEXT_REFUSED"))
     assert backlog.next_pending_messages(["ann"], 9) == []
     assert not reader.is_behind("ann", 2)
@@ -89,7 +89,7 @@ def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, 
     assert reader.counts("ann") == BacklogCounts(pending=0, dead_letters=1)
     assert reader.dead_letter_ids("bob") == ["m2"]
     assert reader.checkpoint().latest == 2
-    backlog.add_changes([change(3)], FeedPosition.at_sequence(3))
+    backlog.add_changes([change(3)], FeedPosition.from_sequence(3))
     assert backlog.next_pending_messages([], 9) == [PendingMessage("ann", "m1", 3)]
     assert not reader.is_behind("ann", 2)
     assert reader.is_behind("ann", 3)
@@ -97,13 +97,13 @@ def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, 
 
 
 def test_dead_letter_ids_are_limited(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.add_changes([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.at_sequence(150))
+    backlog.add_changes([change(n, "ann", f"m{n:03}") for n in range(150)], FeedPosition.from_sequence(150))
     backlog.add_dead_letters(dict.fromkeys(backlog.next_pending_messages([], 150), "TEXT_REFUSED"))
     assert reader.dead_letter_ids("ann") == [f"m{n:03}" for n in range(100)]
 
 
 def test_starting_over_clears_the_backlog(backlog: Backlog, reader: BacklogReader) -> None:
-    backlog.add_changes([change(1), change(2, "bob")], FeedPosition.at_sequence(2))
+    backlog.add_changes([change(1), change(2, "bob")], FeedPosition.from_sequence(2))
     backlog.start_over()
     assert (backlog.fed_position().latest, backlog.next_pending_messages([], 9), reader.counts()) == (
         0,
@@ -146,7 +146,7 @@ class BacklogMachine(RuleBasedStateMachine):
     def feed(self, messages: list[tuple[str, str]]) -> None:
         changes = [change(self.sequence + n, *message) for n, message in enumerate(messages, 1)]
         self.sequence += len(changes)
-        self.backlog.add_changes(changes, FeedPosition.at_sequence(self.sequence))
+        self.backlog.add_changes(changes, FeedPosition.from_sequence(self.sequence))
         for entry in changes:
             row = self.rows.setdefault((entry.user_id, entry.message_id), Row(entry.sequence, entry.sequence))
             row.oldest = entry.sequence if row.state == "dead_letters" else row.oldest
@@ -192,7 +192,7 @@ class BacklogMachine(RuleBasedStateMachine):
     def agrees(self) -> None:
         pending = [(key, row) for key, row in self.rows.items() if row.state == "pending"]
         dead_letters = [key for key, row in self.rows.items() if row.state == "dead_letters"]
-        assert self.reader.fed_position() == self.backlog.fed_position() == FeedPosition.at_sequence(self.sequence)
+        assert self.reader.fed_position() == self.backlog.fed_position() == FeedPosition.from_sequence(self.sequence)
         assert self.reader.counts() == BacklogCounts(len(pending), len(dead_letters))
         assert self.reader.checkpoint().latest == min((row.oldest - 1 for _, row in pending), default=self.sequence)
         for user in USERS:
@@ -216,12 +216,12 @@ def test_a_damaged_file_is_replaced(tmp_path: Path) -> None:
     backlog.close()
 
 
-ANN, BOB = "ann", next(user for user in map("bob{}".format, count()) if bucket_of(user) != bucket_of("ann"))
+ANN, BOB = "ann", next(user for user in map("bob{}".format, count()) if compute_bucket(user) != compute_bucket("ann"))
 
 
 def at(sequence: int, **others: int) -> FeedPosition:
     """Return a position with different sequences in the buckets of some users."""
-    by_bucket = {bucket_of(user): other for user, other in others.items()}
+    by_bucket = {compute_bucket(user): other for user, other in others.items()}
     return FeedPosition(tuple(by_bucket.get(bucket, sequence) for bucket in range(BUCKETS)))
 
 
@@ -237,7 +237,7 @@ def begun(path: Path, changes: list[ChangeRef], until: FeedPosition) -> None:
 
 
 def test_a_backlog_of_one_bucket_is_split(path: Path, tmp_path: Path) -> None:
-    begun(path, [ChangeRef(3, ANN, "a"), ChangeRef(7, BOB, "b")], FeedPosition.at_sequence(9))
+    begun(path, [ChangeRef(3, ANN, "a"), ChangeRef(7, BOB, "b")], FeedPosition.from_sequence(9))
     for _ in range(2):  # an interrupted migration repeats it
         split_backlogs_into_buckets(tmp_path)
     with closing(Backlog(path)) as backlog:

@@ -12,13 +12,13 @@ from nomemory.server.faults import Fault
 from nomemory.server.indexing.vector.leader_lock import PostgresLeaderLock
 from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
 from nomemory.server.search.semantic.index_progress import DeadLetter, IndexProgress, UserCheckpoint
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.schema import upgrade_schema
 
 COLLECTION = "vectors-8"
-ANN = bucket_of("ann")
+ANN = compute_bucket("ann")
 
 
 class Servers:
@@ -48,7 +48,7 @@ async def _nothing() -> None:
 
 def further(sequence: int, checkpoint: int = 0) -> IndexProgress:
     """Return a progress in which the checkpoint of ann is ahead of her bucket."""
-    return IndexProgress(FeedPosition.at_sequence(checkpoint), (UserCheckpoint(ANN, "ann", sequence),))
+    return IndexProgress(FeedPosition.from_sequence(checkpoint), (UserCheckpoint(ANN, "ann", sequence),))
 
 
 async def until_taken(lock: PostgresLeaderLock) -> None:
@@ -107,7 +107,7 @@ async def test_starting_over_resets_user_checkpoints(servers: Servers) -> None:
 
 async def test_progress_is_not_published_after_the_lock_is_lost(servers: Servers) -> None:
     late = IndexProgress(
-        FeedPosition.at_sequence(7), further(7).users, frozenset({DeadLetter(ANN, "ann", "m", 7, "REFUSED")})
+        FeedPosition.from_sequence(7), further(7).users, frozenset({DeadLetter(ANN, "ann", "m", 7, "REFUSED")})
     )
     servers.ours._connection.terminate()
     with pytest.raises(Fault):
@@ -122,7 +122,7 @@ async def test_user_checkpoints_behind_the_bucket_are_deleted(servers: Servers, 
     assert count(postgres, servers.url, "index_users") == 1
     for checkpoint in (3, 6, 7):
         assert not await servers.known.is_lagging("ann", 7)
-        await servers.ours.publish(IndexProgress(FeedPosition.at_sequence(checkpoint)))
+        await servers.ours.publish(IndexProgress(FeedPosition.from_sequence(checkpoint)))
     assert count(postgres, servers.url, "index_users") == 0, "an erased user's id would stay there"
     assert not await servers.known.is_lagging("ann", 7)
 

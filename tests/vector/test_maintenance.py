@@ -61,7 +61,7 @@ async def test_concurrent_index_changes_are_not_differences() -> None:
     async def clear(orphans: Sequence[OrphanedVersion]) -> None:
         cleared.extend(orphans)
 
-    expected, until = cast("ExpectedPoints", Expected()), FeedPosition.at_sequence(2)
+    expected, until = cast("ExpectedPoints", Expected()), FeedPosition.from_sequence(2)
     differences = await Reconciliation(cast("Any", Index()), expected, here, until, report, clear).run()
     assert (differences.mismatched, reported) == (1, [LOST])
     assert (differences.orphans, cleared) == (1, [ORPHAN])

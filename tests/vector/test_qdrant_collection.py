@@ -23,7 +23,11 @@ from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import Collection
-from nomemory.server.search.semantic.collection_state import discard_foreign_vectors, has_points, vector_checkpoint
+from nomemory.server.search.semantic.collection_state import (
+    discard_foreign_vectors,
+    has_stored_points,
+    vector_checkpoint,
+)
 from nomemory.server.search.semantic.points import point_id
 from nomemory.server.search.semantic.protocol import VectorPoint
 from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
@@ -124,16 +128,16 @@ async def test_an_externally_deleted_collection_is_detected() -> None:
 def fed_backlog(collection: Collection, log: str, sequence: int) -> Backlog:
     backlog = Backlog(collection.backlog)
     backlog.record_log(log)
-    backlog.add_changes([ChangeRef(sequence, "u", "m")], FeedPosition.at_sequence(sequence))
+    backlog.add_changes([ChangeRef(sequence, "u", "m")], FeedPosition.from_sequence(sequence))
     return backlog
 
 
 def test_a_collection_is_begun_after_the_first_points(tmp_path: Path) -> None:
     collection = Collection("vectors", tmp_path)
     backlog = fed_backlog(collection, "log", 7)
-    assert not has_points(collection.backlog)
+    assert not has_stored_points(collection.backlog)
     backlog.mark_applied(backlog.next_pending_messages((), 1))
-    assert has_points(collection.backlog)
+    assert has_stored_points(collection.backlog)
     assert vector_checkpoint(collection.backlog) == Checkpoint("log", 7)
     backlog.close()
 
@@ -283,7 +287,7 @@ async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Clus
         for operation in batch.operations
         for item in operation.upsert.points
     }
-    assert dealt == {user: SHARDING.key_of(user) for user in USERS}
+    assert dealt == {user: SHARDING.shard_key(user) for user in USERS}
     assert set(dealt.values()) == set(SHARDING.keys)
     await index.remove_versions("user-1", [1, 2])
     cluster.surplus_points = [str(point_id("user-1", "m", 0))]
@@ -292,7 +296,7 @@ async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Clus
     for gone in cluster.requests["Delete"]:
         assert gone.wait
         assert gone.ordering.type == qdrant.WriteOrderingType.Medium
-        assert key(gone.shard_key_selector) == SHARDING.key_of("user-1")
+        assert key(gone.shard_key_selector) == SHARDING.shard_key("user-1")
 
 
 async def test_reads_use_the_shard_key_of_the_user_and_a_majority(cluster: Cluster, index: QdrantIndex) -> None:
@@ -301,7 +305,7 @@ async def test_reads_use_the_shard_key_of_the_user_and_a_majority(cluster: Clust
     await index.read_points(["user-2"], with_vectors=False)
     for name in ("Query", "GetPoints", "Scroll"):
         (request,) = cluster.requests[name]
-        assert key(request.shard_key_selector) == SHARDING.key_of("user-2"), name
+        assert key(request.shard_key_selector) == SHARDING.shard_key("user-2"), name
         assert request.read_consistency.type == qdrant.ReadConsistencyType.Majority, name
     (query,) = cluster.requests["Query"]
     assert query.timeout == 7

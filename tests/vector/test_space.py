@@ -19,7 +19,7 @@ from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.active_index import ActiveSpace
-from nomemory.server.search.semantic.collection import collection_named, other_collections
+from nomemory.server.search.semantic.collection import list_unused_collections, named_collection
 from nomemory.server.search.semantic.hot_users import HotUsers
 from nomemory.server.search.semantic.protocol import VectorPoint
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
@@ -90,11 +90,11 @@ async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path:
         await index.upsert([VectorPoint("u", "m", 0, 1, 0, Role.USER, "", EAST)])
     settings = Settings.from_environment(qdrant_url="http://127.0.0.1:1")
     elsewhere = Settings.from_environment(qdrant_url="http://127.0.0.1:2")
-    kept = collection_named(settings, tmp_path, "new")
-    others = [collection_named(settings, tmp_path, "former"), collection_named(elsewhere, tmp_path, "new")]
+    kept = named_collection(settings, tmp_path, "new")
+    others = [named_collection(settings, tmp_path, "former"), named_collection(elsewhere, tmp_path, "new")]
     for collection in (kept, *others):
         backlog = Backlog(collection.backlog)
-        backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.at_sequence(1))
+        backlog.add_changes([ChangeRef(1, "u", "m")], FeedPosition.from_sequence(1))
         backlog.close()
 
     class InUse:
@@ -103,7 +103,7 @@ async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path:
 
     spaces = IndexedSpaces(cast("Any", InUse()), None, "")
     await CollectionCleanup(settings, tmp_path, spaces, lambda _name: None).delete_unused_collections()
-    assert other_collections(tmp_path, ()) == [kept.directory]
+    assert list_unused_collections(tmp_path, ()) == [kept.directory]
     assert not await client.collection_exists("former")
     assert [hit.sequence for hit in await used.search("u", EAST, EVERYTHING, 10)] == [1]
     await used.close()
@@ -112,23 +112,23 @@ async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path:
 def test_a_user_is_hot_for_a_while_after_a_query() -> None:
     now = 0.0
     hot = HotUsers(60, lambda: now)
-    assert hot.record("ann")
+    assert hot.record_query("ann")
     now = 59.0
-    assert not hot.record("ann"), "was hot already"
-    assert hot.record("bob")
+    assert not hot.record_query("ann"), "was hot already"
+    assert hot.record_query("bob")
     assert hot.users() == ["bob", "ann"]
     now = 60.0
-    assert not hot.record("ann")
+    assert not hot.record_query("ann")
     assert hot.users() == ["ann", "bob"]
     now = 119.5
     assert hot.users() == ["ann"]
     now = 120.0
     assert hot.users() == []
-    assert hot.record("ann")
+    assert hot.record_query("ann")
 
 
 def test_the_number_of_hot_users_is_limited() -> None:
     hot = HotUsers(60)
     for number in range(1000):
-        hot.record(f"u{number}")
+        hot.record_query(f"u{number}")
     assert hot.users() == [f"u{number}" for number in range(999, 743, -1)]

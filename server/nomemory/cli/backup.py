@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from nomemory.cli.configuration import load_settings
-from nomemory.cli.erasures import describe_applied, format_time
+from nomemory.cli.erasures import describe_applied_erasures, format_time
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.store import backup as backups
@@ -39,7 +39,7 @@ Registers do not contain replaced versions of messages: text that was replaced a
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Directory to create. Default: a name with the current time."
 )
-def backup(*, data: Path | None, out: Path | None) -> None:
+def create_backup(*, data: Path | None, out: Path | None) -> None:
     """Back up the message log and the server key. The server may be running.
 
     The backup is a consistent snapshot that contains every message acknowledged before the command started. Message
@@ -50,7 +50,7 @@ def backup(*, data: Path | None, out: Path | None) -> None:
         raise click.ClickException(_BACKUP_IN_POSTGRES)
     target = out or Path(f"nomemory-{datetime.now(UTC):{_SECONDS}}")
     try:
-        manifest = backups.back_up(DataDirectory(settings.server.data, settings.server.key_file), target)
+        manifest = backups.create_backup(DataDirectory(settings.server.data, settings.server.key_file), target)
     except _REFUSALS as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{target}: {manifest.messages:,} messages, up to change {manifest.sequence:,}. Verified.")
@@ -73,7 +73,7 @@ def backup(*, data: Path | None, out: Path | None) -> None:
     is_flag=True,
     help="Do not apply the erasures of the existing message log. Use this if it is damaged.",
 )
-def restore(
+def restore_backup(
     *, backup: Path, data: Path | None, replace: bool, register: Path | None, ignore_existing_erasures: bool
 ) -> None:
     """Restore the message log from a backup. The server must not be running.
@@ -109,7 +109,7 @@ def _describe_erasures(restored: backups.RestoredBackup, root: Path) -> Iterator
     taken_us = round(restored.manifest.taken * 1_000_000)
     for register in restored.registers:
         name = register.source.file or "the replaced message log"
-        yield f"Erasures of {name}: {describe_applied(register.applied)}"
+        yield f"Erasures of {name}: {describe_applied_erasures(register.applied)}"
     sources = [register.source for register in restored.registers]
     if not sources:
         yield _NO_REGISTER.format(taken=format_time(taken_us), root=root)

@@ -13,7 +13,7 @@ from nomemory.server.runtime.listen_address import INSPECTOR, Addresses
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.search.lexical.protocol import IndexUnusableError
-from nomemory.server.store.postgres.display_url import display_url
+from nomemory.server.store.postgres.display_url import redact_database_url
 
 
 def run_server(settings: Settings) -> None:
@@ -54,4 +54,4 @@ def _describe_storage(settings: Settings) -> str:
     """Return the line that names the message log."""
     if settings.server.database_url is None:
         return f"Data directory: {settings.server.data.resolve()}"
-    return f"Message log: {display_url(settings.server.database_url.get_secret_value())}"
+    return f"Message log: {redact_database_url(settings.server.database_url.get_secret_value())}"

@@ -15,7 +15,7 @@ from nomemory.cli.doctor.installation import check_embedder, check_sqlite, check
 from nomemory.cli.doctor.server import check_server
 from nomemory.cli.doctor.vectors import check_vectors
 from nomemory.cli.options import output_option
-from nomemory.cli.output import Check, Diagnosis, Output
+from nomemory.cli.output import CheckResult, Diagnosis, Output
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
 
@@ -37,7 +37,7 @@ from nomemory.server.runtime.settings import Settings
 )
 @target_option
 @output_option
-def doctor(
+def run_doctor(
     *, data: Path | None, repair: bool, accept_loss: bool, delete_damaged: bool, target: Target, output: Output
 ) -> None:
     """Check the machine, the data directory and the server, and suggest fixes.
@@ -56,7 +56,7 @@ def doctor(
         raise click.exceptions.Exit(1)
 
 
-def _run_checks(settings: Settings, target: Target) -> Iterator[Check]:
+def _run_checks(settings: Settings, target: Target) -> Iterator[CheckResult]:
     yield check_sqlite()
     yield from check_storage(settings.server.data)
     if settings.server.database_url is None:

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.store.protocol import LogReader
-from nomemory.server.store.results import Position
+from nomemory.server.store.results import MessagePosition
 from nomemory.v1 import message_pb2
 
 SPEAKERS_MAX: Final = 40
@@ -38,25 +38,25 @@ class SpeakerNames:
         sequence = await self._log.user_sequence(user_id)
         newest = await self._read_page(user_id, None, 1)
         if until_us is not None and newest and newest[0].ts_us >= until_us:
-            return _sender_names(await self._sample_messages(user_id, Position(until_us, "")))
+            return _sender_names(await self._sample_messages(user_id, MessagePosition(until_us, "")))
         cached_sequence, names = self._cache.get(user_id, (-1, ()))
         if cached_sequence != sequence:
             names = _sender_names(await self._sample_messages(user_id, None))
             self._cache[user_id] = sequence, names
         return names
 
-    async def _sample_messages(self, user_id: str, before: Position | None) -> list[LoggedMessage]:
+    async def _sample_messages(self, user_id: str, before: MessagePosition | None) -> list[LoggedMessage]:
         sample = await self._read_page(user_id, before, _NEWEST)
         oldest = sample[-1:]
         for days in _DAYS_BACK:
             if not oldest:
                 break
-            page = await self._read_page(user_id, Position(oldest[0].ts_us - days * _DAY_US, ""), _SAMPLE_PAGE)
+            page = await self._read_page(user_id, MessagePosition(oldest[0].ts_us - days * _DAY_US, ""), _SAMPLE_PAGE)
             sample += page
             oldest = page[-1:]
         return sample
 
-    async def _read_page(self, user_id: str, before: Position | None, limit: int) -> list[LoggedMessage]:
+    async def _read_page(self, user_id: str, before: MessagePosition | None, limit: int) -> list[LoggedMessage]:
         return list(await self._log.page(user_id, EVERYTHING, before=before, pinned=_NOT_PINNED, limit=limit))
 
 

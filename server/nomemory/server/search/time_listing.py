@@ -10,7 +10,7 @@ from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.cursor import Cursors, Listing, TimeCursor
 from nomemory.server.search.reply_budget import ExtraBytes, count_fitting, count_fitting_wires, no_extra_bytes
 from nomemory.server.store.protocol import LogReader
-from nomemory.server.store.results import Position
+from nomemory.server.store.results import MessagePosition
 from nomemory.server.wire import sort_key
 
 
@@ -46,7 +46,7 @@ class TimeListing:
         self._cursors = cursors
         self._max_response_bytes = max_response_bytes
 
-    async def page(
+    async def read_page(
         self, listing: Listing, page_size: int, cursor: str, extra_bytes: ExtraBytes = no_extra_bytes
     ) -> TimePage:
         """Return the page of messages after a cursor.
@@ -66,7 +66,7 @@ class TimeListing:
         last = page[-1]
         return TimePage(page, self._cursors.issue(listing, TimeCursor(pinned, last.ts_us, last.message_id)))
 
-    async def wire_page(self, listing: Listing, page_size: int, cursor: str) -> WirePage:
+    async def read_wire_page(self, listing: Listing, page_size: int, cursor: str) -> WirePage:
         """Return the page of encoded messages after a cursor, in the order of the listing.
 
         Raises:
@@ -78,7 +78,7 @@ class TimeListing:
             return WirePage(page, "")
         return WirePage(page, self._cursors.issue(listing, TimeCursor(pinned, *sort_key(page[-1]))))
 
-    async def batches(self, listing: Listing, batch_size: int, cursor: str) -> AsyncIterator[WirePage]:
+    async def read_batches(self, listing: Listing, batch_size: int, cursor: str) -> AsyncIterator[WirePage]:
         """Yield a listing from a cursor to its end, in batches of at most `batch_size` messages.
 
         The cursor of a batch continues the listing after the batch. All batches are pinned at the sequence of the first
@@ -90,7 +90,7 @@ class TimeListing:
         """
         while True:
             async with self._slots.slot(listing.user_id):
-                page = await self.wire_page(listing, batch_size, cursor)
+                page = await self.read_wire_page(listing, batch_size, cursor)
             yield page
             cursor = page.next_cursor
             if not cursor:
@@ -108,9 +108,9 @@ class TimeListing:
         )
         return pinned, wires
 
-    async def _resume_listing(self, listing: Listing, cursor: str) -> tuple[Position | None, int]:
+    async def _resume_listing(self, listing: Listing, cursor: str) -> tuple[MessagePosition | None, int]:
         """Return the position after which the next page starts, and the pinned sequence."""
         if not cursor:
             return None, await self._log.user_sequence(listing.user_id)
         resumed = self._cursors.resume(listing, cursor, TimeCursor)
-        return Position(resumed.ts_us, resumed.message_id), resumed.pinned
+        return MessagePosition(resumed.ts_us, resumed.message_id), resumed.pinned

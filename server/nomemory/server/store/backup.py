@@ -30,9 +30,9 @@ from nomemory.server.store.sqlite.restored_erasures import (
 )
 from nomemory.server.store.sqlite.schema import (
     SCHEMA_VERSION,
-    open_for_writing,
+    open_writable_log,
+    read_log_position,
     read_position,
-    read_position_at,
     remove_log,
 )
 
@@ -76,7 +76,7 @@ class RestoredBackup:
     registers: list[AppliedRegister]
 
 
-def back_up(directory: DataDirectory, target: Path) -> Manifest:
+def create_backup(directory: DataDirectory, target: Path) -> Manifest:
     """Copy the key and a consistent snapshot of the log to a backup directory, which is created atomically.
 
     A server may be running.
@@ -88,7 +88,7 @@ def back_up(directory: DataDirectory, target: Path) -> Manifest:
     """
     if target.exists():
         raise BackupError(f"{target} already exists; choose another directory")
-    if read_position_at(directory.log_file) is None:
+    if read_log_position(directory.log_file) is None:
         raise BackupError(f"there is no message log in {directory.root}")
     part = target.with_name(f"{target.name}.part")
     with ExitStack() as rollback:
@@ -127,7 +127,7 @@ def restore_backup(
     The erasures of an existing log and of a register file are applied to the log before it is installed.
 
     Args:
-        backup: a directory that `back_up` created.
+        backup: a directory that `create_backup` created.
         directory: the data directory to install the log in.
         replaces: whether to replace an existing log.
         register: a register file to apply; None for none.
@@ -160,11 +160,11 @@ def _install_log(
     with ExitStack() as rollback:
         rollback.callback(remove_log, new)
         _copy_file(backup / _LOG, new)
-        with closing(open_for_writing(new)) as connection:
+        with closing(open_writable_log(new)) as connection:
             applied = apply_registers(connection, registers(connection))
             log = read_position(connection)
         for suffix in _SIDE_FILES:  # side files of the old log would corrupt the new one
-            directory.log_file.with_name(directory.log.name + suffix).unlink(missing_ok=True)
+            directory.log_file.with_name(directory.log_file.name + suffix).unlink(missing_ok=True)
         new.rename(directory.log_file)
         rollback.pop_all()
     if not directory.token_key.exists() and (backup / _KEY).exists():
@@ -178,7 +178,7 @@ def _write_backup(directory: DataDirectory, part: Path) -> Manifest:
     with suppress(FileNotFoundError):
         _copy_file(directory.token_key, part / _KEY)
     messages = _copy_log(directory.log_file, part / _LOG)
-    log = read_position_at(part / _LOG)
+    log = read_log_position(part / _LOG)
     if log is None:
         raise BackupError(f"{directory.log_file} cannot be copied: the copy is not a message log")
     _check_copy(directory.log_file, part / _LOG)

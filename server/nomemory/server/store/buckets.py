@@ -11,7 +11,7 @@ _CACHED_USERS: Final = 4096
 
 
 @lru_cache(_CACHED_USERS)
-def bucket_of(user_id: str) -> int:
+def compute_bucket(user_id: str) -> int:
     """Return the bucket of a user, from 0 to 63."""
     return blake2b(user_id.encode(), digest_size=1).digest()[0] % BUCKETS
 

@@ -12,11 +12,11 @@ _CACHED_USERS: Final = 4096
 
 def checksum(user_id: str, sequence: int, wire: bytes) -> int:
     """Return the CRC-32 of a message version, which covers its user id, sequence and encoded message."""
-    return crc32(wire, (initial_crc(user_id) + sequence) & _BITS_32)
+    return crc32(wire, (compute_initial_crc(user_id) + sequence) & _BITS_32)
 
 
 @lru_cache(_CACHED_USERS)
-def initial_crc(user_id: str) -> int:
+def compute_initial_crc(user_id: str) -> int:
     """Return the initial CRC value of a user, to which the sequence is added."""
     return crc32(user_id.encode())
 

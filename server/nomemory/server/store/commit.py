@@ -17,11 +17,11 @@ from nomemory.server.faults import Reason, Violation, field_fault
 from nomemory.server.message import Message
 from nomemory.server.message_ids import IdAllocator, message_id_of
 from nomemory.server.metadata_hashes import entry_hash_bytes, retraction_key
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.checksums import checksum
-from nomemory.server.store.results import Deleted, OnConflict, WriteOutcome, Written
+from nomemory.server.store.results import DeletionReceipt, OnConflict, WriteOutcome, WriteReceipt
 from nomemory.server.store.tables import METADATA, REMOVALS, REQUESTS, USERS, VECTORS, Row, Table
-from nomemory.server.store.versions import BucketState, StoredRequest, Version
+from nomemory.server.store.versions import BucketState, MessageVersion, StoredRequest
 
 NUMBER_BYTES: Final = 16
 """Size of a stored, big-endian id number."""
@@ -55,12 +55,12 @@ class _Batch:
     """
 
     stores: dict[Key, tuple[Message, bytes]] = field(default_factory=dict)
-    removes: dict[Key, Version] = field(default_factory=dict)
+    removes: dict[Key, MessageVersion] = field(default_factory=dict)
     outcomes: list[WriteOutcome] = field(default_factory=list)
     covering: int = 0
 
 
-def digest_of(request_id: str) -> bytes:
+def digest_request_id(request_id: str) -> bytes:
     """Return the digest under which a request id is stored."""
     return hashlib.blake2b(request_id.encode(), digest_size=16).digest()
 
@@ -72,7 +72,7 @@ def _find_users_without_ids(messages: Sequence[Message]) -> set[str]:
 class CommitPlan:
     """The changes of one commit, without versions that the commit itself would remove again.
 
-    Call `begin` first, then `add_request` and `add_existing`, then the other methods.
+    Call `begin` first, then `add_request` and `add_existing_messages`, then the other methods.
 
     Args:
         bucket: returns the bucket of a user; each bucket has its own latest sequence and latest generated id.
@@ -83,16 +83,16 @@ class CommitPlan:
         erasures: the deleted messages for the register of erasures, as `(sequence, user_id, message_id)`.
     """
 
-    def __init__(self, bucket: Callable[[str], int] = bucket_of) -> None:
+    def __init__(self, bucket: Callable[[str], int] = compute_bucket) -> None:
         self.sequence = 0
-        self.dropped = dict[Key, Version]()
+        self.dropped = dict[Key, MessageVersion]()
         self.erasures = list[tuple[int, str, str]]()
         self._bucket = bucket
         self._initial_states: Mapping[int, BucketState] = {}
         self._sequences = dict[int, int]()
         self._last_ids = dict[int, int]()
         self._numbers: Iterator[int] = iter(())
-        self._existing = dict[Key, Version]()
+        self._existing = dict[Key, MessageVersion]()
         self._known_requests = dict[RequestKey, StoredRequest]()
         self._planned_writes = dict[Key, _PlannedWrite]()
         self._removals = list[Row]()
@@ -116,25 +116,27 @@ class CommitPlan:
         """Add the record of a request that was processed before."""
         self._known_requests[key] = request
 
-    def add_existing(self, existing: Mapping[Key, Version], expired: Mapping[Key, Version]) -> None:
+    def add_existing_messages(
+        self, existing: Mapping[Key, MessageVersion], expired: Mapping[Key, MessageVersion]
+    ) -> None:
         """Add the stored messages that the commit may change, and plan the removal of the expired ones."""
         self._existing |= existing
         self.remove_versions(expired)
 
-    def previous_keys(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
+    def find_assigned_keys(self, request_id: str, keys: Iterable[Key]) -> set[Key]:
         """Return the keys that messages without ids got when this request was first processed; empty if it is new."""
-        digest, assigned = digest_of(request_id), set[Key]()
+        digest, assigned = digest_request_id(request_id), set[Key]()
         for index, (user_id, message_id) in enumerate(keys):
             request = self._known_requests.get((user_id, digest))
             if request is not None and not message_id:
                 assigned.add((user_id, message_id_of(request.first_id + index)))
         return assigned
 
-    def latest_sequence_of(self, user_id: str) -> int:
+    def get_latest_sequence(self, user_id: str) -> int:
         """Return the latest sequence of a user's bucket, including planned changes."""
         return self._sequences[self._bucket(user_id)]
 
-    def plan_write(self, messages: Sequence[Message], on_conflict: OnConflict, request_id: str) -> Written:
+    def plan_write(self, messages: Sequence[Message], on_conflict: OnConflict, request_id: str) -> WriteReceipt:
         """Plan to store a batch of messages.
 
         Raises:
@@ -147,9 +149,9 @@ class CommitPlan:
         self._known_requests |= new_requests
         self._requests += new_requests
         ids = tuple(message.message_id for message in messages)
-        return Written(tuple(batch.outcomes), self.sequence if batch.stores else batch.covering, ids)
+        return WriteReceipt(tuple(batch.outcomes), self.sequence if batch.stores else batch.covering, ids)
 
-    def plan_deletion(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+    def plan_deletion(self, user_id: str, message_ids: Sequence[str]) -> DeletionReceipt:
         """Plan to delete messages of one user, and register their erasure."""
         unique_ids = dict.fromkeys(message_ids)
         keys = ((user_id, message_id) for message_id in unique_ids)
@@ -157,9 +159,9 @@ class CommitPlan:
         self.remove_versions(versions)
         self.erasures += [(self.sequence, *key) for key in versions]
         missing = tuple(message_id for message_id in unique_ids if (user_id, message_id) not in versions)
-        return Deleted(len(versions), missing, self.latest_sequence_of(user_id))
+        return DeletionReceipt(len(versions), missing, self.get_latest_sequence(user_id))
 
-    def remove_versions(self, versions: Mapping[Key, Version]) -> None:
+    def remove_versions(self, versions: Mapping[Key, MessageVersion]) -> None:
         """Plan to remove message versions without replacing them."""
         self._remove_versions(versions)
         for key in versions:
@@ -167,20 +169,20 @@ class CommitPlan:
         for user_id, messages in Counter(user for user, _ in versions).items():
             self._add_to_count(user_id, -messages)
 
-    def remove_up_to(self, sequences: Mapping[Key, int]) -> int:
+    def remove_versions_up_to(self, sequences: Mapping[Key, int]) -> int:
         """Plan to remove messages whose version is not later than a sequence; return the number of removed messages."""
         versions = {key: self._existing[key] for key in sequences if key in self._existing}
         affected = {key: version for key, version in versions.items() if version.sequence <= sequences[key]}
         self.remove_versions(affected)
         return len(affected)
 
-    def record_removed(self, user_id: str, removed: int, sequence: int) -> None:
+    def record_removals(self, user_id: str, removed: int, sequence: int) -> None:
         """Record that a SQL statement removed messages of a user, the last of them at `sequence`."""
         if removed:
             self.sequence = sequence
             self._add_to_count(user_id, -removed)
 
-    def message_rows(self) -> Iterator[tuple[Message, Row]]:
+    def build_message_rows(self) -> Iterator[tuple[Message, Row]]:
         """Yield each message to store with its row."""
         for m, encoded, sequence in self._planned_writes.values():
             crc = checksum(m.user_id, sequence, encoded)
@@ -192,7 +194,7 @@ class CommitPlan:
                 ),
             )
 
-    def rows_by_table(self) -> dict[Table, list[Row]]:
+    def build_rows_by_table(self) -> dict[Table, list[Row]]:
         """Return the rows of all tables except the message table.
 
         The rows of the table `users` contain the change in the number of messages.
@@ -200,13 +202,13 @@ class CommitPlan:
         stored = [store.message for store in self._planned_writes.values()]
         return {
             REMOVALS: self._removals,
-            METADATA: list(chain.from_iterable(map(entries_of, stored))),
+            METADATA: list(chain.from_iterable(map(build_metadata_rows, stored))),
             VECTORS: [(m.user_id, m.message_id, m.embedding) for m in stored if m.embedding is not None],
             USERS: [(user, self._counted_at[user], messages) for user, messages in sorted(self._counts.items())],
-            REQUESTS: [(*key, *_request_columns(self._known_requests[key])) for key in self._requests],
+            REQUESTS: [(*key, *_encode_request(self._known_requests[key])) for key in self._requests],
         }
 
-    def changed_buckets(self) -> dict[int, BucketState]:
+    def find_changed_buckets(self) -> dict[int, BucketState]:
         """Return the new state of each bucket that has changed."""
         states = {
             bucket: BucketState(self._sequences[bucket], self._last_ids[bucket]) for bucket in self._initial_states
@@ -224,7 +226,7 @@ class CommitPlan:
         users = _find_users_without_ids(messages)
         if not users:
             return messages, {}
-        digest = digest_of(request_id)
+        digest = digest_request_id(request_id)
         requests = {
             user: self._known_requests[user, digest]
             for user in users
@@ -267,9 +269,9 @@ class CommitPlan:
         present: tuple[bytes, bytes | None] | None = None
         if key in batch.stores:
             planned, planned_wire = batch.stores[key]
-            present, message = (planned_wire, planned.embedding), _with_time(message, planned.ts_us)
+            present, message = (planned_wire, planned.embedding), _keep_stored_time(message, planned.ts_us)
         elif existing is not None:
-            present, message = (existing.wire, existing.embedding), _with_time(message, existing.ts_us)
+            present, message = (existing.wire, existing.embedding), _keep_stored_time(message, existing.ts_us)
         encoded = wire.encode(message)
         if present == (encoded, message.embedding):
             batch.covering = max(batch.covering, existing.sequence if existing else 0)
@@ -285,11 +287,11 @@ class CommitPlan:
         self._remove_versions(batch.removes)
         for key, (message, encoded) in batch.stores.items():
             self._planned_writes[key] = _PlannedWrite(message, encoded, self._next_sequence())
-            self._existing[key] = Version(message.ts_us, self.sequence, encoded, message.embedding)
+            self._existing[key] = MessageVersion(message.ts_us, self.sequence, encoded, message.embedding)
         for user_id, message_id in batch.stores:
             self._add_to_count(user_id, int((user_id, message_id) not in batch.removes))
 
-    def _remove_versions(self, versions: Mapping[Key, Version]) -> None:
+    def _remove_versions(self, versions: Mapping[Key, MessageVersion]) -> None:
         for key, version in versions.items():
             self._removals.append((self._next_sequence(), *key, version.sequence))
             if self._planned_writes.pop(key, None) is None:
@@ -305,16 +307,16 @@ class CommitPlan:
         return self.sequence
 
 
-def _with_time(message: Message, ts_us: int) -> Message:
+def _keep_stored_time(message: Message, ts_us: int) -> Message:
     """Return a message without a time with the time of its stored version, so that a retry changes nothing."""
     return message._replace(ts_us=ts_us) if message.is_undated else message
 
 
-def entries_of(message: Message) -> Iterator[Row]:
+def build_metadata_rows(message: Message) -> Iterator[Row]:
     """Yield the rows of `metadata_entries` for the metadata and retractions of a message."""
     for mark in chain(map(entry_hash_bytes, message.metadata.items()), map(retraction_key, message.retracts)):
         yield message.user_id, mark, message.ts_us, message.message_id
 
 
-def _request_columns(request: StoredRequest) -> tuple[bytes, int]:
+def _encode_request(request: StoredRequest) -> tuple[bytes, int]:
     return request.first_id.to_bytes(NUMBER_BYTES, "big"), request.size

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nomemory.server.message_filter import Filter
 from nomemory.server.metadata_hashes import entry_hash_bytes
-from nomemory.server.store.results import Position
+from nomemory.server.store.results import MessagePosition
 from nomemory.server.store.retention import NEVER_US, RetentionPolicy
 
 Value = str | int | bytes | Sequence[str] | Sequence[int] | Sequence[bytes] | None
@@ -21,7 +21,7 @@ class Clause(NamedTuple):
     values: Sequence[Value] = ()
 
 
-def all_of(clauses: Sequence[Clause]) -> Clause:
+def join_clauses(clauses: Sequence[Clause]) -> Clause:
     """Join conditions with AND."""
     return Clause(
         " AND ".join(clause.condition for clause in clauses), [value for clause in clauses for value in clause.values]
@@ -29,7 +29,7 @@ def all_of(clauses: Sequence[Clause]) -> Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class SqlDialect:
     """SQL expressions and statements in the dialect of a storage engine.
 
     Attributes:
@@ -53,7 +53,7 @@ class Dialect:
     too_old: str
     retracted_by: str
 
-    def filter_clauses(self, message_filter: Filter) -> list[Clause]:
+    def build_filter_clauses(self, message_filter: Filter) -> list[Clause]:
         """Return the conditions of a filter, except those on metadata."""
         conditions: list[tuple[str, Value]] = [
             (f"{self.ts} >= ?", message_filter.since_us),
@@ -65,19 +65,23 @@ class Dialect:
         ]
         return [Clause(condition, (value,)) for condition, value in conditions if value is not None]
 
-    def metadata_clauses(self, message_filter: Filter) -> list[Clause]:
+    def build_metadata_clauses(self, message_filter: Filter) -> list[Clause]:
         """Return the conditions of a filter on metadata."""
-        return [self.has_metadata(entry_hash_bytes(entry)) for entry in message_filter.metadata]
+        return [self.build_metadata_clause(entry_hash_bytes(entry)) for entry in message_filter.metadata]
 
     def matching(self, user_id: str, message_filter: Filter) -> list[Clause]:
         """Return the conditions that select the messages of a user which match a filter."""
-        return [self.of_user(user_id), *self.filter_clauses(message_filter), *self.metadata_clauses(message_filter)]
+        return [
+            self.of_user(user_id),
+            *self.build_filter_clauses(message_filter),
+            *self.build_metadata_clauses(message_filter),
+        ]
 
-    def has_metadata(self, entry_hash: bytes) -> Clause:
+    def build_metadata_clause(self, entry_hash: bytes) -> Clause:
         """Return the condition that selects messages with a metadata entry."""
         return Clause(self.has_entry, (entry_hash,))
 
-    def after_position(self, after: Position | None, *, oldest_first: bool) -> list[Clause]:
+    def build_position_clauses(self, after: MessagePosition | None, *, oldest_first: bool) -> list[Clause]:
         """Return the condition that selects messages strictly after a position, in the given order."""
         if after is None:
             return []
@@ -85,7 +89,7 @@ class Dialect:
         return [Clause(f"{self.order_columns} {operator} (?, ?)", (after.ts_us, after.message_id))]
 
 
-class Expiry:
+class ExpiryConditions:
     """Builds SQL conditions on the expiry and the retraction of messages.
 
     Args:
@@ -93,7 +97,7 @@ class Expiry:
         retention: the retention policy.
     """
 
-    def __init__(self, dialect: Dialect, retention: RetentionPolicy) -> None:
+    def __init__(self, dialect: SqlDialect, retention: RetentionPolicy) -> None:
         self._dialect = dialect
         self._retention = retention
         condition = f"coalesce(messages.expire_us, {NEVER_US}) > ?"
@@ -118,7 +122,7 @@ class Expiry:
         user = self._dialect.of_user(user_id).values
         return Clause(self._retracted_by, (*user, *user, *unexpired.values))
 
-    def expired_keys(self, user_id: str | None) -> Clause:
+    def build_expired_keys_query(self, user_id: str | None) -> Clause:
         """Return a statement for the keys of expired messages of one user, or of all users if `user_id` is None."""
         users, values = Clause("TRUE") if user_id is None else self._dialect.of_user(user_id)
         expired = f"{self._dialect.expired} AND {users}"
@@ -128,7 +132,7 @@ class Expiry:
         return Clause(f"{expired} UNION {self._dialect.too_old} AND {users}", (now_us, *values, cutoff_us, *values))
 
 
-def drop_redundant_bound(message_filter: Filter, after: Position | None, *, oldest_first: bool) -> Filter:
+def drop_redundant_bound(message_filter: Filter, after: MessagePosition | None, *, oldest_first: bool) -> Filter:
     """Drop the time bound that a position makes redundant, because SQLite might seek to the time bound instead."""
     if after is None:
         return message_filter

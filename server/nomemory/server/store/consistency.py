@@ -40,11 +40,11 @@ def describe_loss(log: LogPosition | None, followers: Iterable[LogFollower], rec
         record: the checkpoint in `log.json`; None if the file is missing or malformed.
     """
     furthest = max(
-        _relevant_followers(log, followers, record), key=lambda follower: follower.checkpoint.sequence, default=None
+        _select_followers(log, followers, record), key=lambda follower: follower.checkpoint.sequence, default=None
     )
     if log is None:
         return "" if furthest is None else f"it is missing, and {_describe_checkpoint(furthest)}"
-    if record is not None and record.sequence and not record.is_of(log.identity):
+    if record is not None and record.sequence and not record.matches_log(log.identity):
         return f"it is not the log that was recorded here, which had reached change {record.sequence:,}"
     if furthest is None or furthest.checkpoint.sequence <= log.sequence:
         return ""
@@ -54,10 +54,10 @@ def describe_loss(log: LogPosition | None, followers: Iterable[LogFollower], rec
     )
 
 
-def _relevant_followers(
+def _select_followers(
     log: LogPosition | None, followers: Iterable[LogFollower], record: Checkpoint | None
 ) -> list[LogFollower]:
-    same_log = [follower for follower in followers if log is None or follower.checkpoint.is_of(log.identity)]
+    same_log = [follower for follower in followers if log is None or follower.checkpoint.matches_log(log.identity)]
     recorded = [] if record is None else [LogFollower("the server", record)]
     return [follower for follower in (*same_log, *recorded) if log is not None or follower.checkpoint.sequence]
 
@@ -79,11 +79,11 @@ def ensure_no_loss(directory: DataDirectory, position: Callable[[], LogPosition 
         LogLostError: the log has lost changes.
         LogUnusableError: the log cannot be read.
     """
-    if extent := find_loss(directory, position):
+    if extent := describe_current_loss(directory, position):
         raise LogLostError(_LOST.format(root=directory.root, extent=extent))
 
 
-def find_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> str:
+def describe_current_loss(directory: DataDirectory, position: Callable[[], LogPosition | None]) -> str:
     """Describe the changes that the log has lost; return an empty string if there is no evidence of a loss.
 
     Raises:

@@ -12,7 +12,7 @@ from zlib import crc32
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.message import LoggedMessage
 from nomemory.server.store.change_feed import ChangeRef
-from nomemory.server.store.checksums import Row, checksum, initial_crc
+from nomemory.server.store.checksums import Row, checksum, compute_initial_crc
 from nomemory.server.wire import append_retracted_by
 
 _RETRY_AFTER_S: Final = 1.0
@@ -65,7 +65,7 @@ class DamageRegistry:
         matching = [m for m in self._messages if (m.user_id == user_id if user_id else m.user_id.startswith(prefix))]
         return sorted(matching, key=lambda message: message.sequence)
 
-    def replace_all(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
+    def replace_damage(self, messages: Iterable[DamagedMessage], file: str, checked_at: float) -> None:
         """Replace all recorded damage with the result of an inspection."""
         self._messages, self._file, self._checked_at = frozenset(messages), file, checked_at
 
@@ -74,10 +74,10 @@ class DamageRegistry:
         self._file = self._file or cause
         self.inspection_requested.set()
 
-    def report_message(self, user_id: str, sequence: int) -> Fault:
+    def report_damaged_message(self, user_id: str, sequence: int) -> Fault:
         """Record a damaged message, and return the fault to raise in the read."""
         self._messages |= {DamagedMessage(user_id, sequence)}
-        return _damage_fault("a requested message is damaged in the message log", "CHECKSUM", None)
+        return _make_damage_fault("a requested message is damaged in the message log", "CHECKSUM", None)
 
     def verify_encoded(self, user_id: str, rows: Sequence[Row]) -> list[bytes]:
         """Verify the checksums of encoded messages of one user, and return the messages.
@@ -90,11 +90,11 @@ class DamageRegistry:
         if not rows:
             return []
         wires, sequences, checksums, retracting_ids = zip(*rows, strict=True)
-        start = initial_crc(user_id)
+        start = compute_initial_crc(user_id)
         if tuple(map(crc32, wires, [start + sequence for sequence in sequences])) == checksums:
             return list(map(append_retracted_by, wires, retracting_ids)) if any(retracting_ids) else list(wires)
         damaged = [sequence for wire, sequence, crc, _ in rows if checksum(user_id, sequence, wire) != crc]
-        raise next(iter([self.report_message(user_id, sequence) for sequence in damaged]))
+        raise next(iter([self.report_damaged_message(user_id, sequence) for sequence in damaged]))
 
     def verify_messages(self, user_id: str, rows: Sequence[Row]) -> list[LoggedMessage]:
         """Verify messages like `verify_encoded`, from rows that begin with user id, message id and time."""
@@ -104,7 +104,7 @@ class DamageRegistry:
             for wire, (user, message, ts_us, _, sequence, _, retracted_by) in zip(wires, rows, strict=True)
         ]
 
-    def split_damaged(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[ChangeRef]]:
+    def split_damaged_messages(self, rows: Iterable[Row]) -> tuple[list[LoggedMessage], list[ChangeRef]]:
         """Separate intact messages from damaged ones, and record the damage.
 
         A row has user id, message id, time, encoded message, sequence and checksum; rows may belong to any users.
@@ -114,7 +114,7 @@ class DamageRegistry:
             if checksum(user_id, sequence, wire) == crc:
                 sound.append(LoggedMessage(user_id, message_id, ts_us, sequence, wire))
             else:
-                self.report_message(user_id, sequence)
+                self.report_damaged_message(user_id, sequence)
                 damaged.append(ChangeRef(sequence, user_id, message_id))
         return sound, damaged
 
@@ -138,10 +138,10 @@ class DamageRegistry:
         cause = getattr(error, "sqlite_errorname", "")
         if kind in _CORRUPTION_ERRORS:
             self.report_file_damage(str(error))
-            return _damage_fault("the message log is damaged", cause, None)
-        return _damage_fault("the message log cannot be read", cause, _RETRY_AFTER_S)
+            return _make_damage_fault("the message log is damaged", cause, None)
+        return _make_damage_fault("the message log cannot be read", cause, _RETRY_AFTER_S)
 
 
-def _damage_fault(message: str, cause: str, retry_after_s: float | None) -> Fault:
+def _make_damage_fault(message: str, cause: str, retry_after_s: float | None) -> Fault:
     reason = Reason.ERROR_REASON_STORAGE_UNAVAILABLE
     return Fault(reason, message, metadata={"cause": cause}, retry_after_s=retry_after_s)

@@ -24,7 +24,7 @@ from nomemory.server.search.lexical.protocol import LexicalProgress
 from nomemory.server.search.semantic.protocol import InsufficientSpaceError
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.protocol import ErasableLog
-from nomemory.server.store.results import Removals
+from nomemory.server.store.results import PendingRemovals
 
 _REMOVALS_AT_ONCE: Final = 100_000
 """Number of removed messages at which the erasure begins immediately."""
@@ -39,7 +39,7 @@ _log = get_logger("erasure")
 
 
 @dataclass(frozen=True, slots=True)
-class Indexes:
+class ErasableIndexes:
     """The indexes of this server from which deleted messages are erased."""
 
     lexical: LexicalProgress
@@ -48,7 +48,7 @@ class Indexes:
 
     async def find_lagging(self, until: FeedPosition) -> str:
         """Return the name of an index that has not applied all changes up to a position; empty if there is none."""
-        if not FeedPosition.at_sequence(self.lexical.applied).is_at_or_after(until):
+        if not FeedPosition.from_sequence(self.lexical.applied).is_at_or_after(until):
             return "lexical"
         for indexed in self.spaces.all_spaces():
             if not (await indexed.indexer.checkpoint()).is_at_or_after(until):
@@ -74,7 +74,7 @@ class Indexes:
         return ""
 
 
-class Erasure:
+class ErasureTask:
     """The background task that erases removed messages from all files.
 
     An erasure begins when removals have waited for half of the time limit, or when 100,000 removals wait. After a
@@ -85,7 +85,7 @@ class Erasure:
     """
 
     def __init__(
-        self, log: ErasableLog, indexes: Indexes, settings: Settings, faults: ActiveFaults | None = None
+        self, log: ErasableLog, indexes: ErasableIndexes, settings: Settings, faults: ActiveFaults | None = None
     ) -> None:
         self._faults = faults or ActiveFaults()
         self._other_files_due_at = 0.0
@@ -108,7 +108,7 @@ class Erasure:
                 continue
             await asyncio.sleep(self._poll_s)
 
-    def _is_due(self, removals: Removals) -> bool:
+    def _is_due(self, removals: PendingRemovals) -> bool:
         now = time.monotonic()
         if self._waiting_since is None:
             self._waiting_since = now

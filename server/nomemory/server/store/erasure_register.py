@@ -35,7 +35,7 @@ class RegisterError(Exception):
     """A register of erasures cannot be read or applied. The message states the reason and what to do."""
 
 
-class Erasure(NamedTuple):
+class ErasureEntry(NamedTuple):
     """An entry of the register of erasures. Repeated erasures of the same id share one entry, for the latest of them.
 
     Attributes:
@@ -88,7 +88,7 @@ class RegisterKey:
     key: bytes
 
     @classmethod
-    def for_log(cls, log_id: str) -> RegisterKey:
+    def from_log_id(cls, log_id: str) -> RegisterKey:
         """Derive the key of a register from the id of its log."""
         return cls(hmac.digest(log_id.encode(), _PURPOSE, "sha256"))
 
@@ -98,16 +98,16 @@ class RegisterKey:
         return self._digest(b"log").hex()[:16]
 
     @property
-    def pads(self) -> tuple[bytes, bytes]:
+    def hmac_pads(self) -> tuple[bytes, bytes]:
         """The inner and the outer key block of HMAC, with which PostgreSQL computes the digests."""
         block = self.key.ljust(_BLOCK_BYTES, b"\0")
         return bytes(byte ^ _INNER_PAD for byte in block), bytes(byte ^ _OUTER_PAD for byte in block)
 
-    def digest_of_user(self, user_id: str) -> bytes:
+    def digest_user(self, user_id: str) -> bytes:
         """Return the digest that identifies a user in the register."""
         return self._digest(b"\0".join((b"user", user_id.encode())))
 
-    def digest_of_message(self, user_id: str, message_id: str) -> bytes:
+    def digest_message(self, user_id: str, message_id: str) -> bytes:
         """Return the digest that identifies a message in the register."""
         return self._digest(b"\0".join((b"message", user_id.encode(), message_id.encode())))
 
@@ -120,7 +120,7 @@ the message log was restored to a state before erasures of this register, and ha
 doctor --accept-loss`, then apply the register again"""
 
 
-def last_affected_sequence(erasure: Erasure, epochs: Sequence[EpochStart], latest: int) -> int:
+def find_last_affected_sequence(erasure: ErasureEntry, epochs: Sequence[EpochStart], latest: int) -> int:
     """Return the sequence up to which an erasure affects the messages of a log.
 
     An erasure in an epoch of this log affects messages up to the sequence of the erasure, or up to the last sequence of
@@ -149,12 +149,12 @@ def last_affected_sequence(erasure: Erasure, epochs: Sequence[EpochStart], lates
     return erasure.sequence
 
 
-def affected_sequences(
-    erasures: Iterable[Erasure], epochs: Sequence[EpochStart], latest: int
-) -> Iterable[tuple[Erasure, int]]:
+def resolve_affected_sequences(
+    erasures: Iterable[ErasureEntry], epochs: Sequence[EpochStart], latest: int
+) -> Iterable[tuple[ErasureEntry, int]]:
     """Yield each erasure with the sequence up to which the erasure affects the messages of a log.
 
     Raises:
-        RegisterError: see `last_affected_sequence`.
+        RegisterError: see `find_last_affected_sequence`.
     """
-    return ((erasure, last_affected_sequence(erasure, epochs, latest)) for erasure in erasures)
+    return ((erasure, find_last_affected_sequence(erasure, epochs, latest)) for erasure in erasures)

@@ -23,7 +23,7 @@ class ExpiryResult:
     after: str | None
 
 
-class ExpiredMessages(Protocol):
+class ExpiredMessageRemover(Protocol):
     """Interface for removing expired messages from the log. Reads hide expired messages until they are removed."""
 
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
@@ -41,7 +41,7 @@ class ExpirySweeper:
         batch_max: maximum number of messages in one commit, so that writes do not wait long.
     """
 
-    def __init__(self, log: ExpiredMessages, interval_s: float, batch_max: int) -> None:
+    def __init__(self, log: ExpiredMessageRemover, interval_s: float, batch_max: int) -> None:
         self._log = log
         self._interval_s = interval_s
         self._batch_max = batch_max

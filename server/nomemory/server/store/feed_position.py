@@ -6,7 +6,7 @@ import struct
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 
 _NUMBER_BYTES = 8
 
@@ -18,7 +18,7 @@ class FeedPosition:
     sequences: tuple[int, ...] = (0,)
 
     @classmethod
-    def at_sequence(cls, sequence: int) -> FeedPosition:
+    def from_sequence(cls, sequence: int) -> FeedPosition:
         """Return the position that has the same sequence in every bucket."""
         return cls((sequence,))
 
@@ -27,13 +27,13 @@ class FeedPosition:
         """The largest sequence of all buckets."""
         return max(self.sequences)
 
-    def sequence_of(self, bucket: int) -> int:
+    def get_sequence(self, bucket: int) -> int:
         """Return the sequence of this position in a bucket."""
         return self.sequences[bucket % len(self.sequences)]
 
-    def sequence_of_user(self, user_id: str) -> int:
+    def get_user_sequence(self, user_id: str) -> int:
         """Return the sequence of this position in the bucket of a user."""
-        return self.sequences[0] if len(self.sequences) == 1 else self.sequence_of(bucket_of(user_id))
+        return self.sequences[0] if len(self.sequences) == 1 else self.get_sequence(compute_bucket(user_id))
 
     def is_at_or_after(self, other: FeedPosition) -> bool:
         """Return whether this position is at or after another one in every bucket."""
@@ -47,13 +47,13 @@ class FeedPosition:
         """Return the position with the smaller sequence of each bucket."""
         return FeedPosition(tuple(min(ours, theirs) for ours, theirs in self._pair_buckets(other)))
 
-    def restrict_to(self, buckets: Collection[int]) -> FeedPosition:
+    def restrict_buckets(self, buckets: Collection[int]) -> FeedPosition:
         """Return the position with a sequence of 0 for all buckets except `buckets`."""
         return FeedPosition(
-            tuple(self.sequence_of(bucket) if bucket in buckets else 0 for bucket in range(len(self.sequences)))
+            tuple(self.get_sequence(bucket) if bucket in buckets else 0 for bucket in range(len(self.sequences)))
         )
 
-    def covered_sequence(self, end: FeedPosition) -> int:
+    def compute_covered_sequence(self, end: FeedPosition) -> int:
         """Return the largest sequence up to which this position covers every change of a log that ends at `end`."""
         behind = [ours for ours, theirs in self._pair_buckets(end) if ours < theirs]
         return min(behind, default=max(self.latest, end.latest))
@@ -70,11 +70,11 @@ class FeedPosition:
             ValueError: the length of the stored position is not a positive multiple of 8 bytes.
         """
         if isinstance(stored, int):
-            return cls.at_sequence(stored)
+            return cls.from_sequence(stored)
         if not stored or len(stored) % _NUMBER_BYTES:
             raise ValueError(f"feed position: expected a positive multiple of {_NUMBER_BYTES} bytes, got {len(stored)}")
         return cls(struct.unpack(f"<{len(stored) // _NUMBER_BYTES}q", stored))
 
     def _pair_buckets(self, other: FeedPosition) -> Iterator[tuple[int, int]]:
         buckets = max(len(self.sequences), len(other.sequences))
-        return ((self.sequence_of(bucket), other.sequence_of(bucket)) for bucket in range(buckets))
+        return ((self.get_sequence(bucket), other.get_sequence(bucket)) for bucket in range(buckets))

@@ -23,21 +23,21 @@ from nomemory.server import wire
 from nomemory.server.indexing.vector.backlog_migration import split_backlogs_into_buckets
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.checksums import checksum
-from nomemory.server.store.erasure_register import EpochStart, Erasure
+from nomemory.server.store.erasure_register import EpochStart, ErasureEntry
 from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.postgres.connections import Database
-from nomemory.server.store.postgres.display_url import display_url
-from nomemory.server.store.postgres.followers import follower_name
+from nomemory.server.store.postgres.display_url import redact_database_url
+from nomemory.server.store.postgres.followers import load_follower_name
 from nomemory.server.store.postgres.schema import LEXICAL_INDEX, upgrade_schema
-from nomemory.server.store.postgres.transaction import id_bytes
+from nomemory.server.store.postgres.transaction import encode_id_number
 from nomemory.server.store.sqlite.erasure_register import read_epochs, read_erasures
 from nomemory.server.store.sqlite.schema import (
     MIGRATED_TO,
-    column_list,
     configure_durability,
-    open_for_writing,
+    format_column_list,
+    open_writable_log,
     put_meta,
     read_bucket_state,
     read_meta,
@@ -119,9 +119,9 @@ async def migrate_log(
         connection = await database.connect()
         try:
             async with connection.transaction():
-                return await _Migration(directory, source, connection, display_url(database.url)).copy_and_verify(
-                    report_progress
-                )
+                return await _Migration(
+                    directory, source, connection, redact_database_url(database.url)
+                ).copy_and_verify(report_progress)
         finally:
             connection.terminate()
 
@@ -129,11 +129,11 @@ async def migrate_log(
 @contextmanager
 def _open_source(directory: DataDirectory) -> Iterator[sqlite3.Connection]:
     """Open the log of a locked data directory, even if it is marked as migrated."""
-    if not directory.log_file.exists() or not directory.log.stat().st_size:
+    if not directory.log_file.exists() or not directory.log_file.stat().st_size:
         raise MigrationError(_EMPTY_SOURCE.format(root=directory.root))
     with closing(sqlite3.connect(directory.log_file, isolation_level=None)) as source:
         if read_meta(source, MIGRATED_TO) is None:
-            open_for_writing(directory.log_file).close()  # upgrades its schema
+            open_writable_log(directory.log_file).close()  # upgrades its schema
         configure_durability(source)
         yield source
 
@@ -191,12 +191,12 @@ class _Migration:
 
         def records() -> Iterator[Row]:
             nonlocal damaged
-            for row in self.source.execute(f"SELECT {column_list(table.columns)} FROM {table.name}"):  # noqa: S608 - ours
+            for row in self.source.execute(f"SELECT {format_column_list(table.columns)} FROM {table.name}"):  # noqa: S608 - ours
                 digest.add(row)
                 if table is not MESSAGES:
-                    yield (bucket_of(row[user_column]), *row)
+                    yield (compute_bucket(row[user_column]), *row)
                 elif _is_intact(row):
-                    yield (bucket_of(row[user_column]), *row, *token_columns(wire.decode(row[wire_column])))
+                    yield (compute_bucket(row[user_column]), *row, *token_columns(wire.decode(row[wire_column])))
                     if not digest.rows % _PAGE_ROWS:
                         report_copied(digest.rows)
                 else:
@@ -221,11 +221,13 @@ class _Migration:
 
     async def _copy_state(self, log: LogPosition) -> None:
         """Copy the state of the log, and register this server as a follower, so that removals are kept."""
-        last_id = id_bytes(read_bucket_state(self.source).last_id)
+        last_id = encode_id_number(read_bucket_state(self.source).last_id)
         await self.target.execute("UPDATE log_state SET log_id = $1, epoch = $2", *log.identity)
         await self.target.execute("UPDATE buckets SET sequence = $1, last_id = $2", log.sequence, last_id)
         await self.target.execute("SELECT setval('log_sequence', $1)", log.sequence)
-        await self.target.execute("INSERT INTO followers (name) VALUES ($1)", follower_name(self.directory.follower_file))
+        await self.target.execute(
+            "INSERT INTO followers (name) VALUES ($1)", load_follower_name(self.directory.follower_file)
+        )
         await self._copy_register()
 
     async def _copy_register(self) -> None:
@@ -235,7 +237,7 @@ class _Migration:
             "epochs", records=read_epochs(self.source), columns=list(EpochStart._fields)
         )
         await self.target.copy_records_to_table(
-            "erasures", records=read_erasures(self.source), columns=list(Erasure._fields)
+            "erasures", records=read_erasures(self.source), columns=list(ErasureEntry._fields)
         )
 
     def _mark_migrated(self) -> None:

@@ -40,10 +40,10 @@ class Checkpoint(NamedTuple):
     log: str
     sequence: int
 
-    def is_of(self, log: LogIdentity) -> bool:
+    def matches_log(self, log: LogIdentity) -> bool:
         """Return whether this checkpoint belongs to the given log and epoch."""
         return self.log == log.name if self.log else not log.epoch
 
     def can_resume(self, log: LogPosition) -> bool:
         """Return whether a follower can continue from this checkpoint."""
-        return self.is_of(log.identity) and self.sequence <= log.sequence
+        return self.matches_log(log.identity) and self.sequence <= log.sequence

@@ -12,17 +12,17 @@ from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity
 from nomemory.server.store.results import (
     ConversationSummary,
-    Deleted,
+    DeletionReceipt,
+    EncodedFirstPage,
     EncodedNeighbors,
-    Erased,
-    FirstPage,
+    ErasureReceipt,
     LogCounts,
+    MessagePosition,
     Neighbors,
     OnConflict,
-    Position,
-    Removals,
+    PendingRemovals,
     UserCount,
-    Written,
+    WriteReceipt,
 )
 
 
@@ -62,7 +62,7 @@ class LogReader(Protocol):
         """
 
     async def page(
-        self, user_id: str, message_filter: Filter, *, before: Position | None, pinned: int, limit: int
+        self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
 
@@ -71,7 +71,7 @@ class LogReader(Protocol):
         user_id: str,
         message_filter: Filter,
         *,
-        after: Position | None,
+        after: MessagePosition | None,
         pinned: int,
         limit: int,
         oldest_first: bool = False,
@@ -83,7 +83,7 @@ class LogReader(Protocol):
 
     async def first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
-    ) -> FirstPage:
+    ) -> EncodedFirstPage:
         """Return the first page in the format of `encoded_page`, and the sequence that pins the following pages."""
 
     async def count(self, user_id: str, message_filter: Filter) -> int:
@@ -119,7 +119,9 @@ class LogReader(Protocol):
 class LogWriter(Protocol):
     """Writes messages. Each method returns after a durable commit, which concurrent calls share."""
 
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
+    async def write(
+        self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = ""
+    ) -> WriteReceipt:
         """Store a batch of messages atomically; messages without an id get a generated one.
 
         The generated ids of a user increase.
@@ -134,13 +136,13 @@ class LogWriter(Protocol):
                 OVERLOADED, the queue is full; STORAGE_UNAVAILABLE, the engine cannot write.
         """
 
-    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+    async def delete(self, user_id: str, message_ids: Sequence[str]) -> DeletionReceipt:
         """Delete messages of one user."""
 
-    async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
+    async def delete_matching(self, user_id: str, message_filter: Filter) -> DeletionReceipt:
         """Delete the messages of a user that match a filter, atomically."""
 
-    async def erase(self, user_id: str) -> Erased:
+    async def erase(self, user_id: str) -> ErasureReceipt:
         """Delete all messages and request records of a user."""
 
 
@@ -151,7 +153,7 @@ class ErasableLog(Protocol):
     order, each of them repeatedly until it has nothing left to do. Completed batches survive a crash.
     """
 
-    async def pending_removals(self, many: int) -> Removals | None:
+    async def pending_removals(self, many: int) -> PendingRemovals | None:
         """Return the last pending removal and whether at least `many` are pending; None if none are."""
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 
 from nomemory.server.runtime.secure_files import fsync_path
-from nomemory.server.store.erasure_register import KINDS, Erasure, RegisterError, RegisterKey
+from nomemory.server.store.erasure_register import KINDS, ErasureEntry, RegisterError, RegisterKey
 
 _FORMAT: Final = 1
 _US: Final = 1_000_000
@@ -43,7 +43,7 @@ class RegisterFile:
     exported_us: int
     entries: int
 
-    def erasures(self) -> Iterator[Erasure]:
+    def erasures(self) -> Iterator[ErasureEntry]:
         """Yield the erasures."""
         with self.path.open("rb") as lines:
             next(lines)
@@ -76,7 +76,7 @@ def read_register(path: Path, key: RegisterKey) -> RegisterFile:
     return RegisterFile(path, since_us, exported_us, entries)
 
 
-def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterable[Erasure], now_us: int) -> int:
+def write_register(path: Path, key: RegisterKey, since_us: int, erasures: Iterable[ErasureEntry], now_us: int) -> int:
     """Write a register file atomically, readable only by its owner, and return the number of erasures.
 
     Args:
@@ -149,7 +149,7 @@ def _verify_lines(header: bytes, lines: Iterator[bytes], key: RegisterKey) -> in
     return entries
 
 
-def _encode_erasure(erasure: Erasure) -> dict[str, object]:
+def _encode_erasure(erasure: ErasureEntry) -> dict[str, object]:
     return {
         "kind": erasure.kind,
         "id": erasure.digest.hex(),
@@ -159,10 +159,10 @@ def _encode_erasure(erasure: Erasure) -> dict[str, object]:
     }
 
 
-def _parse_erasure(fields: dict[str, Any]) -> Erasure:
+def _parse_erasure(fields: dict[str, Any]) -> ErasureEntry:
     kind = fields["kind"]
     if kind not in KINDS:
         raise ValueError(kind)
-    return Erasure(
+    return ErasureEntry(
         bytes.fromhex(fields["id"]), kind, str(fields["epoch"]), int(fields["sequence"]), _parse_time(fields["time"])
     )

@@ -12,7 +12,7 @@ from nomemory.server.search.lexical.tantivy.log_comparison import compare_with_l
 from nomemory.server.search.lexical.tantivy.schema import discard_index, lexical_checkpoint
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.inspection import check_counts, inspect_log, repair_counts
-from nomemory.server.store.sqlite.schema import open_for_writing, read_bucket_state, read_position, write_transaction
+from nomemory.server.store.sqlite.schema import open_writable_log, read_bucket_state, read_position, write_transaction
 from nomemory.server.store.sqlite.transaction import TransactionStep
 
 
@@ -26,25 +26,25 @@ def repair_log(directory: DataDirectory) -> list[str]:
         DataDirectoryBusyError: a server uses the directory.
         LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be opened.
     """
-    with directory.lock(), closing(open_for_writing(directory.log_file)) as log:
+    with directory.lock(), closing(open_writable_log(directory.log_file)) as log:
         done = []
         if not check_counts(log).is_consistent:
             repair_counts(log)
             done.append("Repaired the message counts.")
-        if directory.lexical_index.exists() and not _is_consistent(directory.lexical, log):
+        if directory.lexical_index.exists() and not _is_consistent(directory.lexical_index, log):
             discard_index(directory.lexical_index)
             done.append("Deleted the lexical index. It is rebuilt when the server starts.")
     return done
 
 
-def delete_damaged(directory: DataDirectory) -> int:
+def delete_damaged_messages(directory: DataDirectory) -> int:
     """Delete the messages with wrong checksums, and return their number.
 
     Raises:
         DataDirectoryBusyError: a server uses the directory.
         LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be opened.
     """
-    with directory.lock(), closing(open_for_writing(directory.log_file)) as log:
+    with directory.lock(), closing(open_writable_log(directory.log_file)) as log:
         damaged = inspect_log(directory.log_file).messages
         with write_transaction(log):
             step = TransactionStep(log, read_bucket_state(log), RetentionPolicy())
@@ -62,4 +62,4 @@ def _is_consistent(directory: Path, log: sqlite3.Connection) -> bool:
         comparison = compare_with_log(directory, log)
     except IndexUnusableError:
         return False
-    return not comparison.missing and not comparison.orphans
+    return not comparison.missing_versions and not comparison.orphan_versions

@@ -32,7 +32,7 @@ class OnConflict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteReceipt:
     """The result of writing a batch: the outcome and id of each message, and a sequence that includes all of them."""
 
     outcomes: tuple[WriteOutcome, ...]
@@ -41,7 +41,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletionReceipt:
     """The result of deleting messages. `missing` has the requested ids that do not exist."""
 
     deleted: int
@@ -50,7 +50,7 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
+class ErasureReceipt:
     """The result of deleting all data of a user. `was_known` is true if the user existed."""
 
     deleted: int
@@ -59,7 +59,7 @@ class Erased:
 
 
 @dataclass(frozen=True, slots=True)
-class Removals:
+class PendingRemovals:
     """A summary of the pending removals: the position of the last one, and whether there are many."""
 
     until: FeedPosition
@@ -67,7 +67,7 @@ class Removals:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class MessagePosition:
     """A position in the order of a user's messages, which is `(ts, message_id)`."""
 
     ts_us: int
@@ -99,7 +99,7 @@ class Neighbors(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FirstPage:
+class EncodedFirstPage:
     """The first page of a listing, with encoded ChatMessages.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def users_condition(user_id: str | None, prefix: str) -> tuple[str, tuple[str, ...]]:
+def build_users_condition(user_id: str | None, prefix: str) -> tuple[str, tuple[str, ...]]:
     """Return a condition that selects one user, or all users whose ids begin with an ASCII prefix, and its values.
 
     SQLite compares texts by their bytes, so the prefix is a range of ids.

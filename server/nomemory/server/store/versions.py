@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class MessageVersion:
     """A message version as it is stored in the log."""
 
     ts_us: int

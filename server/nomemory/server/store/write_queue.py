@@ -16,11 +16,11 @@ from nomemory.server.message import Message
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.meters import Meters
-from nomemory.server.store.buckets import bucket_of
-from nomemory.server.store.commit import CommitPlan, Key, RequestKey, digest_of
+from nomemory.server.store.buckets import compute_bucket
+from nomemory.server.store.commit import CommitPlan, Key, RequestKey, digest_request_id
 from nomemory.server.store.expiry_sweeper import ExpiryResult
 from nomemory.server.store.protocol import LogWriter
-from nomemory.server.store.results import Deleted, Erased, OnConflict, Written
+from nomemory.server.store.results import DeletionReceipt, ErasureReceipt, OnConflict, WriteReceipt
 
 _RETRY_AFTER_S = 0.2
 
@@ -75,16 +75,16 @@ class WriteQueue(Generic[Queued]):
         return self._waiting >= self._jobs_max or (self._waiting > 0 and self._bytes + size > self._bytes_max)
 
 
-def _message_size(message: Message) -> int:
+def _measure_message(message: Message) -> int:
     metadata = sum(len(key) + len(value) for key, value in message.metadata.items())
     return len(message.content.encode()) + metadata + len(message.embedding or b"")
 
 
-Receipt = TypeVar("Receipt", Written, Deleted, Erased, ExpiryResult)
+Receipt = TypeVar("Receipt", WriteReceipt, DeletionReceipt, ErasureReceipt, ExpiryResult)
 
 
 @dataclass(slots=True, kw_only=True)
-class Job(Generic[Receipt]):
+class WriteJob(Generic[Receipt]):
     """A write operation, with the future that its caller awaits."""
 
     done: Future[Receipt] = field(default_factory=Future)
@@ -103,7 +103,7 @@ class Job(Generic[Receipt]):
 
 
 @dataclass(slots=True, kw_only=True)
-class PlannedJob(Job[Receipt]):
+class PlannedJob(WriteJob[Receipt]):
     """A job that is planned in memory, so that it can share a commit with other jobs.
 
     Attributes:
@@ -125,27 +125,29 @@ class PlannedJob(Job[Receipt]):
 
 
 @dataclass(slots=True, kw_only=True)
-class StatementJob(Job[Receipt]):
+class StatementJob(WriteJob[Receipt]):
     """A job that executes its own SQL statements; `work` receives the transaction and may return an awaitable."""
 
     work: Callable[[Any], Any]
 
 
-AnyPlannedJob = PlannedJob[Written] | PlannedJob[Deleted]
-AnyJob = Job[Written] | Job[Deleted] | Job[Erased] | Job[ExpiryResult]
+AnyPlannedJob = PlannedJob[WriteReceipt] | PlannedJob[DeletionReceipt]
+AnyJob = WriteJob[WriteReceipt] | WriteJob[DeletionReceipt] | WriteJob[ErasureReceipt] | WriteJob[ExpiryResult]
 
 
-def request_keys(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
+def collect_request_keys(jobs: Iterable[AnyPlannedJob]) -> set[RequestKey]:
     """Return the keys of the requests of jobs that may have been processed before."""
     with_ids = (job for job in jobs if job.request_id)
-    return {(user, digest_of(job.request_id)) for job in with_ids for user, message_id in job.keys if not message_id}
+    return {
+        (user, digest_request_id(job.request_id)) for job in with_ids for user, message_id in job.keys if not message_id
+    }
 
 
-def message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
+def collect_message_keys(plan: CommitPlan, jobs: Iterable[AnyPlannedJob]) -> list[Key]:
     """Return the keys of the messages to look up for jobs. The plan must have the previous requests."""
     keys = set[Key]()
     for job in jobs:
-        keys |= {key for key in job.keys if key[1]} | plan.previous_keys(job.request_id, job.keys)
+        keys |= {key for key in job.keys if key[1]} | plan.find_assigned_keys(job.request_id, job.keys)
     return sorted(keys)
 
 
@@ -159,7 +161,7 @@ def group_jobs(jobs: Iterable[AnyJob]) -> Iterator[list[AnyJob]]:
 
 
 class QueuedLogWriter:
-    """Base class of log writers, which queues each write as a job (`LogWriter`, `ExpiredMessages`).
+    """Base class of log writers, which queues each write as a job (`LogWriter`, `ExpiredMessageRemover`).
 
     Args:
         queue_max: maximum number of queued jobs; further jobs are rejected with OVERLOADED.
@@ -176,31 +178,35 @@ class QueuedLogWriter:
         """The number of queued jobs."""
         return self._queue.waiting
 
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
+    async def write(
+        self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = ""
+    ) -> WriteReceipt:
         """Store a batch of messages atomically and durably."""
         keys = [(message.user_id, message.message_id) for message in messages]
-        job = PlannedJob[Written](
+        job = PlannedJob[WriteReceipt](
             work=lambda plan: plan.plan_write(messages, on_conflict, request_id), keys=keys, request_id=request_id
         )
-        return await self._submit_job(job, keys[0][0] if keys else "", sum(map(_message_size, messages)))
+        return await self._submit_job(job, keys[0][0] if keys else "", sum(map(_measure_message, messages)))
 
-    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+    async def delete(self, user_id: str, message_ids: Sequence[str]) -> DeletionReceipt:
         """Delete messages of a user durably."""
         keys = [(user_id, message_id) for message_id in message_ids]
-        job = PlannedJob[Deleted](work=lambda plan: plan.plan_deletion(user_id, message_ids), keys=keys)
+        job = PlannedJob[DeletionReceipt](work=lambda plan: plan.plan_deletion(user_id, message_ids), keys=keys)
         return await self._submit_job(job, user_id, sum(map(len, message_ids)))
 
-    async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
+    async def delete_matching(self, user_id: str, message_filter: Filter) -> DeletionReceipt:
         """Delete the messages that match a filter, atomically and durably."""
         return await self._submit_job(
-            StatementJob[Deleted](work=lambda transaction: transaction.delete_matching(user_id, message_filter)),
+            StatementJob[DeletionReceipt](
+                work=lambda transaction: transaction.delete_matching(user_id, message_filter)
+            ),
             user_id,
         )
 
-    async def erase(self, user_id: str) -> Erased:
+    async def erase(self, user_id: str) -> ErasureReceipt:
         """Delete all data of a user durably."""
         return await self._submit_job(
-            StatementJob[Erased](work=lambda transaction: transaction.erase(user_id)), user_id
+            StatementJob[ErasureReceipt](work=lambda transaction: transaction.erase(user_id)), user_id
         )
 
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
@@ -209,8 +215,8 @@ class QueuedLogWriter:
             StatementJob[ExpiryResult](work=lambda transaction: transaction.remove_expired(after, limit)), ""
         )
 
-    async def _submit_job(self, job: Job[Receipt], user_id: str, size: int = 0) -> Receipt:
-        partition = bucket_of(user_id) % self._partitions
+    async def _submit_job(self, job: WriteJob[Receipt], user_id: str, size: int = 0) -> Receipt:
+        partition = compute_bucket(user_id) % self._partitions
         self._queue.put(job, size, partition)
         self._wake(partition)
         return await asyncio.wrap_future(job.done)
@@ -232,26 +238,28 @@ class MeteredLogWriter:
         self._writer = writer
         self._meters = meters
 
-    async def write(self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = "") -> Written:
+    async def write(
+        self, messages: Sequence[Message], *, on_conflict: OnConflict, request_id: str = ""
+    ) -> WriteReceipt:
         """Store a batch of messages atomically and durably."""
         written = await self._writer.write(messages, on_conflict=on_conflict, request_id=request_id)
         for outcome in written.outcomes:
             self._meters.count(catalog.WRITTEN, outcome.value)
         return written
 
-    async def delete(self, user_id: str, message_ids: Sequence[str]) -> Deleted:
+    async def delete(self, user_id: str, message_ids: Sequence[str]) -> DeletionReceipt:
         """Delete messages of a user durably."""
         deleted = await self._writer.delete(user_id, message_ids)
         self._meters.count(catalog.DELETED, "ids", by=deleted.deleted)
         return deleted
 
-    async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
+    async def delete_matching(self, user_id: str, message_filter: Filter) -> DeletionReceipt:
         """Delete the messages that match a filter, atomically and durably."""
         deleted = await self._writer.delete_matching(user_id, message_filter)
         self._meters.count(catalog.DELETED, "filter", by=deleted.deleted)
         return deleted
 
-    async def erase(self, user_id: str) -> Erased:
+    async def erase(self, user_id: str) -> ErasureReceipt:
         """Delete all data of a user durably."""
         erased = await self._writer.erase(user_id)
         self._meters.count(catalog.DELETED, "user", by=erased.deleted)

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nomemory.server.api.validation.ingest_requests import (
-    Batch,
     RejectedMessage,
+    WriteBatch,
 )
 from nomemory.server.faults import Reason, Violation
 from nomemory.server.store.commit import CONFLICT
-from nomemory.server.store.results import WriteOutcome, Written
+from nomemory.server.store.results import WriteOutcome, WriteReceipt
 from nomemory.v1 import ingest_service_pb2 as pb
 
 
@@ -31,7 +31,7 @@ class ImportTally:
     _batches: int = 0
     _messages: int = 0
 
-    def add(self, batch: Batch, written: Written, *, size: int) -> None:
+    def add(self, batch: WriteBatch, written: WriteReceipt, *, size: int) -> None:
         """Add the results of a stored batch.
 
         `size` is the number of messages in the request, including rejected ones.
@@ -72,7 +72,7 @@ class ImportTally:
             )
 
 
-def _reject_conflicts(batch: Batch, written: Written) -> list[RejectedMessage]:
+def _reject_conflicts(batch: WriteBatch, written: WriteReceipt) -> list[RejectedMessage]:
     reason, violations = Reason.ERROR_REASON_MESSAGE_CONFLICT, (Violation("message_id", CONFLICT),)
     return [
         RejectedMessage(position, message_id, reason, violations)

@@ -119,7 +119,7 @@ class LocalStatusReporter:
         return pb.IndexStatus(
             name="lexical",
             checkpoint=min(applied, sequence),
-            pending=await self.log.pending(FeedPosition.at_sequence(applied), user_id, prefix),
+            pending=await self.log.pending(FeedPosition.from_sequence(applied), user_id, prefix),
             error=fault.kind if fault else "",
             error_ts=_to_timestamp(fault.since_s) if fault else None,
             notice=self.notice,
@@ -143,9 +143,9 @@ class LocalStatusReporter:
 
     async def _applied_sequence(self, applied: FeedPosition, user_id: str | None) -> int:
         return (
-            applied.covered_sequence(await self.log.end_position())
+            applied.compute_covered_sequence(await self.log.end_position())
             if user_id is None
-            else applied.sequence_of_user(user_id)
+            else applied.get_user_sequence(user_id)
         )
 
     def _active_fault(self, *components: str) -> ActiveFault | None:

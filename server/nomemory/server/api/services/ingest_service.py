@@ -16,7 +16,7 @@ from nomemory.server.api.services.erasure_residues import erasure_residues
 from nomemory.server.api.services.import_tally import ImportTally
 from nomemory.server.api.services.index_status import IndexStatusReporter
 from nomemory.server.api.validation.ingest_requests import (
-    Batch,
+    WriteBatch,
     decode_delete,
     decode_import,
     decode_user,
@@ -28,7 +28,7 @@ from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.store.protocol import LogWriter
-from nomemory.server.store.results import Deleted, Erased, Written
+from nomemory.server.store.results import DeletionReceipt, ErasureReceipt, WriteReceipt
 from nomemory.v1 import ingest_service_pb2 as pb
 
 _REJECTIONS_MAX: Final = 1000
@@ -139,10 +139,10 @@ class IngestService:
         user_id = decode_user(request.user_id, self.settings, required=False)
         return await self.status_reporter.read_status(user_id or None, context.user_prefix)
 
-    async def _write(self, action: Action, batch: Batch, context: CallContext) -> Written:
+    async def _write(self, action: Action, batch: WriteBatch, context: CallContext) -> WriteReceipt:
         """Store a batch and record the write in the audit log, even if the call is cancelled."""
 
-        async def write_and_audit() -> Written:
+        async def write_and_audit() -> WriteReceipt:
             written = await self.writer.write(
                 batch.messages, on_conflict=batch.on_conflict, request_id=batch.request_id
             )
@@ -153,7 +153,7 @@ class IngestService:
 
     async def _delete(
         self, request: pb.DeleteMessagesRequest, message_filter: Filter | None, context: CallContext
-    ) -> Deleted:
+    ) -> DeletionReceipt:
         action: Action
         if message_filter is None:
             action, receipt = "delete", await self.writer.delete(request.user_id, list(request.message_ids))
@@ -163,12 +163,12 @@ class IngestService:
         self.audit.record_deletion(context, action, request.user_id, receipt.deleted)
         return receipt
 
-    async def _erase(self, user_id: str, context: CallContext) -> Erased:
+    async def _erase(self, user_id: str, context: CallContext) -> ErasureReceipt:
         erased = await self.writer.erase(user_id)
         self.audit.record_deletion(context, "erase", user_id, erased.deleted)
         return erased
 
-    async def _write_with_retries(self, batch: Batch, context: CallContext) -> Written:
+    async def _write_with_retries(self, batch: WriteBatch, context: CallContext) -> WriteReceipt:
         """Store a batch of an import, with retries until the deadline while the write queue is full.
 
         An import is not sensitive to latency, and a client has to send a failed import again from the start.

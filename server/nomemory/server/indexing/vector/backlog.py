@@ -14,10 +14,10 @@ from pathlib import Path
 
 import orjson
 
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.sqlite_users import users_condition
+from nomemory.server.store.sqlite_users import build_users_condition
 
 PENDING, APPLIED, DEAD_LETTER = range(3)
 _BEGINNING = FeedPosition()
@@ -109,7 +109,7 @@ class BacklogReader:
         One statement reads the position of the feed and the oldest pending change, so both are consistent.
         """
         fed, oldest = self._connection.execute(_PROGRESS, (user_id,)).fetchone()
-        fed_of_user = fed if isinstance(fed, int) else FeedPosition.decode(fed).sequence_of_user(user_id)
+        fed_of_user = fed if isinstance(fed, int) else FeedPosition.decode(fed).get_user_sequence(user_id)
         return fed_of_user < sequence or (oldest is not None and oldest <= sequence)
 
     def has_pending_messages(self, user_id: str) -> bool:
@@ -136,7 +136,7 @@ class BacklogReader:
             return BacklogCounts(
                 self._fetch_number("SELECT pending FROM feed"), self._fetch_number(dead_letters, (DEAD_LETTER,))
             )
-        condition, values = users_condition(user_id, prefix)
+        condition, values = build_users_condition(user_id, prefix)
         pending = self._fetch_number(f"SELECT count(*) FROM work WHERE state = 0 AND {condition}", values)  # noqa: S608 - ours
         return BacklogCounts(pending, self._fetch_number(f"{dead_letters} AND {condition}", (DEAD_LETTER, *values)))
 
@@ -190,7 +190,9 @@ class Backlog(BacklogReader):
             extended = self._connection.executemany(_EXTEND, [span[:3] for span in spans]).rowcount if spans else 0
             fed = self.fed_position().maximum(until) if until is not None else self.fed_position()
             has_buckets = len(fed.sequences) > 1
-            self._connection.executemany(_ADD, [(*span, bucket_of(span[0]) if has_buckets else 0) for span in spans])
+            self._connection.executemany(
+                _ADD, [(*span, compute_bucket(span[0]) if has_buckets else 0) for span in spans]
+            )
             self._connection.execute(
                 "UPDATE feed SET fed = ?, pending = pending + ?", (_encode_position(fed), len(spans) - extended)
             )

@@ -14,7 +14,7 @@ from nomemory.server.indexing.vector.desired_points import DesiredPoints, normal
 from nomemory.server.indexing.vector.expected_points import ExpectedPoints
 from nomemory.server.message import LoggedMessage
 from nomemory.server.search.semantic.index_progress import DeadLetter, IndexProgress, UserCheckpoint
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.change_feed import ChangeFeed, ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
 
@@ -106,9 +106,9 @@ class BacklogFeed:
         """Return the checkpoint, the hot users who are ahead of it, and the dead letters if there may be any."""
         checkpoint, fed = self.backlog.checkpoint(), self.backlog.fed_position()
         ahead = [
-            UserCheckpoint(bucket_of(user), user, fed.sequence_of_user(user))
+            UserCheckpoint(compute_bucket(user), user, fed.get_user_sequence(user))
             for user in hot_users
-            if checkpoint.sequence_of_user(user) < fed.sequence_of_user(user)
+            if checkpoint.get_user_sequence(user) < fed.get_user_sequence(user)
             and not self.backlog.has_pending_messages(user)
         ]
         dead = (

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from nomemory.server.indexing.vector.backlog import Backlog
-from nomemory.server.store.buckets import BUCKETS, bucket_of
+from nomemory.server.store.buckets import BUCKETS, compute_bucket
 from nomemory.server.store.feed_position import FeedPosition
 
 
@@ -24,8 +24,8 @@ def split_backlogs_into_buckets(vectors: Path) -> None:
     for path in sorted(vectors.glob("*/vectors.db")):
         with closing(Backlog(path)) as backlog:  # upgrades its schema
             position = backlog.fed_position()
-        by_bucket = FeedPosition(tuple(position.sequence_of(bucket) for bucket in range(BUCKETS)))
+        by_bucket = FeedPosition(tuple(position.get_sequence(bucket) for bucket in range(BUCKETS)))
         with closing(sqlite3.connect(path)) as connection, connection:
-            connection.create_function("bucket_of", 1, bucket_of, deterministic=True)
+            connection.create_function("bucket_of", 1, compute_bucket, deterministic=True)
             connection.execute("UPDATE work SET bucket = bucket_of(user_id)")
             connection.execute("UPDATE feed SET fed = ?", (by_bucket.encode(),))

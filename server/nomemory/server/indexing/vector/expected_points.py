@@ -72,7 +72,7 @@ class ExpectedPoints:
         """
         messages, mismatched, orphans = 0, list[ChangeRef](), list[OrphanedVersion]()
         for user_id, points in zip(users, stored, strict=True):
-            last = until.sequence_of_user(user_id)
+            last = until.get_user_sequence(user_id)
             versions = self.log.versions(user_id, last, caller_vectors_only=self.split is None)
             messages += len(versions)
             orphans += self._find_orphans(user_id, points.keys() - {version.sequence for version in versions}, last)

@@ -151,7 +151,7 @@ class PostgresLeaderLock:
         with translate_errors("written"):
             async with self._connection.transaction():
                 await self._publish_messages(progress)
-                checkpoints = [progress.checkpoint.sequence_of(bucket) for bucket in range(BUCKETS)]
+                checkpoints = [progress.checkpoint.get_sequence(bucket) for bucket in range(BUCKETS)]
                 await self._connection.execute(number_placeholders(_PUBLISH), checkpoints, self._collection)
                 await self._connection.execute(number_placeholders(_DELETE_PASSED_USERS), self._collection)
 
@@ -202,7 +202,7 @@ class PostgresLeaderLock:
             statement = f"DELETE FROM {table} WHERE collection = ?"  # noqa: S608 - constants
             await self._connection.execute(number_placeholders(statement), self._collection)
         position = followed or FeedPosition()
-        checkpoints = [position.sequence_of(bucket) for bucket in range(BUCKETS)]
+        checkpoints = [position.get_sequence(bucket) for bucket in range(BUCKETS)]
         await self._connection.execute(number_placeholders(_INSERT_BUCKETS), self._collection, checkpoints)
         await self._connection.execute(number_placeholders(_SET_LOG), self._collection, log)
 

@@ -15,11 +15,11 @@ from nomemory.server.indexing.vector.leader_lock import (
 )
 from nomemory.server.search.semantic.hot_users import HotUsers
 from nomemory.server.search.semantic.index_progress import IndexerStatus
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.conditions import Value
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.postgres.connections import ERRORS, Database, translate_errors
-from nomemory.server.store.postgres.rows import number_placeholders, users_clause
+from nomemory.server.store.postgres.rows import build_users_clause, number_placeholders
 
 if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Pool
@@ -75,12 +75,12 @@ class PostgresSharedIndex:
 
         Checkpoints of buckets are cached, so most calls need no database query.
         """
-        bucket = bucket_of(user_id)
+        bucket = compute_bucket(user_id)
         read_at, checkpoint = self._checkpoints.get(bucket, (0.0, 0))
         if sequence <= checkpoint and time.monotonic() - read_at < _CACHED_S:
             return False
         is_behind = await self._applied_sequence(bucket, user_id) < sequence
-        if is_behind and self._notified.record(user_id):
+        if is_behind and self._notified.record_query(user_id):
             self._notify_leader(user_id)
         return is_behind
 
@@ -93,14 +93,14 @@ class PostgresSharedIndex:
     async def status(self, user_id: str | None = None, prefix: str = "") -> IndexerStatus:
         """Return the state of the index for one user, or for all users whose ids begin with a prefix."""
         checkpoint = await self.checkpoint()
-        users = users_clause(user_id, prefix)
+        users = build_users_clause(user_id, prefix)
         ((dead_letters,),) = await self._fetch_rows(
             _COUNT_DEAD_LETTERS.format(users=users.condition), self._collection, *users.values
         )
         if user_id is None:
             return IndexerStatus(checkpoint, checkpoint, 0, dead_letters, ())
-        bucket = bucket_of(user_id)
-        reached = FeedPosition.at_sequence(await self._applied_sequence(bucket, user_id))
+        bucket = compute_bucket(user_id)
+        reached = FeedPosition.from_sequence(await self._applied_sequence(bucket, user_id))
         ids = (
             await self._fetch_rows(_DEAD_LETTER_IDS, self._collection, bucket, user_id, _MAX_IDS)
             if dead_letters

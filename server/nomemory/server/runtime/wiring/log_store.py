@@ -14,7 +14,7 @@ from nomemory.server.runtime.wiring.sqlite_store import SqliteStore
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.store.change_feed import ChangeFeed
 from nomemory.server.store.damage import DamageRegistry
-from nomemory.server.store.expiry_sweeper import ExpiredMessages
+from nomemory.server.store.expiry_sweeper import ExpiredMessageRemover
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.protocol import ErasableLog, LogReader, LogWriter
 from nomemory.server.store.sqlite.inspection import LogInspector
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
 
 
-class QueuedWriter(LogWriter, ExpiredMessages, Protocol):
+class QueuedWriter(LogWriter, ExpiredMessageRemover, Protocol):
     """A writer of the message log that queues writes."""
 
     @property

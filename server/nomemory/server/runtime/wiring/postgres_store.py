@@ -22,8 +22,8 @@ from nomemory.server.store.log_record import read_record
 from nomemory.server.store.position import LogPosition
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.erasure import PostgresLogErasure
-from nomemory.server.store.postgres.feed import DatabaseUnavailableError, PostgresChangeFeed, wait_for
-from nomemory.server.store.postgres.followers import follower_name, join_followers
+from nomemory.server.store.postgres.feed import DatabaseUnavailableError, PostgresChangeFeed, run_blocking
+from nomemory.server.store.postgres.followers import load_follower_name, register_follower
 from nomemory.server.store.postgres.reader import PostgresLogReader
 from nomemory.server.store.postgres.schema import begin_epoch, upgrade_schema
 from nomemory.server.store.postgres.writer import PostgresLogWriter
@@ -54,7 +54,7 @@ class PostgresStore:
 
     def read_position(self) -> LogPosition:
         """Return the identity and position of the log, which is created in an empty database."""
-        wait_for(upgrade_schema(self._database))
+        run_blocking(upgrade_schema(self._database))
         try:
             with closing(self.feed_opener()()) as feed:
                 return feed.position()
@@ -63,20 +63,20 @@ class PostgresStore:
 
     def begin_epoch(self) -> LogPosition:
         """Start a new epoch of the message log."""
-        wait_for(upgrade_schema(self._database))
-        wait_for(begin_epoch(self._database))
+        run_blocking(upgrade_schema(self._database))
+        run_blocking(begin_epoch(self._database))
         return self.read_position()
 
     def open_writer(
         self, announce: Callable[[], None], stack: AsyncExitStack
     ) -> tuple[PostgresLogWriter, PostgresLogErasure]:
         """Open the message log for writes and erasure."""
-        if not wait_for(upgrade_schema(self._database)):
+        if not run_blocking(upgrade_schema(self._database)):
             _log.warning("PostgreSQL runs with fsync=off: acknowledged messages can be lost if its host crashes")
-        name = follower_name(self._directory.follower)
+        name = load_follower_name(self._directory.follower_file)
         has_index = self._settings.vector.qdrant_url is None
-        record = read_record(self._directory.record)
-        wait_for(join_followers(self._database, name, record, is_lasting=has_index))
+        record = read_record(self._directory.log_record)
+        run_blocking(register_follower(self._database, name, record, is_lasting=has_index))
         writer = PostgresLogWriter(
             self._database,
             queue_max=self._settings.log.max_queued_writes,

@@ -19,7 +19,7 @@ from nomemory.server.store.sqlite.erasure import SqliteLogErasure
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 from nomemory.server.store.sqlite.inspection import LogInspector
 from nomemory.server.store.sqlite.reader import SqliteLogReader
-from nomemory.server.store.sqlite.schema import begin_epoch, open_for_writing, read_position_at
+from nomemory.server.store.sqlite.schema import begin_epoch, open_writable_log, read_log_position
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
 
 _CHECK_INTERVAL_S: Final = 86_400.0
@@ -31,16 +31,16 @@ class SqliteStore:
 
     def __init__(self, settings: Settings, directory: DataDirectory) -> None:
         self._settings = settings
-        self._path = directory.log
+        self._path = directory.log_file
         self._retention = RetentionPolicy.from_days(settings.retention.days)
 
     def read_position(self) -> LogPosition | None:
         """Return the identity and position of the message log, or None if no log exists."""
-        return read_position_at(self._path)
+        return read_log_position(self._path)
 
     def begin_epoch(self) -> LogPosition:
         """Start a new epoch of the message log."""
-        with closing(open_for_writing(self._path)) as connection:
+        with closing(open_writable_log(self._path)) as connection:
             return begin_epoch(connection)
 
     def open_writer(

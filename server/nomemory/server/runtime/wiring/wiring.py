@@ -20,9 +20,9 @@ from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.tracing.traced import traced_embedder, traced_log_writer
-from nomemory.server.runtime.wiring.active_spaces import open_spaces
+from nomemory.server.runtime.wiring.active_spaces import open_indexed_spaces
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
-from nomemory.server.runtime.wiring.lexical_index import open_index_in_log, open_tantivy_index
+from nomemory.server.runtime.wiring.lexical_index import open_database_index, open_tantivy_index
 from nomemory.server.runtime.wiring.log_record import record_position
 from nomemory.server.runtime.wiring.log_store import LogStore, QueuedWriter, log_store
 from nomemory.server.runtime.wiring.rebuild_notice import log_rebuild_notice
@@ -31,7 +31,7 @@ from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
 from nomemory.server.search.lexical.tantivy.schema import discard_foreign_index
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.store.damage import DamageRegistry
-from nomemory.server.store.erasure import Erasure, Indexes
+from nomemory.server.store.erasure import ErasableIndexes, ErasureTask
 from nomemory.server.store.expiry_sweeper import ExpirySweeper
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.write_queue import MeteredLogWriter
@@ -65,18 +65,18 @@ async def build_components(
     inspector = store.create_inspector(damage_registry)
     if inspector is not None:
         supervisor.supervise(stack, "log-inspector", inspector.run, inspector.stop)
-    position = record_position(store, directory.record, stack)
+    position = record_position(store, directory.log_record, stack)
 
-    notice = log_rebuild_notice("lexical", was_discarded=discard_foreign_index(directory.lexical, position))
-    lexical = open_index_in_log(store, damage_registry, stack) or open_tantivy_index(
+    notice = log_rebuild_notice("lexical", was_discarded=discard_foreign_index(directory.lexical_index, position))
+    lexical = open_database_index(store, damage_registry, stack) or open_tantivy_index(
         settings, directory, store, committed.subscribe(), policy, threads, stack
     )
     if lexical.indexer is not None:
         supervisor.supervise(stack, LEXICAL_JOB, lexical.indexer.run, lexical.indexer.stop)
 
     builder = VectorSpaces(directory, store, committed, meters.processes, position.identity.log_id)
-    spaces = await open_spaces(settings, builder, embedder, position, faults, meters, stack)
-    cleanup = CollectionCleanup(settings, directory.vectors, spaces, store.create_shared_index)
+    spaces = await open_indexed_spaces(settings, builder, embedder, position, faults, meters, stack)
+    cleanup = CollectionCleanup(settings, directory.vector_collections, spaces, store.create_shared_index)
     serving = ActiveSpace(spaces.active.space)
     if spaces.active.space.embedder.kind != DisabledEmbedder.kind:  # without an embedder, existing indexes are kept
         migration = ModelMigration(
@@ -89,7 +89,7 @@ async def build_components(
         )
         supervisor.supervise(stack, "model-migration", migration.run)
 
-    erasure = Erasure(erasable, Indexes(lexical.progress, spaces, cleanup), settings, faults)
+    erasure = ErasureTask(erasable, ErasableIndexes(lexical.progress, spaces, cleanup), settings, faults)
     supervisor.supervise(stack, "erasure", erasure.run)
 
     report = LocalStatusReporter(log, lexical.progress, spaces, supervisor.fault, faults, notice, damage_registry)

@@ -13,7 +13,7 @@ import numpy as np
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
-from nomemory.server.search.hybrid.author_labels import AuthorLabels
+from nomemory.server.search.hybrid.author_labels import AuthorLabelFinder
 from nomemory.server.search.hybrid.candidate_messages import Timeline, build_timeline
 from nomemory.server.search.hybrid.message_features import FeatureCache
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion
@@ -21,8 +21,8 @@ from nomemory.server.search.hybrid.ranking import MAX_RETRACTION_CHAIN
 from nomemory.server.search.hybrid.semantic_hits import SemanticHits
 from nomemory.server.search.hybrid.term_occurrences import (
     TermOccurrences,
-    occurrences_from_messages,
-    occurrences_from_postings,
+    convert_postings,
+    find_term_occurrences,
 )
 from nomemory.server.search.hybrid.term_scores import idf
 from nomemory.server.search.hybrid.timeline_cache import TimelineCache, TimelineKey
@@ -30,7 +30,7 @@ from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.semantic.protocol import VectorHit
 from nomemory.server.search.speakers import SpeakerNames
 from nomemory.server.store.protocol import LogReader
-from nomemory.server.store.results import LogCounts, Position
+from nomemory.server.store.results import LogCounts, MessagePosition
 
 _MAX_DOCUMENT_FREQUENCY: Final = 4096
 """Terms in more messages of the user than this are not used to find candidates."""
@@ -59,25 +59,25 @@ class CandidatePool:
         return len(self.timeline) == self.total
 
     @property
-    def uses_messages(self) -> bool:
+    def searches_messages(self) -> bool:
         """Whether terms are searched in the messages, which costs less than reading postings if the log is short."""
         return self.is_complete and self.timeline.is_short
 
-    def occurrences(
+    def find_occurrences(
         self, terms: Sequence[str], postings: Mapping[str, Posting] | None
     ) -> Mapping[str, TermOccurrences]:
-        """Return the occurrences of terms in the timeline. `postings` is the result of `CandidatePools.postings`."""
+        """Return the occurrences of terms, given the result of `CandidatePoolReader.read_postings`."""
         if postings is None:
-            return occurrences_from_messages(self.timeline, terms)
-        return occurrences_from_postings(self.timeline, postings)
+            return find_term_occurrences(self.timeline, terms)
+        return convert_postings(self.timeline, postings)
 
-    def before(self, until_us: int | None) -> CandidatePool:
+    def truncate(self, until_us: int | None) -> CandidatePool:
         """Return the pool without the messages at or after a time."""
-        return replace(self, timeline=self.timeline.before(until_us))
+        return replace(self, timeline=self.timeline.truncate(until_us))
 
 
 @dataclass
-class CandidatePools:
+class CandidatePoolReader:
     """Reads pools of messages to rank. Every message in a pool is before the end of the filter's time range.
 
     Attributes:
@@ -95,13 +95,13 @@ class CandidatePools:
     candidates_max: int
     timeline_max: int
     cache_bytes: int
-    author_labels: AuthorLabels = field(init=False)
+    author_labels: AuthorLabelFinder = field(init=False)
     _timelines: TimelineCache = field(init=False)
     _features: FeatureCache = field(init=False)
 
     def __post_init__(self) -> None:
         """Create the timeline cache and the feature cache, each with half of `cache_bytes`."""
-        self.author_labels = AuthorLabels(self.lexical, self.log, _MAX_DOCUMENT_FREQUENCY)
+        self.author_labels = AuthorLabelFinder(self.lexical, self.log, _MAX_DOCUMENT_FREQUENCY)
         self._timelines = TimelineCache(self.cache_bytes // 2)
         self._features = FeatureCache(self.cache_bytes // 2)
 
@@ -118,29 +118,32 @@ class CandidatePools:
             return replace(message_filter, until_us=None)
         return message_filter
 
-    async def count(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
+    async def count_messages(self, user_id: str, until_us: int | None, counts: LogCounts) -> int:
         """Return the number of messages before a time. For a short log, return the number of all messages."""
         if until_us is None or counts.messages <= self.timeline_max:
             return counts.messages
         return await self.lexical.total(user_id, Filter(until_us=until_us))
 
-    async def speakers(self, user_id: str, until_us: int | None, counts: LogCounts, total: int) -> tuple[str, ...]:
+    async def read_speakers(self, user_id: str, until_us: int | None, counts: LogCounts, total: int) -> tuple[str, ...]:
         """Return the names of the authors of messages before a time, or a sample of these names for a long log.
 
-        `counts` is the number of messages of the user at the start of the search, and `total` is the result of `count`.
+        `counts` is the number of messages of the user at the start of the search. `total` is the result of
+        `count_messages`.
         """
         pool = await self._complete_pool(user_id, until_us, counts, total)
         if pool is not None:
             return pool.timeline.main_speakers
         return await self.speaker_names.read_names(user_id, until_us)
 
-    async def frequent_names(self, user_id: str, question: str, until_us: int | None, total: int) -> tuple[str, ...]:
+    async def find_frequent_names(
+        self, user_id: str, question: str, until_us: int | None, total: int
+    ) -> tuple[str, ...]:
         """Return the names in a question that label many messages of a long log; none for a short log."""
         if total <= self.timeline_max:
             return ()
-        return await self.author_labels.frequent_names(user_id, question, until_us, total)
+        return await self.author_labels.find_frequent_names(user_id, question, until_us, total)
 
-    async def read(
+    async def read_pool(
         self,
         user_id: str,
         message_filter: Filter,
@@ -148,45 +151,45 @@ class CandidatePools:
         nearest: Sequence[SemanticHits],
         counts: LogCounts,
         total: int,
-        in_periods: Sequence[LoggedMessage] = (),
+        period_messages: Sequence[LoggedMessage] = (),
     ) -> CandidatePool:
         """Read the messages to rank.
 
         `nearest` has the semantic hits of each sentence, and is empty without semantic search. `counts` is the number
-        of messages of the user at the start of the search, and `total` is the result of `count`. `in_periods` has the
-        messages in the time ranges that the question names.
+        of messages of the user at the start of the search. `total` is the result of `count_messages`. `period_messages`
+        has the messages in the time ranges that the question names.
         """
         pool = await self._complete_pool(user_id, message_filter.until_us, counts, total)
         if pool is not None:
             return pool
-        overall = [hits.overall for hits in nearest]
+        overall = [hits.overall_hits for hits in nearest]
         candidates = await self._candidate_sequences(user_id, message_filter, question, overall, total)
-        in_period = [hit.sequence for hits in nearest for hit in hits.in_periods]
+        in_period = [hit.sequence for hits in nearest for hit in hits.period_hits]
         logged = await _read_within_limit(self._read_batches(user_id, list(dict.fromkeys([*candidates, *in_period]))))
-        by_sequence = {message.sequence: message for message in [*logged, *in_periods]}
+        by_sequence = {message.sequence: message for message in [*logged, *period_messages]}
         for message in await self._read_neighbors(logged[:_MAX_ANCHORS], message_filter.until_us):
             by_sequence[message.sequence] = message
-        for message in await self._read_retracting(user_id, list(by_sequence.values()), message_filter.until_us):
+        for message in await self._read_retractions(user_id, list(by_sequence.values()), message_filter.until_us):
             by_sequence[message.sequence] = message
         timeline = await self.threads.run(build_timeline, by_sequence.values(), read_features=self._features.read)
         return CandidatePool(timeline, total, message_filter)
 
-    async def messages_in_period(self, user_id: str, period: Filter) -> list[LoggedMessage]:
+    async def read_period(self, user_id: str, period: Filter) -> list[LoggedMessage]:
         """Return the newest messages of a time range, at most `_MAX_PERIOD_MESSAGES`, newest first."""
         return list(await self.log.page(user_id, period, before=None, pinned=_NOT_PINNED, limit=_MAX_PERIOD_MESSAGES))
 
-    async def postings(
+    async def read_postings(
         self,
         user_id: str,
         pool: CandidatePool,
         terms: Sequence[str],
         max_sequences: int = _MAX_DOCUMENT_FREQUENCY,
     ) -> Mapping[str, Posting] | None:
-        """Return the postings that `CandidatePool.occurrences` needs; None if the pool searches its messages.
+        """Return the postings that `CandidatePool.find_occurrences` needs; None if the pool searches its messages.
 
         The posting of a term in more than `max_sequences` messages may have no sequences.
         """
-        if pool.uses_messages:
+        if pool.searches_messages:
             return None
         postings = await self.lexical.postings(user_id, terms, pool.lexical_filter, max_sequences)
         return dict(zip(terms, postings, strict=True))
@@ -202,7 +205,7 @@ class CandidatePools:
         timeline = await self._timelines.get(key, self._load_timeline)
         if timeline is None:
             return None
-        before = timeline.before(until_us)
+        before = timeline.truncate(until_us)
         lexical_filter = EVERYTHING if len(before) == counts.messages else Filter(until_us=until_us)
         return CandidatePool(before, len(before), lexical_filter)
 
@@ -219,7 +222,7 @@ class CandidatePools:
             yield page
             if len(page) < _BATCH:
                 return
-            before = Position(page[-1].ts_us, page[-1].message_id)
+            before = MessagePosition(page[-1].ts_us, page[-1].message_id)
 
     async def _read_batches(
         self, user_id: str, sequences: Sequence[int]
@@ -234,7 +237,7 @@ class CandidatePools:
         messages = chain.from_iterable(sides)
         return _truncate_to_budget([message for message in messages if until_us is None or message.ts_us < until_us])
 
-    async def _read_retracting(
+    async def _read_retractions(
         self, user_id: str, messages: Sequence[LoggedMessage], until_us: int | None
     ) -> list[LoggedMessage]:
         """Return the messages that retract any of the given messages, directly or through a chain of retractions."""
@@ -265,9 +268,9 @@ class CandidatePools:
         return await self.threads.run(_merge_candidates, by_sentence, nearest, total, self.candidates_max)
 
 
-def _position_at(until_us: int | None) -> Position | None:
+def _position_at(until_us: int | None) -> MessagePosition | None:
     """Return the log position of a time. A position limits a page more efficiently than a filter does."""
-    return None if until_us is None else Position(until_us, "")
+    return None if until_us is None else MessagePosition(until_us, "")
 
 
 async def _read_within_limit(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:

@@ -141,10 +141,10 @@ def translate_errors(operation: str) -> Iterator[None]:
     try:
         yield
     except ERRORS as error:
-        raise storage_fault(error, operation) from error
+        raise make_storage_fault(error, operation) from error
 
 
-def storage_fault(error: BaseException, operation: str) -> Fault:
+def make_storage_fault(error: BaseException, operation: str) -> Fault:
     """Return the fault for a database error, without the text of the error, which may quote a message."""
     cause = getattr(error, "sqlstate", None) or type(error).__name__
     return Fault(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlsplit
 
 
-def display_url(url: str) -> str:
+def redact_database_url(url: str) -> str:
     """Return the host, the database and the schema of a database URL, without user name and password."""
     parts = urlsplit(url)
     if "@" in url and "@" not in parts.netloc:

@@ -14,7 +14,7 @@ from nomemory.server.store.buckets import BUCKETS
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database, translate_errors
 from nomemory.server.store.postgres.rows import number_placeholders
-from nomemory.server.store.results import Removals
+from nomemory.server.store.results import PendingRemovals
 
 if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Connection
@@ -74,7 +74,7 @@ class PostgresLogErasure:
         self._is_lasting = is_lasting
         self._seen_at = time.monotonic()
 
-    async def pending_removals(self, many: int) -> Removals | None:
+    async def pending_removals(self, many: int) -> PendingRemovals | None:
         """Return the last removal that this server has not erased, and whether there are at least `many`."""
         if time.monotonic() - self._seen_at >= _SEEN_INTERVAL_S:
             self._seen_at = time.monotonic()
@@ -83,7 +83,7 @@ class PostgresLogErasure:
         if not pending:
             return None
         latest = await self._fetch_rows(_LATEST)
-        return Removals(FeedPosition(tuple(sequence for (sequence,) in latest)), pending >= many)
+        return PendingRemovals(FeedPosition(tuple(sequence for (sequence,) in latest)), pending >= many)
 
     async def forget_removals(self, until: FeedPosition, limit: int) -> bool:
         """Record that this server has erased the removed messages up to a position.
@@ -93,8 +93,8 @@ class PostgresLogErasure:
         with translate_errors("written"):
             async with self._pool.connection() as connection, connection.transaction():
                 await connection.execute(_DELETE_INACTIVE)
-                common = await self._record_wiped(connection, until)
-                erased_by_all = [common.sequence_of(bucket) for bucket in range(BUCKETS)]
+                common = await self._record_erased_position(connection, until)
+                erased_by_all = [common.get_sequence(bucket) for bucket in range(BUCKETS)]
                 bucket = await connection.fetchval(number_placeholders(_NEXT_BUCKET), erased_by_all)
                 if bucket is None:
                     return False
@@ -105,7 +105,7 @@ class PostgresLogErasure:
                 await connection.execute(number_placeholders(_DELETE_REMOVALS), bucket, last, erased_by_all[bucket])
                 return await connection.fetchval(number_placeholders(_NEXT_BUCKET), erased_by_all) is not None
 
-    async def _record_wiped(self, connection: Connection, until: FeedPosition) -> FeedPosition:
+    async def _record_erased_position(self, connection: Connection, until: FeedPosition) -> FeedPosition:
         """Record the position up to which this server has erased messages; return that of all servers."""
         erased_by_all = until
         for name, wiped in await connection.fetch(_SELECT_WIPED):

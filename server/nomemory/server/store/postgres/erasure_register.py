@@ -6,8 +6,8 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from nomemory.server.store.buckets import bucket_of
-from nomemory.server.store.erasure_register import MESSAGE, USER, EpochStart, Erasure, RegisterKey
+from nomemory.server.store.buckets import compute_bucket
+from nomemory.server.store.erasure_register import MESSAGE, USER, EpochStart, ErasureEntry, RegisterKey
 
 if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Connection
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 DIGEST_OF_USER: Final = r"""
 sha256($2::bytea || sha256($1::bytea || 'user\000'::bytea || convert_to(user_id, 'UTF8')))
 """
-"""The digest of a user. Bind `RegisterKey.pads`."""
+"""The digest of a user. Bind `RegisterKey.hmac_pads`."""
 DIGEST_OF_MESSAGE: Final = r"""
 sha256($2::bytea || sha256($1::bytea
   || 'message\000'::bytea || convert_to(user_id, 'UTF8') || '\000'::bytea || convert_to(message_id, 'UTF8')))
 """
-"""The digest of a message. Bind `RegisterKey.pads`."""
+"""The digest of a message. Bind `RegisterKey.hmac_pads`."""
 
 _PAGE_ROWS: Final = 1_000
 _UPSERT: Final = """
@@ -45,37 +45,39 @@ SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigi
 """  # noqa: S608 - ours
 
 
-async def register_user(connection: Connection, user_id: str, sequence: int) -> None:
+async def register_user_erasure(connection: Connection, user_id: str, sequence: int) -> None:
     """Register the erasure of all messages of a user up to a sequence."""
-    key = await register_key(connection)
-    await connection.execute(_INSERT, [key.digest_of_user(user_id)], [sequence], USER, _now_us())
+    key = await read_register_key(connection)
+    await connection.execute(_INSERT, [key.digest_user(user_id)], [sequence], USER, _now_us())
 
 
-async def register_messages(connection: Connection, messages: Sequence[tuple[int, str, str]]) -> None:
+async def register_message_erasures(connection: Connection, messages: Sequence[tuple[int, str, str]]) -> None:
     """Register the deletion of messages, each given as `(sequence, user_id, message_id)`."""
     if messages:
-        key = await register_key(connection)
-        sequences = {key.digest_of_message(user, message): sequence for sequence, user, message in messages}
+        key = await read_register_key(connection)
+        sequences = {key.digest_message(user, message): sequence for sequence, user, message in messages}
         await connection.execute(_INSERT, list(sequences), list(sequences.values()), MESSAGE, _now_us())
 
 
-async def register_removals(connection: Connection, user_id: str, after: int) -> None:
+async def register_removed_messages(connection: Connection, user_id: str, after: int) -> None:
     """Register the deletion of all messages of a user that were removed after a sequence."""
-    key = await register_key(connection)
-    await connection.execute(_INSERT_REMOVALS, *key.pads, MESSAGE, _now_us(), bucket_of(user_id), user_id, after)
+    key = await read_register_key(connection)
+    await connection.execute(
+        _INSERT_REMOVALS, *key.hmac_pads, MESSAGE, _now_us(), compute_bucket(user_id), user_id, after
+    )
 
 
-async def merge_erasures(connection: Connection, erasures: Iterable[Erasure]) -> None:
+async def merge_erasures(connection: Connection, erasures: Iterable[ErasureEntry]) -> None:
     """Add entries of another register, at most one per id; the later of two entries for an id is kept."""
     await connection.execute(_MERGE, *map(list, zip(*erasures, strict=True)))
 
 
-async def read_erasures(connection: Connection) -> AsyncIterator[Erasure]:
+async def read_erasures(connection: Connection) -> AsyncIterator[ErasureEntry]:
     """Yield the entries of the register. The connection must be in a transaction."""
     cursor = await connection.cursor("SELECT digest, kind, epoch, sequence, erased_us FROM erasures ORDER BY digest")
     while rows := await cursor.fetch(_PAGE_ROWS):
         for row in rows:
-            yield Erasure(*row)
+            yield ErasureEntry(*row)
 
 
 async def read_epochs(connection: Connection) -> list[EpochStart]:
@@ -84,9 +86,9 @@ async def read_epochs(connection: Connection) -> list[EpochStart]:
     return [EpochStart(*row) for row in rows]
 
 
-async def register_key(connection: Connection) -> RegisterKey:
+async def read_register_key(connection: Connection) -> RegisterKey:
     """Return the key of the register, which is derived from the id of the log."""
-    return RegisterKey.for_log(await connection.fetchval("SELECT log_id FROM log_state"))
+    return RegisterKey.from_log_id(await connection.fetchval("SELECT log_id FROM log_state"))
 
 
 def _now_us() -> int:

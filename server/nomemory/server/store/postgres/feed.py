@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nomemory.server.message import LoggedMessage
-from nomemory.server.store.buckets import BUCKETS, EACH_BUCKET, IN_ANY_BUCKET, bucket_of
+from nomemory.server.store.buckets import BUCKETS, EACH_BUCKET, IN_ANY_BUCKET, compute_bucket
 from nomemory.server.store.change_feed import Change, ChangeBatch, ChangeRef, DeletedVersion, StoredVersion
 from nomemory.server.store.conditions import Value
 from nomemory.server.store.damage import DamageRegistry
@@ -86,7 +86,7 @@ class BlockingConnection:
             self._connection.terminate()
 
 
-def wait_for(coroutine: Coroutine[None, None, Result]) -> Result:
+def run_blocking(coroutine: Coroutine[None, None, Result]) -> Result:
     """Run a coroutine in a background thread, block until it is done, and return its result."""
     with closing(LoopThread()) as thread:
         return thread.result(coroutine)
@@ -168,7 +168,7 @@ class PostgresChangeFeed:
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` changes from one snapshot, ordered by sequence."""
         rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
-        sound, damaged = self._damage_registry.split_damaged(row[:-1] for row in rows if row[-1] is None)
+        sound, damaged = self._damage_registry.split_damaged_messages(row[:-1] for row in rows if row[-1] is None)
         feed = [Change(m.sequence, m.user_id, m.message_id, stored=m) for m in sound]
         feed += [Change(*change) for change in damaged]
         feed += [
@@ -183,9 +183,9 @@ class PostgresChangeFeed:
     ) -> ChangeBatch:
         """Return the next changes after one position and up to another; each bucket has an equal share of `limit`."""
         ranges = {
-            bucket: (after.sequence_of(bucket), until.sequence_of(bucket))
+            bucket: (after.get_sequence(bucket), until.get_sequence(bucket))
             for bucket in range(BUCKETS)
-            if after.sequence_of(bucket) < until.sequence_of(bucket)
+            if after.get_sequence(bucket) < until.get_sequence(bucket)
         }
         share = max(_SHARE_MIN, limit // max(1, len(ranges)))
         statement = _TOUCHED.format(is_work=_HAS_VECTOR if caller_vectors_only else "true")
@@ -193,13 +193,13 @@ class PostgresChangeFeed:
         rows = self._connection.fetch(statement, list(ranges), firsts, lasts, share, share)
         reached = _last_scanned_sequences(rows, share, dict(zip(ranges, lasts, strict=True)))
         entries = [ChangeRef(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
-        return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.sequence_of(b)) for b in range(BUCKETS))))
+        return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.get_sequence(b)) for b in range(BUCKETS))))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return the current versions of a user's messages by id; unknown ids are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
-        rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
-        sound, _ = self._damage_registry.split_damaged(rows)
+        rows = self._connection.fetch(statement, compute_bucket(user_id), user_id, list(message_ids))
+        sound, _ = self._damage_registry.split_damaged_messages(rows)
         return {message.message_id: message for message in sound}
 
     def users(self, after: str, limit: int) -> list[str]:
@@ -211,13 +211,13 @@ class PostgresChangeFeed:
         """Return the message versions of a user with `sequence <= until`, without their content."""
         vector_condition = _HAS_VECTOR if caller_vectors_only else "TRUE"
         statement = f"{_VERSIONS} AND {vector_condition}"
-        rows = self._connection.fetch(statement, bucket_of(user_id), user_id, until)
+        rows = self._connection.fetch(statement, compute_bucket(user_id), user_id, until)
         return list(map(StoredVersion._make, rows))
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages of any users by sequence; removed and damaged versions are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ANY_BUCKET} AND sequence = ANY(?)"  # noqa: S608 - ours
-        sound, _ = self._damage_registry.split_damaged(self._connection.fetch(statement, list(sequences)))
+        sound, _ = self._damage_registry.split_damaged_messages(self._connection.fetch(statement, list(sequences)))
         return {message.sequence: message for message in sound}
 
     def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
@@ -230,7 +230,7 @@ class PostgresChangeFeed:
     def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the vectors that callers stored with messages, by message id."""
         statement = f"SELECT message_id, vector FROM embeddings WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608
-        rows = self._connection.fetch(statement, bucket_of(user_id), user_id, list(message_ids))
+        rows = self._connection.fetch(statement, compute_bucket(user_id), user_id, list(message_ids))
         return {str(message_id): bytes(vector) for message_id, vector in rows}
 
     def close(self) -> None:

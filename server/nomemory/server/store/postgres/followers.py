@@ -28,7 +28,7 @@ removals. Delete `lexical`, `vectors`, `log.json` and `follower` in its data dir
 the indexes."""
 
 
-def follower_name(path: Path) -> str:
+def load_follower_name(path: Path) -> str:
     """Read the name of this server from a file, or generate a name and store it.
 
     Raises:
@@ -42,7 +42,9 @@ def follower_name(path: Path) -> str:
         return name
 
 
-async def join_followers(database: Database, name: str, record: Checkpoint | None, *, is_lasting: bool = True) -> None:
+async def register_follower(
+    database: Database, name: str, record: Checkpoint | None, *, is_lasting: bool = True
+) -> None:
     """Register this server in the table `followers`, so that removals are kept until its indexes have applied them.
 
     Args:
@@ -59,6 +61,6 @@ async def join_followers(database: Database, name: str, record: Checkpoint | Non
         if registered == is_lasting:
             return
         log = LogIdentity(*(await connection.fetchrow("SELECT log_id, epoch FROM log_state") or ("", "")))
-        if is_lasting and record is not None and record.is_of(log):
+        if is_lasting and record is not None and record.matches_log(log):
             raise LogUnusableError(_EXPIRED_FOLLOWER.format(name=name))
         await connection.execute(number_placeholders(_INSERT_FOLLOWER), name, is_lasting)

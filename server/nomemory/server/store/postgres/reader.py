@@ -8,8 +8,8 @@ from typing import Final
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import Filter
-from nomemory.server.store.buckets import BUCKETS, bucket_of
-from nomemory.server.store.conditions import Clause, Expiry, all_of, drop_redundant_bound
+from nomemory.server.store.buckets import BUCKETS, compute_bucket
+from nomemory.server.store.conditions import Clause, ExpiryConditions, drop_redundant_bound, join_clauses
 from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity
@@ -18,16 +18,16 @@ from nomemory.server.store.postgres.rows import (
     COLUMNS,
     POSTGRES,
     PostgresRows,
-    user_clause,
-    users_clause,
+    build_user_clause,
+    build_users_clause,
 )
 from nomemory.server.store.results import (
     ConversationSummary,
+    EncodedFirstPage,
     EncodedNeighbors,
-    FirstPage,
     LogCounts,
+    MessagePosition,
     Neighbors,
-    Position,
     UserCount,
 )
 from nomemory.server.store.retention import RetentionPolicy
@@ -95,7 +95,7 @@ class PostgresLogReader:
         damage_registry: DamageRegistry | None = None,
     ) -> None:
         self._pool = database.pool()
-        self._expiry = Expiry(POSTGRES, retention or RetentionPolicy())
+        self._expiry = ExpiryConditions(POSTGRES, retention or RetentionPolicy())
         self._damage_registry = damage_registry or DamageRegistry()
         self._rows = PostgresRows(self._pool, self._expiry, self._damage_registry)
 
@@ -116,12 +116,12 @@ class PostgresLogReader:
     async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to a user's messages."""
         statement = "SELECT latest_sequence FROM users WHERE bucket = ? AND user_id = ?"
-        rows = await self._rows.fetch(statement, (bucket_of(user_id), user_id))
+        rows = await self._rows.fetch(statement, (compute_bucket(user_id), user_id))
         return int(rows[0][0]) if rows else 0
 
     async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
         """Count the messages of one user, or of all users whose ids begin with a prefix."""
-        expired, users = self._expiry.expired_keys(user_id), users_clause(user_id, prefix)
+        expired, users = self._expiry.build_expired_keys_query(user_id), build_users_clause(user_id, prefix)
         statement = _COUNTS.format(expired=expired.condition, users=users.condition)
         ((log_sequence, *totals),) = await self._rows.fetch(statement, (*expired.values, *users.values))
         counts = LogCounts(*map(int, totals))
@@ -130,15 +130,15 @@ class PostgresLogReader:
 
     async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
         """Count the messages after a position, of one user or of all users whose ids begin with a prefix."""
-        buckets = range(BUCKETS) if user_id is None else [bucket_of(user_id)]
-        users = users_clause(user_id, prefix)
+        buckets = range(BUCKETS) if user_id is None else [compute_bucket(user_id)]
+        users = build_users_clause(user_id, prefix)
         statement = _PENDING.format(users=users.condition)
-        values = (list(buckets), [after.sequence_of(bucket) for bucket in buckets], *users.values)
+        values = (list(buckets), [after.get_sequence(bucket) for bucket in buckets], *users.values)
         ((pending,),) = await self._rows.fetch(statement, values)
         return int(pending)
 
     async def page(
-        self, user_id: str, message_filter: Filter, *, before: Position | None, pinned: int, limit: int
+        self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
         clauses, order = _page_clauses(user_id, message_filter, before, limit, oldest_first=False)
@@ -149,7 +149,7 @@ class PostgresLogReader:
         user_id: str,
         message_filter: Filter,
         *,
-        after: Position | None,
+        after: MessagePosition | None,
         pinned: int,
         limit: int,
         oldest_first: bool = False,
@@ -160,27 +160,29 @@ class PostgresLogReader:
 
     async def first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
-    ) -> FirstPage:
+    ) -> EncodedFirstPage:
         """Return the first page, and the sequence that pins the following pages, from one snapshot."""
         clauses, order = _page_clauses(user_id, message_filter, None, limit, oldest_first=oldest_first)
         return await self._rows.first_page(user_id, clauses, order)
 
     async def count(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages that match a filter."""
-        where, values = all_of([*POSTGRES.matching(user_id, message_filter), self._expiry.unexpired()])
+        where, values = join_clauses([*POSTGRES.matching(user_id, message_filter), self._expiry.unexpired()])
         ((total,),) = await self._rows.fetch(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - ours
         return int(total)
 
     async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, the latest first, counting only versions with `sequence <= pinned`."""
         has_conversation = Clause("conversation_id <> ''")
-        where, values = all_of([user_clause(user_id), has_conversation, _pin_clause(pinned), self._expiry.unexpired()])
+        where, values = join_clauses(
+            [build_user_clause(user_id), has_conversation, _pin_clause(pinned), self._expiry.unexpired()]
+        )
         rows = await self._rows.fetch(_CONVERSATIONS.format(where=where), values)
         return list(map(ConversationSummary._make, rows))
 
     async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
-        expired, users = self._expiry.expired_keys(None), users_clause(None, prefix)
+        expired, users = self._expiry.build_expired_keys_query(None), build_users_clause(None, prefix)
         statement = _USERS.format(expired=expired.condition, users=users.condition)
         rows = await self._rows.fetch(statement, (*expired.values, *users.values, after, limit))
         return list(map(UserCount._make, rows))
@@ -188,14 +190,14 @@ class PostgresLogReader:
     async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages of a user by id; unknown ids are left out."""
         messages = await self._rows.messages(
-            user_id, [user_clause(user_id), Clause("message_id = ANY(?)", (list(message_ids),))]
+            user_id, [build_user_clause(user_id), Clause("message_id = ANY(?)", (list(message_ids),))]
         )
         return {message.message_id: message for message in messages}
 
     async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages by sequence; removed versions and versions of other users are left out."""
         messages = await self._rows.messages(
-            user_id, [user_clause(user_id), Clause("sequence = ANY(?)", (list(sequences),))]
+            user_id, [build_user_clause(user_id), Clause("sequence = ANY(?)", (list(sequences),))]
         )
         return {message.sequence: message for message in messages}
 
@@ -205,7 +207,7 @@ class PostgresLogReader:
             return []
         unexpired = self._expiry.unexpired()
         retraction = self._expiry.retracted_by(anchors[0].user_id, unexpired)
-        buckets = [bucket_of(anchor.user_id) for anchor in anchors]
+        buckets = [compute_bucket(anchor.user_id) for anchor in anchors]
         user_ids, message_ids, times, *_ = zip(*anchors, strict=True)
         positions = (buckets, user_ids, times, message_ids)
         values = (*retraction.values, *positions, *unexpired.values, before, *unexpired.values, after)
@@ -221,7 +223,7 @@ class PostgresLogReader:
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
         """Return a message with its neighbors, or None if the message does not exist."""
-        unexpired, user = self._expiry.unexpired(), user_clause(user_id)
+        unexpired, user = self._expiry.unexpired(), build_user_clause(user_id)
         retraction = self._expiry.retracted_by(user_id, unexpired)
         anchor = (*user.values, message_id, *unexpired.values)
         values = (*anchor, *retraction.values, *unexpired.values, before, *unexpired.values, after)
@@ -243,12 +245,12 @@ class PostgresLogReader:
 
 
 def _page_clauses(
-    user_id: str, message_filter: Filter, after: Position | None, limit: int, *, oldest_first: bool
+    user_id: str, message_filter: Filter, after: MessagePosition | None, limit: int, *, oldest_first: bool
 ) -> tuple[list[Clause], Clause]:
     """Return the conditions of a page of messages, and its ORDER BY and LIMIT clauses."""
     filter_clauses = POSTGRES.matching(user_id, drop_redundant_bound(message_filter, after, oldest_first=oldest_first))
     order = _OLDEST_FIRST if oldest_first else _NEWEST_FIRST
-    return [*filter_clauses, *POSTGRES.after_position(after, oldest_first=oldest_first)], Clause(
+    return [*filter_clauses, *POSTGRES.build_position_clauses(after, oldest_first=oldest_first)], Clause(
         f"{order} LIMIT ?", (limit,)
     )
 

@@ -8,7 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nomemory.server.store.erasure_register import AppliedErasures, Erasure, RegisterKey, affected_sequences
+from nomemory.server.store.erasure_register import (
+    AppliedErasures,
+    ErasureEntry,
+    RegisterKey,
+    resolve_affected_sequences,
+)
 from nomemory.server.store.postgres.connections import LONG_TIMEOUT_S, Database
 from nomemory.server.store.postgres.erasure_register import (
     DIGEST_OF_MESSAGE,
@@ -16,7 +21,7 @@ from nomemory.server.store.postgres.erasure_register import (
     merge_erasures,
     read_epochs,
     read_erasures,
-    register_key,
+    read_register_key,
 )
 from nomemory.server.store.postgres.schema import open_connection, upgrade_schema
 from nomemory.server.store.postgres.transaction import ExtractTokens, PostgresTransaction
@@ -52,7 +57,7 @@ async def export_register(database: Database, path: Path) -> int:
     await upgrade_schema(database)
     now_us = time.time_ns() // 1_000
     async with open_connection(database) as connection, connection.transaction(isolation="repeatable_read"):
-        key, epochs = await register_key(connection), await read_epochs(connection)
+        key, epochs = await read_register_key(connection), await read_epochs(connection)
         erasures = [erasure async for erasure in read_erasures(connection)]
     return write_register(path, key, epochs[0].began_us, erasures, now_us)
 
@@ -73,12 +78,12 @@ async def apply_register(
     """
     await upgrade_schema(database)
     async with open_connection(database) as connection:
-        key = await register_key(connection)
+        key = await read_register_key(connection)
         register = read_register(path, key)
-        return register, await _Application(connection, key, extract_tokens).run(register.erasures())
+        return register, await _RegisterApplication(connection, key, extract_tokens).run(register.erasures())
 
 
-class _Application:
+class _RegisterApplication:
     """Applies the register of erasures with the key `key` to a log, over one connection."""
 
     def __init__(self, connection: Connection, key: RegisterKey, extract_tokens: ExtractTokens) -> None:
@@ -86,20 +91,20 @@ class _Application:
         self._key = key
         self._extract_tokens = extract_tokens
 
-    async def run(self, erasures: Iterable[Erasure]) -> AppliedErasures:
+    async def run(self, erasures: Iterable[ErasureEntry]) -> AppliedErasures:
         async with self._connection.transaction():
             entries = await self._load_entries(erasures)
         await self._connection.execute("ANALYZE affected")
         users, of_users = await self._erase_users()
         return AppliedErasures(entries, users, of_users + await self._delete_messages())
 
-    async def _load_entries(self, erasures: Iterable[Erasure]) -> int:
+    async def _load_entries(self, erasures: Iterable[ErasureEntry]) -> int:
         """Add erasures to the register and, with the last sequences that they affect, to a temporary table."""
         await self._connection.execute(_CREATE)
         epochs, latest = await read_epochs(self._connection), await self._connection.fetchval(_LATEST)
         entries, unread = 0, iter(erasures)
         while batch := list(islice(unread, _BATCH)):
-            affected = [(erasure.digest, until) for erasure, until in affected_sequences(batch, epochs, latest)]
+            affected = [(erasure.digest, until) for erasure, until in resolve_affected_sequences(batch, epochs, latest)]
             await self._connection.execute(_INSERT, *map(list, zip(*affected, strict=True)))
             await merge_erasures(self._connection, batch)
             entries += len(batch)
@@ -129,4 +134,4 @@ class _Application:
         return PostgresTransaction(self._connection, RetentionPolicy(), self._extract_tokens)
 
     async def _fetch(self, statement: str) -> list[Any]:
-        return await self._connection.fetch(statement, *self._key.pads, timeout=LONG_TIMEOUT_S)
+        return await self._connection.fetch(statement, *self._key.hmac_pads, timeout=LONG_TIMEOUT_S)

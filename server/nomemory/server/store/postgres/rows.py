@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.metadata_hashes import RETRACTION
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.checksums import Row
-from nomemory.server.store.conditions import Clause, Dialect, Expiry, Value, all_of
+from nomemory.server.store.conditions import Clause, ExpiryConditions, SqlDialect, Value, join_clauses
 from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.postgres.connections import Pool, translate_errors
-from nomemory.server.store.results import FirstPage
+from nomemory.server.store.results import EncodedFirstPage
 from nomemory.server.store.tables import Table
 
 _CACHED_STATEMENTS: Final = 512
@@ -26,21 +26,21 @@ def number_placeholders(statement: str) -> str:
     return first + "".join(f"${number}{text}" for number, text in enumerate(others, 1))
 
 
-def with_bucket_column(table: Table, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+def prepend_buckets(table: Table, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """Prepend the bucket of its user to each row."""
     user_column = table.columns.index("user_id")
-    return [(bucket_of(row[user_column]), *row) for row in rows]
+    return [(compute_bucket(row[user_column]), *row) for row in rows]
 
 
-def user_clause(user_id: str) -> Clause:
+def build_user_clause(user_id: str) -> Clause:
     """Return the condition that selects the messages of a user."""
-    return Clause("messages.bucket = ? AND messages.user_id = ?", (bucket_of(user_id), user_id))
+    return Clause("messages.bucket = ? AND messages.user_id = ?", (compute_bucket(user_id), user_id))
 
 
-def users_clause(user_id: str | None, prefix: str) -> Clause:
+def build_users_clause(user_id: str | None, prefix: str) -> Clause:
     """Return a condition that selects one user, or all users whose ids begin with an ASCII prefix."""
     if user_id is not None:
-        return Clause("bucket = ? AND user_id = ?", (bucket_of(user_id), user_id))
+        return Clause("bucket = ? AND user_id = ?", (compute_bucket(user_id), user_id))
     if prefix:
         return Clause("user_id >= ? AND user_id < ?", (prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)))
     return Clause("TRUE")
@@ -57,8 +57,8 @@ _RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
   ORDER BY entry.ts_us DESC, entry.message_id DESC LIMIT 1
 ) END"""  # noqa: S608 - our text, bound values
 
-POSTGRES: Final = Dialect(
-    of_user=user_clause,
+POSTGRES: Final = SqlDialect(
+    of_user=build_user_clause,
     ts="messages.ts_us",
     order_columns="(messages.ts_us, messages.message_id)",
     unindexed_ts="messages.ts_us",
@@ -87,7 +87,7 @@ class PostgresRows:
     All methods raise the fault STORAGE_UNAVAILABLE if the database is unavailable or a message is damaged.
     """
 
-    def __init__(self, pool: Pool, expiry: Expiry, damage_registry: DamageRegistry) -> None:
+    def __init__(self, pool: Pool, expiry: ExpiryConditions, damage_registry: DamageRegistry) -> None:
         self._pool = pool
         self._expiry = expiry
         self._damage_registry = damage_registry
@@ -110,18 +110,18 @@ class PostgresRows:
         """Return the unexpired messages of a user that match all conditions, as encoded ChatMessages."""
         return self._damage_registry.verify_encoded(user_id, await self._read_rows(CHECKED, user_id, where, order))
 
-    async def first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> FirstPage:
+    async def first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> EncodedFirstPage:
         """Return the first page of matching messages, pinned at the latest sequence of the user."""
-        rows = await self._read_rows(f"{_PIN}, {CHECKED}", user_id, where, order, bucket_of(user_id), user_id)
+        rows = await self._read_rows(f"{_PIN}, {CHECKED}", user_id, where, order, compute_bucket(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
-        return FirstPage(pinned, self._damage_registry.verify_encoded(user_id, [row[1:] for row in rows]))
+        return EncodedFirstPage(pinned, self._damage_registry.verify_encoded(user_id, [row[1:] for row in rows]))
 
     async def _read_rows(
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *column_values: Value
     ) -> list[Row]:
         """Return columns of the matching messages, followed by the id of the retracting message or None."""
         unexpired = self._expiry.unexpired()
-        condition, values = all_of([*where, unexpired])
+        condition, values = join_clauses([*where, unexpired])
         retraction, retraction_values = self._expiry.retracted_by(user_id, unexpired)
         statement = f"SELECT {columns}, {retraction} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
         return await self.fetch(statement, (*column_values, *retraction_values, *values, *order.values))

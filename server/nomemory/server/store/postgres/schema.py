@@ -2,7 +2,7 @@
 
 The tables correspond to those in `sqlite/schema`, with these differences:
 
-- Keys of tables with user data begin with the bucket of the user (`bucket_of`).
+- Keys of tables with user data begin with the bucket of the user (`compute_bucket`).
 - `messages` contains the lexical index: `keys` holds a number for each term, and `tokens` the text for phrase search
   (`token_columns`).
 - `log_state` has a single row, with the identity of the log.

@@ -13,19 +13,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nomemory.server.message import Message
 from nomemory.server.message_filter import Filter
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.commit import NUMBER_BYTES, CommitPlan, Key
-from nomemory.server.store.conditions import Clause, Expiry, all_of
+from nomemory.server.store.conditions import Clause, ExpiryConditions, join_clauses
 from nomemory.server.store.expiry_sweeper import ExpiryResult
 from nomemory.server.store.postgres import statements
 from nomemory.server.store.postgres.connections import SequenceBehindError
-from nomemory.server.store.postgres.erasure_register import register_messages, register_removals, register_user
-from nomemory.server.store.postgres.rows import POSTGRES, number_placeholders, user_clause, with_bucket_column
-from nomemory.server.store.results import Deleted, Erased
+from nomemory.server.store.postgres.erasure_register import (
+    register_message_erasures,
+    register_removed_messages,
+    register_user_erasure,
+)
+from nomemory.server.store.postgres.rows import POSTGRES, build_user_clause, number_placeholders, prepend_buckets
+from nomemory.server.store.results import DeletionReceipt, ErasureReceipt
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.tables import MESSAGES
-from nomemory.server.store.versions import BucketState, StoredRequest, Version
-from nomemory.server.store.write_queue import AnyPlannedJob, message_keys, request_keys
+from nomemory.server.store.versions import BucketState, MessageVersion, StoredRequest
+from nomemory.server.store.write_queue import AnyPlannedJob, collect_message_keys, collect_request_keys
 
 if TYPE_CHECKING:
     from nomemory.server.store.postgres.connections import Connection
@@ -52,7 +56,7 @@ class PostgresTransaction:
     def __init__(self, connection: Connection, retention: RetentionPolicy, extract_tokens: ExtractTokens) -> None:
         self._connection = connection
         self._retention = retention
-        self._expiry = Expiry(POSTGRES, retention)
+        self._expiry = ExpiryConditions(POSTGRES, retention)
         self._extract_tokens = extract_tokens
         self._plan = CommitPlan()
 
@@ -69,42 +73,42 @@ class PostgresTransaction:
         """Plan jobs after looking up the existing messages of all of them."""
         keys = [key for job in jobs for key in job.keys]
         await self._lock_buckets((user_id for user_id, _ in keys), 2 * len(keys))  # 2: the new and the replaced version
-        if requests := request_keys(jobs):
-            columns = _transpose_rows([(bucket_of(user), user, digest) for user, digest in sorted(requests)], 3)
+        if requests := collect_request_keys(jobs):
+            columns = _transpose_rows([(compute_bucket(user), user, digest) for user, digest in sorted(requests)], 3)
             for user, digest, first, size in await self._fetch_rows(statements.REQUESTS, *columns):
                 self._plan.add_request((user, digest), StoredRequest(int.from_bytes(first, "big"), size))
-        await self._look_up_messages(message_keys(self._plan, jobs))
+        await self._look_up_messages(collect_message_keys(self._plan, jobs))
         for job in jobs:
             job.plan(self._plan)
 
-    async def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
+    async def delete_matching(self, user_id: str, message_filter: Filter) -> DeletionReceipt:
         """Delete the messages of a user that match a filter."""
         await self._lock_buckets([user_id], 1)
-        before = self._plan.latest_sequence_of(user_id)
+        before = self._plan.get_latest_sequence(user_id)
         deleted = await self._remove_where(
             user_id, [*POSTGRES.matching(user_id, message_filter), self._expiry.unexpired()]
         )
-        await register_removals(self._connection, user_id, before)
-        return Deleted(deleted, (), self._plan.latest_sequence_of(user_id))
+        await register_removed_messages(self._connection, user_id, before)
+        return DeletionReceipt(deleted, (), self._plan.get_latest_sequence(user_id))
 
-    async def erase(self, user_id: str) -> Erased:
+    async def erase(self, user_id: str) -> ErasureReceipt:
         """Delete all data of a user; expired messages are not counted in the result."""
         await self._lock_buckets([user_id], 1)
-        user = (bucket_of(user_id), user_id)
+        user = (compute_bucket(user_id), user_id)
         was_known = bool(await self._fetch_rows(statements.KNOWN_USER, *user))
-        await self._remove_where(user_id, [user_clause(user_id), self._expiry.expired()])
-        deleted = await self._remove_where(user_id, [user_clause(user_id)])
+        await self._remove_where(user_id, [build_user_clause(user_id), self._expiry.expired()])
+        deleted = await self._remove_where(user_id, [build_user_clause(user_id)])
         await self._fetch_rows(statements.FORGET_REQUESTS, *user)
-        sequence = self._plan.latest_sequence_of(user_id)
-        await register_user(self._connection, user_id, sequence)
-        return Erased(deleted, sequence, was_known)
+        sequence = self._plan.get_latest_sequence(user_id)
+        await register_user_erasure(self._connection, user_id, sequence)
+        return ErasureReceipt(deleted, sequence, was_known)
 
     async def erase_up_to(self, user_id: str, sequence: int) -> int:
         """Delete the messages of a user up to a sequence, and return their number. The register is not changed."""
         await self._lock_buckets([user_id], 1)
-        removed = await self._remove_where(user_id, [user_clause(user_id), Clause("sequence <= ?", (sequence,))])
+        removed = await self._remove_where(user_id, [build_user_clause(user_id), Clause("sequence <= ?", (sequence,))])
         if removed:
-            await self._fetch_rows(statements.FORGET_REQUESTS, bucket_of(user_id), user_id)
+            await self._fetch_rows(statements.FORGET_REQUESTS, compute_bucket(user_id), user_id)
         return removed
 
     async def delete_up_to(self, sequences: Mapping[Key, int]) -> int:
@@ -114,7 +118,7 @@ class PostgresTransaction:
         """
         await self._lock_buckets({user_id for user_id, _ in sequences}, 2 * len(sequences))
         await self._look_up_messages(sorted(sequences))
-        return self._plan.remove_up_to(sequences)
+        return self._plan.remove_versions_up_to(sequences)
 
     async def remove_expired(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
@@ -140,24 +144,26 @@ class PostgresTransaction:
 
     async def commit(self) -> None:
         """Write the planned changes and commit them durably."""
-        plan, buckets = self._plan, self._plan.changed_buckets()
+        plan, buckets = self._plan, self._plan.find_changed_buckets()
         if buckets:
             if plan.dropped:
                 await self._fetch_rows(
-                    statements.REMOVE, *_transpose_rows(with_bucket_column(MESSAGES, list(plan.dropped)), 3)
+                    statements.REMOVE, *_transpose_rows(prepend_buckets(MESSAGES, list(plan.dropped)), 3)
                 )
-            records = [(bucket_of(m.user_id), *row, *self._extract_tokens(m)) for m, row in plan.message_rows()]
+            records = [
+                (compute_bucket(m.user_id), *row, *self._extract_tokens(m)) for m, row in plan.build_message_rows()
+            ]
             if records:
                 names = ("bucket", *MESSAGES.columns, "keys", "tokens")
                 await self._connection.copy_records_to_table("messages", records=records, columns=names)
             columns = [
                 column
-                for table, rows in plan.rows_by_table().items()
-                for column in _transpose_rows(with_bucket_column(table, rows), len(table.columns) + 1)
+                for table, rows in plan.build_rows_by_table().items()
+                for column in _transpose_rows(prepend_buckets(table, rows), len(table.columns) + 1)
             ]
-            states = [(bucket, state.sequence, id_bytes(state.last_id)) for bucket, state in buckets.items()]
+            states = [(bucket, state.sequence, encode_id_number(state.last_id)) for bucket, state in buckets.items()]
             await self._fetch_rows(statements.WRITE_ROWS, *columns, *_transpose_rows(states, 3))
-        await register_messages(self._connection, plan.erasures)
+        await register_message_erasures(self._connection, plan.erasures)
         await self._connection.execute("COMMIT")
 
     async def _lock_buckets(self, user_ids: Iterable[str], numbers: int) -> None:
@@ -167,7 +173,7 @@ class PostgresTransaction:
             user_ids: the ids of all affected users.
             numbers: how many sequence numbers to draw for the plan; statement jobs draw their own.
         """
-        affected = sorted(set(map(bucket_of, user_ids)))
+        affected = sorted(set(map(compute_bucket, user_ids)))
         if not affected:
             return
         ((buckets, sequences, last_ids, drawn),) = await self._fetch_rows(statements.LOCK_BUCKETS, affected, numbers)
@@ -182,18 +188,18 @@ class PostgresTransaction:
             return 0
         unexpired = self._expiry.unexpired()
         statement = statements.EXISTING.format(live=unexpired.condition)
-        columns = _transpose_rows(with_bucket_column(MESSAGES, keys), 3)
-        existing, expired = dict[Key, Version](), dict[Key, Version]()
+        columns = _transpose_rows(prepend_buckets(MESSAGES, keys), 3)
+        existing, expired = dict[Key, MessageVersion](), dict[Key, MessageVersion]()
         for is_unexpired, user, message_id, *version in await self._fetch_rows(statement, *unexpired.values, *columns):
-            (existing if is_unexpired else expired)[user, message_id] = Version(*version)
-        self._plan.add_existing(existing, expired)
+            (existing if is_unexpired else expired)[user, message_id] = MessageVersion(*version)
+        self._plan.add_existing_messages(existing, expired)
         return len(expired)
 
     async def _remove_where(self, user_id: str, clauses: Sequence[Clause]) -> int:
         """Remove the messages of a user that match all conditions, and return their number."""
-        condition, values = all_of(clauses)
+        condition, values = join_clauses(clauses)
         ((removed, latest),) = await self._fetch_rows(statements.REMOVE_WHERE.format(condition=condition), *values)
-        self._plan.record_removed(user_id, removed, latest)
+        self._plan.record_removals(user_id, removed, latest)
         return int(removed)
 
     async def _fetch_keys(self, statement: str, *values: str | int) -> set[Key]:
@@ -204,7 +210,7 @@ class PostgresTransaction:
         return list(await self._connection.fetch(number_placeholders(statement), *values))
 
 
-def id_bytes(number: int) -> bytes:
+def encode_id_number(number: int) -> bytes:
     """Encode an id number for the table `buckets`, where 0 is an empty value."""
     return number.to_bytes(NUMBER_BYTES, "big") if number else b""
 

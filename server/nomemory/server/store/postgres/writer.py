@@ -13,7 +13,7 @@ from nomemory.server.store.postgres.connections import (
     ERRORS,
     RETRYABLE_ERRORS,
     Database,
-    storage_fault,
+    make_storage_fault,
 )
 from nomemory.server.store.postgres.transaction import ExtractTokens, PostgresTransaction
 from nomemory.server.store.retention import RetentionPolicy
@@ -143,7 +143,7 @@ class Committer:
 
 def _settle_jobs(group: Sequence[AnyJob], failure: BaseException | None) -> None:
     if isinstance(failure, ERRORS):
-        failure = storage_fault(failure, "written")
+        failure = make_storage_fault(failure, "written")
     for job in group:
         job.resolve(failure)
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from nomemory.server import wire
 from nomemory.server.metadata_hashes import RETRACTION, Entry, entry_hash_bytes
-from nomemory.server.store.commit import entries_of
-from nomemory.server.store.conditions import Clause, Dialect
+from nomemory.server.store.commit import build_metadata_rows
+from nomemory.server.store.conditions import Clause, SqlDialect
 
 METADATA_TABLE: Final = """
 CREATE TABLE metadata_entries (
@@ -42,7 +42,7 @@ _BATCH_ROWS: Final = 1024
 """Number of messages to read at once when filling the table."""
 
 
-def rarest_first(connection: sqlite3.Connection, user_id: str, entries: Iterable[Entry]) -> list[bytes]:
+def sort_by_frequency(connection: sqlite3.Connection, user_id: str, entries: Iterable[Entry]) -> list[bytes]:
     """Return the hashes of metadata entries, from the rarest to the most frequent in a user's messages."""
     hashes = list(map(entry_hash_bytes, entries))
     if len(hashes) > 1:
@@ -52,11 +52,13 @@ def rarest_first(connection: sqlite3.Connection, user_id: str, entries: Iterable
     return hashes
 
 
-def fill_entries(connection: sqlite3.Connection) -> None:
+def fill_metadata_entries(connection: sqlite3.Connection) -> None:
     """Fill the empty table of metadata entries from the stored messages, in the open transaction."""
     stored = connection.execute("SELECT wire FROM messages")
     while rows := stored.fetchmany(_BATCH_ROWS):
-        connection.executemany(_INSERT, [entry for (encoded,) in rows for entry in entries_of(wire.decode(encoded))])
+        connection.executemany(
+            _INSERT, [entry for (encoded,) in rows for entry in build_metadata_rows(wire.decode(encoded))]
+        )
 
 
 _RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
@@ -68,7 +70,7 @@ _RETRACTED_BY: Final = f"""CASE WHEN EXISTS (
   ORDER BY entry.ts DESC, entry.message_id DESC LIMIT 1
 ) END"""  # noqa: S608 - no value of a caller is in it
 
-SQLITE: Final = Dialect(
+SQLITE: Final = SqlDialect(
     of_user=lambda user_id: Clause("user_id = ?", (user_id,)),
     ts="ts",
     order_columns="(ts, message_id)",

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from nomemory.server.store.feed_position import FeedPosition
-from nomemory.server.store.results import Removals
+from nomemory.server.store.results import PendingRemovals
 from nomemory.server.store.sqlite.page_wiping import PageLayout, wipe_page
 from nomemory.server.store.sqlite.schema import FORGOTTEN, put_meta, write_transaction
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
@@ -50,7 +50,7 @@ class SqliteLogErasure:
         self._vacuum_max_bytes = max_vacuum_bytes
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
-    async def pending_removals(self, many: int) -> Removals | None:
+    async def pending_removals(self, many: int) -> PendingRemovals | None:
         """Return the last pending removal and whether at least `many` are pending; None if none are."""
         return await self._writer.run_between_commits(partial(_read_removals, many=many))
 
@@ -108,12 +108,12 @@ class SqliteLogErasure:
         return clean is not None
 
 
-def _read_removals(connection: sqlite3.Connection, many: int) -> Removals | None:
+def _read_removals(connection: sqlite3.Connection, many: int) -> PendingRemovals | None:
     (until,) = connection.execute("SELECT max(seq) FROM removals").fetchone()
     if until is None:
         return None
     row = connection.execute("SELECT 1 FROM removals LIMIT 1 OFFSET ?", (many - 1,)).fetchone()
-    return Removals(FeedPosition.at_sequence(until), row is not None)
+    return PendingRemovals(FeedPosition.from_sequence(until), row is not None)
 
 
 def _delete_removals(connection: sqlite3.Connection, until: int, limit: int) -> bool:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nomemory.server.store.erasure_register import MESSAGE, USER, EpochStart, Erasure, RegisterKey
+from nomemory.server.store.erasure_register import MESSAGE, USER, EpochStart, ErasureEntry, RegisterKey
 from nomemory.server.store.sqlite.schema import read_identity
 
 DIGEST_OF_MESSAGE: Final = "digest_of_message"
@@ -28,23 +28,23 @@ FROM removals WHERE seq > ? {_UPSERT}
 _MERGE: Final = f"INSERT INTO erasures VALUES (?, ?, ?, ?, ?) {_UPSERT} WHERE excluded.erased_us > erased_us"  # noqa: S608 - ours
 
 
-def register_user(connection: sqlite3.Connection, user_id: str, sequence: int) -> None:
+def register_user_erasure(connection: sqlite3.Connection, user_id: str, sequence: int) -> None:
     """Register the erasure of all messages of a user up to a sequence."""
-    digest = _key_of(connection).digest_of_user(user_id)
+    digest = _key_of(connection).digest_user(user_id)
     connection.execute(_INSERT, (digest, USER, sequence, _now_us()))
 
 
-def register_messages(connection: sqlite3.Connection, messages: Iterable[tuple[int, str, str]]) -> None:
+def register_message_erasures(connection: sqlite3.Connection, messages: Iterable[tuple[int, str, str]]) -> None:
     """Register the deletion of messages, each given as `(sequence, user_id, message_id)`."""
     if rows := list(messages):
         key, now_us = _key_of(connection), _now_us()
         connection.executemany(
             _INSERT,
-            [(key.digest_of_message(user, message), MESSAGE, sequence, now_us) for sequence, user, message in rows],
+            [(key.digest_message(user, message), MESSAGE, sequence, now_us) for sequence, user, message in rows],
         )
 
 
-def register_removals(connection: sqlite3.Connection, after: int) -> None:
+def register_removed_messages(connection: sqlite3.Connection, after: int) -> None:
     """Register the deletion of all messages that were removed after a sequence."""
     add_digest_functions(connection)
     connection.execute(_INSERT_REMOVALS, (MESSAGE, _now_us(), after))
@@ -53,18 +53,18 @@ def register_removals(connection: sqlite3.Connection, after: int) -> None:
 def add_digest_functions(connection: sqlite3.Connection) -> None:
     """Define the SQL functions that return the digests of ids."""
     key = _key_of(connection)
-    connection.create_function(DIGEST_OF_USER, 1, key.digest_of_user, deterministic=True)
-    connection.create_function(DIGEST_OF_MESSAGE, 2, key.digest_of_message, deterministic=True)
+    connection.create_function(DIGEST_OF_USER, 1, key.digest_user, deterministic=True)
+    connection.create_function(DIGEST_OF_MESSAGE, 2, key.digest_message, deterministic=True)
 
 
-def merge_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> None:
+def merge_erasures(connection: sqlite3.Connection, erasures: Iterable[ErasureEntry]) -> None:
     """Add entries of another register; the later of two entries for an id is kept."""
     connection.executemany(_MERGE, erasures)
 
 
-def read_erasures(connection: sqlite3.Connection) -> Iterator[Erasure]:
+def read_erasures(connection: sqlite3.Connection) -> Iterator[ErasureEntry]:
     """Yield the entries."""
-    yield from map(Erasure._make, connection.execute("SELECT digest, kind, epoch, seq, erased_us FROM erasures"))
+    yield from map(ErasureEntry._make, connection.execute("SELECT digest, kind, epoch, seq, erased_us FROM erasures"))
 
 
 def read_epochs(connection: sqlite3.Connection) -> list[EpochStart]:
@@ -74,7 +74,7 @@ def read_epochs(connection: sqlite3.Connection) -> list[EpochStart]:
 
 
 def _key_of(connection: sqlite3.Connection) -> RegisterKey:
-    return RegisterKey.for_log(read_identity(connection).log_id)
+    return RegisterKey.from_log_id(read_identity(connection).log_id)
 
 
 def _now_us() -> int:

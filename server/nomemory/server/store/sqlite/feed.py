@@ -49,7 +49,7 @@ class SqliteChangeFeed:
 
     def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change, as the position of the only bucket."""
-        return FeedPosition.at_sequence(self._rows.sequence())
+        return FeedPosition.from_sequence(self._rows.sequence())
 
     def has_points(self, *, caller_vectors_only: bool) -> bool:
         """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
@@ -61,7 +61,7 @@ class SqliteChangeFeed:
         connection = self._rows.connection
         connection.execute("BEGIN")
         try:
-            stored, damaged = self._rows.split_damaged("seq > ? ORDER BY seq LIMIT ?", (after, limit))
+            stored, damaged = self._rows.split_damaged_messages("seq > ? ORDER BY seq LIMIT ?", (after, limit))
             removed = connection.execute(
                 "SELECT seq, user_id, message_id, removed_seq FROM removals WHERE seq > ? ORDER BY seq LIMIT ?",
                 (after, limit),
@@ -87,11 +87,11 @@ class SqliteChangeFeed:
         rows = [
             row for statement in (stored, _REMOVED) for row in self._rows.connection.execute(statement, (first, last))
         ]
-        return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.at_sequence(last))
+        return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.from_sequence(last))
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return the current versions of a user's messages by id; unknown ids are left out."""
-        return self._rows.undamaged_by_ids(user_id, message_ids)
+        return self._rows.read_undamaged_messages(user_id, message_ids)
 
     def users(self, after: str, limit: int) -> list[str]:
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
@@ -108,7 +108,9 @@ class SqliteChangeFeed:
 
     def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages of any users by sequence; removed and damaged versions are left out."""
-        sound, _ = self._rows.split_damaged("seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),))
+        sound, _ = self._rows.split_damaged_messages(
+            "seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),)
+        )
         return {message.sequence: message for message in sound}
 
     def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.store.checksums import checksum
 from nomemory.server.store.damage import DamagedMessage, DamageRegistry
-from nomemory.server.store.sqlite.schema import open_for_reading, write_transaction
+from nomemory.server.store.sqlite.schema import open_read_only_log, write_transaction
 
 _log = get_logger("log")
 
@@ -42,7 +42,7 @@ def inspect_log(path: Path, pause: Callable[[], bool] = lambda: True) -> Inspect
 
     `pause` is called after each statement, and ends the inspection early by returning False.
     """
-    with closing(open_for_reading(path)) as connection:
+    with closing(open_read_only_log(path)) as connection:
         damaged = list[DamagedMessage]()
         try:
             _check_messages(connection, damaged, pause)
@@ -100,7 +100,7 @@ class LogInspector:
             self._damage_registry.inspection_requested.wait(self._interval_s)
 
     def _record_result(self, inspection: Inspection) -> None:
-        self._damage_registry.replace_all(inspection.messages, inspection.file, time.time())
+        self._damage_registry.replace_damage(inspection.messages, inspection.file, time.time())
         if inspection.messages or inspection.file:
             sequences = [message.sequence for message in inspection.messages[:10]]
             _log.error(

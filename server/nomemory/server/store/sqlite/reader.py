@@ -17,25 +17,25 @@ import orjson
 from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.read_threads import ReadThreads
-from nomemory.server.store.conditions import Clause, Expiry, Value, all_of, drop_redundant_bound
+from nomemory.server.store.conditions import Clause, ExpiryConditions, Value, drop_redundant_bound, join_clauses
 from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import LogIdentity
 from nomemory.server.store.results import (
     ConversationSummary,
+    EncodedFirstPage,
     EncodedNeighbors,
-    FirstPage,
     LogCounts,
+    MessagePosition,
     Neighbors,
-    Position,
     UserCount,
 )
 from nomemory.server.store.retention import RetentionPolicy
-from nomemory.server.store.sqlite.conditions import BY_ENTRY, SQLITE, rarest_first
+from nomemory.server.store.sqlite.conditions import BY_ENTRY, SQLITE, sort_by_frequency
 from nomemory.server.store.sqlite.row_threads import SqliteRowThreads
 from nomemory.server.store.sqlite.rows import BY_ID, SqliteRows
 from nomemory.server.store.sqlite.schema import read_identity
-from nomemory.server.store.sqlite_users import users_condition
+from nomemory.server.store.sqlite_users import build_users_condition
 
 _OLDER = "user_id=? AND (ts, message_id) < (?, ?) ORDER BY ts DESC, message_id DESC LIMIT ?"
 _NEWER = "user_id=? AND (ts, message_id) > (?, ?) ORDER BY ts, message_id LIMIT ?"
@@ -59,7 +59,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _PageQuery:
     """The query for one page of a user's messages. `where` includes ORDER BY and LIMIT.
 
     Attributes:
@@ -89,7 +89,7 @@ class SqliteLogReader:
         damage_registry: DamageRegistry | None = None,
         threads: ReadThreads | None = None,
     ) -> None:
-        self._expiry = Expiry(SQLITE, retention or RetentionPolicy())
+        self._expiry = ExpiryConditions(SQLITE, retention or RetentionPolicy())
         self._damage_registry = damage_registry or DamageRegistry()
         connect = partial(SqliteRows, path, self._expiry, self._damage_registry)
         self._rows = connect()
@@ -107,7 +107,7 @@ class SqliteLogReader:
 
     async def end_position(self) -> FeedPosition:
         """Return the sequence of the latest change, as the position of the only bucket."""
-        return FeedPosition.at_sequence(self._rows.sequence())
+        return FeedPosition.from_sequence(self._rows.sequence())
 
     async def user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to a user's messages."""
@@ -116,8 +116,8 @@ class SqliteLogReader:
 
     async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
         """Count the messages of one user, or of all users whose ids begin with a prefix."""
-        expired, values = self._expiry.expired_keys(user_id)
-        condition, user_values = users_condition(user_id, prefix)
+        expired, values = self._expiry.build_expired_keys_query(user_id)
+        condition, user_values = build_users_condition(user_id, prefix)
         (row,) = self._rows.fetch(f"{_COUNTS.format(expired=expired)} WHERE {condition}", (*values, *user_values))
         counts = LogCounts(*row)
         all_users = user_id is None and not prefix  # users without messages may have no row
@@ -125,7 +125,7 @@ class SqliteLogReader:
 
     async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
         """Count the messages after a position, of one user or of all users whose ids begin with a prefix."""
-        condition, values = users_condition(user_id, prefix)
+        condition, values = build_users_condition(user_id, prefix)
         rows = self._rows.fetch(
             f"SELECT count(*) FROM messages INDEXED BY messages_by_seq WHERE seq > ? AND {condition}",  # noqa: S608 - ours
             (after.latest, *values),
@@ -133,7 +133,7 @@ class SqliteLogReader:
         return int(rows[0][0])
 
     async def page(
-        self, user_id: str, message_filter: Filter, *, before: Position | None, pinned: int, limit: int
+        self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
         page = self._read_page(user_id, message_filter, before, pinned, limit, oldest_first=False)
@@ -146,7 +146,7 @@ class SqliteLogReader:
         user_id: str,
         message_filter: Filter,
         *,
-        after: Position | None,
+        after: MessagePosition | None,
         pinned: int,
         limit: int,
         oldest_first: bool = False,
@@ -160,17 +160,17 @@ class SqliteLogReader:
 
     async def first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
-    ) -> FirstPage:
+    ) -> EncodedFirstPage:
         """Return the first page, and the sequence that pins the following pages."""
         pinned = await self.user_sequence(user_id)
         messages = await self.encoded_page(
             user_id, message_filter, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first
         )
-        return FirstPage(pinned, messages)
+        return EncodedFirstPage(pinned, messages)
 
     async def count(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages that match a filter."""
-        where, values = all_of([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
+        where, values = join_clauses([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
         statement = f"SELECT count(*) FROM messages WHERE {where}"  # noqa: S608 - ours
         rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return int(rows[0][0])
@@ -179,15 +179,15 @@ class SqliteLogReader:
         """Return all conversations, the latest first, counting only versions with `sequence <= pinned`."""
         # The + prevents the use of the index on conversations, which would need a lookup for each sequence.
         pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
-        where, values = all_of([SQLITE.of_user(user_id), pin, self._expiry.unexpired()])
+        where, values = join_clauses([SQLITE.of_user(user_id), pin, self._expiry.unexpired()])
         statement = _CONVERSATIONS.format(where=where)
         rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return list(map(ConversationSummary._make, rows))
 
     async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
-        expired, expiry_values = self._expiry.expired_keys(None)
-        condition, values = users_condition(None, prefix)
+        expired, expiry_values = self._expiry.build_expired_keys_query(None)
+        condition, values = build_users_condition(None, prefix)
         statement = _USERS.format(expired=expired, condition=condition)
         rows = await self._long.run(lambda rows: rows.fetch(statement, (*expiry_values, after, *values, limit)))
         return list(map(UserCount._make, rows))
@@ -213,8 +213,8 @@ class SqliteLogReader:
         positions = [(user_id, anchor.ts_us, anchor.message_id) for anchor in anchors]
 
         def read(rows: SqliteRows) -> list[Neighbors]:
-            older = rows.messages_of_queries(user_id, _OLDER, [(*position, before) for position in positions])
-            newer = rows.messages_of_queries(user_id, _NEWER, [(*position, after) for position in positions])
+            older = rows.read_messages_of_queries(user_id, _OLDER, [(*position, before) for position in positions])
+            newer = rows.read_messages_of_queries(user_id, _NEWER, [(*position, after) for position in positions])
             return [Neighbors(earlier[::-1], later) for earlier, later in zip(older, newer, strict=True)]
 
         return await self._run(read, is_long=len(anchors) * (before + after) > _SHORT_ROWS)
@@ -245,17 +245,19 @@ class SqliteLogReader:
         self,
         user_id: str,
         message_filter: Filter,
-        after: Position | None,
+        after: MessagePosition | None,
         pinned: int,
         limit: int,
         *,
         oldest_first: bool,
-    ) -> _Page:
+    ) -> _PageQuery:
         direction = "ASC" if oldest_first else "DESC"
         source, metadata_clauses = self._metadata_source(user_id, message_filter)
-        filter_clauses = SQLITE.filter_clauses(drop_redundant_bound(message_filter, after, oldest_first=oldest_first))
-        position_clauses = SQLITE.after_position(after, oldest_first=oldest_first)
-        where, values = all_of(
+        filter_clauses = SQLITE.build_filter_clauses(
+            drop_redundant_bound(message_filter, after, oldest_first=oldest_first)
+        )
+        position_clauses = SQLITE.build_position_clauses(after, oldest_first=oldest_first)
+        where, values = join_clauses(
             [
                 SQLITE.of_user(user_id),
                 *filter_clauses,
@@ -268,7 +270,7 @@ class SqliteLogReader:
         indexed_count = len(message_filter.metadata) + bool(message_filter.conversation_id)
         has_unindexed = message_filter.role is not None or bool(message_filter.exclude_conversation_ids)
         is_scan = has_unindexed or indexed_count > 1
-        return _Page(source, f"{where} {order}", (*values, limit), is_scan or limit > _SHORT_ROWS)
+        return _PageQuery(source, f"{where} {order}", (*values, limit), is_scan or limit > _SHORT_ROWS)
 
     def _metadata_source(self, user_id: str, message_filter: Filter) -> tuple[str, list[Clause]]:
         """Return the FROM clause and the conditions that select messages by the metadata of a filter.
@@ -279,7 +281,7 @@ class SqliteLogReader:
         if not message_filter.metadata:
             return "messages", []
         with self._damage_registry.translate_errors():
-            hashes = rarest_first(self._rows.connection, user_id, message_filter.metadata)
+            hashes = sort_by_frequency(self._rows.connection, user_id, message_filter.metadata)
         if message_filter.conversation_id:
-            return "messages", list(map(SQLITE.has_metadata, hashes))
-        return BY_ENTRY, [Clause("mark = ?", hashes[:1]), *map(SQLITE.has_metadata, hashes[1:])]
+            return "messages", list(map(SQLITE.build_metadata_clause, hashes))
+        return BY_ENTRY, [Clause("mark = ?", hashes[:1]), *map(SQLITE.build_metadata_clause, hashes[1:])]

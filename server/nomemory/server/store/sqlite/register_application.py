@@ -13,10 +13,10 @@ from typing import Final
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.store.erasure_register import (
     AppliedErasures,
-    Erasure,
+    ErasureEntry,
     RegisterError,
     RegisterKey,
-    affected_sequences,
+    resolve_affected_sequences,
 )
 from nomemory.server.store.register_file import RegisterFile, read_register, write_register
 from nomemory.server.store.retention import RetentionPolicy
@@ -30,11 +30,11 @@ from nomemory.server.store.sqlite.erasure_register import (
 )
 from nomemory.server.store.sqlite.schema import (
     REGISTER_SCHEMA,
-    open_for_writing,
+    open_writable_log,
     read_bucket_state,
     read_identity,
     read_latest_sequence,
-    read_position_at,
+    read_log_position,
     write_transaction,
 )
 from nomemory.server.store.sqlite.transaction import TransactionStep
@@ -54,7 +54,7 @@ CROSS JOIN affected AS a ON a.digest = {DIGEST_OF_MESSAGE}(m.user_id, m.message_
 """  # noqa: S608 - ours
 
 
-def apply_erasures(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> AppliedErasures:
+def apply_erasures(connection: sqlite3.Connection, erasures: Iterable[ErasureEntry]) -> AppliedErasures:
     """Delete the registered messages and add the entries to the register of a log, in one transaction.
 
     The erasures must come from a register of this log. Messages that were written after their erasure are kept. No
@@ -90,7 +90,7 @@ def export_register(directory: DataDirectory, path: Path) -> int:
     now_us = time.time_ns() // 1_000
     with closing(open_register(directory.log_file)) as connection:
         since_us = read_epochs(connection)[0].began_us
-        key = RegisterKey.for_log(read_identity(connection).log_id)
+        key = RegisterKey.from_log_id(read_identity(connection).log_id)
         return write_register(path, key, since_us, read_erasures(connection), now_us)
 
 
@@ -104,10 +104,10 @@ def apply_register(directory: DataDirectory, path: Path) -> tuple[RegisterFile, 
         LogUnusableError, LogVersionError, sqlite3.Error, OSError: the log cannot be written, or the file cannot be
             read.
     """
-    if read_position_at(directory.log_file) is None:
+    if read_log_position(directory.log_file) is None:
         raise RegisterError(_NO_LOG.format(root=directory.root))
-    with directory.lock(), closing(open_for_writing(directory.log_file)) as connection:
-        register = read_register(path, RegisterKey.for_log(read_identity(connection).log_id))
+    with directory.lock(), closing(open_writable_log(directory.log_file)) as connection:
+        register = read_register(path, RegisterKey.from_log_id(read_identity(connection).log_id))
         return register, apply_erasures(connection, register.erasures())
 
 
@@ -118,7 +118,7 @@ def open_register(log: Path) -> sqlite3.Connection:
         RegisterError: there is no log, or its schema has no register.
         LogUnusableError, LogVersionError, sqlite3.Error: the log cannot be read.
     """
-    if read_position_at(log) is None:
+    if read_log_position(log) is None:
         raise RegisterError(_NO_LOG.format(root=log.parent))
     with ExitStack() as rollback:
         connection = sqlite3.connect(f"{log.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
@@ -131,12 +131,14 @@ def open_register(log: Path) -> sqlite3.Connection:
     return connection
 
 
-def _load_entries(connection: sqlite3.Connection, erasures: Iterable[Erasure]) -> int:
+def _load_entries(connection: sqlite3.Connection, erasures: Iterable[ErasureEntry]) -> int:
     """Add erasures to the register and, with the last sequences that they affect, to a temporary table."""
     entries, epochs, latest = 0, read_epochs(connection), read_latest_sequence(connection)
     unread = iter(erasures)
     while batch := list(islice(unread, _BATCH)):
-        affected = [(erasure.digest, sequence) for erasure, sequence in affected_sequences(batch, epochs, latest)]
+        affected = [
+            (erasure.digest, sequence) for erasure, sequence in resolve_affected_sequences(batch, epochs, latest)
+        ]
         connection.executemany(_INSERT, affected)
         merge_erasures(connection, batch)
         entries += len(batch)

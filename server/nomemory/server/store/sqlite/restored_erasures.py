@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.store.erasure_register import AppliedErasures, Erasure, RegisterError, RegisterKey
+from nomemory.server.store.erasure_register import AppliedErasures, ErasureEntry, RegisterError, RegisterKey
 from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.protocol import LogMigratedError
 from nomemory.server.store.register_file import read_register
@@ -36,7 +36,7 @@ class RegisterSource:
     file: Path | None
     since_us: int
     exported_us: int | None
-    erasures: Callable[[], Iterator[Erasure]]
+    erasures: Callable[[], Iterator[ErasureEntry]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def load_registers(
     if not ignores_existing:
         yield from _load_existing_register(existing, log_id, is_required=file is None)
     if file is not None:
-        register = read_register(file, RegisterKey.for_log(log_id))
+        register = read_register(file, RegisterKey.from_log_id(log_id))
         yield RegisterSource(file, register.since_us, register.exported_us, register.erasures)
 
 
@@ -99,6 +99,6 @@ def _load_existing_register(log: Path, log_id: str, *, is_required: bool) -> Ite
         yield RegisterSource(None, since_us, None, lambda: _read_existing(log))
 
 
-def _read_existing(log: Path) -> Iterator[Erasure]:
+def _read_existing(log: Path) -> Iterator[ErasureEntry]:
     with closing(open_register(log)) as connection:
         yield from read_erasures(connection)

@@ -13,9 +13,9 @@ import orjson
 from nomemory.server.message import LoggedMessage
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.checksums import Row
-from nomemory.server.store.conditions import Clause, Expiry
+from nomemory.server.store.conditions import Clause, ExpiryConditions
 from nomemory.server.store.damage import DamageRegistry
-from nomemory.server.store.sqlite.schema import open_for_reading, read_latest_sequence
+from nomemory.server.store.sqlite.schema import open_read_only_log, read_latest_sequence
 
 _CHECKED = "wire, seq, crc"
 _MESSAGE = f"messages.user_id, messages.message_id, messages.ts, {_CHECKED}"
@@ -39,8 +39,10 @@ class SqliteRows:
         connection: the read-only connection, for statements that do not return messages.
     """
 
-    def __init__(self, path: Path, expiry: Expiry | None = None, damage_registry: DamageRegistry | None = None) -> None:
-        self.connection = open_for_reading(path, any_thread=True)
+    def __init__(
+        self, path: Path, expiry: ExpiryConditions | None = None, damage_registry: DamageRegistry | None = None
+    ) -> None:
+        self.connection = open_read_only_log(path, any_thread=True)
         self._expiry = expiry
         self._damage_registry = damage_registry or DamageRegistry()
 
@@ -66,7 +68,7 @@ class SqliteRows:
             user_id, self._fetch_with_retractions(_MESSAGE, user_id, source, where, values)
         )
 
-    def messages_of_queries(
+    def read_messages_of_queries(
         self, user_id: str, where: str, values: Iterable[Sequence[object]]
     ) -> list[list[LoggedMessage]]:
         """Return the messages of several queries, which differ only in their bound values."""
@@ -81,24 +83,26 @@ class SqliteRows:
             user_id, self._fetch_with_retractions(_CHECKED, user_id, source, where, values)
         )
 
-    def split_damaged(
+    def split_damaged_messages(
         self, where: str, values: Sequence[object], *, source: str = ALL
     ) -> tuple[list[LoggedMessage], list[ChangeRef]]:
         """Return the intact and the damaged messages of any users that match a condition; record the damage."""
         unexpired, expiry_values = self.unexpired()
-        statement = _select_statement(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
-        return self._damage_registry.split_damaged(row[:-1] for row in self.fetch(statement, (*expiry_values, *values)))
+        statement = _build_select(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
+        return self._damage_registry.split_damaged_messages(
+            row[:-1] for row in self.fetch(statement, (*expiry_values, *values))
+        )
 
     def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages of a user by id; unknown ids are left out."""
         return {
             message.message_id: message
-            for message in self.messages(user_id, *_select_by_ids(user_id, message_ids), source=BY_ID)
+            for message in self.messages(user_id, *_build_ids_condition(user_id, message_ids), source=BY_ID)
         }
 
-    def undamaged_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    def read_undamaged_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages of a user by id; unknown ids and damaged messages are left out."""
-        sound, _ = self.split_damaged(*_select_by_ids(user_id, message_ids), source=BY_ID)
+        sound, _ = self.split_damaged_messages(*_build_ids_condition(user_id, message_ids), source=BY_ID)
         return {message.message_id: message for message in sound}
 
     def close(self) -> None:
@@ -115,14 +119,14 @@ class SqliteRows:
         """Return a statement for messages and their retractions, with all bound values except those of `where`."""
         unexpired = self.unexpired()
         retraction = self._expiry.retracted_by(user_id, unexpired) if self._expiry else Clause(_NO_RETRACTION)
-        statement = _select_statement(columns, retraction.condition, source, unexpired.condition, where)
+        statement = _build_select(columns, retraction.condition, source, unexpired.condition, where)
         return Clause(statement, (*retraction.values, *unexpired.values))
 
 
 @lru_cache(_STATEMENTS_KEPT)
-def _select_statement(columns: str, retraction: str, source: str, unexpired: str, where: str) -> str:
+def _build_select(columns: str, retraction: str, source: str, unexpired: str, where: str) -> str:
     return f"SELECT {columns}, {retraction} FROM {source} WHERE {unexpired} AND {where}"  # noqa: S608 - our text, bound values
 
 
-def _select_by_ids(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:
+def _build_ids_condition(user_id: str, message_ids: Sequence[str]) -> tuple[str, tuple[str, bytes]]:
     return "user_id=? AND message_id IN (SELECT value FROM json_each(?))", (user_id, orjson.dumps(list(message_ids)))

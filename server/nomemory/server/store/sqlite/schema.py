@@ -28,7 +28,7 @@ from nomemory.server.store.checksums import checksum
 from nomemory.server.store.errors import LogUnusableError, LogVersionError
 from nomemory.server.store.position import LogIdentity, LogPosition
 from nomemory.server.store.protocol import LogMigratedError
-from nomemory.server.store.sqlite.conditions import METADATA_TABLE, fill_entries
+from nomemory.server.store.sqlite.conditions import METADATA_TABLE, fill_metadata_entries
 from nomemory.server.store.tables import Row, Table
 from nomemory.server.store.versions import BucketState
 
@@ -152,7 +152,7 @@ _ROWS_MAX: Final = 512
 """Number of rows in one statement. SQLite releases the GIL for each statement, and reacquiring it takes time."""
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
+def open_writable_log(path: Path) -> sqlite3.Connection:
     """Open a log with durable commits; create the log if it does not exist.
 
     Raises:
@@ -165,7 +165,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             rollback.callback(connection.close)
             configure_durability(connection)
             _create_schema(connection)
-            _refuse_migrated(connection)
+            _refuse_migrated_log(connection)
             read_position(connection)  # detects a damaged file
             rollback.pop_all()
     except sqlite3.Error as error:
@@ -183,7 +183,7 @@ the message log of this data directory was migrated to {destination}. Set NOMEMO
 database. If `nomemory migrate` was interrupted, run it again first."""
 
 
-def read_position_at(path: Path) -> LogPosition | None:
+def read_log_position(path: Path) -> LogPosition | None:
     """Return the identity and the latest sequence of a log without changing it; None if there is no log.
 
     Raises:
@@ -195,10 +195,10 @@ def read_position_at(path: Path) -> LogPosition | None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            _refuse_unknown(version)
+            _refuse_unknown_version(version)
             if not version:
                 return None
-            _refuse_migrated(connection)
+            _refuse_migrated_log(connection)
             return read_position(connection)
     except sqlite3.Error as error:
         raise LogUnusableError(_UNUSABLE.format(path=path, cause=error)) from error
@@ -227,7 +227,7 @@ def remove_log(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def open_for_reading(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
+def open_read_only_log(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
     """Open an existing log read-only. With `any_thread`, any thread may use the connection, one at a time."""
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, check_same_thread=not any_thread)
     connection.execute("PRAGMA query_only=ON")
@@ -289,7 +289,7 @@ def read_bucket_state(connection: sqlite3.Connection) -> BucketState:
     return BucketState(read_latest_sequence(connection), int(read_meta(connection, LAST_ID) or "0"))
 
 
-def column_list(columns: Iterable[str]) -> str:
+def format_column_list(columns: Iterable[str]) -> str:
     """Return the column names of this schema as a SQL list, for columns of `tables`."""
     return ", ".join(_NAMES.get(column, column) for column in columns)
 
@@ -301,7 +301,7 @@ def insert_rows(connection: sqlite3.Connection, table: Table, rows: Sequence[Row
         batch = rows[start : start + _ROWS_MAX]
         values = ", ".join([placeholders] * len(batch))
         connection.execute(
-            f"INSERT INTO {table.name} ({column_list(table.columns)}) VALUES {values} {on_conflict}",  # noqa: S608 - ours
+            f"INSERT INTO {table.name} ({format_column_list(table.columns)}) VALUES {values} {on_conflict}",  # noqa: S608 - ours
             list(chain.from_iterable(batch)),
         )
 
@@ -324,14 +324,14 @@ def _create_schema(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
         return
-    _refuse_unknown(version)
+    _refuse_unknown_version(version)
     connection.create_function("message_checksum", 3, checksum, deterministic=True)
     with write_transaction(connection):
         if version == 0:  # an empty file
             _execute_all(connection, _SCHEMA)
         if version == 1:
             _execute_all(connection, _FROM_1)
-            fill_entries(connection)
+            fill_metadata_entries(connection)
         if version in {1, 2}:
             _execute_all(connection, _FROM_2)
         if version in {1, 2, 3}:
@@ -339,7 +339,7 @@ def _create_schema(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
-def _refuse_unknown(version: int) -> None:
+def _refuse_unknown_version(version: int) -> None:
     if not 0 <= version <= SCHEMA_VERSION:
         raise LogVersionError(
             f"the message log has schema {version}, but this server supports only schemas up to {SCHEMA_VERSION}; "
@@ -347,7 +347,7 @@ def _refuse_unknown(version: int) -> None:
         )
 
 
-def _refuse_migrated(connection: sqlite3.Connection) -> None:
+def _refuse_migrated_log(connection: sqlite3.Connection) -> None:
     if destination := read_meta(connection, MIGRATED_TO):
         raise LogMigratedError(_MIGRATED.format(destination=destination))
 

@@ -12,17 +12,21 @@ from google.protobuf.message import DecodeError
 
 from nomemory.server import wire
 from nomemory.server.message_filter import Filter
-from nomemory.server.store.commit import CommitPlan, Key, entries_of
-from nomemory.server.store.conditions import Clause, Expiry, all_of
+from nomemory.server.store.commit import CommitPlan, Key, build_metadata_rows
+from nomemory.server.store.conditions import Clause, ExpiryConditions, join_clauses
 from nomemory.server.store.expiry_sweeper import ExpiryResult
-from nomemory.server.store.results import Deleted, Erased
+from nomemory.server.store.results import DeletionReceipt, ErasureReceipt
 from nomemory.server.store.retention import RetentionPolicy
 from nomemory.server.store.sqlite.conditions import SQLITE
-from nomemory.server.store.sqlite.erasure_register import register_messages, register_removals, register_user
+from nomemory.server.store.sqlite.erasure_register import (
+    register_message_erasures,
+    register_removed_messages,
+    register_user_erasure,
+)
 from nomemory.server.store.sqlite.schema import LAST_ID, insert_rows, put_meta
 from nomemory.server.store.tables import MESSAGES, USERS
-from nomemory.server.store.versions import BucketState, StoredRequest, Version
-from nomemory.server.store.write_queue import AnyPlannedJob, message_keys, request_keys
+from nomemory.server.store.versions import BucketState, MessageVersion, StoredRequest
+from nomemory.server.store.write_queue import AnyPlannedJob, collect_message_keys, collect_request_keys
 
 _SELECT_REQUEST = "SELECT first_id, size FROM requests WHERE user_id=? AND digest=?"
 _SELECT_EXISTING = """
@@ -78,42 +82,42 @@ class TransactionStep:
         self._connection = connection
         self._initial = initial
         self._retention = retention
-        self._expiry = Expiry(SQLITE, retention)
+        self._expiry = ExpiryConditions(SQLITE, retention)
         self._plan = CommitPlan(lambda _user_id: _BUCKET)
         self._plan.begin({_BUCKET: initial}, count(initial.sequence + 1))
 
     def plan_jobs(self, jobs: Sequence[AnyPlannedJob]) -> None:
         """Plan jobs after looking up the existing messages of all of them."""
-        for request in request_keys(jobs):
+        for request in collect_request_keys(jobs):
             for first, size in self._connection.execute(_SELECT_REQUEST, request):
                 self._plan.add_request(request, StoredRequest(int.from_bytes(first, "big"), size))
-        self._look_up_messages(message_keys(self._plan, jobs))
+        self._look_up_messages(collect_message_keys(self._plan, jobs))
         for job in jobs:
             job.plan(self._plan)
 
-    def delete_matching(self, user_id: str, message_filter: Filter) -> Deleted:
+    def delete_matching(self, user_id: str, message_filter: Filter) -> DeletionReceipt:
         """Delete the messages of a user that match a filter."""
-        before = self._plan.latest_sequence_of(user_id)
+        before = self._plan.get_latest_sequence(user_id)
         deleted = self._remove_where(
-            user_id, all_of([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
+            user_id, join_clauses([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
         )
-        register_removals(self._connection, before)
-        return Deleted(deleted, (), self._plan.latest_sequence_of(user_id))
+        register_removed_messages(self._connection, before)
+        return DeletionReceipt(deleted, (), self._plan.get_latest_sequence(user_id))
 
     def delete_version(self, user_id: str, sequence: int) -> None:
         """Delete a version of a message without decoding it."""
         self._remove_where(user_id, Clause("user_id=? AND seq=?", (user_id, sequence)))
 
-    def erase(self, user_id: str) -> Erased:
+    def erase(self, user_id: str) -> ErasureReceipt:
         """Delete all data of a user; expired messages are not counted in the result."""
         was_known = self._connection.execute("SELECT 1 FROM users WHERE user_id=?", (user_id,)).fetchone() is not None
         everything = SQLITE.of_user(user_id)
-        self._remove_where(user_id, all_of([everything, self._expiry.expired()]))
+        self._remove_where(user_id, join_clauses([everything, self._expiry.expired()]))
         deleted = self._remove_where(user_id, everything)
         self._connection.execute(_DELETE_REQUESTS, (user_id,))
-        sequence = self._plan.latest_sequence_of(user_id)
-        register_user(self._connection, user_id, sequence)
-        return Erased(deleted, sequence, was_known)
+        sequence = self._plan.get_latest_sequence(user_id)
+        register_user_erasure(self._connection, user_id, sequence)
+        return ErasureReceipt(deleted, sequence, was_known)
 
     def erase_up_to(self, user_id: str, sequence: int) -> int:
         """Delete the messages of a user up to a sequence, and return their number. The register is not changed."""
@@ -128,7 +132,7 @@ class TransactionStep:
         The register is not changed.
         """
         self._look_up_messages(sequences)
-        return self._plan.remove_up_to(sequences)
+        return self._plan.remove_versions_up_to(sequences)
 
     def remove_expired(self, after: str, limit: int) -> ExpiryResult:
         """Remove up to `limit` expired messages.
@@ -152,11 +156,11 @@ class TransactionStep:
     def write_planned_rows(self) -> BucketState:
         """Write the planned changes, and return the new state of the log."""
         self._drop_versions(self._plan.dropped)
-        insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.message_rows()])
-        for table, rows in self._plan.rows_by_table().items():
+        insert_rows(self._connection, MESSAGES, [row for _, row in self._plan.build_message_rows()])
+        for table, rows in self._plan.build_rows_by_table().items():
             insert_rows(self._connection, table, rows, on_conflict=_ADD_COUNTS if table is USERS else "")
-        register_messages(self._connection, self._plan.erasures)
-        state = self._plan.changed_buckets().get(_BUCKET, self._initial)
+        register_message_erasures(self._connection, self._plan.erasures)
+        state = self._plan.find_changed_buckets().get(_BUCKET, self._initial)
         if state.last_id != self._initial.last_id:
             put_meta(self._connection, LAST_ID, state.last_id)
         return state
@@ -164,13 +168,13 @@ class TransactionStep:
     def _look_up_messages(self, keys: Iterable[Key]) -> int:
         """Add existing messages to the plan, remove the expired ones, and return the number of expired messages."""
         unexpired, expiry_values = self._expiry.unexpired()
-        existing, expired = dict[Key, Version](), dict[Key, Version]()
+        existing, expired = dict[Key, MessageVersion](), dict[Key, MessageVersion]()
         statement = _SELECT_EXISTING.format(live=unexpired)
         for is_unexpired, user, message_id, *version in self._connection.execute(
             statement, (*expiry_values, orjson.dumps(list(keys)))
         ):
-            (existing if is_unexpired else expired)[user, message_id] = Version(*version)
-        self._plan.add_existing(existing, expired)
+            (existing if is_unexpired else expired)[user, message_id] = MessageVersion(*version)
+        self._plan.add_existing_messages(existing, expired)
         return len(expired)
 
     def _fetch_keys(self, statement: str, *values: int | str) -> list[Key]:
@@ -179,21 +183,21 @@ class TransactionStep:
     def _remove_where(self, user_id: str, clause: Clause) -> int:
         """Remove the messages of a user that match a condition, and return their number."""
         condition, values = clause
-        before = self._plan.latest_sequence_of(user_id)
+        before = self._plan.get_latest_sequence(user_id)
         removed = self._connection.execute(_INSERT_REMOVALS.format(condition=condition), (before, *values)).rowcount
         if removed:
             self._connection.execute(_DELETE_VECTORS.format(condition=condition), (user_id, *values))
             self._connection.execute(_DELETE_MESSAGES.format(condition=condition), values)
             self._connection.execute(_DELETE_ORPHANED_ENTRIES, (user_id,))
-            self._plan.record_removed(user_id, removed, before + removed)
+            self._plan.record_removals(user_id, removed, before + removed)
         return removed
 
-    def _drop_versions(self, versions: Mapping[Key, Version]) -> None:
+    def _drop_versions(self, versions: Mapping[Key, MessageVersion]) -> None:
         keys = [(user, version.ts_us, message) for (user, message), version in versions.items()]
         self._connection.executemany("DELETE FROM messages WHERE user_id=? AND ts=? AND message_id=?", keys)
         self._connection.executemany("DELETE FROM embeddings WHERE user_id=? AND message_id=?", list(versions))
         for (user_id, _), version in versions.items():
             try:
-                self._connection.executemany(_DELETE_ENTRY, entries_of(wire.decode(version.wire)))
+                self._connection.executemany(_DELETE_ENTRY, build_metadata_rows(wire.decode(version.wire)))
             except DecodeError:  # a damaged message
                 self._connection.execute(_DELETE_ORPHANED_ENTRIES, (user_id,))

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.store.retention import RetentionPolicy
-from nomemory.server.store.sqlite.schema import open_for_writing, read_bucket_state, write_transaction
+from nomemory.server.store.sqlite.schema import open_writable_log, read_bucket_state, write_transaction
 from nomemory.server.store.sqlite.transaction import TransactionStep
 from nomemory.server.store.write_queue import AnyJob, PlannedJob, QueuedLogWriter, StatementJob, group_jobs
 
@@ -47,7 +47,7 @@ class SqliteLogWriter(QueuedLogWriter):
         retention: RetentionPolicy | None = None,
     ) -> None:
         super().__init__(queue_max, queue_max_bytes)
-        self._connection = open_for_writing(path)
+        self._connection = open_writable_log(path)
         self._state = read_bucket_state(self._connection)
         self._retention = retention or RetentionPolicy()
         self._announce = announce

@@ -23,7 +23,7 @@ class Statement(NamedTuple):
     values: Sequence[object]
 
 
-class Values:
+class BoundValues:
     """Bound values of a statement, in the order of their placeholders."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Values:
         return condition
 
 
-class Conditions:
+class ConditionBuilder:
     """Builds SQL conditions on the messages of one user.
 
     Keys are hashes that include the user, so an index lookup by keys needs no condition on the user. With an indexable
@@ -61,21 +61,21 @@ class Conditions:
         values: collects the bound values.
     """
 
-    def __init__(self, user_id: str, values: Values) -> None:
+    def __init__(self, user_id: str, values: BoundValues) -> None:
         self._user_id = user_id
         self._values = values
 
-    def may_match(self, node: Node) -> str:
+    def candidate_condition(self, node: Node) -> str:
         """Return an indexed condition that includes all matches of a node, which must require a leaf."""
         match node:
             case Leaf():
-                return self._has_all(leaf_predicate(self._user_id, node).keys)
+                return self._keys_condition(leaf_predicate(self._user_id, node).keys)
             case AllOf(required):
-                return self._may_match_all(required)
+                return self._joint_candidate_condition(required)
             case AnyOf(parts):
-                return self.may_match_any(parts)
+                return self.any_candidate_condition(parts)
 
-    def may_match_any(self, parts: Sequence[Node]) -> str:
+    def any_candidate_condition(self, parts: Sequence[Node]) -> str:
         """Return an indexed condition that includes all matches of the nodes, each of which must require a leaf."""
         single_keys, lookups = list[int](), list[str]()
         for part in parts:
@@ -83,57 +83,64 @@ class Conditions:
             if len(keys) == 1:
                 single_keys += keys
             else:
-                lookups.append(self.may_match(part))
+                lookups.append(self.candidate_condition(part))
         if single_keys:
             lookups.append(f"keys && {self._values.bind(single_keys, 'bigint[]')}")
         return disjunction(lookups)
 
-    def matches(self, node: Node) -> str:
+    def match_condition(self, node: Node) -> str:
         """Return a condition that is true exactly for the matches of a node."""
         match node:
             case Leaf():
-                return self._has(leaf_predicate(self._user_id, node))
+                return self._predicate_condition(leaf_predicate(self._user_id, node))
             case AllOf(required, excluded):
                 return conjunction(
-                    [*map(self.matches, required), *(f"NOT {self.matches(child)}" for child in excluded)]
+                    [
+                        *map(self.match_condition, required),
+                        *(f"NOT {self.match_condition(child)}" for child in excluded),
+                    ]
                 )
             case AnyOf(parts):
-                return disjunction(map(self.matches, parts))
+                return disjunction(map(self.match_condition, parts))
 
-    def matches_boost(self, boost: SpeakerBoost) -> str:
+    def boost_condition(self, boost: SpeakerBoost) -> str:
         """Return a condition that is true for the messages to which a speaker boost applies."""
         if not boost.names:
             return f"role = {Role.USER.value}"
-        return disjunction([self._has(predicate) for predicate in boost_predicates(self._user_id, boost)])
+        return disjunction(
+            [self._predicate_condition(predicate) for predicate in boost_predicates(self._user_id, boost)]
+        )
 
-    def matches_user(self) -> str:
+    def user_condition(self) -> str:
         """Return a condition, without index support, that is true for the messages of the user."""
         return f'user_id COLLATE "POSIX" = {self._values.bind_once(self._user_id, "text")}'
 
-    def in_time_range(self, message_filter: Filter = EVERYTHING, until_us: int | None = None) -> str:
+    def time_range_condition(self, message_filter: Filter = EVERYTHING, until_us: int | None = None) -> str:
         """Return an indexed condition on the user and a filter's time range, up to and including `until_us`."""
         ends = (message_filter.until_us, None if until_us is None else until_us + 1)
         until = min((end for end in ends if end is not None), default=None)
         times = Filter(since_us=message_filter.since_us, until_us=until)
         return conjunction(map(self._values.bind_clause, POSTGRES.matching(self._user_id, times)))
 
-    def matches_filter(self, message_filter: Filter) -> list[str]:
+    def filter_conditions(self, message_filter: Filter) -> list[str]:
         """Return the conditions that a message must meet to pass a filter."""
-        clauses = [*POSTGRES.filter_clauses(message_filter), *POSTGRES.metadata_clauses(message_filter)]
+        clauses = [*POSTGRES.build_filter_clauses(message_filter), *POSTGRES.build_metadata_clauses(message_filter)]
         return list(map(self._values.bind_clause, clauses))
 
-    def _has(self, predicate: TermPredicate) -> str:
+    def _predicate_condition(self, predicate: TermPredicate) -> str:
         return f"position({self._values.bind_once(predicate.needle, 'bytea')} IN tokens) > 0"
 
-    def _may_match_all(self, required: Sequence[Node]) -> str:
+    def _joint_candidate_condition(self, required: Sequence[Node]) -> str:
         leaves = [part for part in required if isinstance(part, Leaf)]
-        lookups = [self.may_match(part) for part in required if requires_leaf(part) and not isinstance(part, Leaf)]
+        lookups = [
+            self.candidate_condition(part) for part in required if requires_leaf(part) and not isinstance(part, Leaf)
+        ]
         if leaves:
             keys = chain.from_iterable(leaf_predicate(self._user_id, leaf).keys for leaf in leaves)
-            lookups.append(self._has_all(list(dict.fromkeys(keys))))
+            lookups.append(self._keys_condition(list(dict.fromkeys(keys))))
         return conjunction(lookups)
 
-    def _has_all(self, keys: list[int]) -> str:
+    def _keys_condition(self, keys: list[int]) -> str:
         return f"keys @> {self._values.bind(keys, 'bigint[]')}"
 
 

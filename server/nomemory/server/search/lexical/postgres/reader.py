@@ -23,7 +23,7 @@ from nomemory.server.search.lexical.postgres.term_counts import (
 )
 from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, LexicalSearch, Posting
 from nomemory.server.search.lexical.window import WINDOW, RankingWindow, count_window_terms, exceeds_window
-from nomemory.server.store.buckets import bucket_of
+from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.damage import DamageRegistry
 from nomemory.server.store.postgres.connections import ERRORS, RETRY_AFTER_S, Pool
 from nomemory.server.store.retention import RetentionPolicy
@@ -48,7 +48,7 @@ class PostgresLexicalIndex:
         damage_registry: the registry to which damaged messages are reported.
     """
 
-    lags: Final = False
+    can_lag: Final = False
 
     def __init__(
         self, pool: Pool, retention: RetentionPolicy | None = None, damage_registry: DamageRegistry | None = None
@@ -63,7 +63,7 @@ class PostgresLexicalIndex:
 
         Every change up to this sequence is applied, because a change is searchable as soon as it is committed.
         """
-        rows = await self._fetch_rows(Statement(_SEQUENCE, (bucket_of(user_id), user_id)))
+        rows = await self._fetch_rows(Statement(_SEQUENCE, (compute_bucket(user_id), user_id)))
         return int(rows[0][0]) if rows else 0
 
     async def freeze(self, user_id: str, query: Query, message_filter: Filter) -> FrozenRanking:

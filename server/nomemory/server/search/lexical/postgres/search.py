@@ -7,12 +7,18 @@ from typing import Final
 
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import requires_leaf
-from nomemory.server.search.lexical.idf import estimate_share, estimate_shares
+from nomemory.server.search.lexical.idf import estimate_leaf_shares, estimate_match_share
 from nomemory.server.search.lexical.message_class import CLASSES, class_weight
-from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, conjunction, disjunction
+from nomemory.server.search.lexical.postgres.conditions import (
+    BoundValues,
+    ConditionBuilder,
+    Statement,
+    conjunction,
+    disjunction,
+)
 from nomemory.server.search.lexical.protocol import LexicalSearch, RankPosition
 from nomemory.server.search.lexical.window import RankingWindow, window_terms
-from nomemory.server.store.conditions import Expiry
+from nomemory.server.store.conditions import ExpiryConditions
 from nomemory.server.store.postgres.rows import POSTGRES
 from nomemory.server.store.retention import RetentionPolicy
 
@@ -27,7 +33,7 @@ _CLASS_WEIGHTS: Final = ",".join(str(class_weight(number)) for number in CLASSES
 _CLASS_WEIGHT: Final = f"('{{{_CLASS_WEIGHTS}}}'::float8[])[get_byte(tokens, 0) + 1]"
 
 
-class MatchingRows:
+class RowConditions:
     """Builds the SQL conditions on the rows that match a search.
 
     Args:
@@ -35,17 +41,17 @@ class MatchingRows:
     """
 
     def __init__(self, search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> None:
-        self.values = Values()
-        self.conditions = Conditions(search.user_id, self.values)
+        self.values = BoundValues()
+        self.conditions = ConditionBuilder(search.user_id, self.values)
         self._user_id = search.user_id
         self._query = search.query
         self._ranking = search.ranking
         self._filter = search.filter
         self._limit = search.limit
-        self._expiry = Expiry(POSTGRES, retention)
+        self._expiry = ExpiryConditions(POSTGRES, retention)
         self._messages = _UNKNOWN_USER if messages is None else messages
 
-    def by_time(self, until_us: int | None) -> str:
+    def newest_condition(self, until_us: int | None) -> str:
         """Return the condition on the matches up to a time, for a statement that selects the newest matches.
 
         The condition makes PostgreSQL scan rows in time order if a scan is expected to fill a page faster than an index
@@ -63,7 +69,7 @@ class MatchingRows:
             ]
         )
 
-    def in_window(self) -> str:
+    def window_condition(self) -> str:
         """Return the condition on the matches in the window.
 
         If the query is a union of leaves, the rows may include messages without any leaf.
@@ -72,36 +78,38 @@ class MatchingRows:
         matches = [] if self._query.is_union else [self._match_condition()]
         return conjunction([source, *matches, *self._filter_conditions()])
 
-    def retracted_by(self) -> str:
+    def retracting_id(self) -> str:
         """Return the SQL expression for the id of the message that retracts the row's message."""
         return self.values.bind_clause(self._expiry.retracted_by(self._user_id, self._expiry.unexpired()))
 
     def _source_clause(self, until_us: int | None = None, *, in_order: bool = False) -> str:
         root = self._query.root
         if in_order or self._messages <= FEW or not requires_leaf(root):
-            return self.conditions.in_time_range(self._filter, until_us)
-        return conjunction([self.conditions.may_match(root), self.conditions.matches_user()])
+            return self.conditions.time_range_condition(self._filter, until_us)
+        return conjunction([self.conditions.candidate_condition(root), self.conditions.user_condition()])
 
     def _window_clause(self, window: RankingWindow) -> str:
         conditions = self.conditions
-        newest = conditions.in_time_range(Filter(since_us=window.since_us))
+        newest = conditions.time_range_condition(Filter(since_us=window.since_us))
         leaves = window_terms(self._query, self._ranking.weights, window.terms)
         if not leaves:
             return newest
-        terms = conjunction([conditions.may_match_any(leaves), disjunction(map(conditions.matches, leaves))])
-        return conjunction([disjunction([newest, terms]), conditions.matches_user()])
+        terms = conjunction(
+            [conditions.any_candidate_condition(leaves), disjunction(map(conditions.match_condition, leaves))]
+        )
+        return conjunction([disjunction([newest, terms]), conditions.user_condition()])
 
     def _match_condition(self) -> str:
-        return self.conditions.matches(self._query.root)
+        return self.conditions.match_condition(self._query.root)
 
     def _filter_conditions(self) -> Iterator[str]:
-        yield from self.conditions.matches_filter(self._filter)
+        yield from self.conditions.filter_conditions(self._filter)
         yield f"sequence <= {self.values.bind(self._ranking.applied, 'bigint')}"
         yield self.values.bind_clause(self._expiry.unexpired())
 
     def _estimate_share(self) -> float:
         """Estimate the share of the user's messages that match."""
-        return estimate_share(self._query.root, estimate_shares(self._query, self._ranking.weights))
+        return estimate_match_share(self._query.root, estimate_leaf_shares(self._query, self._ranking.weights))
 
 
 def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages: int | None) -> Statement | None:
@@ -113,11 +121,11 @@ def search_statement(search: LexicalSearch, retention: RetentionPolicy, messages
     `messages` is the approximate number of messages of the user; None if it is unknown.
     """
     query, best = search.query, sum(search.ranking.weights, start=0.0)
-    if query.is_uniform and search.start and search.start.score < best:
+    if query.has_uniform_score and search.start and search.start.score < best:
         return None
-    rows = MatchingRows(search, retention, messages)
-    page = _newest_subquery(rows, search, best) if query.is_uniform else _best_subquery(rows, search)
-    return Statement(f"SELECT messages.*, {rows.retracted_by()} FROM ({page}) AS messages", rows.values.all)
+    rows = RowConditions(search, retention, messages)
+    page = _newest_subquery(rows, search, best) if query.has_uniform_score else _best_subquery(rows, search)
+    return Statement(f"SELECT messages.*, {rows.retracting_id()} FROM ({page}) AS messages", rows.values.all)
 
 
 def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> Statement:
@@ -125,9 +133,11 @@ def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> 
 
     The statement returns one row if more messages than the window pass the filter, otherwise none.
     """
-    values = Values()
-    conditions = Conditions(user_id, values)
-    admitted = conjunction([conditions.in_time_range(message_filter), *conditions.matches_filter(message_filter)])
+    values = BoundValues()
+    conditions = ConditionBuilder(user_id, values)
+    admitted = conjunction(
+        [conditions.time_range_condition(message_filter), *conditions.filter_conditions(message_filter)]
+    )
     return Statement(
         f"SELECT (array_agg(ts_us ORDER BY ts_us DESC))[{values.bind(window // 2, 'integer')}] FROM ("
         f"SELECT ts_us FROM messages WHERE {admitted} ORDER BY ts_us DESC LIMIT {values.bind(window + 1, 'bigint')}"
@@ -136,28 +146,28 @@ def newest_half_statement(user_id: str, message_filter: Filter, window: int) -> 
     )
 
 
-def _newest_subquery(rows: MatchingRows, search: LexicalSearch, score: float) -> str:
+def _newest_subquery(rows: RowConditions, search: LexicalSearch, score: float) -> str:
     """Return the SQL subquery of the newest matches, all with the same score."""
     until_us = search.start.ts_us if search.start and search.start.score == score else None
     return (
         f"SELECT {rows.values.bind(score, 'float8')} AS score, {_COLUMNS} FROM messages"
-        f" WHERE {rows.by_time(until_us)}"
+        f" WHERE {rows.newest_condition(until_us)}"
         f" ORDER BY ts_us DESC FETCH FIRST ({rows.values.bind(search.limit, 'bigint')}) ROWS WITH TIES"
     )
 
 
-def _best_subquery(rows: MatchingRows, search: LexicalSearch) -> str:
+def _best_subquery(rows: RowConditions, search: LexicalSearch) -> str:
     """Return the SQL subquery of the best matches in the window."""
     query, weights, conditions = search.query, search.ranking.weights, rows.conditions
-    leaves = _sum_of_weights(rows.values, zip(map(conditions.matches, query.leaves), weights, strict=False))
+    leaves = _sum_of_weights(rows.values, zip(map(conditions.match_condition, query.leaves), weights, strict=False))
     boosts = zip(query.boosts, weights[len(query.leaves) :], strict=True)
     boosted = _sum_of_weights(
-        rows.values, ((conditions.matches_boost(boost), weight) for boost, weight in boosts if weight)
+        rows.values, ((conditions.boost_condition(boost), weight) for boost, weight in boosts if weight)
     )
-    class_weight = _CLASS_WEIGHT if query.by_class else "1::float8"
+    class_weight = _CLASS_WEIGHT if query.uses_class_weight else "1::float8"
     scored = (
         f"SELECT {_COLUMNS}, {leaves} AS matched, {boosted} AS boosted, {class_weight} AS class_weight"
-        f" FROM messages WHERE {rows.in_window()} OFFSET 0"
+        f" FROM messages WHERE {rows.window_condition()} OFFSET 0"
     )
     score = "(matched + boosted) * class_weight"
     page = [*(["matched > 0"] if query.is_union else []), *_page_conditions(rows.values, score, search.start)]
@@ -167,13 +177,13 @@ def _best_subquery(rows: MatchingRows, search: LexicalSearch) -> str:
     )
 
 
-def _sum_of_weights(values: Values, parts: Iterable[tuple[str, float]]) -> str:
+def _sum_of_weights(values: BoundValues, parts: Iterable[tuple[str, float]]) -> str:
     """Return the SQL expression that adds up the weights of the conditions that are true."""
     cases = (f"CASE WHEN {condition} THEN {values.bind(weight, 'float8')} ELSE 0 END" for condition, weight in parts)
     return " + ".join(["0::float8", *cases])
 
 
-def _page_conditions(values: Values, score: str, start: RankPosition | None) -> Iterator[str]:
+def _page_conditions(values: BoundValues, score: str, start: RankPosition | None) -> Iterator[str]:
     """Yield the condition that the scored rows are at or after a position; nothing for the first page."""
     if start:
         position = f"({values.bind(start.score, 'float8')}, {values.bind(start.ts_us, 'bigint')})"

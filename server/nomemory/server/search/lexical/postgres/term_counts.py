@@ -12,10 +12,10 @@ from typing import Final
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost, Stream
-from nomemory.server.search.lexical.postgres.conditions import Conditions, Statement, Values, conjunction
+from nomemory.server.search.lexical.postgres.conditions import BoundValues, ConditionBuilder, Statement, conjunction
 from nomemory.server.search.lexical.postgres.token_columns import TermPredicate, boost_predicates, leaf_predicate
-from nomemory.server.store.buckets import bucket_of
-from nomemory.server.store.postgres.rows import users_clause
+from nomemory.server.store.buckets import compute_bucket
+from nomemory.server.store.postgres.rows import build_users_clause
 
 SAMPLING_THRESHOLD: Final = 8192
 """Number of messages of a user above which the frequencies of frequent terms are extrapolated."""
@@ -100,15 +100,15 @@ def frequencies_statement(user_id: str, query: Query) -> Statement:
     The last two columns are arrays: the frequency of each leaf, and whether each speaker boost applies to any message.
     """
     predicates = [leaf_predicate(user_id, leaf) for leaf in query.leaves]
-    values: list[object] = [user_id, bucket_of(user_id), *_predicate_arrays(predicates)]
-    boosts = ", ".join(_boosts_any(user_id, boost, values) for boost in query.boosts)
+    values: list[object] = [user_id, compute_bucket(user_id), *_predicate_arrays(predicates)]
+    boosts = ", ".join(_boost_exists(user_id, boost, values) for boost in query.boosts)
     return Statement(_FREQUENCIES.format(boosts=f"ARRAY[{boosts}]::boolean[]"), values)
 
 
 def count_statement(user_id: str, message_filter: Filter) -> Statement:
     """Return the SQL statement that counts the messages that pass a filter."""
-    values = Values()
-    conditions = Conditions(user_id, values)
+    values = BoundValues()
+    conditions = ConditionBuilder(user_id, values)
     return Statement(_COUNT.format(admitted=_filter_clause(conditions, message_filter)), values.all)
 
 
@@ -117,18 +117,18 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
 
     The sequences can be NULL, and there can be more than `max_sequences`.
     """
-    values = Values()
-    conditions = Conditions(user_id, values)
+    values = BoundValues()
+    conditions = ConditionBuilder(user_id, values)
     admitted = _filter_clause(conditions, message_filter)
     predicates = [leaf_predicate(user_id, Leaf(Stream.TERMS, (term,))) for term in terms]
     if message_filter == EVERYTHING:
-        total = _USER_TOTAL.format(users=values.bind_clause(users_clause(user_id, "")))
+        total = _USER_TOTAL.format(users=values.bind_clause(build_users_clause(user_id, "")))
     else:
         total = _COUNT.format(admitted=admitted)
     return Statement(
         _POSTINGS.format(
             admitted=admitted,
-            looked_up=conjunction([conditions.matches_user(), *conditions.matches_filter(message_filter)]),
+            looked_up=conjunction([conditions.user_condition(), *conditions.filter_conditions(message_filter)]),
             total=total,
             keys=values.bind([predicate.keys[0] for predicate in predicates], "bigint[]"),
             needles=values.bind([predicate.needle for predicate in predicates], "bytea[]"),
@@ -138,11 +138,11 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
     )
 
 
-def _filter_clause(conditions: Conditions, message_filter: Filter) -> str:
-    return conjunction([conditions.in_time_range(message_filter), *conditions.matches_filter(message_filter)])
+def _filter_clause(conditions: ConditionBuilder, message_filter: Filter) -> str:
+    return conjunction([conditions.time_range_condition(message_filter), *conditions.filter_conditions(message_filter)])
 
 
-def _boosts_any(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
+def _boost_exists(user_id: str, boost: SpeakerBoost, values: list[object]) -> str:
     if not boost.names:
         return _ANY_OF_USER
     before = len(values)
