@@ -15,8 +15,8 @@ from load.server_process import ServerProcess
 from load.usage import cpu_s
 
 from nomemory.server.embedding.local import cache_directory
-from nomemory.server.embedding.local_model import Capacity, TextModel, package_model
-from nomemory.server.embedding.local_worker import load
+from nomemory.server.embedding.local_model import ModelResources, TextModel, package_model
+from nomemory.server.embedding.local_worker import load_text_model
 from nomemory.v1.ingest_service_pb2 import GetIndexStatusRequest
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 
@@ -71,7 +71,7 @@ def measure_embedder(data: Path) -> dict[str, float]:
             busy_s = max(cpu_s([pid]) - before[pid] for pid in embedders)
     finally:
         server.stop()
-    speed = _measure_model(load(package_model(cache_directory()).arguments, Capacity()))
+    speed = _measure_model(load_text_model(package_model(cache_directory()).arguments, ModelResources()))
     return {"busy": round(busy_s / seconds, 3), "messages_per_s": round(left / seconds, 1), **asdict(speed)}
 
 

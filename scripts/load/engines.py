@@ -46,7 +46,7 @@ async def _measure_engine_calls(data: Path, cases: Sequence[Case], seconds: floa
     async with AsyncExitStack() as stack:
         threads = ReadThreads(_THREADS)
         stack.push_async_callback(threads.close)
-        log, lexical_index = SqliteLogReader(directory.log), TantivyLexicalIndex(directory.lexical, threads)
+        log, lexical_index = SqliteLogReader(directory.log_file), TantivyLexicalIndex(directory.lexical_index, threads)
         stack.push_async_callback(log.close)
         stack.push_async_callback(lexical_index.close)
         figures = {
@@ -101,7 +101,7 @@ def _make_nearest_points_call(edge: EdgeIndex, settings: Settings) -> Call:
 
 @asynccontextmanager
 async def _open_edge_index(directory: DataDirectory) -> AsyncIterator[EdgeIndex]:
-    (backlog,) = directory.vectors.glob("*/vectors.db")
+    (backlog,) = directory.vector_collections.glob("*/vectors.db")
     edge = open_index(backlog.with_name("edge"))
     try:
         yield edge

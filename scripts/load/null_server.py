@@ -23,7 +23,7 @@ import uvloop
 
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc.adapter import MethodAdapter, RpcHandler
-from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.identity.factory import make_authenticator
 from nomemory.server.api.pipeline import Pipeline
@@ -82,7 +82,7 @@ class SingleHandler(grpc.GenericRpcHandler):
         return self._handler
 
 
-def make_pipeline_handler(settings: Settings, access: Access) -> SingleHandler:
+def make_pipeline_handler(settings: Settings, access: AccessControl) -> SingleHandler:
     """Return a handler that runs ListMessages of the null service through the call pipeline."""
     pipeline = Pipeline([NullService()], access, settings.timing.default_deadline_s)
     return SingleHandler(MethodAdapter(pipeline, pipeline.methods[f"/{SERVICE}/ListMessages"]).handler())
@@ -105,7 +105,7 @@ async def main() -> None:
     configure_logs(settings.server.log_level)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    access = Access(make_authenticator(settings))
+    access = AccessControl(make_authenticator(settings))
     async with (
         running_servers(
             [NullService()], Addresses(parse_listen_address(settings.server.listen)), settings, access

@@ -18,13 +18,13 @@ from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.doctor import installation
 from nomemory.cli.doctor.installation import check_embedder, check_sqlite
 from nomemory.cli.doctor.server import check_version
-from nomemory.cli.output import Check, Diagnosis
+from nomemory.cli.output import CheckResult, Diagnosis
 from nomemory.cli.text_output import TextOutput
 from nomemory.server import __version__
 from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.api.service import Service
 from nomemory.server.api.services.server_service import ServerService
-from nomemory.server.embedding.local_model import local_is_available
+from nomemory.server.embedding.local_model import is_local_model_available
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.services import make_services
 from running_server import Server
@@ -156,7 +156,7 @@ def test_no_embedder_is_a_warning_and_a_remote_one_is_not_asked() -> None:
     assert check_embedder(Settings.from_environment(embedder="openai")).state == "skip"
 
 
-@pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
+@pytest.mark.skipif(not is_local_model_available(), reason="the local embedder has no package for this platform")
 def test_a_model_that_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     check = check_embedder(
@@ -172,10 +172,10 @@ def test_doctor_output_matches_the_golden_file(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "72")
     checks = [
-        Check("Python", "ok", "3.11.9"),
-        Check("Disk", "warn", "0.7 GB free", "Make room soon: a full disk refuses writes."),
-        Check("Message log", "fail", "database disk image is malformed", "Restore data/log.db from a backup."),
-        Check("Embedder", "skip", "an OpenAI-compatible endpoint, which costs to ask"),
+        CheckResult("Python", "ok", "3.11.9"),
+        CheckResult("Disk", "warn", "0.7 GB free", "Make room soon: a full disk refuses writes."),
+        CheckResult("Message log", "fail", "database disk image is malformed", "Restore data/log.db from a backup."),
+        CheckResult("Embedder", "skip", "an OpenAI-compatible endpoint, which costs to ask"),
     ]
     TextOutput(stdout_console(), stderr_console()).show(Diagnosis(checks))
     golden("doctor.txt", capsys.readouterr().out)

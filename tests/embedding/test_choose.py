@@ -20,12 +20,12 @@ def settings(**changed: object) -> Settings:
 
 @pytest.fixture
 def _no_local_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "local_is_available", lambda: False)
+    monkeypatch.setattr(choose, "is_local_model_available", lambda: False)
 
 
 @pytest.fixture
 def _local_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "local_is_available", lambda: True)
+    monkeypatch.setattr(choose, "is_local_model_available", lambda: True)
 
 
 @pytest.mark.usefixtures("_local_package")

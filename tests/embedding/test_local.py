@@ -13,12 +13,14 @@ import pytest
 
 from nomemory.server.embedding.local import LocalEmbedder, cache_directory
 from nomemory.server.embedding.local_model import PACKAGE_DIMENSION as DIMENSION
-from nomemory.server.embedding.local_model import local_is_available, package_model
+from nomemory.server.embedding.local_model import is_local_model_available, package_model
 from nomemory.server.embedding.protocol import TextRefusedError
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.faults import Fault, Reason
 
-pytestmark = pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
+pytestmark = pytest.mark.skipif(
+    not is_local_model_available(), reason="the local embedder has no package for this platform"
+)
 
 LONG = "我从小就不吃辣椒，因为胃不好。" * 70
 

@@ -11,11 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nomemory.server.embedding.local_model import PACKAGE_DIMENSION, PACKAGE_MODEL, Capacity, local_is_available
+from nomemory.server.embedding.local_model import (
+    PACKAGE_DIMENSION,
+    PACKAGE_MODEL,
+    ModelResources,
+    is_local_model_available,
+)
 from nomemory.server.embedding.vector import l2_normalize
 from nomemory.server.search.semantic.collection import collection_name
 
-if not local_is_available():
+if not is_local_model_available():
     pytest.skip("the local embedder has no package for this platform", allow_module_level=True)
 
 from nomemory.server.embedding.onnx.conversion import (
@@ -23,7 +28,7 @@ from nomemory.server.embedding.onnx.conversion import (
     MODEL_DATA_FILE,
     MODEL_FILE,
     TRIE_FILE,
-    convert,
+    convert_weights,
     weights_path,
 )
 from nomemory.server.embedding.onnx.e5_model import E5Model
@@ -58,7 +63,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(models: Path) -> E5Model:
-    return load_model(models, Capacity())
+    return load_model(models, ModelResources())
 
 
 @pytest.fixture
@@ -83,8 +88,8 @@ def test_vectors_lie_where_those_of_the_engine_of_the_weights_lie(model: E5Model
 
 def test_older_processors_get_other_files_and_the_same_vectors(model: E5Model, tmp_path: Path) -> None:
     weights = open_weights(weights_path())
-    convert(tmp_path, signed=False)  # what any processor multiplies right
-    other = E5Model(tmp_path / MODEL_FILE, weights, TokenEmbeddings(weights_path(), weights), Capacity())
+    convert_weights(tmp_path, signed=False)  # what any processor multiplies right
+    other = E5Model(tmp_path / MODEL_FILE, weights, TokenEmbeddings(weights_path(), weights), ModelResources())
     for text in (*TEXTS, LONG):
         assert np.frombuffer(unit(other, text), "<f4") == pytest.approx(
             np.frombuffer(unit(model, text), "<f4"), abs=1e-6
@@ -116,7 +121,7 @@ def test_token_counts_equal_those_of_the_reference_engine(pieces: bytes) -> None
 
 def test_the_same_weights_give_the_same_files(model: E5Model, models: Path, tmp_path: Path) -> None:
     assert model
-    load_model(tmp_path, Capacity())
+    load_model(tmp_path, ModelResources())
     for name in (MODEL_FILE, MODEL_DATA_FILE, TRIE_FILE, DIGESTS_FILE):
         assert (folder_of(tmp_path) / name).read_bytes() == (folder_of(models) / name).read_bytes()
 
@@ -124,7 +129,7 @@ def test_the_same_weights_give_the_same_files(model: E5Model, models: Path, tmp_
 def test_a_model_that_is_there_is_not_made_again(model: E5Model, models: Path) -> None:
     assert model
     before = (folder_of(models) / MODEL_DATA_FILE).stat().st_ino
-    load_model(models, Capacity())
+    load_model(models, ModelResources())
     assert (folder_of(models) / MODEL_DATA_FILE).stat().st_ino == before
 
 
@@ -136,21 +141,22 @@ def test_a_damaged_file_is_made_again_and_leftovers_go(model: E5Model, models: P
     (kept / MODEL_DATA_FILE).unlink()  # another process may have it mapped
     (kept / MODEL_DATA_FILE).write_bytes(damaged)
     (kept / f"{MODEL_DATA_FILE}.new").touch()
-    assert unit(load_model(models, Capacity()), TEXTS[0]) == vector
+    assert unit(load_model(models, ModelResources()), TEXTS[0]) == vector
     assert {file.name for file in kept.iterdir()} == FILES
 
 
 def test_the_model_loads_without_a_writable_cache_directory(model: E5Model, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    elsewhere = load_model(tmp_path / "file" / "models", Capacity())
+    elsewhere = load_model(tmp_path / "file" / "models", ModelResources())
     assert unit(elsewhere, TEXTS[1]) == unit(model, TEXTS[1])
 
 
 def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_path: Path) -> None:
     code = (
-        "import resource, sys; from pathlib import Path; from nomemory.server.embedding.local_model import Capacity;"
+        "import resource, sys; from pathlib import Path;"
+        "from nomemory.server.embedding.local_model import ModelResources;"
         "from nomemory.server.embedding.onnx.model_cache import load_model;"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)); load_model(Path(sys.argv[1]), Capacity())"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)); load_model(Path(sys.argv[1]), ModelResources())"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1].startswith("OSError")
@@ -161,7 +167,8 @@ def test_a_disk_without_room_is_said_and_nothing_half_written_stays_on_it(tmp_pa
 def test_two_processes_that_start_at_once_make_one_model(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from nomemory.server.embedding.onnx.model_cache import load_model;"
-        "from nomemory.server.embedding.local_model import Capacity; load_model(Path(sys.argv[1]), Capacity())"
+        "from nomemory.server.embedding.local_model import ModelResources;"
+        "load_model(Path(sys.argv[1]), ModelResources())"
     )
     both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=os.environ) for _ in range(2)]
     assert [process.wait(100) for process in both] == [0, 0]
@@ -204,7 +211,7 @@ def test_a_row_that_is_read_alone_is_that_of_the_whole_matrix() -> None:
 
 def test_batches_that_are_computed_at_once_give_the_same_vectors(model: E5Model, models: Path) -> None:
     texts = [*TEXTS, *SAMPLE, LONG]
-    both = load_model(models, Capacity(concurrent_batches=2, enable_mem_pattern=False))
+    both = load_model(models, ModelResources(concurrent_batches=2, enable_mem_pattern=False))
     assert both.encode(texts, is_query=False) == model.encode(texts, is_query=False)
 
 
@@ -213,10 +220,10 @@ def test_a_process_that_embeds_takes_little_memory(models: Path, model: E5Model)
     assert model
     code = (
         "import json, sys; from pathlib import Path;"
-        "from nomemory.server.embedding.local_model import Capacity;"
+        "from nomemory.server.embedding.local_model import ModelResources;"
         "from nomemory.server.embedding.onnx.model_cache import load_model;"
         "texts = json.load(sys.stdin);"
-        "model = load_model(Path(sys.argv[1]), Capacity(concurrent_batches=2, enable_mem_pattern=False));"
+        "model = load_model(Path(sys.argv[1]), ModelResources(concurrent_batches=2, enable_mem_pattern=False));"
         "[model.encode(texts[at:], is_query=False) for at in range(0, len(texts), 20)];"
         "lines = open('/proc/self/smaps_rollup').read().splitlines();"
         "print(sum(int(line.split()[1]) for line in lines if line.startswith('Private_')) >> 10)"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect
+from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, create_client
 from nomemory.server.embedding.protocol import TextRefusedError, may_be_caused_by_text
 from nomemory.server.faults import Fault, Reason
 
@@ -97,7 +97,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture
 async def embedder(endpoint: Endpoint) -> AsyncIterator[OpenAICompatibleEmbedder]:
-    embedder = OpenAICompatibleEmbedder(connect(endpoint.url, "key", 30), "bge", DIMENSION, batch_max=4)
+    embedder = OpenAICompatibleEmbedder(create_client(endpoint.url, "key", 30), "bge", DIMENSION, batch_max=4)
     yield embedder
     await embedder.close()
 
@@ -121,7 +121,7 @@ async def test_texts_become_unit_vectors_in_their_order_whatever_the_encoding(
 
 
 async def test_a_model_that_can_shorten_vectors_is_asked_to(endpoint: Endpoint) -> None:
-    embedder = OpenAICompatibleEmbedder(connect(endpoint.url, None, 5), "text-embedding-3-small", DIMENSION, 4)
+    embedder = OpenAICompatibleEmbedder(create_client(endpoint.url, None, 5), "text-embedding-3-small", DIMENSION, 4)
     await embedder.embed_query("tea")
     assert endpoint.bodies[0]["dimensions"] == DIMENSION
     await embedder.close()
@@ -129,7 +129,7 @@ async def test_a_model_that_can_shorten_vectors_is_asked_to(endpoint: Endpoint) 
 
 async def test_a_key_is_optional(endpoint: Endpoint, embedder: OpenAICompatibleEmbedder) -> None:
     await embedder.embed_query("tea")
-    without = OpenAICompatibleEmbedder(connect(endpoint.url, None, 5), "bge", DIMENSION, 4)
+    without = OpenAICompatibleEmbedder(create_client(endpoint.url, None, 5), "bge", DIMENSION, 4)
     await without.embed_query("tea")
     assert endpoint.keys == ["Bearer key", "Bearer none"]
     await without.close()
@@ -217,10 +217,10 @@ async def test_unresponsive_endpoint_is_reported(endpoint: Endpoint) -> None:
         return ok(body)
 
     endpoint.answer = stay_silent
-    impatient = OpenAICompatibleEmbedder(connect(endpoint.url, None, 0.2), "bge", DIMENSION, 4)
+    impatient = OpenAICompatibleEmbedder(create_client(endpoint.url, None, 0.2), "bge", DIMENSION, 4)
     assert (await failure(impatient)).metadata["cause"] == "timeout"
     released.set()
-    nobody = OpenAICompatibleEmbedder(connect("http://127.0.0.1:1/v1", None, 5), "bge", DIMENSION, 4)
+    nobody = OpenAICompatibleEmbedder(create_client("http://127.0.0.1:1/v1", None, 5), "bge", DIMENSION, 4)
     assert (await failure(nobody)).metadata["cause"] == "connection"
     await impatient.close()
     await nobody.close()

@@ -86,5 +86,5 @@ def test_user_token_binds_its_own_user(metadata: list[tuple[str, str]]) -> None:
 
 def test_unbound_call_has_no_user() -> None:
     with pytest.raises(Fault) as error:
-        CallContext("id", time.monotonic()).bound_user()
+        CallContext("id", time.monotonic()).require_bound_user()
     assert error.value.reason == Reason.ERROR_REASON_USER_NOT_BOUND

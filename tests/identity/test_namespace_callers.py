@@ -18,7 +18,7 @@ from identity.logged_server import logging_to
 
 from chat_messages import ids, new_message
 from nomemory.server.api.call import CallContext
-from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.namespace import Namespace
 from nomemory.server.api.service import ServedMethod
@@ -174,7 +174,7 @@ class Acme:
 @asynccontextmanager
 async def leaking(full_name: str, reply: object) -> AsyncIterator[grpc.aio.Channel]:
     settings = Settings.from_environment(drain_timeout_s=0.0)
-    access = Access(Acme())
+    access = AccessControl(Acme())
     async with (
         running_servers(
             [Leaking(full_name, reply)], Addresses(ListenAddress("127.0.0.1", 0)), settings, access

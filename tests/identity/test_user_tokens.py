@@ -13,7 +13,7 @@ from identity.issuer import token
 
 from chat_messages import ids, new_message
 from nomemory.server.api.call import CallContext
-from nomemory.server.api.identity.access import Access, RequiredScopes, restrict_to_caller
+from nomemory.server.api.identity.access import AccessControl, RequiredScopes, restrict_to_caller
 from nomemory.server.api.identity.caller import Caller, Scope
 from nomemory.server.api.identity.user_fields import user_ids_in
 from nomemory.server.api.service import ServedMethod
@@ -184,7 +184,7 @@ class Myself:
 @asynccontextmanager
 async def importing() -> AsyncIterator[tuple[Imports, Any]]:
     service, settings = Imports(), Settings.from_environment(drain_timeout_s=0.0)
-    access = Access(Myself())
+    access = AccessControl(Myself())
     async with (
         running_servers([service], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
@@ -211,7 +211,9 @@ async def test_method_without_required_scopes_cannot_be_registered() -> None:
 
     settings = Settings.from_environment(drain_timeout_s=0.0)
     with pytest.raises(KeyError, match="DeleteMessages"):
-        async with running_servers([Careless()], Addresses(ListenAddress("127.0.0.1", 0)), settings, Access(Myself())):
+        async with running_servers(
+            [Careless()], Addresses(ListenAddress("127.0.0.1", 0)), settings, AccessControl(Myself())
+        ):
             pass
 
 

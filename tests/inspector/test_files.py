@@ -13,7 +13,7 @@ from web.raw_http import answered, request
 
 from nomemory.inspector.gateway import READ_METHODS
 from nomemory.server.api.http import static_pages
-from nomemory.server.api.http.http_rules import http_rule, methods_at
+from nomemory.server.api.http.http_rules import http_rule, method_descriptors
 from nomemory.server.runtime.listen_address import ListenAddressError, http_address
 from nomemory.server.runtime.settings import Settings
 from running_server import started
@@ -118,7 +118,7 @@ def test_files_have_no_external_urls(name: str) -> None:
 
 def test_only_read_methods_are_called() -> None:
     called = set(re.findall(r'(get|send\("POST"|post)(?:\(|, )"(v1/[^"]+)"', text("contract.js")))
-    rules = [http_rule(method) for method in methods_at(READ_METHODS)]
+    rules = [http_rule(method) for method in method_descriptors(READ_METHODS)]
     reading = {("get" if rule.verb == "GET" else "post", rule.template.replace("user_id", "userId")) for rule in rules}
     assert {("get" if verb == "get" else "post", f"/{path}") for verb, path in called} == reading
     others = [name for name in SCRIPTS if name != "contract.js"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from nomemory.server.runtime.metrics.index_lag import IndexLag
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
-from nomemory.server.runtime.metrics.samples import Distribution
+from nomemory.server.runtime.metrics.samples import Histogram
 
 
 def test_a_value_falls_into_the_bucket_whose_bound_it_does_not_exceed() -> None:
-    distribution = Distribution((1.0, 2.0))
+    distribution = Histogram((1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 2.0, 9.0):
         distribution.add(value)
     assert (distribution.counts, distribution.total) == ([2, 2, 1], 14.0)

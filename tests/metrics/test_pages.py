@@ -16,9 +16,9 @@ import yaml
 
 from nomemory.server.runtime.listen_address import parse_listen_address
 from nomemory.server.runtime.metrics.catalog import BY_NAME, CATALOG
-from nomemory.server.runtime.metrics.family import Family, Kind
+from nomemory.server.runtime.metrics.family import MetricFamily, MetricType
 from nomemory.server.runtime.metrics.samples import Samples
-from nomemory.server.runtime.metrics.text import render
+from nomemory.server.runtime.metrics.text import render_metrics
 
 ROOT = Path(__file__).parent.parent.parent
 DASHBOARD = ROOT / "deploy" / "grafana" / "nomemory.json"
@@ -48,13 +48,13 @@ def expressions() -> list[str]:
     return [*shown, *(rule["expr"] for rule in rules())]
 
 
-def family(name: str) -> Family:
+def family(name: str) -> MetricFamily:
     """Return the metric of a series, as a scrape names it."""
     if name in BY_NAME:
-        assert BY_NAME[name].kind is not Kind.HISTOGRAM, f"{name} is a histogram"
+        assert BY_NAME[name].kind is not MetricType.HISTOGRAM, f"{name} is a histogram"
         return BY_NAME[name]
     base = re.sub("_(bucket|sum|count)$", "", name)
-    assert BY_NAME[base].kind is Kind.HISTOGRAM
+    assert BY_NAME[base].kind is MetricType.HISTOGRAM
     return BY_NAME[base]
 
 
@@ -113,11 +113,11 @@ def test_names_and_kinds_are_those_that_prometheus_expects() -> None:
     assert len(BY_NAME) == len(CATALOG)
     for item in CATALOG:
         assert re.fullmatch(r"nomemory_[a-z][a-z_]*[a-z]", item.name)
-        assert bool(item.bounds) is (item.kind is Kind.HISTOGRAM)
+        assert bool(item.bounds) is (item.kind is MetricType.HISTOGRAM)
         assert list(item.bounds) == sorted(set(item.bounds))
 
 
 def test_a_label_is_escaped() -> None:
     samples = Samples()
     samples.set_value(BY_NAME["nomemory_active_faults"], 1, 'a"b\\c\nd', "KIND")
-    assert r'nomemory_active_faults{component="a\"b\\c\nd",kind="KIND"} 1' in render(samples).decode()
+    assert r'nomemory_active_faults{component="a\"b\\c\nd",kind="KIND"} 1' in render_metrics(samples).decode()

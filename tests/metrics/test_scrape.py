@@ -16,7 +16,7 @@ from web.raw_http import all_read, connected, request
 
 from chat_messages import new_message
 from nomemory.server.runtime.metrics.catalog import BY_NAME, CATALOG
-from nomemory.server.runtime.metrics.family import Kind
+from nomemory.server.runtime.metrics.family import MetricType
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -100,7 +100,7 @@ def test_every_metric_of_the_catalog_is_told_with_its_labels(counted: Server, us
     for family in CATALOG:
         assert f"# TYPE {family.name} {family.kind}\n" in scrape.text
         assert "\n" not in family.meaning
-        assert family.name.endswith("_total") is (family.kind is Kind.COUNTER)
+        assert family.name.endswith("_total") is (family.kind is MetricType.COUNTER)
     for name, labels in scrape.samples:
         of = next(BY_NAME[base_name] for base_name in (name, *_bases(name)) if base_name in BY_NAME)
         assert {label for label, _ in labels} - {"le"} == set(of.labels)

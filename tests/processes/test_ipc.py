@@ -90,7 +90,7 @@ async def test_a_failed_worker_start_reports_the_reason() -> None:
     process, ours = spawned(BEGIN.replace("pipe.report_ready()", "pipe.report_startup_error('no room')"))
     pipe = await PipeConnection.open(ours)
     with pytest.raises(CallFailedError, match="no room"):
-        await asyncio.wait_for(pipe.wait_ready(), 60)
+        await asyncio.wait_for(pipe.wait_until_ready(), 60)
     pipe.close()
     process.wait(30)
 

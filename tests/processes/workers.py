@@ -35,7 +35,7 @@ async def worker(
     process, ours = spawned(program)
     pipe = await PipeConnection.open(ours, on_notification)
     try:
-        await asyncio.wait_for(pipe.wait_ready(), 60)
+        await asyncio.wait_for(pipe.wait_until_ready(), 60)
         yield process, pipe
     finally:
         pipe.close()

@@ -90,6 +90,6 @@ def test_full_disk_is_reported(tmp_path: Path, free_bytes: int) -> None:
 def test_shared_key_is_never_generated(own_settings: Settings, tmp_path: Path) -> None:
     settings = own_settings.copy_with_changes(key_file=tmp_path / "shared.key")
     with pytest.raises(DataDirectoryUnusableError, match="NOMEMORY_KEY_FILE"):
-        DataDirectory.of(settings)
+        DataDirectory.from_settings(settings)
     (tmp_path / "shared.key").write_bytes(bytes(32))
-    assert DataDirectory.of(settings).key == tmp_path / "shared.key"
+    assert DataDirectory.from_settings(settings).token_key == tmp_path / "shared.key"

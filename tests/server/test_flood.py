@@ -16,7 +16,7 @@ from server.fleet import connected, until
 from chat_messages import new_message
 from nomemory.client.sync import Client
 from nomemory.server.api.services.recall_stubs import InProcessQueryStub
-from nomemory.server.embedding.local_model import local_is_available
+from nomemory.server.embedding.local_model import is_local_model_available
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
@@ -114,7 +114,7 @@ async def test_overload_of_a_search_within_a_recall_reaches_the_caller() -> None
         await InProcessQueryStub(Full()).HybridSearch(q.HybridSearchRequest(), timeout=1)  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
+@pytest.mark.skipif(not is_local_model_available(), reason="the local embedder has no package for this platform")
 def test_canceled_semantic_searches_block_neither_other_users_nor_the_shutdown(start: Start, tmp_path: Path) -> None:
     settings = Settings.from_environment(
         data=tmp_path / "data",

@@ -19,7 +19,7 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc.adapter import RpcHandler
 from nomemory.server.api.grpc.interceptor import Continuation
 from nomemory.server.api.host_interceptors import HostInterceptors
-from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.caller import Caller, Metadata, Scope
 from nomemory.server.api.service import ServedMethod
 from nomemory.server.faults import Fault, Reason, overload_fault
@@ -143,7 +143,7 @@ async def hosting(
 ) -> AsyncIterator[grpc.aio.Channel]:
     settings = Settings.from_environment(**{"drain_timeout_s": 0.0} | changed)
     order = [] if order is None else order
-    services, access = [Queries(order), Recalls(order)], Access(ByName())
+    services, access = [Queries(order), Recalls(order)], AccessControl(ByName())
     async with (
         running_servers(services, Addresses(ANYWHERE), settings, access, host=host) as address,
         grpc.aio.insecure_channel(str(address)) as channel,
@@ -177,7 +177,7 @@ async def test_hook_receives_the_bound_user() -> None:
     async with hosting(HostInterceptors(before_handler=(hook,))) as channel:
         metadata = (("x-name", "chat"), ("x-user-id", "ann"))
         await RecallServiceStub(channel).Recall(r.RecallRequest(question="?"), metadata=metadata)
-    assert hook.calls[0][1].bound_user() == "ann"
+    assert hook.calls[0][1].require_bound_user() == "ann"
 
 
 async def test_a_stream_of_replies_passes_both() -> None:
@@ -294,7 +294,7 @@ async def test_health_passes_interceptors_and_no_hook() -> None:
 
 async def test_server_with_grpc_interceptors_cannot_serve_http() -> None:
     settings = Settings.from_environment(drain_timeout_s=0.0)
-    access, host = Access(ByName()), HostInterceptors((Interceptor(),))
+    access, host = AccessControl(ByName()), HostInterceptors((Interceptor(),))
     with pytest.raises(StartupError, match="before_handler"):
         async with running_servers([Queries([])], Addresses(ANYWHERE, ANYWHERE), settings, access, host=host):
             pass

@@ -15,7 +15,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from chat_messages import ids, new_message
-from nomemory.server.api.validation.ingest_requests import Batch, decode_import, decode_write
+from nomemory.server.api.validation.ingest_requests import WriteBatch, decode_import, decode_write
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -41,7 +41,7 @@ def facts(error: grpc.RpcError) -> dict[str, str]:
     ("decode", "kind"), [(decode_import, i.ImportMessagesRequest), (decode_write, i.WriteMessagesRequest)]
 )
 async def test_validating_a_large_batch_does_not_block_other_tasks(
-    decode: Callable[..., Awaitable[Batch]], kind: type[Any]
+    decode: Callable[..., Awaitable[WriteBatch]], kind: type[Any]
 ) -> None:
     turns = 0
 

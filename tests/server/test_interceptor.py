@@ -18,7 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from chat_messages import new_message
 from nomemory.server.api.call import CallContext
-from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.authenticator import LocalAuthenticator
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.service import ServedMethod, ServerStreamHandler, UnaryHandler
@@ -82,7 +82,7 @@ class Misbehaving:
 @asynccontextmanager
 async def misbehaving(**changed: float) -> AsyncIterator[Any]:
     settings = Settings.from_environment(drain_timeout_s=0.0, **changed)
-    access = Access(LocalAuthenticator())
+    access = AccessControl(LocalAuthenticator())
     async with (
         running_servers([Misbehaving()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,

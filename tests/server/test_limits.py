@@ -18,7 +18,7 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.grpc import server as grpc_server
 from nomemory.server.api.grpc.server import GrpcServer
 from nomemory.server.api.health import ServerHealth
-from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.authenticator import LocalAuthenticator
 from nomemory.server.api.identity.caller import Scope
 from nomemory.server.api.limits import RequestLimits
@@ -97,7 +97,7 @@ async def limited(limits: RequestLimits | None = None, **settings: float) -> Asy
     configured = Settings.from_environment(**{"drain_timeout_s": 0.0} | settings)
     queries = Queries()
     services: list[Service] = [queries, Ingest(queries)]
-    access = Access(LocalAuthenticator())
+    access = AccessControl(LocalAuthenticator())
     pipeline = Pipeline(services, access, configured.timing.default_deadline_s, limits=limits)
     health = ServerHealth(pipeline.service_names)
     server = GrpcServer(pipeline, health, configured)

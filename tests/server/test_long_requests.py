@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MANY = 20_001
 PIECE = 65_536
-WRITES = RequestParser(i.WriteMessagesRequest.DESCRIPTOR, writes=True)
-READS = RequestParser(q.ListMessagesRequest.DESCRIPTOR, writes=False)
+WRITES = RequestParser(i.WriteMessagesRequest.DESCRIPTOR, is_write=True)
+READS = RequestParser(q.ListMessagesRequest.DESCRIPTOR, is_write=False)
 
 
 def refused(call: Callable[[], object]) -> tuple[grpc.StatusCode, str]:

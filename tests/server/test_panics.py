@@ -11,7 +11,7 @@ import tantivy
 from server.test_interceptor import Misbehaving
 
 from nomemory.server.api.call import CallContext
-from nomemory.server.api.identity.access import Access
+from nomemory.server.api.identity.access import AccessControl
 from nomemory.server.api.identity.authenticator import LocalAuthenticator
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
 from nomemory.server.runtime.processes.supervisor import Supervisor
@@ -46,7 +46,7 @@ def test_a_panic_is_not_derived_from_exception() -> None:
 
 async def test_panic_ends_the_call_with_a_status() -> None:
     settings = Settings.from_environment(drain_timeout_s=0.0)
-    access = Access(LocalAuthenticator())
+    access = AccessControl(LocalAuthenticator())
     async with (
         running_servers([Panicking()], Addresses(ListenAddress("127.0.0.1", 0)), settings, access) as address,
         grpc.aio.insecure_channel(str(address)) as channel,

@@ -149,5 +149,5 @@ def test_connections_to_postgresql_have_the_limits_of_the_settings(
     settings = own_settings.copy_with_changes(
         postgres_pool_size=3, postgres_connect_timeout_s=1.5, postgres_statement_timeout_s=9.0
     )
-    postgres_store.PostgresStore(settings, DataDirectory.of(settings), "postgresql://nowhere/x")
+    postgres_store.PostgresStore(settings, DataDirectory.from_settings(settings), "postgresql://nowhere/x")
     assert limits == changed

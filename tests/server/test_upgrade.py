@@ -37,7 +37,7 @@ def downgrade(log: Path, schema: int) -> None:
 
 
 def segments(data: Path) -> set[str]:
-    return {path.name for path in DataDirectory(data).lexical.glob("*.store")}
+    return {path.name for path in DataDirectory(data).lexical_index.glob("*.store")}
 
 
 @pytest.mark.parametrize("schema", FORMER)

@@ -17,7 +17,7 @@ from vector.scripted_embedder import DIMENSION, ScriptedEmbedder, new_message, v
 
 from nomemory.server.embedding.factory import DisabledEmbedder
 from nomemory.server.embedding.local import LocalEmbedder, cache_directory, document_concurrency
-from nomemory.server.embedding.local_model import local_is_available, package_model
+from nomemory.server.embedding.local_model import is_local_model_available, package_model
 from nomemory.server.embedding.protocol import RATE_LIMITED, Embedder, embedder_unavailable_fault
 from nomemory.server.indexing.vector import backlog_feed, desired_points
 from nomemory.server.indexing.vector.indexer import VectorIndexer
@@ -25,7 +25,7 @@ from nomemory.server.message import Message
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.active_faults import INDEX_INCONSISTENT, ActiveFaults
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.search.semantic.collection import collection_of
+from nomemory.server.search.semantic.collection import embedder_collection
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex
 from nomemory.server.store.results import OnConflict
@@ -49,7 +49,7 @@ class World:
         )
         self.embedder = embedder
         directory.mkdir(parents=True, exist_ok=True)
-        collection = collection_of(self.settings, directory / "vectors", embedder)
+        collection = embedder_collection(self.settings, directory / "vectors", embedder)
         self.index = EdgeIndex(collection.shard, embedder.dimension, timeout_s=20)
         self._wake, self.faults = asyncio.Event(), ActiveFaults()
         self._loop = asyncio.get_running_loop()
@@ -473,7 +473,7 @@ async def test_a_lost_index_is_rebuilt(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.write(new_message("tea"))
         await w.settled()
-    shard = collection_of(w.settings, tmp_path / "vectors", w.embedder).shard
+    shard = embedder_collection(w.settings, tmp_path / "vectors", w.embedder).shard
     shard.rename(tmp_path / "lost")
     async with world(tmp_path, ScriptedEmbedder()) as w, running(w):
         await w.until(lambda: w.indexer.texts_embedded == 1)
@@ -481,7 +481,7 @@ async def test_a_lost_index_is_rebuilt(tmp_path: Path) -> None:
         assert await w.found("ann", "tea") == ["m1"]
 
 
-@pytest.mark.skipif(not local_is_available(), reason="the local embedder has no package for this platform")
+@pytest.mark.skipif(not is_local_model_available(), reason="the local embedder has no package for this platform")
 async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> None:
     answers = {
         "她能吃辣的东西吗？": "我从小就不吃辣椒，一点辣都受不了。",

@@ -13,7 +13,7 @@ from nomemory.server.api.call import CallContext
 from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.http.application import api_application
 from nomemory.server.api.http.server import HttpServer
-from nomemory.server.api.identity.access import PUBLIC, Access
+from nomemory.server.api.identity.access import PUBLIC, AccessControl
 from nomemory.server.api.identity.authenticator import LocalAuthenticator
 from nomemory.server.api.limits import RequestLimits
 from nomemory.server.api.pipeline import Pipeline
@@ -60,7 +60,7 @@ async def serving(
 ) -> AsyncIterator[tuple[HttpServer, httpx.AsyncClient]]:
     """Serve until the context is left; return the server and a client of it."""
     settings = Settings.from_environment()
-    access = Access(LocalAuthenticator())
+    access = AccessControl(LocalAuthenticator())
     pipeline = Pipeline([queries], access, settings.timing.default_deadline_s, limits=limits)
     health = ServerHealth(pipeline.service_names)
     server = HttpServer(api_application(pipeline, health, settings, None), None, 10)

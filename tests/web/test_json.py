@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from identity.contract import METHODS
 
 from nomemory.server.api.http.conversion_threads import ConversionThreads
-from nomemory.server.api.http.json_mapping import decode, encode, load
+from nomemory.server.api.http.json_mapping import decode_message, encode_message, parse_json
 from nomemory.server.faults import Fault
 from nomemory.v1 import ingest_service_pb2, query_service_pb2
 
@@ -97,15 +97,15 @@ def as_bytes(message: ProtoMessage) -> bytes:
 def test_json_round_trip_keeps_messages(of: type[ProtoMessage], data: st.DataObject) -> None:
     descriptor: Any = of.DESCRIPTOR  # that of upb has a type of its own
     message = data.draw(messages(descriptor))
-    assert as_bytes(decode(load(encode(message)), descriptor)) == as_bytes(message)
+    assert as_bytes(decode_message(parse_json(encode_message(message)), descriptor)) == as_bytes(message)
     for names in (False, True):
         text = json_format.MessageToJson(message, preserving_proto_field_name=names)
-        assert as_bytes(decode(load(text.encode()), descriptor)) == as_bytes(message)
+        assert as_bytes(decode_message(parse_json(text.encode()), descriptor)) == as_bytes(message)
 
 
 def test_negative_zero_is_kept() -> None:
     message = query_service_pb2.HybridSearchResponse(sufficiency=-0.0)
-    assert as_bytes(json_format.Parse(encode(message), type(message)())) == as_bytes(message) != b""
+    assert as_bytes(json_format.Parse(encode_message(message), type(message)())) == as_bytes(message) != b""
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
@@ -121,24 +121,24 @@ ANYTHING = st.recursive(
 def test_arbitrary_json_is_decoded_or_rejected(value: object) -> None:
     document = json.loads(json.dumps(value))
     with suppress(Fault):
-        decode(document, METHODS["WriteMessages"].descriptor.input_type)
+        decode_message(document, METHODS["WriteMessages"].descriptor.input_type)
 
 
 @given(st.binary(max_size=40))
 def test_arbitrary_bytes_are_parsed_or_rejected(raw: bytes) -> None:
     with suppress(Fault):
-        load(raw)
+        parse_json(raw)
 
 
 def test_full_batch_with_vectors_is_within_the_limits() -> None:
     message = {"metadata": dict.fromkeys(map(str, range(40)), ""), "embedding": [0.5] * 1024}
     raw = json.dumps({"messages": [message] * 1000}).encode()
-    assert load(raw) == json.loads(raw)
+    assert parse_json(raw) == json.loads(raw)
 
 
 def test_short_enum_names_are_decoded_at_every_depth() -> None:
     document = {"messages": [{"role": "user"}, {"role": "ROLE_TOOL"}, {"role": 2}]}
-    batch = decode(document, METHODS["WriteMessages"].descriptor.input_type)
+    batch = decode_message(document, METHODS["WriteMessages"].descriptor.input_type)
     assert isinstance(batch, ingest_service_pb2.WriteMessagesRequest)
     assert [message.role for message in batch.messages] == [1, 4, 2]
 

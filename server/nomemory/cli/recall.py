@@ -52,7 +52,7 @@ from nomemory.v1 import recall_service_pb2 as pb
 )
 @content_output_option
 @client_option
-def recall(
+def run_recall(
     *,
     question: str,
     user: str,

@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from nomemory.client.channel import Identity, with_credential
 from nomemory.server.api.call import IncomingCall
 from nomemory.server.api.http.application import build_application
-from nomemory.server.api.http.call_endpoint import StatusError, call_routes
-from nomemory.server.api.http.http_rules import http_rule, methods_at
+from nomemory.server.api.http.call_endpoint import RemoteStatusError, call_routes
+from nomemory.server.api.http.http_rules import http_rule, method_descriptors
 from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.static_pages import inspector_redirect, inspector_routes
 from nomemory.server.api.identity.caller import Metadata
@@ -63,7 +63,7 @@ class RequestGuard:
         self.token = secrets.token_urlsafe()
         self._hosts: frozenset[str] = frozenset()
 
-    def serve_at(self, address: ListenAddress) -> None:
+    def set_address(self, address: ListenAddress) -> None:
         """Set the address of the inspector, which determines the allowed host names."""
         self._hosts = frozenset({str(address), f"localhost:{address.port}"})
 
@@ -124,7 +124,7 @@ class GuardMiddleware:
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardedCalls:
+class CallForwarder:
     """Forwards calls of the inspector page to a server over gRPC. Implements `CallExecutor`.
 
     Attributes:
@@ -139,13 +139,13 @@ class ForwardedCalls:
     timeout_s: float
     memory: RequestMemory
 
-    async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
+    async def execute_unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
         """Forward a unary call."""
         return b"".join(
-            [reply async for reply in self.server_stream(incoming, read)]
+            [reply async for reply in self.execute_server_stream(incoming, read)]
         )  # on the wire, a unary reply is a stream of one message
 
-    async def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
+    async def execute_server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
         """Forward a server-streaming call."""
         self.guard.authorize(incoming.metadata)
         with self.memory.reservation() as reserve:
@@ -156,11 +156,11 @@ class ForwardedCalls:
                 async for reply in call:
                     yield reply
             except grpc.aio.AioRpcError as error:
-                raise StatusError(_status_of(error)) from None
+                raise RemoteStatusError(_status_of(error)) from None
             finally:
                 call.cancel()
 
-    async def client_stream(self, incoming: IncomingCall, _read_next: ReadNextRequest) -> NoReturn:
+    async def execute_client_stream(self, incoming: IncomingCall, _read_next: ReadNextRequest) -> NoReturn:
         """Raise NotImplementedError, because no read-only method streams requests."""
         raise NotImplementedError(incoming.path)
 
@@ -177,9 +177,9 @@ def _status_of(error: grpc.aio.AioRpcError) -> status_pb2.Status:
     return status_pb2.Status(code=code.value[0], message=message)
 
 
-def make_gateway(guard: RequestGuard, calls: ForwardedCalls) -> ASGIApp:
+def make_gateway(guard: RequestGuard, calls: CallForwarder) -> ASGIApp:
     """Return the ASGI application of the local inspector."""
     rejecter = RequestRejecter(Meters())
-    size_limits = {http_rule(method): MAX_READ_BYTES for method in methods_at(READ_METHODS)}
+    size_limits = {http_rule(method): MAX_READ_BYTES for method in method_descriptors(READ_METHODS)}
     routes = [inspector_redirect("/"), *inspector_routes(), *call_routes(size_limits, calls)]
     return build_application(routes, [Middleware(GuardMiddleware, guard=guard, rejecter=rejecter)], rejecter)

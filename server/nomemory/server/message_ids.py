@@ -57,7 +57,7 @@ class IdAllocator:
         return first
 
 
-def id_of(number: int) -> str:
+def message_id_of(number: int) -> str:
     """Return the message id of an allocated value. Message ids sort in the order of the allocated values."""
     return f"m_{_encode_crockford(number)}"
 

@@ -85,7 +85,7 @@ class CallContext:
         """Return the number of seconds until the deadline, which is negative after the deadline."""
         return self.deadline - asyncio.get_running_loop().time()
 
-    def bound_user(self) -> str:
+    def require_bound_user(self) -> str:
         """Return the stored id of the user that the call is bound to.
 
         Raises:

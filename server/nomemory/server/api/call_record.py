@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from nomemory.server.api.call import IncomingCall
-from nomemory.server.api.errors import code_name, short_reason, to_fault
+from nomemory.server.api.errors import grpc_code_name, short_reason, to_fault
 from nomemory.server.api.service import Method
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.metrics import catalog
@@ -30,22 +30,22 @@ class CallRecord:
         self._meters = meters
         self._started = time.perf_counter()
         name = method.path.removeprefix("/")
-        self._span = None if tracer is None else tracer.begin(name, incoming.metadata, {"rpc.method": name})
+        self._span = None if tracer is None else tracer.start_call(name, incoming.metadata, {"rpc.method": name})
 
-    def succeed(self) -> None:
+    def record_success(self) -> None:
         """Record that the call succeeded."""
         self._record_end("OK")
 
-    def cancel(self) -> None:
+    def record_cancellation(self) -> None:
         """Record that the client cancelled the call or disconnected."""
         self._record_end("CANCELLED")
 
-    def fail(self, error: BaseException) -> Fault:
+    def record_failure(self, error: BaseException) -> Fault:
         """Record that the call failed, and return the fault to send to the client."""
         fault = to_fault(error, _log.bind(**self.log_fields))
         reason = short_reason(fault)
         self._meters.count(catalog.ERRORS, self._method_name, self._transport, reason)
-        self._record_end(code_name(fault), reason)
+        self._record_end(grpc_code_name(fault), reason)
         return fault
 
     def _record_end(self, code: str, reason: str = "") -> None:

@@ -55,14 +55,14 @@ _VIOLATIONS_MAX_BYTES: Final = 3_300
 are base64-encoded. The message is sent in the details and, percent-encoded, in a separate header."""
 
 
-def code_of(fault: Fault) -> int:
+def grpc_code(fault: Fault) -> int:
     """Return the gRPC status code of a fault as a number."""
     return int(_CODES[fault.reason])
 
 
-def code_name(fault: Fault) -> str:
+def grpc_code_name(fault: Fault) -> str:
     """Return the name of a fault's gRPC status code, such as `NOT_FOUND`."""
-    return str(code_pb2.Code.Name(code_of(fault)))
+    return str(code_pb2.Code.Name(grpc_code(fault)))
 
 
 def short_reason(fault: Fault) -> str:
@@ -88,9 +88,9 @@ def to_fault(error: BaseException, log: structlog.stdlib.BoundLogger) -> Fault:
     return Fault(Reason.ERROR_REASON_INTERNAL, "internal error")
 
 
-def status_of(fault: Fault, request_id: str) -> status_pb2.Status:
+def encode_status(fault: Fault, request_id: str) -> status_pb2.Status:
     """Return the `google.rpc.Status` of a fault, truncated to fit into response headers."""
-    status = status_pb2.Status(code=code_of(fault), message=_truncate(fault.message))
+    status = status_pb2.Status(code=grpc_code(fault), message=_truncate(fault.message))
     for detail in _encode_details(fault, request_id):
         status.details.add().Pack(detail)
     return status
@@ -108,7 +108,7 @@ def _encode_details(fault: Fault, request_id: str) -> list[ProtoMessage]:
     info.metadata["request_id"] = request_id
     details: list[ProtoMessage] = [info]
     if fault.violations:
-        bad_request = _bad_request(fault.violations)
+        bad_request = _encode_violations(fault.violations)
         details.append(bad_request)
         if len(bad_request.field_violations) < len(fault.violations):
             info.metadata["violations"] = str(len(fault.violations))
@@ -119,7 +119,7 @@ def _encode_details(fault: Fault, request_id: str) -> list[ProtoMessage]:
     return details
 
 
-def _bad_request(violations: Sequence[Violation]) -> error_details_pb2.BadRequest:
+def _encode_violations(violations: Sequence[Violation]) -> error_details_pb2.BadRequest:
     """Return a BadRequest detail with as many violations as the size limit allows."""
     bad_request = error_details_pb2.BadRequest()
     for violation in violations:

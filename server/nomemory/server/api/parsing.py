@@ -48,13 +48,13 @@ class RequestParser:
     """Parses the encoded requests of one method.
 
     Args:
-        writes: whether the method changes the message log. The limit `MAX_READ_BYTES` applies to other methods only.
+        is_write: whether the method changes the message log. The limit `MAX_READ_BYTES` applies to other methods only.
     """
 
-    def __init__(self, request_type: Descriptor, *, writes: bool) -> None:
+    def __init__(self, request_type: Descriptor, *, is_write: bool) -> None:
         self._request_type = request_type
         self._request_class = GetMessageClass(request_type)
-        self._writes = writes
+        self._is_write = is_write
 
     async def parse(self, encoded: bytes) -> ProtoMessage:
         """Parse a request. While it parses a large request, the parser yields to the event loop.
@@ -66,7 +66,7 @@ class RequestParser:
         if len(encoded) <= _CHUNK_BYTES:
             self._merge_field(request, encoded)
             return request
-        if len(encoded) > MAX_READ_BYTES and not self._writes:
+        if len(encoded) > MAX_READ_BYTES and not self._is_write:
             message = f"read requests are limited to {MAX_READ_BYTES} bytes, got {len(encoded)}"
             raise Fault(Reason.ERROR_REASON_REQUEST_TOO_LARGE, message)
         start = 0

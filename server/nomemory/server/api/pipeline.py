@@ -18,7 +18,7 @@ from nomemory.server.api.admission.expensive_reads import is_expensive
 from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.api.call import CallContext, IncomingCall
 from nomemory.server.api.call_record import CallRecord
-from nomemory.server.api.identity.access import Access, RequiredScopes, restrict_to_caller
+from nomemory.server.api.identity.access import AccessControl, RequiredScopes, restrict_to_caller
 from nomemory.server.api.identity.user_fields import remove_namespace
 from nomemory.server.api.limits import RequestLimits, Reserve
 from nomemory.server.api.service import Method, Reply, Service, methods_of
@@ -73,7 +73,7 @@ class Pipeline:
     def __init__(
         self,
         services: Sequence[Service],
-        access: Access,
+        access: AccessControl,
         default_timeout_s: float,
         *,
         limits: RequestLimits | None = None,
@@ -92,7 +92,7 @@ class Pipeline:
         self._hooks = tuple(hooks)
         self._tracer = tracer
 
-    async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
+    async def execute_unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
         """Execute a unary call and return the encoded response.
 
         Raises:
@@ -110,7 +110,7 @@ class Pipeline:
                     reply = await handler(request, context)
                 return _encode(reply, context, method)
 
-    async def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
+    async def execute_server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
         """Execute a server-streaming call and yield the encoded responses.
 
         The caller must close the generator if the client disconnects. The deadline is suspended while a response is
@@ -136,7 +136,7 @@ class Pipeline:
                         yield _encode(reply, context, method)
                         call.timeout.reschedule(context.deadline)
 
-    async def client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
+    async def execute_client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
         """Execute a client-streaming call and return the encoded response.
 
         Raises:
@@ -175,11 +175,11 @@ class Pipeline:
             async with asyncio.timeout_at(deadline) as timeout:
                 yield _RunningCall(incoming, method, record, deadline, timeout)
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
-            record.cancel()
+            record.record_cancellation()
             raise
         except BaseException as error:  # noqa: BLE001 - panics of native libraries are not subclasses of Exception
-            raise record.fail(error) from None
-        record.succeed()
+            raise record.record_failure(error) from None
+        record.record_success()
 
     def _timeout_s(self, incoming: IncomingCall, method: Method) -> float:
         if incoming.timeout_s is not None:

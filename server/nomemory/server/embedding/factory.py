@@ -13,7 +13,7 @@ from nomemory.server.embedding.local_model import (
     LocalModel,
     LocalModelError,
     directory_model,
-    local_is_available,
+    is_local_model_available,
     package_model,
 )
 from nomemory.server.embedding.protocol import Embedder
@@ -101,7 +101,7 @@ def _create_embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder
 
 
 def _create_default_embedder(settings: Settings, policy: WatchPolicy | None) -> Embedder:
-    if settings.embedder.model_dir is None and not local_is_available():
+    if settings.embedder.model_dir is None and not is_local_model_available():
         return _create_disabled_embedder(settings, policy)
     return local_embedder(settings, policy)
 
@@ -129,7 +129,7 @@ def local_model(settings: Settings) -> LocalModel:
         EmbedderSettingsError: the packages of the local embedder are not installed, or its model cannot be used.
     """
     if settings.embedder.model_dir is None:
-        if not local_is_available():
+        if not is_local_model_available():
             raise EmbedderSettingsError(EMBEDDER_HINT)
         return package_model(models_directory(settings))
     prefixes = settings.embedder.query_prefix, settings.embedder.document_prefix
@@ -151,14 +151,16 @@ def _create_disabled_embedder(settings: Settings, _policy: WatchPolicy | None) -
 def _create_openai_embedder(settings: Settings, _policy: WatchPolicy | None) -> Embedder:
     """Create the `openai` embedder, whose client is imported only here because the import takes 0.5 s."""
     require_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
-    from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, connect  # noqa: PLC0415
+    from nomemory.server.embedding.openai_compatible import OpenAICompatibleEmbedder, create_client  # noqa: PLC0415
 
     if not settings.embedder.model or not settings.embedder.dimension:
         raise EmbedderSettingsError(
             "NOMEMORY_EMBEDDER=openai requires NOMEMORY_EMBEDDING_MODEL and NOMEMORY_EMBEDDING_DIMENSION"
         )
     key = settings.openai.api_key
-    client = connect(settings.openai.base_url, key.get_secret_value() if key else None, settings.embedder.timeout_s)
+    client = create_client(
+        settings.openai.base_url, key.get_secret_value() if key else None, settings.embedder.timeout_s
+    )
     return OpenAICompatibleEmbedder(
         client, settings.embedder.model, settings.embedder.dimension, settings.embedder.batch_size
     )

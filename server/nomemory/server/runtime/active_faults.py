@@ -75,7 +75,7 @@ class ActiveFaults:
         self._prefix = prefix
         self._faults = {} if faults is None else faults
 
-    def view_for_previous_model(self) -> ActiveFaults:
+    def previous_model_view(self) -> ActiveFaults:
         """Return a view for the components of the previous model, which adds `previous-` to their names."""
         return ActiveFaults(PREVIOUS_MODEL, self._faults)
 

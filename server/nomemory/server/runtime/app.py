@@ -13,7 +13,7 @@ from typing import Final
 import uvloop
 
 from nomemory.server.api.host_interceptors import HostInterceptors
-from nomemory.server.api.identity.access import Access
+from nomemory.server.api.identity.access import AccessControl
 from nomemory.server.api.identity.factory import make_authenticator
 from nomemory.server.runtime.active_faults import ActiveFaults
 from nomemory.server.runtime.data_directory import DataDirectory
@@ -97,7 +97,7 @@ async def running_server(
         OSError: a file or socket cannot be opened.
     """
     addresses = listen_addresses(settings)
-    access = Access(make_authenticator(settings))
+    access = AccessControl(make_authenticator(settings))
     meters, faults = Meters(), ActiveFaults()
     async with AsyncExitStack() as stack:
         tracer = start_tracing(settings, stack)
@@ -105,7 +105,7 @@ async def running_server(
             services, reads = recall_only_services(settings, meters, faults, stack), None
             exporter, health_check = ServerMetrics(meters, faults), None
         else:
-            directory = DataDirectory.of(settings)
+            directory = DataDirectory.from_settings(settings)
             stack.enter_context(directory.lock())
             directory.check_disk_space(settings.server.min_free_disk_bytes)
             ensure_no_loss(directory, log_store(settings, directory).read_position)

@@ -51,7 +51,7 @@ class DataDirectory:
     key_file: Path | None = None
 
     @classmethod
-    def of(cls, settings: Settings) -> DataDirectory:
+    def from_settings(cls, settings: Settings) -> DataDirectory:
         """Return the data directory that the settings configure.
 
         Raises:
@@ -63,37 +63,37 @@ class DataDirectory:
         return cls(settings.server.data, key_file)
 
     @property
-    def log(self) -> Path:
+    def log_file(self) -> Path:
         """The SQLite file of the message log."""
         return self.root / "log.db"
 
     @property
-    def record(self) -> Path:
+    def log_record(self) -> Path:
         """The file that records the identity and the last known position of the message log."""
         return self.root / "log.json"
 
     @property
-    def follower(self) -> Path:
+    def follower_file(self) -> Path:
         """The file that contains this server's follower name in a shared message log."""
         return self.root / "follower"
 
     @property
-    def lexical(self) -> Path:
+    def lexical_index(self) -> Path:
         """The directory of the lexical index."""
         return self.root / DIRECTORY
 
     @property
-    def vectors(self) -> Path:
+    def vector_collections(self) -> Path:
         """The directory of the vector collections and their backlogs."""
         return self.root / "vectors"
 
     @property
-    def model(self) -> Path:
+    def model_record(self) -> Path:
         """The file that records the embedding model of the active vector index."""
-        return self.vectors / "model.json"
+        return self.vector_collections / "model.json"
 
     @property
-    def key(self) -> Path:
+    def token_key(self) -> Path:
         """The file of the key that encrypts cursors and write tokens."""
         return self.key_file or self.root / "server.key"
 

@@ -61,7 +61,7 @@ class ReadAdmission:
         self._refused = 0
         self._delayed = 0
 
-    def load(self) -> ReadLoad:
+    def current_load(self) -> ReadLoad:
         """Return the number of reads in flight.
 
         A waiting recall may count several times, once for each of its searches.

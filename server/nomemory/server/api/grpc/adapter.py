@@ -36,7 +36,7 @@ class MethodAdapter:
     def __init__(self, pipeline: Pipeline, method: Method) -> None:
         self._pipeline = pipeline
         self._method = method
-        self._parser = RequestParser(method.descriptor.input_type, writes=method.served.required.writes)
+        self._parser = RequestParser(method.descriptor.input_type, is_write=method.served.required.is_write)
 
     def handler(self) -> RpcHandler:
         """Return the gRPC handler, which takes and returns encoded messages."""
@@ -48,19 +48,19 @@ class MethodAdapter:
 
     async def _unary(self, requests: Requests, context: ServicerContext) -> bytes:
         async with self._provide_call(context) as incoming:
-            return await self._pipeline.unary(incoming, partial(self._read_request, requests))
+            return await self._pipeline.execute_unary(incoming, partial(self._read_request, requests))
 
     async def _server_stream(self, requests: Requests, context: ServicerContext) -> None:
         async with (
             self._provide_call(context) as incoming,
-            aclosing(self._pipeline.server_stream(incoming, partial(self._read_request, requests))) as replies,
+            aclosing(self._pipeline.execute_server_stream(incoming, partial(self._read_request, requests))) as replies,
         ):
             async for reply in replies:
                 await context.write(reply)
 
     async def _client_stream(self, requests: Requests, context: ServicerContext) -> bytes:
         async with self._provide_call(context) as incoming:
-            return await self._pipeline.client_stream(incoming, partial(self._read_next, requests))
+            return await self._pipeline.execute_client_stream(incoming, partial(self._read_next, requests))
 
     @asynccontextmanager
     async def _provide_call(self, context: ServicerContext) -> AsyncIterator[IncomingCall]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import grpc
 
 from nomemory.server.api.grpc.adapter import MethodAdapter, RpcHandler
-from nomemory.server.api.grpc.public_services import is_public, limit_public_handler
+from nomemory.server.api.grpc.public_services import is_public_path, limit_public_handler
 from nomemory.server.api.pipeline import Pipeline
 
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[RpcHandler | None]]"
@@ -30,7 +30,7 @@ class PipelineInterceptor(grpc.aio.ServerInterceptor):
         """Return the handler of a call, or None for an unknown method, which gRPC rejects with UNIMPLEMENTED."""
         path = handler_call_details.method
         handler = self._handlers.get(path)
-        if handler is not None or not is_public(path):
+        if handler is not None or not is_public_path(path):
             return handler
         public = await continuation(handler_call_details)
         return None if public is None else limit_public_handler(public, self._limits)

@@ -51,7 +51,7 @@ def add_public_services(
     )
 
 
-def is_public(path: str) -> bool:
+def is_public_path(path: str) -> bool:
     """Return whether a path belongs to the health service or the reflection service."""
     return path.removeprefix("/").partition("/")[0] in {HEALTH_SERVICE, *_REFLECTION_SERVICES}
 

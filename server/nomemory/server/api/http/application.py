@@ -24,9 +24,9 @@ from nomemory.server.api.http.metrics_page import MetricsPage
 from nomemory.server.api.http.openapi import openapi_document
 from nomemory.server.api.http.origin_check import origin_middleware
 from nomemory.server.api.http.request_body import UnsupportedMediaTypeError
-from nomemory.server.api.http.request_id import RequestIds
+from nomemory.server.api.http.request_id import RequestIdMiddleware
 from nomemory.server.api.http.request_rejecter import RequestRejecter
-from nomemory.server.api.http.static_pages import constant_route, inspector_routes, try_it_routes
+from nomemory.server.api.http.static_pages import constant_route, explorer_routes, inspector_routes
 from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.faults import Fault, Reason
@@ -48,12 +48,12 @@ def api_application(
         routes.append(metrics.route())
     if settings.server.reflection:
         document = orjson.dumps(openapi_document(methods))
-        routes += [constant_route("/openapi.json", document, "application/json"), *try_it_routes()]
+        routes += [constant_route("/openapi.json", document, "application/json"), *explorer_routes()]
     if settings.http.inspector:
         routes += inspector_routes()
     write_bytes = settings.limits.max_request_bytes
     routes += call_routes(
-        {rule: write_bytes if required.writes else MAX_READ_BYTES for rule, required in methods.items()}, pipeline
+        {rule: write_bytes if required.is_write else MAX_READ_BYTES for rule, required in methods.items()}, pipeline
     )
     rejecter = RequestRejecter(pipeline.meters)
     return build_application(routes, origin_middleware(settings, rejecter), rejecter)
@@ -84,10 +84,10 @@ def build_application(
         },
     )
     app.router.redirect_slashes = False
-    return RequestIds(RawPath(app))
+    return RequestIdMiddleware(RawPathMiddleware(app))
 
 
-class RawPath:
+class RawPathMiddleware:
     """Middleware that makes routes match the percent-encoded path, in which `%2F` is part of an id."""
 
     def __init__(self, app: ASGIApp) -> None:

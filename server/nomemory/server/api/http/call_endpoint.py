@@ -17,11 +17,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from nomemory.server.api.call import IncomingCall
-from nomemory.server.api.errors import status_of
+from nomemory.server.api.errors import encode_status
 from nomemory.server.api.http.conversion_threads import ConversionThreads
 from nomemory.server.api.http.errors import error_json, error_reply
 from nomemory.server.api.http.http_rules import HttpRule, grpc_path
-from nomemory.server.api.http.json_mapping import decode, encode, load
+from nomemory.server.api.http.json_mapping import decode_message, encode_message, parse_json
 from nomemory.server.api.http.json_reply import JsonReply
 from nomemory.server.api.http.request_body import JSON, JSON_LINES, RequestBody
 from nomemory.server.api.http.request_document import decode_request
@@ -44,7 +44,7 @@ class SegmentConvertor(StringConvertor):
 register_url_convertor("segment", SegmentConvertor())
 
 
-class StatusError(Exception):
+class RemoteStatusError(Exception):
     """The error status of a call to another server, which the endpoint sends unchanged."""
 
     def __init__(self, status: status_pb2.Status) -> None:
@@ -55,16 +55,16 @@ class StatusError(Exception):
 class CallExecutor(Protocol):
     """Executes calls, either in the pipeline or on another server.
 
-    All methods raise Fault or StatusError if a call fails.
+    All methods raise Fault or RemoteStatusError if a call fails.
     """
 
-    async def unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
+    async def execute_unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
         """Execute a unary call and return the encoded response."""
 
-    def server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
+    def execute_server_stream(self, incoming: IncomingCall, read: ReadRequest) -> AsyncGenerator[bytes]:
         """Execute a server-streaming call and yield the encoded responses."""
 
-    async def client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
+    async def execute_client_stream(self, incoming: IncomingCall, read_next: ReadNextRequest) -> bytes:
         """Execute a client-streaming call and return the encoded response."""
 
 
@@ -127,7 +127,7 @@ class CallEndpoint:
                 return
             reply = error_reply(failed)
         else:
-            reply = await self._answer_once(incoming, body, read)
+            reply = await self._answer_unary(incoming, body, read)
         await reply(scope, receive, send)
 
     def _check_body(self, body: RequestBody) -> None:
@@ -137,17 +137,17 @@ class CallEndpoint:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "this method does not accept a body")
         body.require_media_type(*((JSON_LINES, JSON) if self._rule.method.client_streaming else (JSON,)))
 
-    async def _answer_once(self, incoming: IncomingCall, body: RequestBody, read: ReadRequest) -> JsonReply:
+    async def _answer_unary(self, incoming: IncomingCall, body: RequestBody, read: ReadRequest) -> JsonReply:
         try:
             async with body.cancel_on_disconnect():
                 if self._rule.method.client_streaming:
-                    encoded = await self._executor.client_stream(incoming, self._read_next(body, read))
+                    encoded = await self._executor.execute_client_stream(incoming, self._read_next(body, read))
                 else:
-                    encoded = await self._executor.unary(incoming, read)
+                    encoded = await self._executor.execute_unary(incoming, read)
                 return JsonReply(await self._to_json(encoded))
         except Fault as fault:
-            return error_reply(status_of(fault, incoming.request_id))
-        except StatusError as error:
+            return error_reply(encode_status(fault, incoming.request_id))
+        except RemoteStatusError as error:
             return error_reply(error.status)
 
     async def _send_stream(
@@ -162,13 +162,13 @@ class CallEndpoint:
             async with (
                 body.cancel_on_disconnect(),
                 stream.send_heartbeats(),
-                aclosing(self._executor.server_stream(incoming, read)) as replies,
+                aclosing(self._executor.execute_server_stream(incoming, read)) as replies,
             ):
                 async for encoded in replies:
                     await stream.send(stream.form.reply(await self._to_json(encoded)))
         except Fault as fault:
-            return status_of(fault, incoming.request_id)
-        except StatusError as error:
+            return encode_status(fault, incoming.request_id)
+        except RemoteStatusError as error:
             return error.status
         return None
 
@@ -191,7 +191,9 @@ class CallEndpoint:
             if line is None:
                 return None
             reserve(len(line))
-            return await self._threads.run(len(line), lambda: decode(load(line), self._rule.method.input_type))
+            return await self._threads.run(
+                len(line), lambda: decode_message(parse_json(line), self._rule.method.input_type)
+            )
 
         async def read_whole(reserve: Reserve) -> ProtoMessage | None:
             nonlocal is_read
@@ -203,7 +205,7 @@ class CallEndpoint:
         return read_line if body.media_type == JSON_LINES else read_whole
 
     async def _to_json(self, encoded: bytes) -> bytes:
-        return await self._threads.run(len(encoded), lambda: encode(self._reply_type.FromString(encoded)))
+        return await self._threads.run(len(encoded), lambda: encode_message(self._reply_type.FromString(encoded)))
 
 
 def _path_values(scope: Scope) -> dict[str, str]:

@@ -37,7 +37,7 @@ def grpc_path(method: MethodDescriptor) -> str:
     return f"/{method.containing_service.full_name}/{method.name}"
 
 
-def methods_at(grpc_paths: Iterable[str]) -> Iterator[MethodDescriptor]:
+def method_descriptors(grpc_paths: Iterable[str]) -> Iterator[MethodDescriptor]:
     """Yield the descriptors of the methods with the given gRPC paths."""
     for path in grpc_paths:
         service, _, name = path.removeprefix("/").partition("/")

@@ -52,12 +52,12 @@ _EXPECTED_MESSAGE: Final[Mapping[str, str]] = {
 }
 
 
-def encode(message: ProtoMessage) -> bytes:
+def encode_message(message: ProtoMessage) -> bytes:
     """Encode a protobuf message as JSON."""
     return orjson.dumps(json_format.MessageToDict(message))
 
 
-def load(raw: bytes) -> object:
+def parse_json(raw: bytes) -> object:
     """Parse a JSON document.
 
     Raises:
@@ -71,7 +71,7 @@ def load(raw: bytes) -> object:
         raise _malformed_json_fault(f"is not valid JSON in UTF-8, at {position}") from None
 
 
-def decode(document: object, message: Descriptor, violations: Sequence[Violation] = ()) -> ProtoMessage:
+def decode_message(document: object, message: Descriptor, violations: Sequence[Violation] = ()) -> ProtoMessage:
     """Convert a JSON document to a protobuf message.
 
     The function replaces short enum names in `document` in place.

@@ -45,7 +45,7 @@ _WELL_KNOWN_TYPES: Final[Mapping[str, Json]] = {
 }
 
 
-class Schemas:
+class SchemaCollector:
     """Collects the JSON Schemas of an OpenAPI document.
 
     Attributes:

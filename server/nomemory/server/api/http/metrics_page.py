@@ -13,9 +13,9 @@ from starlette.routing import Route
 
 from nomemory.server.api.http.json_reply import UNCACHED
 from nomemory.server.api.http.request_metadata import auth_context, metadata_of
-from nomemory.server.api.identity.access import Access, RequiredScopes
+from nomemory.server.api.identity.access import AccessControl, RequiredScopes
 from nomemory.server.api.identity.caller import Metadata, Scope
-from nomemory.server.api.identity.credentials import SentToken, read_credential
+from nomemory.server.api.identity.credentials import SentBearerToken, read_credential
 from nomemory.server.api.identity.factory import requires_credentials
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.runtime.metrics.exporter import MetricsExporter
@@ -41,7 +41,7 @@ class MetricsPage:
     """
 
     exporter: MetricsExporter
-    access: Access
+    access: AccessControl
     settings: Settings
 
     def route(self) -> Route:
@@ -78,6 +78,6 @@ class MetricsPage:
     def _has_token(self, metadata: Metadata) -> bool:
         sent = read_credential(metadata)
         token = self.settings.metrics.token
-        if token is None or not isinstance(sent, SentToken):
+        if token is None or not isinstance(sent, SentBearerToken):
             return False
         return hmac.compare_digest(sent.text.encode(), token.get_secret_value().encode())

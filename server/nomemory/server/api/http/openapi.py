@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from nomemory.server import __version__
 from nomemory.server.api.http.examples import RECALL_USER, example_parameter, example_request
 from nomemory.server.api.http.http_rules import HttpRule
-from nomemory.server.api.http.json_schema import Json, Schemas, description_schema
+from nomemory.server.api.http.json_schema import Json, SchemaCollector, description_schema
 from nomemory.server.api.http.proto_fields import is_json_object, is_map, message_type
 from nomemory.server.api.identity.access import RequiredScopes
 
@@ -55,7 +55,7 @@ def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
     Args:
         methods: the required scopes of each method, by the HTTP rule of the method.
     """
-    schemas = Schemas()
+    schemas = SchemaCollector()
     paths: dict[str, Json] = {}
     for rule, required in methods.items():
         operation = _build_operation(rule, required, schemas)
@@ -89,7 +89,7 @@ def openapi_document(methods: Mapping[HttpRule, RequiredScopes]) -> Json:
     }
 
 
-def _build_operation(rule: HttpRule, required: RequiredScopes, schemas: Schemas) -> Json:
+def _build_operation(rule: HttpRule, required: RequiredScopes, schemas: SchemaCollector) -> Json:
     method = rule.method
     answers = ("text/event-stream", _LINES) if method.server_streaming else (_JSON,)
     operation: Json = {
@@ -129,14 +129,14 @@ def _header_parameters(required: RequiredScopes) -> Iterator[Json]:
             yield _build_reference("parameters", name)
 
 
-def _path_parameters(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
+def _path_parameters(rule: HttpRule, schemas: SchemaCollector) -> Iterator[Json]:
     for name in rule.path_fields:
         field = rule.method.input_type.fields_by_name[name]
         example = example_parameter(rule.method, field.json_name)
         yield {"name": name, "in": "path", "required": True, **_build_parameter(field, schemas), **example}
 
 
-def _query_parameters(rule: HttpRule, schemas: Schemas) -> Iterator[Json]:
+def _query_parameters(rule: HttpRule, schemas: SchemaCollector) -> Iterator[Json]:
     in_path = set(rule.path_fields)
     for name, field in _leaf_fields(field for field in rule.method.input_type.fields if field.name not in in_path):
         shape = {"style": "deepObject", "explode": True} if is_map(field) else {}
@@ -154,5 +154,5 @@ def _leaf_fields(fields: Iterable[FieldDescriptor], outer: str = "") -> Iterator
             yield from _leaf_fields(message_type(field).fields, f"{name}.")
 
 
-def _build_parameter(field: FieldDescriptor, schemas: Schemas) -> Json:
+def _build_parameter(field: FieldDescriptor, schemas: SchemaCollector) -> Json:
     return {**description_schema(field.full_name), "schema": schemas.field_schema(field, is_described=False)}

@@ -21,7 +21,7 @@ _NAME: Final = re.compile(r"(?P<path>[A-Za-z][A-Za-z0-9_.]{0,200})(?:\[(?P<map_k
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
-class _UnknownNameError(Exception):
+class _UnknownParameterError(Exception):
     """The name of a query parameter is not the name of a request field."""
 
 
@@ -49,7 +49,7 @@ def query_document(
     for name, text in parameters:
         try:
             _set_field(document, message, name, text)
-        except _UnknownNameError as error:
+        except _UnknownParameterError as error:
             violations.append(Violation(printable_key(name), str(error)))
     return document, violations
 
@@ -57,17 +57,17 @@ def query_document(
 def _set_field(document: dict[str, Any], message: Descriptor, name: str, text: str) -> None:
     parsed = _NAME.fullmatch(name)
     if parsed is None:
-        raise _UnknownNameError(f"unknown field of {message.name}")
+        raise _UnknownParameterError(f"unknown field of {message.name}")
     *outer, last = parsed["path"].split(".")
     target, inner = document, message
     for key in outer:
         field = fields_by_json_key(inner).get(key)
         if field is None or field.is_repeated or not is_json_object(field):
-            raise _UnknownNameError(f"unknown field of {message.name}")
+            raise _UnknownParameterError(f"unknown field of {message.name}")
         target, inner = target.setdefault(field.name, {}), message_type(field)
     field = fields_by_json_key(inner).get(last)
     if field is None:
-        raise _UnknownNameError(f"unknown field of {message.name}")
+        raise _UnknownParameterError(f"unknown field of {message.name}")
     _put_value(target, field, parsed["map_key"], text)
 
 
@@ -75,15 +75,15 @@ def _put_value(target: dict[str, Any], field: FieldDescriptor, map_key: str | No
     key, value = field.name, _BOOLEANS.get(text, text) if field.type == FieldDescriptor.TYPE_BOOL else text
     if is_map(field):
         if map_key is None:
-            raise _UnknownNameError(f"must have a key in brackets, such as {field.name}[key]")
+            raise _UnknownParameterError(f"must have a key in brackets, such as {field.name}[key]")
         target, key = target.setdefault(field.name, {}), map_key
     elif map_key is not None:
-        raise _UnknownNameError("must not have a key in brackets: the field is not a map")
+        raise _UnknownParameterError("must not have a key in brackets: the field is not a map")
     elif is_json_object(field):
-        raise _UnknownNameError("is a message: set its fields with separate parameters")
+        raise _UnknownParameterError("is a message: set its fields with separate parameters")
     elif field.is_repeated:
         target.setdefault(key, []).append(value)
         return
     if key in target:
-        raise _UnknownNameError("must not be repeated")
+        raise _UnknownParameterError("must not be repeated")
     target[key] = value

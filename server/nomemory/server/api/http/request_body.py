@@ -106,7 +106,7 @@ class RequestBody:
         """Cancel the current task if the client disconnects before the context ends."""
         task = asyncio.current_task()
 
-        async def watch() -> None:
+        async def cancel_after_disconnect() -> None:
             if self.is_present:
                 await self._is_read.wait()  # until then, `read` detects disconnects
             while (await self._receive())["type"] != "http.disconnect":
@@ -114,7 +114,7 @@ class RequestBody:
             if task is not None:
                 task.cancel()
 
-        watcher = asyncio.create_task(watch())
+        watcher = asyncio.create_task(cancel_after_disconnect())
         try:
             yield
         finally:

@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf.message import Message as ProtoMessage
 
 from nomemory.server.api.http.http_rules import HttpRule
-from nomemory.server.api.http.json_mapping import decode, load, printable_key
+from nomemory.server.api.http.json_mapping import decode_message, parse_json, printable_key
 from nomemory.server.api.http.query_string import query_document, query_parameters
 from nomemory.server.faults import Violation
 
@@ -26,14 +26,14 @@ def decode_request(rule: HttpRule, path_values: Mapping[str, str], query: bytes,
     message = rule.method.input_type
     parameters = query_parameters(query)
     if rule.has_body:
-        document = load(body) if body else {}
+        document = parse_json(body) if body else {}
         violations = [Violation(printable_key(name), "must be in the body") for name, _ in parameters]
     else:
         document, violations = query_document(parameters, message)
     if isinstance(document, dict):
         for name, value in path_values.items():
             violations += _put_path_value(document, name, message.fields_by_name[name].json_name, value)
-    return decode(document, message, violations)
+    return decode_message(document, message, violations)
 
 
 def _put_path_value(document: dict[str, Any], name: str, json_name: str, value: str) -> list[Violation]:

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nomemory.server.api.call import REQUEST_ID, request_id_of
 
 
-class RequestIds:
+class RequestIdMiddleware:
     """Middleware that adds the client's request id, or a random one, to the request and the response."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -27,7 +27,7 @@ class RequestIds:
         await self._app(scope, receive, send_with_id)
 
 
-def request_id_in(scope: Scope) -> str:
+def scope_request_id(scope: Scope) -> str:
     """Return the request id that the middleware stored in an ASGI scope."""
     request_id: str = scope["state"][REQUEST_ID]
     return request_id

@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.types import Scope
 
 from nomemory.server.api.call import REQUEST_ID, IncomingCall
-from nomemory.server.api.http.request_id import request_id_in
+from nomemory.server.api.http.request_id import scope_request_id
 from nomemory.server.api.identity.caller import Metadata
 from nomemory.server.faults import Fault, Reason
 
@@ -29,7 +29,7 @@ def incoming_call(scope: Scope, grpc_path: str) -> IncomingCall:
     Raises:
         Fault: MALFORMED_REQUEST, the timeout or a value of the metadata is malformed.
     """
-    metadata, request_id = metadata_of(scope), request_id_in(scope)
+    metadata, request_id = metadata_of(scope), scope_request_id(scope)
     return IncomingCall(
         grpc_path,
         TRANSPORT,

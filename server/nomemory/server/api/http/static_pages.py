@@ -45,7 +45,7 @@ def constant_route(path: str, content: bytes, media_type: str) -> Route:
     return Route(path, serve)
 
 
-def try_it_routes() -> list[Route]:
+def explorer_routes() -> list[Route]:
     """Return the routes of the API explorer, at `/`."""
     return _folder_routes("try_it", "/")
 

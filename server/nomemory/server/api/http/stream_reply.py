@@ -80,7 +80,7 @@ class StreamReply:
             self._last_sent = asyncio.get_running_loop().time()
             if not self.is_started:
                 self.is_started = True
-                await self._start()
+                await self._send_headers()
             await self._send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
 
     @asynccontextmanager
@@ -92,7 +92,7 @@ class StreamReply:
         finally:
             task.cancel()
 
-    async def _start(self) -> None:
+    async def _send_headers(self) -> None:
         headers = {"content-type": self.form.media_type, **_HEADERS}
         encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
         await self._send({"type": "http.response.start", "status": 200, "headers": encoded})

@@ -19,7 +19,9 @@ def reloading_context(files: TlsFiles) -> ssl.SSLContext:
     versions, current = files.read_versions(), files.create_context()
     outer = files.create_context()
 
-    def use_current(connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext) -> None:
+    def use_current_context(
+        connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext
+    ) -> None:
         nonlocal versions, current
         try:
             if (changed := files.read_versions()) != versions:
@@ -28,5 +30,5 @@ def reloading_context(files: TlsFiles) -> ssl.SSLContext:
             _log.error("cannot load the changed TLS files, keeping the previous ones", kind=type(error).__name__)
         connection.context = current
 
-    outer.sni_callback = use_current
+    outer.sni_callback = use_current_context
     return outer

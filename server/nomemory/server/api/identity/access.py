@@ -33,7 +33,7 @@ class RequiredScopes:
     is_public: bool = False
 
     @property
-    def writes(self) -> bool:
+    def is_write(self) -> bool:
         """Whether the method changes the message log."""
         return Scope.INGEST in self.any_of
 
@@ -42,7 +42,7 @@ PUBLIC: Final = RequiredScopes(frozenset(), is_public=True)
 """The requirement for methods that every authenticated caller may call."""
 
 
-class Access:
+class AccessControl:
     """Authenticates callers and authorizes their calls."""
 
     def __init__(self, authenticator: Authenticator) -> None:

@@ -11,8 +11,8 @@ from nomemory.server.api.identity.caller import LOCAL, Caller, Metadata
 from nomemory.server.api.identity.certificates import CertificateAuthenticator, peer_names
 from nomemory.server.api.identity.credentials import (
     CREDENTIAL_KEYS,
-    SentKey,
-    SentToken,
+    SentApiKey,
+    SentBearerToken,
     invalid_credentials_fault,
     read_credential,
 )
@@ -60,18 +60,18 @@ class CredentialAuthenticator:
             return self.certificates.authenticate(names)
         return await self._find_caller(sent)
 
-    async def _find_caller(self, sent: SentKey | SentToken | None) -> Caller:
+    async def _find_caller(self, sent: SentApiKey | SentBearerToken | None) -> Caller:
         match sent:
-            case SentKey(text) if self.api_keys:
+            case SentApiKey(text) if self.api_keys:
                 return self.api_keys.authenticate(text)
-            case SentToken(text) if self.tokens:
+            case SentBearerToken(text) if self.tokens:
                 return await self.tokens.authenticate(text)
             case None:
                 raise Fault(
                     Reason.ERROR_REASON_CREDENTIALS_MISSING,
                     "send an API key or a token in `authorization` metadata: Bearer CREDENTIAL",
                 )
-        sent_kind = "API keys" if isinstance(sent, SentKey) else "tokens"
+        sent_kind = "API keys" if isinstance(sent, SentApiKey) else "tokens"
         raise invalid_credentials_fault(f"this server accepts {self._accepted_kinds()}, not {sent_kind}")
 
     def _accepted_kinds(self) -> str:

@@ -30,20 +30,20 @@ def invalid_credentials_fault(message: str) -> Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class SentKey:
+class SentApiKey:
     """An API key that a caller sent in call metadata."""
 
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class SentToken:
+class SentBearerToken:
     """A bearer token that a caller sent in call metadata."""
 
     text: str = field(repr=False)
 
 
-def read_credential(metadata: Metadata) -> SentKey | SentToken | None:
+def read_credential(metadata: Metadata) -> SentApiKey | SentBearerToken | None:
     """Return the credential in call metadata, or None if there is no credential.
 
     Raises:
@@ -53,17 +53,17 @@ def read_credential(metadata: Metadata) -> SentKey | SentToken | None:
     if len(bearers) + len(keys) > 1:
         raise invalid_credentials_fault(f"send exactly 1 credential, got {len(bearers) + len(keys)}")
     if keys:
-        return SentKey(_decode_text(keys[0]))
+        return SentApiKey(_decode_text(keys[0]))
     if bearers:
         return _parse_bearer(_decode_text(bearers[0]))
     return None
 
 
-def _parse_bearer(value: str) -> SentKey | SentToken:
+def _parse_bearer(value: str) -> SentApiKey | SentBearerToken:
     scheme, _, credential = value.partition(" ")
     if scheme.lower() != "bearer" or not credential or credential != credential.strip():
         raise invalid_credentials_fault("`authorization` must have the form: Bearer CREDENTIAL")
-    return SentKey(credential) if credential.startswith(KEY_PREFIX) else SentToken(credential)
+    return SentApiKey(credential) if credential.startswith(KEY_PREFIX) else SentBearerToken(credential)
 
 
 def _decode_text(value: str | bytes) -> str:

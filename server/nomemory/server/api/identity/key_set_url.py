@@ -85,7 +85,7 @@ _MAX_BYTES: Final = 1_000_000
 _CHUNK_BYTES: Final = 65_536
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
+class _NoRedirectHandler(urllib.request.HTTPRedirectHandler):
     """Rejects redirects, which could lead to a host that the operator does not trust."""
 
     def redirect_request(
@@ -94,7 +94,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Return None, so that urllib raises HTTPError."""
 
 
-_opener: Final = urllib.request.build_opener(_NoRedirects)
+_opener: Final = urllib.request.build_opener(_NoRedirectHandler)
 
 
 def is_secure_url(url: str) -> bool:

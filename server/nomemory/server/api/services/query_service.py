@@ -40,7 +40,7 @@ from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.hybrid.search import HybridSearch
-from nomemory.server.search.index_wait import wait_until
+from nomemory.server.search.index_wait import wait_until_applied
 from nomemory.server.search.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.search.neighborhood import read_neighborhood
 from nomemory.server.search.ranked import RankedMessage
@@ -114,7 +114,7 @@ class QueryService:
         await self._wait_for_log(request, context)
         is_scan = is_expensive("ListMessages", request)
         async with self.slots.slot(request.user_id) if is_scan else nullcontext():
-            page = await self.time_listing.wire_page(query.listing, query.page_size, request.cursor)
+            page = await self.time_listing.read_wire_page(query.listing, query.page_size, request.cursor)
         return listing_reply(page.wires, query.mask, pb.ListMessagesResponse(next_cursor=page.next_cursor))
 
     async def lexical_search(self, request: pb.LexicalSearchRequest, context: CallContext) -> bytes:
@@ -214,7 +214,7 @@ class QueryService:
         query = decode_conversations(request, self.settings)
         await self._wait_for_log(request, context)
         async with self.slots.slot(request.user_id):
-            page = await self.conversation_listing.page(query.listing, query.page_size, request.cursor)
+            page = await self.conversation_listing.read_page(query.listing, query.page_size, request.cursor)
         return pb.ListConversationsResponse(
             conversations=map(encode_conversation, page.conversations), next_cursor=page.next_cursor
         )
@@ -223,7 +223,7 @@ class QueryService:
         """Return a page of the users in the caller's namespace, or of all users without a namespace."""
         query = decode_users(request, self.settings, context.user_prefix)
         async with self.slots.slot(context.caller.name):
-            page = await self.user_listing.page(query.listing, query.page_size, request.cursor)
+            page = await self.user_listing.read_page(query.listing, query.page_size, request.cursor)
         users = [pb.UserSummary(user_id=user.user_id, message_count=user.messages) for user in page.users]
         return pb.ListUsersResponse(users=users, next_cursor=page.next_cursor)
 
@@ -231,14 +231,16 @@ class QueryService:
         """Stream all messages that match a filter, in the order of the message log."""
         listing = decode_export(request, self.settings)
         batch_max = min(self.settings.limits.max_batch_messages, _EXPORT_BATCH_MAX)
-        async for batch in self.time_listing.batches(listing, batch_max, request.cursor):
+        async for batch in self.time_listing.read_batches(listing, batch_max, request.cursor):
             yield listing_reply(batch.wires, None, pb.ExportMessagesResponse(next_cursor=batch.next_cursor))
 
     async def _read_lexical_page(self, query: LexicalQuery, cursor: str) -> RankedPage:
         highlight_bytes = max_highlight_bytes(query.snippet_chars)
         if not query.query.is_empty:
-            return await self.lexical_listing.page(query.listing, query.query, query.page_size, cursor, highlight_bytes)
-        page = await self.time_listing.page(query.listing, query.page_size, cursor, highlight_bytes)
+            return await self.lexical_listing.read_page(
+                query.listing, query.query, query.page_size, cursor, highlight_bytes
+            )
+        page = await self.time_listing.read_page(query.listing, query.page_size, cursor, highlight_bytes)
         return RankedPage(
             [RankedMessage(message, 0.0) for message in page.messages], page.next_cursor, index_lagging=False
         )
@@ -251,29 +253,29 @@ class QueryService:
         return encode() if is_small else await self.threads.run(encode)
 
     async def _wait_for_log(self, request: HasWriteToken, context: CallContext) -> None:
-        async def reached(sequence: int) -> bool:
+        async def is_applied(sequence: int) -> bool:
             return await self.log.sequence() >= sequence
 
-        await self._wait_for("log", reached, request, context)
+        await self._wait_for("log", is_applied, request, context)
 
     async def _wait_for_lexical(self, request: HasWriteToken, context: CallContext) -> None:
         await self._wait_for(
-            "lexical index", partial(self.lexical_listing.is_applied, request.user_id), request, context
+            "lexical index", partial(self.lexical_listing.has_applied, request.user_id), request, context
         )
 
     async def _wait_for_vectors(self, space: VectorSpace, request: HasWriteToken, context: CallContext) -> None:
         await self._wait_for(
-            "vector index", partial(self.semantic.is_applied, space, request.user_id), request, context
+            "vector index", partial(self.semantic.has_applied, space, request.user_id), request, context
         )
 
     async def _wait_for(
-        self, name: str, reached: Callable[[int], Awaitable[bool]], request: HasWriteToken, context: CallContext
+        self, name: str, is_applied: Callable[[int], Awaitable[bool]], request: HasWriteToken, context: CallContext
     ) -> None:
         """Wait until an index has applied the write that the request's write token identifies."""
         sequence = self.tokens.read(request.at_least)
         if sequence:
             timeout_s, poll_s = context.remaining_s() - _REPLY_RESERVE_S, _WAIT_POLL_S
-            await wait_until(lambda: reached(sequence), name=name, timeout_s=timeout_s, poll_s=poll_s)
+            await wait_until_applied(lambda: is_applied(sequence), name=name, timeout_s=timeout_s, poll_s=poll_s)
 
 
 def _encode_time_range(period: TimeRange) -> message_pb2.TimeRange:

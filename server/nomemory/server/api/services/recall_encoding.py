@@ -13,7 +13,7 @@ from nomemory.recall.model.memory_view import Conflict, MemoryView, Statement
 from nomemory.recall.model.model_reading import TokenUsage
 from nomemory.recall.model.note import Note
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.search_limits import Limits
+from nomemory.recall.model.search_limits import SearchLimits
 from nomemory.recall.model.step import RecallStep
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import message_pb2
@@ -106,7 +106,7 @@ def message_reply(message: RetrievedMessage, content: str) -> message_pb2.ChatMe
     )
 
 
-def _encode_limits(limits: Limits) -> pb.RecallLimits:
+def _encode_limits(limits: SearchLimits) -> pb.RecallLimits:
     since, until = limits.time_range.since, limits.time_range.until
     return pb.RecallLimits(
         time_range=message_pb2.TimeRange(since=_encode_timestamp(since), until=_encode_timestamp(until))

@@ -45,7 +45,7 @@ ContextFunction = Callable[[str, ContextRequest, float], Awaitable[BuiltContext]
 """Builds a context for one user: `(user_id, request, timeout_s)`."""
 
 
-async def _build_nothing(_user_id: str, _request: ContextRequest, _timeout_s: float) -> BuiltContext:
+async def _build_empty_context(_user_id: str, _request: ContextRequest, _timeout_s: float) -> BuiltContext:
     """Return a context without messages."""
     return BuiltContext()
 
@@ -67,7 +67,7 @@ class RecallService:
     settings: Settings
     spaces: ActiveSpace | None = None
     meters: Meters = field(default_factory=Meters)
-    build: ContextFunction = _build_nothing
+    build: ContextFunction = _build_empty_context
     full_name: str = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
@@ -94,13 +94,13 @@ class RecallService:
         user_id, query, skill = self._prepare_recall(request, context)
         steps: asyncio.Queue[RecallStep | None] = asyncio.Queue()
 
-        async def run() -> RecallResult:
+        async def run_recall() -> RecallResult:
             try:
                 return await self._run_recall(context, user_id, query, skill, steps.put)
             finally:
                 steps.put_nowait(None)
 
-        task = asyncio.create_task(run())
+        task = asyncio.create_task(run_recall())
         try:
             while (step := await steps.get()) is not None:
                 yield pb.StreamRecallResponse(step=step_reply(step))
@@ -112,13 +112,13 @@ class RecallService:
 
     async def build_context(self, request: pb.BuildContextRequest, context: CallContext) -> pb.BuildContextResponse:
         """Select messages of the bound user for the prompt of a chat model."""
-        user_id = context.bound_user()
+        user_id = context.require_bound_user()
         decoded = decode_context(request, self.settings, datetime.now(UTC))
         with (
             _translate_recall_errors(),
             Audit(is_on=self.settings.server.audit_log).record_recall(context) as audited,
         ):
-            built = await self.build(user_id, decoded, _time_before_reply(context.remaining_s()))
+            built = await self.build(user_id, decoded, _time_until_reply_s(context.remaining_s()))
             audited.messages = len(built.recent) + len(built.related)
         return context_reply(built)
 
@@ -140,7 +140,7 @@ class RecallService:
     def _prepare_recall(
         self, request: pb.RecallRequest | pb.StreamRecallRequest, context: CallContext
     ) -> tuple[str, RecallQuery, Skill]:
-        user_id = context.bound_user()
+        user_id = context.require_bound_user()
         dimension = self.spaces.current.embedder.dimension if self.spaces else None
         query = decode_recall(request, self.settings, self.budget, datetime.now(UTC), dimension)
         with _translate_recall_errors():
@@ -162,12 +162,12 @@ _REPLY_RESERVE_MAX_S: Final = 1.0
 
 def _fit_to_deadline(budget: Budget, remaining_s: float) -> Budget:
     """Return the budget with time limits that end before the call's deadline."""
-    return budget.with_request_limits(
-        deadline_s=max(_MIN_TIMEOUT_S, remaining_s * _SEARCH_SHARE), answer_s=_time_before_reply(remaining_s)
+    return budget.apply_request_limits(
+        deadline_s=max(_MIN_TIMEOUT_S, remaining_s * _SEARCH_SHARE), answer_s=_time_until_reply_s(remaining_s)
     )
 
 
-def _time_before_reply(remaining_s: float) -> float:
+def _time_until_reply_s(remaining_s: float) -> float:
     """Return the remaining time minus the time reserved for sending the response, in seconds."""
     return max(_MIN_TIMEOUT_S, remaining_s - min(_REPLY_RESERVE_MAX_S, remaining_s * _REPLY_RESERVE_SHARE))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from grpc.aio import AioRpcError
 
-from nomemory.recall.tools.query_stub import QueryStub, Rpc
+from nomemory.recall.tools.query_stub import QueryStub, StubMethod
 from nomemory.recall.tools.service_error import decode_service_error
 from nomemory.server.api.services.recall_stubs import Reply, Request
 from nomemory.server.faults import Fault, Reason
@@ -33,7 +33,7 @@ class RemoteQueryStub:
         self.BatchGetMessages = _convert_overload_errors(stub.BatchGetMessages)
 
 
-def _convert_overload_errors(rpc: Rpc[Request, Reply]) -> Rpc[Request, Reply]:
+def _convert_overload_errors(rpc: StubMethod[Request, Reply]) -> StubMethod[Request, Reply]:
     async def call(request: Request, /, *, timeout: float, metadata: Sequence[tuple[str, str]] = ()) -> Reply:  # noqa: ASYNC109 - the signature of a stub's method
         try:
             return await rpc(request, timeout=timeout, metadata=(*metadata, *outgoing_trace_metadata()))

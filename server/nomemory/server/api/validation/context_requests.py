@@ -7,7 +7,7 @@ from typing import Final
 
 from nomemory.recall.context.request import ContextRequest
 from nomemory.server.api.validation.checker import EXCLUDED_CONVERSATIONS_MAX, Checker, collect_violations
-from nomemory.server.api.validation.recall_requests import decode_now, decode_turns, decode_zone
+from nomemory.server.api.validation.recall_requests import decode_current_time, decode_time_zone, decode_turns
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -28,13 +28,13 @@ def decode_context(request: pb.BuildContextRequest, settings: Settings, now: dat
         conversation_id = checker.check_identifier("conversation_id", request.conversation_id, required=False)
         if not (request.turns or conversation_id):
             checker.add_violation("turns", "must not be empty if conversation_id is empty")
-        zone = decode_zone(checker, "time_zone", request.time_zone)
+        zone = decode_time_zone(checker, "time_zone", request.time_zone)
         excluded_max = EXCLUDED_CONVERSATIONS_MAX - bool(conversation_id)
         return ContextRequest(
             turns=decode_turns(checker, "turns", request.turns),
             conversation_id=conversation_id,
             max_tokens=_check_max_tokens(checker, request.max_tokens),
-            now=decode_now(checker, "now", request.now if request.HasField("now") else None, zone, now),
+            now=decode_current_time(checker, "now", request.now if request.HasField("now") else None, zone, now),
             at_least=request.at_least,
             exclude_conversation_ids=checker.check_excluded_conversations(
                 "exclude_conversation_ids", request.exclude_conversation_ids, excluded_max

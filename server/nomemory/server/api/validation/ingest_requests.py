@@ -44,7 +44,7 @@ class RejectedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class WriteBatch:
     """The validated messages of a write or of one import batch.
 
     The message log assigns ids to messages without an id.
@@ -63,7 +63,7 @@ class Batch:
     rejected: list[RejectedMessage] = field(default_factory=list)
 
 
-async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> Batch:
+async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> WriteBatch:
     """Validate a WriteMessagesRequest. Validating many messages yields to the event loop.
 
     Raises:
@@ -76,10 +76,10 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
             _check_message(checker, f"messages[{position}].", chat, dimension, arrived_us + position)
             async for position, chat in _iterate_with_yields(request.messages[: settings.limits.max_batch_messages])
         ]
-        return Batch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
+        return WriteBatch(messages, OnConflict.REPLACE if request.replace else OnConflict.REFUSE, request.request_id)
 
 
-async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> Batch:
+async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> WriteBatch:
     """Validate each message of an import batch. Validating many messages yields to the event loop.
 
     Raises:
@@ -87,7 +87,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
     """
     with collect_violations(settings) as checker:
         _check_batch(checker, request)
-    batch = Batch([], OnConflict.REPLACE if request.replace else OnConflict.SKIP, request.request_id)
+    batch = WriteBatch([], OnConflict.REPLACE if request.replace else OnConflict.SKIP, request.request_id)
     arrived_us = _now_us()
     async for position, chat in _iterate_with_yields(request.messages):
         message_checker = Checker(settings)

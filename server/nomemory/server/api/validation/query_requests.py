@@ -10,7 +10,7 @@ from nomemory.server.faults import Fault, field_fault
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.cursor import Listing
-from nomemory.server.search.grammar.grammar import QueryLimits, parse
+from nomemory.server.search.grammar.grammar import QueryLimits, parse_query
 from nomemory.server.search.grammar.tree import VERSION, Query
 from nomemory.server.search.hybrid.search import HybridQuery
 from nomemory.server.search.semantic_search import SemanticQuery
@@ -222,7 +222,7 @@ def _check_snippet_chars(checker: Checker, request: pb.LexicalSearchRequest) -> 
 def _parse_query(checker: Checker, text: str) -> Query:
     limits = checker.settings.limits
     try:
-        return parse(text, QueryLimits(limits.max_query_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
+        return parse_query(text, QueryLimits(limits.max_query_chars, _QUERY_MAX_TERMS, _QUERY_MAX_DEPTH))
     except Fault as fault:
         other_fields = [violation for violation in checker.violations if violation.field != "query_text"]
         raise field_fault(fault.reason, *fault.violations, *other_fields) from None

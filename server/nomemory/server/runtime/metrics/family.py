@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class MetricType(StrEnum):
     """The type of a Prometheus metric."""
 
     COUNTER = "counter"
@@ -15,7 +15,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Family:
+class MetricFamily:
     """A metric family.
 
     Attributes:
@@ -32,8 +32,8 @@ class Family:
     bounds: tuple[float, ...] = ()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MetricType:
         """The metric type. The metric is a counter if its name ends with `_total`."""
         if self.bounds:
-            return Kind.HISTOGRAM
-        return Kind.COUNTER if self.name.endswith("_total") else Kind.GAUGE
+            return MetricType.HISTOGRAM
+        return MetricType.COUNTER if self.name.endswith("_total") else MetricType.GAUGE

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from nomemory.server.runtime.metrics.family import Family
+from nomemory.server.runtime.metrics.family import MetricFamily
 from nomemory.server.runtime.metrics.process_registry import ProcessRegistry
-from nomemory.server.runtime.metrics.samples import Distribution, Labels, Samples
+from nomemory.server.runtime.metrics.samples import Histogram, Labels, Samples
 
 
 class Meters:
@@ -19,19 +19,19 @@ class Meters:
 
     def __init__(self) -> None:
         self.processes = ProcessRegistry()
-        self._counters: dict[Family, Counter[Labels]] = {}
-        self._histograms: dict[tuple[Family, Labels], Distribution] = {}
+        self._counters: dict[MetricFamily, Counter[Labels]] = {}
+        self._histograms: dict[tuple[MetricFamily, Labels], Histogram] = {}
         self._sources: list[Callable[[Samples], None]] = []
 
-    def count(self, family: Family, *labels: str, by: int = 1) -> None:
+    def count(self, family: MetricFamily, *labels: str, by: int = 1) -> None:
         """Increase a counter."""
         self._counters.setdefault(family, Counter())[labels] += by
 
-    def observe(self, family: Family, value: float, *labels: str) -> None:
+    def observe(self, family: MetricFamily, value: float, *labels: str) -> None:
         """Add a value to a histogram with the given label values."""
         histogram = self._histograms.get((family, labels))
         if histogram is None:
-            histogram = self._histograms[family, labels] = Distribution(family.bounds)
+            histogram = self._histograms[family, labels] = Histogram(family.bounds)
         histogram.add(value)
 
     def add_source(self, source: Callable[[Samples], None]) -> None:

@@ -6,13 +6,13 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Self
 
-from nomemory.server.runtime.metrics.family import Family
+from nomemory.server.runtime.metrics.family import MetricFamily
 
 Labels = tuple[str, ...]
 """Label values, in the order of the family's label names."""
 
 
-class Distribution:
+class Histogram:
     """The values of one histogram.
 
     Attributes:
@@ -41,7 +41,7 @@ class Distribution:
         return copy
 
 
-Value = float | Distribution
+Value = float | Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,6 @@ class Samples:
 
     values: dict[str, dict[Labels, Value]] = field(default_factory=dict)
 
-    def set_value(self, family: Family, value: Value, *labels: str) -> None:
+    def set_value(self, family: MetricFamily, value: Value, *labels: str) -> None:
         """Set the value of the sample with the given family and label values."""
         self.values.setdefault(family.name, {})[labels] = value

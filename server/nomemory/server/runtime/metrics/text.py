@@ -7,13 +7,13 @@ from itertools import accumulate
 from typing import Final
 
 from nomemory.server.runtime.metrics.catalog import CATALOG
-from nomemory.server.runtime.metrics.family import Family
-from nomemory.server.runtime.metrics.samples import Distribution, Labels, Samples, Value
+from nomemory.server.runtime.metrics.family import MetricFamily
+from nomemory.server.runtime.metrics.samples import Histogram, Labels, Samples, Value
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def render(samples: Samples) -> bytes:
+def render_metrics(samples: Samples) -> bytes:
     """Render samples. The output contains the HELP and TYPE lines of every family, even of a family without samples."""
     return "".join(_render_lines(samples)).encode()
 
@@ -26,9 +26,9 @@ def _render_lines(samples: Samples) -> Iterator[str]:
             yield from _sample_lines(family, labels, values[labels])
 
 
-def _sample_lines(family: Family, labels: Labels, value: Value) -> Iterator[str]:
+def _sample_lines(family: MetricFamily, labels: Labels, value: Value) -> Iterator[str]:
     pairs = [f'{name}="{_escape_label(label)}"' for name, label in zip(family.labels, labels, strict=True)]
-    if not isinstance(value, Distribution):
+    if not isinstance(value, Histogram):
         yield f"{family.name}{_format_labels(pairs)} {value}\n"
         return
     bounds = (*map(str, family.bounds), "+Inf")

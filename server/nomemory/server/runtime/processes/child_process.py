@@ -60,7 +60,7 @@ class ChildProcess:
         process, ours = launch.start()
         child = cls(process, await PipeConnection.open(ours, on_notification), component, policy)
         try:
-            await child._wait_ready()
+            await child._wait_until_ready()
         except BaseException:
             await child.close(grace_s=0)
             raise
@@ -77,10 +77,10 @@ class ChildProcess:
         await asyncio.to_thread(_wait_or_kill, self._process, grace_s)
         await self.pipe.wait_closed()
 
-    async def _wait_ready(self) -> None:
+    async def _wait_until_ready(self) -> None:
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
-                await self.pipe.wait_ready()
+                await self.pipe.wait_until_ready()
         except (TimeoutError, PipeClosedError) as error:
             raise WorkerUnavailableError("did not start") from error
         except CallFailedError as error:

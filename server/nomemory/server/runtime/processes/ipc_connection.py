@@ -14,7 +14,7 @@ from nomemory.server.runtime.processes.ipc_protocol import (
     Heartbeat,
     Notification,
     Reply,
-    Started,
+    StartupReport,
     encode,
     read_message,
 )
@@ -54,7 +54,7 @@ class PipeConnection:
         self._loop = asyncio.get_running_loop()
         self._call_ids = count()
         self._replies: dict[int, asyncio.Future[Reply | None]] = {}
-        self._started: asyncio.Future[Started] = self._loop.create_future()
+        self._started: asyncio.Future[StartupReport] = self._loop.create_future()
         self._receiving = asyncio.create_task(self._receive_messages())
         self.is_open = True
         self.heard_at = self._loop.time()
@@ -69,7 +69,7 @@ class PipeConnection:
         """Whether the worker has reported readiness or a startup error."""
         return self._started.done()
 
-    async def wait_ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Wait until the worker accepts calls.
 
         Raises:
@@ -156,7 +156,7 @@ class PipeConnection:
                     _resolve_reply(future, message)
             case Notification(body):
                 self._on_notification(body)
-            case Started():
+            case StartupReport():
                 self._started.set_result(message)
 
     def _send_message(self, message: Call | Cancel | Heartbeat) -> None:

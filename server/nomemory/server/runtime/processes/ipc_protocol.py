@@ -47,7 +47,7 @@ class Reply(NamedTuple):
     error: str = ""
 
 
-class Started(NamedTuple):
+class StartupReport(NamedTuple):
     """The worker's first message, after its startup.
 
     `error` is empty if the worker accepts calls, and otherwise the error of its startup.

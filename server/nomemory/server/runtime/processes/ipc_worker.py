@@ -10,7 +10,7 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from nomemory.server.runtime.processes.ipc_protocol import Call, Cancel, Heartbeat, Notification, Reply, Started
+from nomemory.server.runtime.processes.ipc_protocol import Call, Cancel, Heartbeat, Notification, Reply, StartupReport
 from nomemory.server.runtime.stderr import report_crashes
 
 _ORPHAN_GRACE_S: Final = 20.0
@@ -38,11 +38,11 @@ class WorkerPipe:
 
     def report_ready(self) -> None:
         """Report readiness."""
-        self._send_message(Started())
+        self._send_message(StartupReport())
 
     def report_startup_error(self, error: str) -> None:
         """Report a startup error, whose text is shown to the operator."""
-        self._send_message(Started(error))
+        self._send_message(StartupReport(error))
 
     def receive_call(self) -> Call:
         """Wait for a call and return the oldest one, while later calls can still be cancelled.
@@ -99,7 +99,7 @@ class WorkerPipe:
         except OSError as error:  # the server was killed while it was sending
             raise EOFError from error
 
-    def _send_message(self, message: Reply | Started | Notification) -> None:
+    def _send_message(self, message: Reply | StartupReport | Notification) -> None:
         with self._sending:
             self._connection.send(message)
 

@@ -117,9 +117,9 @@ class Watchdog:
             return True
         is_working = stats is not None and stats.has_worked_since(self._last_stats)
         self._last_stats = stats
-        return self._may_stay_silent(is_working=is_working)
+        return self._check_silence(is_working=is_working)
 
-    def _may_stay_silent(self, *, is_working: bool) -> bool:
+    def _check_silence(self, *, is_working: bool) -> bool:
         # Count intervals instead of reading the clock: a stalled server must not kill healthy workers.
         policy = self._policy
         self._silent_s += policy.heartbeat_s

@@ -38,7 +38,7 @@ class Worker:
         self._timeout_s = timeout_s
         self._child: ChildProcess | None = None
         self._starting: asyncio.Task[ChildProcess] | None = None
-        self._reviving: asyncio.Task[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
         self._backoff = Backoff(_FIRST_RESTART_DELAY_S, _MAX_RESTART_DELAY_S, retry_immediately=True)
         self._closed = False
 
@@ -118,10 +118,10 @@ class Worker:
             await self._child.close()
         await asyncio.sleep(delay_s)
         self._child = await ChildProcess.start(self._launch, self._component, self._policy)
-        self._reviving = asyncio.create_task(self._revive(self._child))
+        self._restarting = asyncio.create_task(self._restart_after_exit(self._child))
         return self._child
 
-    async def _revive(self, child: ChildProcess) -> None:
+    async def _restart_after_exit(self, child: ChildProcess) -> None:
         """Wait until the worker process exits, and restart it once, before the next call needs it."""
         await child.pipe.wait_closed()
         if not self._closed:

@@ -16,7 +16,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.semantic.protocol import VectorSearch
 from nomemory.server.store.protocol import LogReader, LogWriter
-from nomemory.spans.span import AttributeValue, child_span, set_content_attribute
+from nomemory.spans.span import AttributeValue, set_content_attribute, start_child_span
 
 _Component = TypeVar("_Component")
 Method = Callable[..., Awaitable[Any]]
@@ -151,7 +151,7 @@ def _wrap_in_span(
     """Return a method that calls `method` in a span."""
 
     async def run_in_span(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as `Method`
-        with child_span(name, kind, attributes) as current:
+        with start_child_span(name, kind, attributes) as current:
             result = await method(*args, **kwargs)
             if current is not None and annotate is not None:
                 annotate(current, args, result)

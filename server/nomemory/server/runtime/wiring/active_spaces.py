@@ -13,14 +13,14 @@ from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.runtime.wiring.previous_model import PreviousModelUnavailableError, restore_previous_model
 from nomemory.server.runtime.wiring.rebuild_notice import log_rebuild_notice
 from nomemory.server.runtime.wiring.vector_spaces import VectorSpaces
-from nomemory.server.search.semantic.collection import collection_of
+from nomemory.server.search.semantic.collection import embedder_collection
 from nomemory.server.search.semantic.collection_state import discard_foreign_vectors
 from nomemory.server.store.position import LogPosition
 
 _log = get_logger("server")
 
 
-async def open_spaces(
+async def open_indexed_spaces(
     settings: Settings,
     builder: VectorSpaces,
     embedder: Embedder,
@@ -38,9 +38,9 @@ async def open_spaces(
     Raises:
         ForeignCollectionError: a collection on the Qdrant server belongs to another message log.
     """
-    collection = collection_of(settings, builder.directory.vectors, embedder)
+    collection = embedder_collection(settings, builder.directory.vector_collections, embedder)
     notice = log_rebuild_notice(collection.name, was_discarded=discard_foreign_vectors(collection, position))
-    previous_faults, migration_notice = faults.view_for_previous_model(), ""
+    previous_faults, migration_notice = faults.previous_model_view(), ""
     try:
         previous = restore_previous_model(settings, builder.directory, embedder, position, previous_faults, meters)
     except PreviousModelUnavailableError as error:

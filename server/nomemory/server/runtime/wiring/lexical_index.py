@@ -16,7 +16,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.log_store import LogStore
 from nomemory.server.search.lexical.postgres.inline_progress import InlineLexicalProgress
 from nomemory.server.search.lexical.protocol import LexicalIndex, LexicalProgress
-from nomemory.server.search.lexical.tantivy.reader import open_or_discard
+from nomemory.server.search.lexical.tantivy.reader import open_lexical_index
 from nomemory.server.store.damage import DamageRegistry
 
 _COMMIT_BYTES: Final = 4_000_000
@@ -47,7 +47,7 @@ class LexicalComponents:
         return self.indexer or InlineLexicalProgress()
 
 
-def open_index_in_log(
+def open_database_index(
     store: LogStore, damage_registry: DamageRegistry, stack: AsyncExitStack
 ) -> LexicalComponents | None:
     """Open the lexical index in the log's database, or return None if the log's engine has no such index.
@@ -72,11 +72,11 @@ def open_tantivy_index(
     The indexer reads the change feed of `store` when `committed` is set. `threads` runs long searches, and `stack`
     closes the index.
     """
-    index = open_or_discard(directory.lexical, threads)
+    index = open_lexical_index(directory.lexical_index, threads)
     stack.push_async_callback(index.close)
     work = FollowLog(
         store.feed_opener(),
-        directory.lexical,
+        directory.lexical_index,
         heap_bytes=_HEAP_BYTES,
         batch_max=_COMMIT_CHANGES_MAX,
         batch_bytes=_COMMIT_BYTES,

@@ -19,8 +19,17 @@ from nomemory.server.runtime.processes.watchdog import build_watch_policy
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import StartupError
 from nomemory.server.runtime.tracing.traced import traced_embedder
-from nomemory.server.search.semantic.collection import Collection, collection_name, collection_named, other_collections
-from nomemory.server.search.semantic.collection_state import discard_foreign_vectors, has_points, is_complete
+from nomemory.server.search.semantic.collection import (
+    Collection,
+    collection_name,
+    list_unused_collections,
+    named_collection,
+)
+from nomemory.server.search.semantic.collection_state import (
+    discard_foreign_vectors,
+    has_stored_points,
+    is_collection_complete,
+)
 from nomemory.server.store.position import LogPosition
 
 _LOST: Final = (
@@ -71,10 +80,12 @@ def restore_previous_model(
     """
     if current.kind == DisabledEmbedder.kind:
         return None
-    collection = collection_named(settings, directory.vectors, collection_name(current.model, current.dimension))
-    record = read_model_record(directory.model) or _UNRECORDED
-    previous = collection_named(settings, directory.vectors, record.collection)
-    if previous != collection and not discard_foreign_vectors(previous, log) and has_points(previous.backlog):
+    collection = named_collection(
+        settings, directory.vector_collections, collection_name(current.model, current.dimension)
+    )
+    record = read_model_record(directory.model_record) or _UNRECORDED
+    previous = named_collection(settings, directory.vector_collections, record.collection)
+    if previous != collection and not discard_foreign_vectors(previous, log) and has_stored_points(previous.backlog):
         try:
             return _restore_model(settings, record, faults, meters or Meters())
         except (StartupError, ValidationError, PreviousModelUnavailableError) as error:
@@ -82,10 +93,10 @@ def restore_previous_model(
             raise PreviousModelUnavailableError(
                 _LOST.format(previous=previous.name, cause=cause, model=current.model)
             ) from None
-    if not has_points(collection.backlog):
-        _check_for_unavailable_models(_LOST, directory.vectors, collection, current.model)
-    elif not is_complete(collection.backlog, log):
-        _check_for_unavailable_models(_REPLACED, directory.vectors, collection, current.model)
+    if not has_stored_points(collection.backlog):
+        _check_for_unavailable_models(_LOST, directory.vector_collections, collection, current.model)
+    elif not is_collection_complete(collection.backlog, log):
+        _check_for_unavailable_models(_REPLACED, directory.vector_collections, collection, current.model)
     return None
 
 
@@ -109,8 +120,8 @@ def _check_for_unavailable_models(message: str, vectors: Path, collection: Colle
     without_embedder = f"{DisabledEmbedder.model}-"
     others = [
         directory
-        for directory in other_collections(vectors, {collection.directory})
-        if has_points(directory / collection.backlog.name)
+        for directory in list_unused_collections(vectors, {collection.directory})
+        if has_stored_points(directory / collection.backlog.name)
     ]
     unknown = [other.name for other in others if not other.name.startswith((collection.name, without_embedder))]
     if unknown:

@@ -16,7 +16,7 @@ from nomemory.server.runtime.metrics import catalog
 from nomemory.server.runtime.metrics.index_lag import IndexLag
 from nomemory.server.runtime.metrics.meters import Meters
 from nomemory.server.runtime.metrics.samples import Samples
-from nomemory.server.runtime.metrics.text import render
+from nomemory.server.runtime.metrics.text import render_metrics
 from nomemory.server.runtime.processes.process_stats import ProcessStats, process_stats
 from nomemory.v1 import ingest_service_pb2 as pb
 
@@ -47,7 +47,7 @@ class ServerMetrics:
         samples.set_value(catalog.START, round(self._started, 3))
         for fault in self._faults.active_faults():
             samples.set_value(catalog.FAULTS, 1, fault.component, fault.kind)
-        return await asyncio.to_thread(render, samples)
+        return await asyncio.to_thread(render_metrics, samples)
 
     async def _add_indexes(self, samples: Samples) -> None:
         if self._report is None:

@@ -31,7 +31,7 @@ from nomemory.server.runtime.wiring.server_components import ServerComponents
 from nomemory.server.runtime.wiring.server_info import server_service
 from nomemory.server.search.conversation_listing import ConversationListing
 from nomemory.server.search.cursor import Cursors
-from nomemory.server.search.hybrid.candidate_pool import CandidatePools
+from nomemory.server.search.hybrid.candidate_pool import CandidatePoolReader
 from nomemory.server.search.hybrid.search import HybridSearch
 from nomemory.server.search.hybrid.weights import STEPS, RankingWeights
 from nomemory.server.search.lexical.protocol import LexicalIndex
@@ -58,7 +58,7 @@ async def make_services(
     `stack` closes the connections of the services.
     """
     log, lexical = traced_log_reader(components.log, settings), traced_lexical_index(components.lexical, settings)
-    cipher = FileTokenCipher(directory.key, (await log.identity()).name)
+    cipher = FileTokenCipher(directory.token_key, (await log.identity()).name)
     tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
 
     slots, threads = RoundRobinLimit(settings.reads.expensive_read_concurrency), components.threads
@@ -70,7 +70,7 @@ async def make_services(
         TimeListing(log, cursors, reply_max, slots),
         ConversationListing(log, cursors),
         UserListing(log, cursors),
-        traced_search(LexicalListing(lexical, log, cursors, reply_max), "page", settings),
+        traced_search(LexicalListing(lexical, log, cursors, reply_max), "read_page", settings),
         traced_search(SemanticSearch(log, speakers, reply_max), "search", settings),
         traced_search(_hybrid_search(settings, lexical, log, speakers, slots, threads), "search", settings),
         tokens,
@@ -121,7 +121,7 @@ def _hybrid_search(
     slots: RoundRobinLimit,
     threads: ReadThreads,
 ) -> HybridSearch:
-    pools = CandidatePools(
+    pools = CandidatePoolReader(
         log,
         lexical,
         threads,
@@ -152,7 +152,7 @@ def _parse_weights(settings: Settings) -> RankingWeights:
 
 
 def _sample_reads(admission: ReadAdmission, spaces: ActiveSpace, samples: Samples) -> None:
-    load = admission.load()
+    load = admission.current_load()
     samples.set_value(catalog.READS_RUNNING, load.running)
     samples.set_value(catalog.READS_WAITING, load.waiting)
     samples.set_value(catalog.READS_USERS, load.users)

@@ -11,7 +11,7 @@ from nomemory.server.api.admission.read_admission import ReadAdmission
 from nomemory.server.api.grpc.server import GrpcServer
 from nomemory.server.api.health import ServerHealth
 from nomemory.server.api.host_interceptors import HostInterceptors
-from nomemory.server.api.identity.access import Access
+from nomemory.server.api.identity.access import AccessControl
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.api.service import Service
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
@@ -23,8 +23,8 @@ from nomemory.server.runtime.wiring.log_health import HealthCheck
 from nomemory.spans.span import CallTracer
 
 
-class _Server(Protocol):
-    """A server for one protocol, gRPC or HTTP."""
+class _TransportServer(Protocol):
+    """A server for one transport, gRPC or HTTP."""
 
     async def start(self, address: ListenAddress) -> ListenAddress:
         """Start the server and return its bound address."""
@@ -33,7 +33,7 @@ class _Server(Protocol):
         """Stop the server after its calls in flight, but at most `grace_s` seconds later."""
 
 
-_Named = tuple[str, _Server, ListenAddress]
+_Named = tuple[str, _TransportServer, ListenAddress]
 """A server with its listen address and its attribute name in `Addresses`."""
 
 
@@ -42,7 +42,7 @@ async def running_servers(  # noqa: PLR0913 - optional features of a server
     services: Sequence[Service],
     addresses: Addresses,
     settings: Settings,
-    access: Access,
+    access: AccessControl,
     *,
     host: HostInterceptors = HostInterceptors(),  # noqa: B008 - frozen
     reads: ReadAdmission | None = None,
@@ -87,7 +87,7 @@ async def running_servers(  # noqa: PLR0913 - optional features of a server
         from nomemory.server.runtime.wiring.web_servers import web_servers  # noqa: PLC0415 - see there
 
         named += web_servers(pipeline, health, addresses, settings, access, exporter)
-    servers: list[_Server] = []
+    servers: list[_TransportServer] = []
     bound: dict[str, ListenAddress] = {}
     checks: list[asyncio.Task[None]] = []
     try:

@@ -14,8 +14,8 @@ from nomemory.server.indexing.vector.reconcile import Reconciliation, Reconcilia
 from nomemory.server.indexing.vector.text_parts import split_text
 from nomemory.server.runtime.data_directory import DataDirectory
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.search.semantic.collection import collection_of
-from nomemory.server.search.semantic.factory import choose_vector_index
+from nomemory.server.search.semantic.collection import embedder_collection
+from nomemory.server.search.semantic.factory import create_vector_index
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.sqlite.feed import SqliteChangeFeed
 
@@ -39,11 +39,13 @@ async def check_vector_index(settings: Settings) -> ReconciliationReport | None:
     async with AsyncExitStack() as stack:
         embedder = choose_embedder(settings)
         stack.push_async_callback(embedder.close)
-        collection = collection_of(settings, directory.vectors, embedder)
+        collection = embedder_collection(settings, directory.vector_collections, embedder)
         if not collection.backlog.exists():
             return None
-        log = stack.enter_context(closing(SqliteChangeFeed(directory.log)))
-        index = choose_vector_index(settings, directory.vectors, embedder, log_id=log.position().identity.log_id)
+        log = stack.enter_context(closing(SqliteChangeFeed(directory.log_file)))
+        index = create_vector_index(
+            settings, directory.vector_collections, embedder, log_id=log.position().identity.log_id
+        )
         stack.push_async_callback(index.close)
         backlog = stack.enter_context(closing(BacklogReader(collection.backlog)))
         max_chars, max_parts = settings.embedder.chunk_chars, settings.embedder.max_chunks

@@ -22,12 +22,12 @@ from nomemory.server.runtime.tracing.traced import traced_vector_index
 from nomemory.server.runtime.wiring.commit_signal import CommitSignal
 from nomemory.server.runtime.wiring.log_store import LogStore
 from nomemory.server.search.semantic.collection import (
-    qdrant_collection_of,
+    qdrant_collection_name,
 )
-from nomemory.server.search.semantic.factory import choose_vector_index
+from nomemory.server.search.semantic.factory import create_vector_index
 from nomemory.server.search.semantic.limited_search import LimitedVectorSearch
 from nomemory.server.search.semantic.protocol import VectorIndex
-from nomemory.server.search.semantic.qdrant.reachability import Reachability
+from nomemory.server.search.semantic.qdrant.reachability import ReachabilityMonitor
 from nomemory.server.search.semantic.vector_space import VectorSpace, query_limit
 
 _PROBE_INTERVAL_S: Final = 5.0
@@ -37,7 +37,7 @@ VECTOR_JOB = "vector-indexer"
 """The job name of the vector indexer."""
 
 
-def _never_queried() -> float:
+def _no_query_failure_s() -> float:
     return 0.0
 
 
@@ -62,7 +62,7 @@ class VectorSpaces:
         settings: Settings,
         embedder: Embedder,
         faults: ActiveFaults,
-        failing_s: Callable[[], float] = _never_queried,
+        failing_s: Callable[[], float] = _no_query_failure_s,
     ) -> IndexedSpace:
         """Open the vector index of a model and start its indexer.
 
@@ -77,7 +77,7 @@ class VectorSpaces:
         index = self._create_index(settings, embedder, faults, stack)
         indexer = self._create_indexer(settings, embedder, faults, index, stack)
         if settings.vector.qdrant_url is not None:
-            supervisor.supervise(stack, "vector-probe", Reachability(index, _PROBE_INTERVAL_S, faults).run)
+            supervisor.supervise(stack, "vector-probe", ReachabilityMonitor(index, _PROBE_INTERVAL_S, faults).run)
         supervisor.supervise(stack, VECTOR_JOB, indexer.run, indexer.stop)
         return IndexedSpace(
             _create_space(settings, embedder, index, indexer),
@@ -86,7 +86,9 @@ class VectorSpaces:
             partial(supervisor.fault, VECTOR_JOB),
             tuple(map(faults.qualified_name, (VECTOR_ENGINE, VECTOR_INDEX, QDRANT))),
             failing_s,
-            partial(write_model_record, self.directory.model, ModelRecord.from_settings(settings, indexer.collection)),
+            partial(
+                write_model_record, self.directory.model_record, ModelRecord.from_settings(settings, indexer.collection)
+            ),
             stack.aclose,
         )
 
@@ -94,7 +96,7 @@ class VectorSpaces:
         self, settings: Settings, embedder: Embedder, faults: ActiveFaults, stack: AsyncExitStack
     ) -> VectorIndex:
         policy = build_watch_policy(settings.processes, faults, self.processes)
-        index = choose_vector_index(settings, self.directory.vectors, embedder, policy, log_id=self.log_id)
+        index = create_vector_index(settings, self.directory.vector_collections, embedder, policy, log_id=self.log_id)
         stack.push_async_callback(index.close)
         return index
 
@@ -106,9 +108,9 @@ class VectorSpaces:
         index: VectorIndex,
         stack: AsyncExitStack,
     ) -> VectorIndexer:
-        vectors, changed = self.directory.vectors, self.committed.subscribe()
+        vectors, changed = self.directory.vector_collections, self.committed.subscribe()
         stack.callback(self.committed.unsubscribe, changed)
-        shared = self.store.create_shared_index(qdrant_collection_of(settings, vectors, embedder))
+        shared = self.store.create_shared_index(qdrant_collection_name(settings, vectors, embedder))
         if shared is not None:
             stack.push_async_callback(shared.close)
         feed = self.store.feed_opener()

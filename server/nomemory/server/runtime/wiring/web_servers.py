@@ -12,7 +12,7 @@ from nomemory.server.api.http.application import api_application, metrics_applic
 from nomemory.server.api.http.metrics_page import MetricsPage
 from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.server import HttpServer
-from nomemory.server.api.identity.access import Access
+from nomemory.server.api.identity.access import AccessControl
 from nomemory.server.api.identity.tls import tls_files
 from nomemory.server.api.pipeline import Pipeline
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress
@@ -25,7 +25,7 @@ def web_servers(
     health: ServerHealth,
     addresses: Addresses,
     settings: Settings,
-    access: Access,
+    access: AccessControl,
     exporter: MetricsExporter | None,
 ) -> Iterator[tuple[str, HttpServer, ListenAddress]]:
     """Yield the name, the HTTP server and the address of the API and of the separate metrics endpoint.
