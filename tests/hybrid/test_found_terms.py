@@ -15,7 +15,7 @@ from nomemory.server.message import LoggedMessage
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.search.hybrid import candidate_messages as timelines
 from nomemory.server.search.hybrid.candidate_messages import Timeline, build_timeline
-from nomemory.server.search.hybrid.term_occurrences import occurrences_from_messages, occurrences_from_postings
+from nomemory.server.search.hybrid.term_occurrences import convert_postings, find_term_occurrences
 from nomemory.server.wire import encode
 from nomemory.text.analysis import analyze_text
 from nomemory.v1 import message_pb2 as m
@@ -60,15 +60,13 @@ def test_occurrences_from_messages_equal_occurrences_from_postings(tmp_path: Pat
     with shelved(open_tantivy_index, tmp_path) as shelf:
         shelf.put(*(message("u", text) for text in some))
         shelf.put(message("another", " ".join(WORDS)))
-        looked_up = occurrences_from_postings(
-            line, dict(zip(terms, shelf.postings("u", terms, EVERYTHING, 1000), strict=True))
-        )
-    read = occurrences_from_messages(line, terms)
+        looked_up = convert_postings(line, dict(zip(terms, shelf.postings("u", terms, EVERYTHING, 1000), strict=True)))
+    read = find_term_occurrences(line, terms)
     assert {term: (item.document_frequency, sorted(item.indexes)) for term, item in looked_up.items()} == {
         term: (item.document_frequency, item.indexes.tolist()) for term, item in read.items()
     }
     assert read["coda"].indexes.tolist() == [len(some) - 1]
-    assert occurrences_from_messages(line, []) == {}
+    assert find_term_occurrences(line, []) == {}
 
 
 def test_long_timelines_use_the_index() -> None:
@@ -81,10 +79,10 @@ def test_a_message_is_analysed_once_though_the_talk_goes_on(monkeypatch: pytest.
     some, analysed = texts(20, 1), list[str]()
     monkeypatch.setattr(timelines, "analyze_text", _noting(analysed))
     before = line_of(some)
-    occurrences_from_messages(before, ["tea"])
-    occurrences_from_messages(before, ["coda"])
+    find_term_occurrences(before, ["tea"])
+    find_term_occurrences(before, ["coda"])
     after = line_of([*some, "tea at last"], before)
-    assert occurrences_from_messages(after, ["tea"])["tea"].indexes[-1] == len(some)
+    assert find_term_occurrences(after, ["tea"])["tea"].indexes[-1] == len(some)
     assert sorted(analysed) == sorted([*some, "tea at last"])
 
 

@@ -15,12 +15,12 @@ from nomemory.server.search.hybrid.candidate_messages import Timeline, build_tim
 from nomemory.server.search.hybrid.candidate_pool import CandidatePool
 from nomemory.server.search.hybrid.message_features import FeatureCache, extract_features
 from nomemory.server.search.hybrid.query_analysis import parse_question
-from nomemory.server.search.hybrid.ranking import MatchScores, Ranking, add_context, bonus_scores, match_ranking
-from nomemory.server.search.hybrid.relevance_feedback import feedback_scores, select_feedback
+from nomemory.server.search.hybrid.ranking import MatchScores, Ranking, add_context, compute_bonus_scores, rank_matches
+from nomemory.server.search.hybrid.relevance_feedback import compute_feedback_scores, select_feedback
 from nomemory.server.search.hybrid.semantic_hits import SemanticHits
-from nomemory.server.search.hybrid.semantic_scores import semantic_scores
+from nomemory.server.search.hybrid.semantic_scores import compute_semantic_scores
 from nomemory.server.search.hybrid.term_occurrences import TermOccurrences
-from nomemory.server.search.hybrid.term_scores import term_scores
+from nomemory.server.search.hybrid.term_scores import compute_term_scores
 from nomemory.server.search.hybrid.timeline_cache import TimelineCache, TimelineKey
 from nomemory.server.search.hybrid.weights import STEPS, RankingWeights
 from nomemory.server.search.semantic.protocol import VectorHit
@@ -62,12 +62,12 @@ def arrays(draw: st.DrawFn, count: int) -> np.ndarray:
 def ranked(draw: st.DrawFn) -> tuple[Timeline, Ranking, RankingWeights]:
     line, weighing = build_timeline(draw(messages)), draw(weights)
     meaning = arrays(draw, len(line)) if draw(st.booleans()) else None
-    base = match_ranking(MatchScores(meaning, arrays(draw, len(line))), weighing)
+    base = rank_matches(MatchScores(meaning, arrays(draw, len(line))), weighing)
     question = draw(st.sampled_from(["What did Ann do in 1970?", "Who did I meet?", "茶？"]))
     question_analysis = parse_question(QuestionAnalysis(question, NOW), line.speakers)
     return (
         line,
-        add_context(line, base.with_components(**bonus_scores(line, question_analysis, weighing)), weighing),
+        add_context(line, base.add_components(**compute_bonus_scores(line, question_analysis, weighing)), weighing),
         weighing,
     )
 
@@ -87,9 +87,9 @@ def test_feedback_scores_are_between_zero_and_one(made: tuple[Timeline, Ranking,
     followed = select_feedback(line, ranking.scores, {"ann"})
     assert sum(leader.weight for leader in followed) <= 1 + 1e-9
     terms = {term for leader in followed for term in leader.terms}
-    indexes_by_term = {term: np.array([n for n in range(len(line)) if term in line.terms_at(n)]) for term in terms}
+    indexes_by_term = {term: np.array([n for n in range(len(line)) if term in line.message_terms(n)]) for term in terms}
     occurrences = {term: TermOccurrences(len(at), at) for term, at in indexes_by_term.items()}
-    worth = feedback_scores(line, followed, occurrences, len(line))
+    worth = compute_feedback_scores(line, followed, occurrences, len(line))
     assert ((worth >= 0) & (worth <= 1)).all()
 
 
@@ -140,11 +140,11 @@ def test_a_timeline_narrows_as_a_filter_does(
     message_filter = Filter(at * MINUTE_US, 15 * 10 * MINUTE_US, role, conversation)
     line = build_timeline(some)
     for logged_one, item, admitted in zip(
-        line.logged, line.features, line.matches_of_filter(message_filter).tolist(), strict=True
+        line.logged, line.features, line.filter_mask(message_filter).tolist(), strict=True
     ):
         message = Message("u", "m", logged_one.ts_us, Role(item.role), "x", item.name, item.conversation_id)
         assert admitted == message_filter.admits(message)
-    earlier = line.before(at * 10 * MINUTE_US)
+    earlier = line.truncate(at * 10 * MINUTE_US)
     assert earlier.logged == [item for item in line.logged if item.ts_us < at * 10 * MINUTE_US]
     assert earlier.speakers == build_timeline(earlier.logged).speakers
 
@@ -153,18 +153,18 @@ def test_a_timeline_narrows_as_a_filter_does(
 def test_messages_sent_after_the_time_of_a_question_leave_the_pool(some: list[LoggedMessage], at: int) -> None:
     until_us = at * 10 * MINUTE_US
     pool = CandidatePool(build_timeline(some), len(some), Filter(until_us=until_us))
-    remaining = pool.before(until_us).timeline.logged
+    remaining = pool.truncate(until_us).timeline.logged
     assert remaining == [message for message in pool.timeline.logged if message.ts_us < until_us]
 
 
 @given(messages, st.sets(st.integers(1, 40)))
 def test_versions_are_located(some: list[LoggedMessage], sequences: set[int]) -> None:
     line = build_timeline(some)
-    located, standing = line.locate(np.array(sorted(sequences), dtype=np.int64))
+    located, standing = line.locate_versions(np.array(sorted(sequences), dtype=np.int64))
     for sequence, index, stands in zip(sorted(sequences), located.tolist(), standing.tolist(), strict=True):
         assert stands == (sequence <= len(some))
         assert not stands or line.logged[index].sequence == sequence
-    assert build_timeline([]).locate(np.array([3]))[1].tolist() == [False]
+    assert build_timeline([]).locate_versions(np.array([3]))[1].tolist() == [False]
 
 
 def place(line: Timeline, sequence: int) -> int:
@@ -175,12 +175,12 @@ def test_words_count_where_they_stand_beside_and_by_who_bears_them() -> None:
     some = [logged(n + 1, "x" * 20, n * MINUTE_US, "Ann" if n == 8 else "Bob", "c") for n in range(10)]
     line = build_timeline(some)
     occurrences = {"lisbon": TermOccurrences(1, np.array([4])), "ann": TermOccurrences(0, np.array([], dtype=np.int64))}
-    scored = term_scores(line, occurrences, 10, neighbor_weight=0.3)
+    scored = compute_term_scores(line, occurrences, 10, neighbor_weight=0.3)
     assert np.flatnonzero(scored.scores).tolist() == [3, 4, 5, 8]
     assert scored.scores[4] > scored.scores[3] == scored.scores[5] > 0
     assert np.flatnonzero(scored.coverage).tolist() == [4, 8]
-    assert term_scores(line, {}, 10, neighbor_weight=0.3).has_terms is False
-    alone = term_scores(line, occurrences, 10, neighbor_weight=0.0)
+    assert compute_term_scores(line, {}, 10, neighbor_weight=0.3).has_terms is False
+    alone = compute_term_scores(line, occurrences, 10, neighbor_weight=0.0)
     assert np.flatnonzero(alone.scores).tolist() == [4, 8]
 
 
@@ -193,7 +193,7 @@ def test_words_score_finitely_and_cover_at_most_all(
         term: np.array(sorted(n for n in at if n < len(line)), dtype=np.int64) for term, at in indexes_by_term.items()
     }
     total = len(line) + more
-    scored = term_scores(
+    scored = compute_term_scores(
         line,
         {term: TermOccurrences(len(at) + more, at) for term, at in valid_indexes.items()},
         total,
@@ -210,34 +210,41 @@ def hits(*scores: float) -> list[VectorHit]:
 
 def test_nearness_goes_from_nothing_to_one_and_versions_that_are_gone_have_no_part() -> None:
     line = build_timeline([logged(n, "x", n) for n in range(1, 6)])
-    complete = semantic_scores(line, SemanticHits(hits(0.9, 0.8, 0.7, 0.6, 0.5)), is_complete=True, total=5)
+    complete = compute_semantic_scores(line, SemanticHits(hits(0.9, 0.8, 0.7, 0.6, 0.5)), is_complete=True, total=5)
     assert complete is not None
-    assert complete.normalized.tolist() == pytest.approx([1, 0.75, 0.5, 0.25, 0])
-    cut = semantic_scores(line, SemanticHits(hits(0.9, 0.8)), is_complete=False, total=5)
+    assert complete.normalized_cosines.tolist() == pytest.approx([1, 0.75, 0.5, 0.25, 0])
+    cut = compute_semantic_scores(line, SemanticHits(hits(0.9, 0.8)), is_complete=False, total=5)
     assert cut is not None
     assert cut.is_hit.tolist() == [1, 1, 0, 0, 0]
-    assert 1 == cut.normalized[0] > cut.normalized[1] > cut.normalized[2] == cut.normalized[4] > 0
+    assert (
+        1
+        == cut.normalized_cosines[0]
+        > cut.normalized_cosines[1]
+        > cut.normalized_cosines[2]
+        == cut.normalized_cosines[4]
+        > 0
+    )
     assert cut.cosines.tolist() == [0.9, 0.8, 0, 0, 0]
     gone = [VectorHit(0.99, 0, 77), *hits(0.9, 0.8, 0.7, 0.6, 0.5), VectorHit(0.1, 0, 78)]
-    with_gone = semantic_scores(line, SemanticHits(gone), is_complete=True, total=5)
+    with_gone = compute_semantic_scores(line, SemanticHits(gone), is_complete=True, total=5)
     assert with_gone is not None
-    assert with_gone.normalized.tolist() == complete.normalized.tolist()
-    assert semantic_scores(line, SemanticHits([VectorHit(0.9, 0, 77)]), is_complete=True, total=5) is None
-    assert semantic_scores(line, SemanticHits([]), is_complete=True, total=5) is None
-    equal = semantic_scores(line, SemanticHits(hits(0.5, 0.5)), is_complete=True, total=5)
+    assert with_gone.normalized_cosines.tolist() == complete.normalized_cosines.tolist()
+    assert compute_semantic_scores(line, SemanticHits([VectorHit(0.9, 0, 77)]), is_complete=True, total=5) is None
+    assert compute_semantic_scores(line, SemanticHits([]), is_complete=True, total=5) is None
+    equal = compute_semantic_scores(line, SemanticHits(hits(0.5, 0.5)), is_complete=True, total=5)
     assert equal is not None
-    assert equal.normalized.tolist() == [1, 1, 0, 0, 0]
+    assert equal.normalized_cosines.tolist() == [1, 1, 0, 0, 0]
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=9), st.integers(0, 9))
 def test_z_scores_are_computed_over_all_messages_of_the_user(scores: list[float], more: int) -> None:
     scores.sort(reverse=True)
     line = build_timeline([logged(n, "x", n) for n in range(1, len(scores) + 1)])
-    whole = semantic_scores(line, SemanticHits(hits(*scores)), is_complete=True, total=len(scores))
+    whole = compute_semantic_scores(line, SemanticHits(hits(*scores)), is_complete=True, total=len(scores))
     assert whole is not None
     assert whole.mean == pytest.approx(np.mean(scores))
     assert whole.deviation == pytest.approx(np.std(scores), abs=1e-6)
-    cut = semantic_scores(line, SemanticHits(hits(*scores)), is_complete=False, total=len(scores) + more)
+    cut = compute_semantic_scores(line, SemanticHits(hits(*scores)), is_complete=False, total=len(scores) + more)
     assert cut is not None
     assert cut.mean <= whole.mean + 1e-9
     for meaning in (whole, cut):

@@ -64,7 +64,7 @@ def worth(content: str) -> float:
 
 def expected(shelf: Shelf, claim: Claim, message_filter: Filter) -> Listing:
     weights = {leaf: weight(shelf, leaf[1]) for leaf in claim.leaves}
-    is_prose = not query(claim.text).is_uniform and not re.search(r"AND|OR|NOT|-", claim.text)
+    is_prose = not query(claim.text).has_uniform_score and not re.search(r"AND|OR|NOT|-", claim.text)
     heaviest = max(weights.values(), default=0.0)
     for_name = round(min(0.4 * sum(weights.values()), heaviest) * 64) / 64 if ("word", "cat") in weights else 0.0
 

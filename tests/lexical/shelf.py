@@ -15,7 +15,7 @@ from lexical.engine import Engine
 from nomemory.server import wire
 from nomemory.server.message import LoggedMessage, Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.search.grammar.grammar import QueryLimits, parse
+from nomemory.server.search.grammar.grammar import QueryLimits, parse_query
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.protocol import (
     FrozenRanking,
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 def query(text: str) -> Query:
     """Parse with the limits that the server has by default."""
-    return parse(text, LIMITS)
+    return parse_query(text, LIMITS)
 
 
 def message(

@@ -10,7 +10,7 @@ import pytest
 from lexical.engine import Engine
 from lexical.shelf import Shelf, ShelfLog, message
 
-from nomemory.server.search.hybrid.author_labels import AuthorLabels
+from nomemory.server.search.hybrid.author_labels import AuthorLabelFinder
 from nomemory.server.store.protocol import LogReader
 
 
@@ -21,9 +21,9 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def frequent_names(shelf: Shelf, user: str, question: str, until_us: int | None = None) -> tuple[str, ...]:
-    labels = AuthorLabels(shelf.reader_index, cast("LogReader", ShelfLog(shelf)), max_sequences=4096)
+    labels = AuthorLabelFinder(shelf.reader_index, cast("LogReader", ShelfLog(shelf)), max_sequences=4096)
     total = sum(each.user_id == user and each.ts_us < (until_us or 1 << 62) for each in shelf.messages.values())
-    return shelf.now(labels.frequent_names(user, question, until_us, total))
+    return shelf.now(labels.find_frequent_names(user, question, until_us, total))
 
 
 def test_a_name_that_labels_many_messages_is_frequent(shelf: Shelf) -> None:

@@ -12,7 +12,7 @@ import pytest
 from lexical.engine import Engine
 from lexical.shelf import LIMITS, Shelf
 
-from nomemory.server.search.grammar.grammar import parse
+from nomemory.server.search.grammar.grammar import parse_query
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.highlight import HighlightLimits, highlight
 
@@ -130,7 +130,7 @@ def shelf(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_any_string_is_answered_with_the_users_own_messages(shelf: Shelf, *, is_remote: bool) -> None:
     finding, count = 0, REMOTE_STRINGS if is_remote else STRINGS
     for text in islice(strings(seed=7), count):
-        parsed_query = parse(text, LIMITS)
+        parsed_query = parse_query(text, LIMITS)
         hits = shelf.page("u1", parsed_query, shelf.freeze("u1", parsed_query), limit=3)
         assert {shelf.messages[hit.sequence].user_id for hit in hits} <= {"u1"}
         for hit in hits[:1]:

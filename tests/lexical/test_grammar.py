@@ -13,7 +13,7 @@ from lexical.engine import Engine
 from lexical.shelf import Shelf, query, shelved
 
 from nomemory.server.faults import Fault, Reason
-from nomemory.server.search.grammar.grammar import QueryLimits, parse
+from nomemory.server.search.grammar.grammar import QueryLimits, parse_query
 from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Stream
 from nomemory.text.analysis import tokenize
 from nomemory.text.normalization import remove_invisible_characters
@@ -140,7 +140,7 @@ def test_reading(text: str, tree: str) -> None:
 )
 def test_queries_with_required_or_optional_terms_rank_by_score(text: str, *, ranks: bool, uniform: bool) -> None:
     parsed_query = query(text)
-    assert (bool(parsed_query.leaves), parsed_query.is_uniform) == (ranks, uniform)
+    assert (bool(parsed_query.leaves), parsed_query.has_uniform_score) == (ranks, uniform)
 
 
 def test_leaves_are_what_scores_each_once_in_order() -> None:
@@ -150,17 +150,17 @@ def test_leaves_are_what_scores_each_once_in_order() -> None:
 
 @given(st.text(st.characters() | st.sampled_from(' "“”「」()（）-－ANDORT\u0301\u200b辣a'), max_size=80))
 def test_any_text_is_a_query_and_blank_text_the_empty_one(text: str) -> None:
-    assert parse(text, BOUNDLESS).is_empty == (tokenize(remove_invisible_characters(text)) == [])
+    assert parse_query(text, BOUNDLESS).is_empty == (tokenize(remove_invisible_characters(text)) == [])
 
 
 @pytest.mark.parametrize("unit", ['"', "「", "(", ")", "-", "'", "NOT ", "a AND ", "( )", "(-"])
 def test_a_hundred_thousand_characters_of_anything_are_read(unit: str) -> None:
-    assert not parse((unit * 100_000)[:100_000], BOUNDLESS).is_empty
+    assert not parse_query((unit * 100_000)[:100_000], BOUNDLESS).is_empty
 
 
 def test_deep_parentheses_are_refused_before_anything_recurses() -> None:
     with pytest.raises(Fault):
-        parse("(" * 100_000 + "a" + ")" * 100_000, BOUNDLESS)
+        parse_query("(" * 100_000 + "a" + ")" * 100_000, BOUNDLESS)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_deep_parentheses_are_refused_before_anything_recurses() -> None:
 )
 def test_over_a_limit_is_a_fault_of_query_text(text: str, description: str) -> None:
     with pytest.raises(Fault) as raised:
-        parse(text, QueryLimits(chars=40, terms=5, depth=3))
+        parse_query(text, QueryLimits(chars=40, terms=5, depth=3))
     assert raised.value.reason == Reason.ERROR_REASON_QUERY_TOO_COMPLEX
     assert [(v.field, v.description) for v in raised.value.violations] == [("query_text", description)]
 
 
 @pytest.mark.parametrize("text", ["x" * 40, "(((a)))", "q w e r y", "(" * 30 + "a", '"' + "辣" * 38 + '"'])
 def test_a_query_at_a_limit_is_parsed(text: str) -> None:
-    parse(text, QueryLimits(chars=40, terms=5, depth=3))
+    parse_query(text, QueryLimits(chars=40, terms=5, depth=3))
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "query-grammar.md"
@@ -217,5 +217,5 @@ def test_example(shelf: Shelf, text: str, numbers: list[int]) -> None:
 
 def test_a_pasted_text_is_searched_by_its_most_frequent_terms() -> None:
     text = "boiler valve boiler gasket boiler valve manifold sensor pump filter"
-    root = parse(text, QueryLimits(chars=100, terms=2, depth=3)).root
+    root = parse_query(text, QueryLimits(chars=100, terms=2, depth=3)).root
     assert root == AnyOf((Leaf(Stream.TERMS, ("boiler",)), Leaf(Stream.TERMS, ("valv",))))

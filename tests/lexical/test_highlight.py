@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical.shelf import query
 
-from nomemory.server.search.lexical.highlight import HighlightLimits, find_terms, highlight, normalize_plain
+from nomemory.server.search.lexical.highlight import HighlightLimits, find_terms, highlight, normalize_plain_text
 from nomemory.text.analysis import extract_ranking_terms, tokenize
 
 EXTENT = HighlightLimits(chars=20_000, spans=200)
@@ -160,7 +160,7 @@ BITS = st.sampled_from(
 @given(st.lists(BITS, max_size=40).map("".join), st.lists(BITS, min_size=1, max_size=6).map("".join))
 def test_a_plain_text_is_highlighted_as_its_tokens_say(content: str, query_text: str) -> None:
     query_terms = {term.text for term in extract_ranking_terms(tokenize(query_text))}
-    normal = normalize_plain(content)
+    normal = normalize_plain_text(content)
     if normal is not None:
         highlighted = {
             (term.start, term.end) for term in extract_ranking_terms(tokenize(content)) if term.text in query_terms

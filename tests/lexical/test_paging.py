@@ -37,7 +37,7 @@ class Reading:
 
     def page(self, text: str, size: int, cursor: str) -> RankedPage:
         listing = Listing("LexicalSearch", self.user, text, EVERYTHING)
-        return self.shelf.now(self._listing.page(listing, query(text), size, cursor))
+        return self.shelf.now(self._listing.read_page(listing, query(text), size, cursor))
 
     def put(self, contents: Sequence[tuple[str, int]]) -> None:
         if contents:
@@ -86,7 +86,7 @@ def test_pages_give_every_message_once_while_others_come_and_go(
 def test_messages_that_the_log_no_longer_has_are_passed_over(shelf: Shelf) -> None:
     """An index that lags still has them; more than fit into one search of the index."""
     reading = Reading(shelf, "lagging")
-    if not shelf.reader_index.lags:
+    if not shelf.reader_index.can_lag:
         pytest.skip("the index is the log")
     reading.put([("火锅 辣椒", n // 40) for n in range(120)])
     numbers = sorted(number for number, each in shelf.messages.items() if each.user_id == "lagging")

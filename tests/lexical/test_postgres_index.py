@@ -211,15 +211,15 @@ async def test_a_listing_takes_two_round_trips_a_further_page_one_and_a_write_to
         parsed_query, frozen = query(TEXT), Listing("LexicalSearch", "u", TEXT, EVERYTHING)
         for turn in range(2):
             statements.clear()
-            first = await listing.page(frozen, parsed_query, 3, "")
+            first = await listing.read_page(frozen, parsed_query, 3, "")
             assert [item.message.message_id for item in first.items] == ["m9", "m7", "m5"]
             is_learned = turn > 0  # a connection learns the types of a statement when it has it first
             assert not first.index_lagging
             assert len(statements) == 2 or not is_learned
             statements.clear()
-            second = await listing.page(frozen, parsed_query, 3, first.next_cursor)
+            second = await listing.read_page(frozen, parsed_query, 3, first.next_cursor)
             assert [item.message.message_id for item in second.items] == ["m3", "m1", "m8"]
             assert len(statements) == 1 or not is_learned
         statements.clear()
-        assert await listing.is_applied("u", 10)
+        assert await listing.has_applied("u", 10)
         assert not statements

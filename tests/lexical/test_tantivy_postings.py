@@ -17,7 +17,7 @@ TERMS = [f"w{n:02}" for n in range(1, 61)]
 MESSAGES = 60
 
 
-def content_of(number: int) -> str:
+def decode_content(number: int) -> str:
     """Say the words whose number divides a message's: the first is in all messages, the last in one."""
     return " ".join(term for n, term in enumerate(TERMS, 1) if number % n == 0)
 
@@ -28,7 +28,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     with shelved(open_tantivy_index, tmp_path_factory.mktemp("index")) as made:
         for begin in range(1, MESSAGES + 1, 20):
             for user in ("ann", "bob"):
-                made.put_texts(user, *map(content_of, range(begin, begin + 20)))
+                made.put_texts(user, *map(decode_content, range(begin, begin + 20)))
         made.remove(*(sequence for sequence in range(1, 2 * MESSAGES, 7)))
         yield made
 

@@ -24,7 +24,7 @@ from nomemory.server.message import Role
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.wiring.vector_check import check_vector_index
 from nomemory.server.search.semantic import factory
-from nomemory.server.search.semantic.factory import choose_vector_index
+from nomemory.server.search.semantic.factory import create_vector_index
 from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
 from nomemory.v1 import ingest_service_pb2 as i
 from nomemory.v1 import query_service_pb2 as q
@@ -171,7 +171,7 @@ async def plant_orphans(settings: Settings) -> None:
 @asynccontextmanager
 async def index_of(settings: Settings) -> AsyncIterator[VectorIndex]:
     embedder = choose_embedder(settings)
-    index = choose_vector_index(settings, settings.server.data / "vectors", embedder)
+    index = create_vector_index(settings, settings.server.data / "vectors", embedder)
     try:
         yield index
     finally:

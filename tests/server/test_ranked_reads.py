@@ -17,7 +17,7 @@ from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.token_cipher import TokenCipher
 from nomemory.server.search.cursor import Cursors, Listing
-from nomemory.server.search.grammar.grammar import QueryLimits, parse
+from nomemory.server.search.grammar.grammar import QueryLimits, parse_query
 from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.search.lexical.tantivy.schema import discard_index
 from nomemory.server.search.lexical.tantivy.writer import TantivyLexicalWriter
@@ -119,11 +119,11 @@ async def test_a_listing_does_not_end_early_while_its_index_is_built_anew(tmp_pa
         listing = LexicalListing(index, log, Cursors(TokenCipher(b"k" * 32, "log"), 3600), BUDGET)
         lexical_listing, query = (
             Listing("LexicalSearch", "u", "hello", EVERYTHING),
-            parse("hello", QueryLimits(2000, 128, 16)),
+            parse_query("hello", QueryLimits(2000, 128, 16)),
         )
 
         async def page(cursor: str) -> RankedPage:
-            return await listing.page(lexical_listing, query, 150, cursor)
+            return await listing.read_page(lexical_listing, query, 150, cursor)
 
         first = await page("")
         discard_index(directory)

@@ -12,10 +12,10 @@ from spans.recorded_spans import Kept
 
 from nomemory.spans.span import (
     TracedCall,
-    child_span,
     current_trace_fields,
     outgoing_trace_metadata,
     set_content_attribute,
+    start_child_span,
 )
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -46,7 +46,7 @@ def trace_of(call: TracedCall) -> str:
 
 def test_a_call_goes_on_with_its_callers_trace() -> None:
     kept = Kept(0)
-    call = kept.tracer.begin("call", [("traceparent", GOOD), ("tracestate", "a=1"), ("other", b"bytes")])
+    call = kept.tracer.start_call("call", [("traceparent", GOOD), ("tracestate", "a=1"), ("other", b"bytes")])
     assert trace_of(call) == TRACE
     call.end(failed=False)
     (recorded,) = kept.spans
@@ -57,15 +57,15 @@ def test_a_call_goes_on_with_its_callers_trace() -> None:
 
 @pytest.mark.parametrize("text", NONSENSE)
 def test_invalid_trace_context_starts_a_new_trace(text: str) -> None:
-    assert trace_of(Kept().tracer.begin("call", [("traceparent", text)])) != TRACE
+    assert trace_of(Kept().tracer.start_call("call", [("traceparent", text)])) != TRACE
 
 
 def test_outgoing_trace_context_is_read_by_the_next_server() -> None:
     kept = Kept()
-    began = kept.tracer.begin("call", [("traceparent", GOOD), ("tracestate", "a=1")])
+    began = kept.tracer.start_call("call", [("traceparent", GOOD), ("tracestate", "a=1")])
     sent = outgoing_trace_metadata()
     assert dict(sent)["tracestate"] == "a=1"
-    kept.tracer.begin("further", sent).end(failed=False)
+    kept.tracer.start_call("further", sent).end(failed=False)
     (further,) = kept.spans
     assert further.parent is not None
     assert further.parent.span_id == began.span.get_span_context().span_id
@@ -77,9 +77,9 @@ def test_outside_of_a_trace_nothing_is_sent_on() -> None:
 
 def test_a_trace_that_is_not_recorded_has_an_id_and_no_spans() -> None:
     kept = Kept(0)
-    began = kept.tracer.begin("call", ())
+    began = kept.tracer.start_call("call", ())
     assert current_trace_fields() == {"trace_id": trace_of(began)}
-    with child_span("work") as work:
+    with start_child_span("work") as work:
         assert work is None
     assert int(dict(outgoing_trace_metadata())["traceparent"][-2:], 16) & 1 == 0
     began.end(failed=False)
@@ -88,8 +88,8 @@ def test_a_trace_that_is_not_recorded_has_an_id_and_no_spans() -> None:
 
 def test_work_within_work_is_a_tree() -> None:
     kept = Kept()
-    began = kept.tracer.begin("call", ())
-    with child_span("outer"), child_span("inner", SpanKind.CLIENT, {"rows": 3}):
+    began = kept.tracer.start_call("call", ())
+    with start_child_span("outer"), start_child_span("inner", SpanKind.CLIENT, {"rows": 3}):
         pass
     began.end(failed=False)
     inner, outer, call = kept.spans
@@ -102,8 +102,8 @@ def test_work_within_work_is_a_tree() -> None:
 
 def test_span_of_an_error_contains_only_the_error_type() -> None:
     kept = Kept()
-    kept.tracer.begin("call", ())
-    with pytest.raises(ValueError, match="Lin likes tea"), child_span("work"):
+    kept.tracer.start_call("call", ())
+    with pytest.raises(ValueError, match="Lin likes tea"), start_child_span("work"):
         raise ValueError("Lin likes tea")
     (work,) = kept.spans
     assert work.status.status_code is StatusCode.ERROR
@@ -113,16 +113,16 @@ def test_span_of_an_error_contains_only_the_error_type() -> None:
 
 def test_work_after_a_call_is_not_part_of_its_trace() -> None:
     kept = Kept()
-    began = kept.tracer.begin("call", ())
+    began = kept.tracer.start_call("call", ())
     began.end(failed=False)
     assert current_trace_fields() == {}
-    with child_span("later") as later:
+    with start_child_span("later") as later:
         assert later is None
 
 
 def test_a_call_ends_once() -> None:
     kept = Kept()
-    call = kept.tracer.begin("call", ())
+    call = kept.tracer.start_call("call", ())
     call.end(failed=False)
     call.end(failed=True)
     (recorded,) = kept.spans
@@ -132,8 +132,8 @@ def test_a_call_ends_once() -> None:
 @pytest.mark.parametrize("shows_content", [False, True])
 def test_content_is_shown_only_where_it_may_be(*, shows_content: bool) -> None:
     kept = Kept(shows_content=shows_content)
-    kept.tracer.begin("call", ())
-    with child_span("work") as work:
+    kept.tracer.start_call("call", ())
+    with start_child_span("work") as work:
         assert work is not None
         set_content_attribute(work, "question", "tea?")
     (recorded,) = kept.spans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nomemory.text.language import Language, language_of
+from nomemory.text.language import Language, detect_language
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from nomemory.text.language import Language, language_of
     ],
 )
 def test_a_chinese_character_makes_a_text_chinese(text: str, language: Language) -> None:
-    assert language_of(text) is language
+    assert detect_language(text) is language

@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.text.conversation_turns import is_conversation_turn
-from nomemory.text.query_parts import select_parts
+from nomemory.text.query_parts import select_query_parts
 
 TEXTS = st.lists(st.text("ab .。？?我\n", min_size=1, max_size=300), min_size=1, max_size=40).map("".join)
 
 
 @given(TEXTS)
 def test_parts_of_a_query_are_few_and_bounded(text: str) -> None:
-    parts = select_parts(text)
+    parts = select_query_parts(text)
     assert len(parts) <= 4
     assert parts == [text] or all(0 < len(part) <= 1_000 for part in parts)
 
 
 def test_both_ends_of_a_pasted_page_are_searched_for() -> None:
     page = "The opening says what is wanted. " + "Filler without content. " * 400 + "The closing names the deadline."
-    parts = select_parts(page)
+    parts = select_query_parts(page)
     assert parts[0].startswith("The opening")
     assert parts[-1].endswith("names the deadline.")
 
@@ -31,7 +31,7 @@ def test_the_densest_parts_of_a_pasted_page_are_searched_for() -> None:
         "Boiler pressure, valve, gasket, thermostat, manifold and expansion vessel were replaced by Ines Moreau. " * 4
     )
     page = "la la la. " * 300 + dense + "la la la. " * 300
-    assert any("thermostat" in part for part in select_parts(page))
+    assert any("thermostat" in part for part in select_query_parts(page))
 
 
 @pytest.mark.parametrize(

@@ -69,4 +69,4 @@ async def test_sampling_ratio_decides_if_callers_do_not(own_settings: Settings) 
         async with AsyncExitStack() as stack:
             tracer = start_tracing(changed, stack)
             assert tracer is not None
-            assert tracer.begin("call", parent).span.is_recording() == parent_sampling
+            assert tracer.start_call("call", parent).span.is_recording() == parent_sampling

@@ -8,9 +8,9 @@ import pytest
 
 from nomemory.server.embedding.factory import DisabledEmbedder
 from nomemory.server.runtime.settings import Settings
-from nomemory.server.search.semantic.collection import collection_name, collection_of
+from nomemory.server.search.semantic.collection import collection_name, embedder_collection
 from nomemory.server.search.semantic.edge.index import EdgeIndex
-from nomemory.server.search.semantic.factory import choose_vector_index
+from nomemory.server.search.semantic.factory import create_vector_index
 from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
 
 
@@ -34,10 +34,10 @@ async def test_each_server_collection_has_its_own_backlog(tmp_path: Path) -> Non
     embedder = DisabledEmbedder(8)
     embedded = Settings.from_environment(qdrant_url=None)
     on_server = Settings.from_environment(qdrant_url="http://127.0.0.1:1")
-    backlogs = {collection_of(settings, tmp_path, embedder).backlog for settings in (embedded, on_server)}
+    backlogs = {embedder_collection(settings, tmp_path, embedder).backlog for settings in (embedded, on_server)}
     assert len(backlogs) == 2
     for settings, kind in ((embedded, EdgeIndex), (on_server, QdrantIndex)):
-        index = choose_vector_index(settings, tmp_path, embedder)
+        index = create_vector_index(settings, tmp_path, embedder)
         assert isinstance(index, kind)
         await index.close()
 

@@ -179,7 +179,7 @@ async def test_a_compaction_stops_when_the_disk_is_full(
         if pages > 3:
             raise InsufficientSpaceError("a disk")
 
-    monkeypatch.setattr(edge_index, "require_space_for_points", require)
+    monkeypatch.setattr(edge_index, "require_points_space", require)
     with pytest.raises(InsufficientSpaceError, match="a disk"):
         await index.erase_deleted()
     assert versions(tmp_path) == ["1"]

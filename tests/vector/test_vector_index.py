@@ -178,8 +178,8 @@ async def test_all_messages_with_surplus_parts_are_reported(index: VectorIndex) 
     await index.upsert([point("m", vector(1, part), part=part) for part in range(3)])
     await index.upsert([point("m", vector(1), user_id="bob")])
     kept_parts = {("ann", "m"): 2, ("bob", "m"): 0, ("ann", "none"): 0}
-    assert {("ann", "m"), ("bob", "m")} <= set(await index.find_surplus(kept_parts)) <= set(kept_parts)
-    assert set(await index.find_surplus({})) == set()
+    assert {("ann", "m"), ("bob", "m")} <= set(await index.find_surplus_messages(kept_parts)) <= set(kept_parts)
+    assert set(await index.find_surplus_messages({})) == set()
 
 
 async def test_the_vectors_of_a_version_are_read_back_part_by_part(index: VectorIndex) -> None:

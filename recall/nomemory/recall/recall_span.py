@@ -6,15 +6,15 @@ from collections.abc import Awaitable
 
 from opentelemetry.trace import Span
 
-from nomemory.recall.llm.model_span import usage_attributes
+from nomemory.recall.llm.model_span import build_usage_attributes
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
-from nomemory.spans.span import child_span, set_content_attribute
+from nomemory.spans.span import set_content_attribute, start_child_span
 
 
-async def recall_in_span(recall_call: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
+async def trace_recall(recall_call: Awaitable[RecallResult], question: Question, user_id: str) -> RecallResult:
     """Run a recall, and record its result in a span."""
-    with child_span("invoke_agent recall") as agent_span:
+    with start_child_span("invoke_agent recall") as agent_span:
         if agent_span is None:
             return await recall_call
         agent_span.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "recall"})
@@ -35,6 +35,6 @@ def _record_result(agent_span: Span, result: RecallResult) -> None:
             "nomemory.recall.planner": limits.planner,
             "nomemory.recall.rounds": limits.iterations,
             "nomemory.recall.tool_calls": limits.tool_calls,
-            **usage_attributes(limits.reading.usage),
+            **build_usage_attributes(limits.reading.usage),
         }
     )

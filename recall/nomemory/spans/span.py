@@ -67,7 +67,7 @@ class CallTracer:
         self._tracer = tracer
         self._shows_content = shows_content
 
-    def begin(
+    def start_call(
         self,
         name: str,
         metadata: Iterable[tuple[str, str | bytes]],
@@ -84,18 +84,18 @@ class CallTracer:
         return call
 
 
-def child_span(
+def start_child_span(
     name: str, kind: SpanKind = SpanKind.INTERNAL, attributes: Mapping[str, AttributeValue] | None = None
 ) -> AbstractContextManager[Span | None]:
     """Return a context manager that creates a child span, and yields None if the call is not recorded."""
     call = _current_call()
     if call is None or not get_current_span().is_recording():
         return _NO_SPAN
-    return _recorded_child_span(call.tracer, name, kind, attributes)
+    return _record_child_span(call.tracer, name, kind, attributes)
 
 
 @contextmanager
-def _recorded_child_span(
+def _record_child_span(
     tracer: Tracer, name: str, kind: SpanKind, attributes: Mapping[str, AttributeValue] | None
 ) -> Iterator[Span]:
     with tracer.start_as_current_span(

@@ -79,7 +79,7 @@ class AnalyzedText(NamedTuple):
 def tokenize(text: str) -> list[Token]:
     """Split a text into tokens, in linear time. The tokens contain no whitespace and no invisible characters."""
     normal = normalize(text)
-    spell = _compose if _HAS_TRAILING.search(normal) else str
+    spell = _compose_characters if _HAS_TRAILING.search(normal) else str
     return [
         Token(spell(match[0]), match.start(), match.end(), _KIND_BY_GROUP[match.lastindex])
         for match in _TOKEN.finditer(normal)
@@ -145,7 +145,7 @@ def _find_contraction_halves(tokens: Sequence[Token]) -> Iterator[Token]:
             yield word
 
 
-def _compose(spelling: str) -> str:
+def _compose_characters(spelling: str) -> str:
     return normalize(remove_invisible_characters(spelling))
 
 

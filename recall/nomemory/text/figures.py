@@ -67,26 +67,26 @@ def find_figures(text: str) -> list[Figure]:
 
     A standalone `one` or `一` is skipped because it is often a pronoun or part of another word.
     """
-    return list(_match_patterns(_to_plain_text(text), _PATTERNS))
+    return list(_match_patterns(_normalize_text(text), _PATTERNS))
 
 
 def find_numbers(text: str) -> frozenset[Decimal]:
     """Return every possible number in a text, including numbers inside dates and times."""
-    number_figures = _match_patterns(_to_plain_text(text), _NUMBERS)
+    number_figures = _match_patterns(_normalize_text(text), _NUMBERS)
     return frozenset(number for figure in number_figures for number in figure.numbers)
 
 
 def find_digit_runs(text: str) -> frozenset[str]:
     """Return the long digit sequences of a text, such as phone numbers, without spaces and hyphens."""
-    return frozenset(_remove_separators(match[0]) for match in _LONG_RUN.finditer(_to_plain_text(text)))
+    return frozenset(_remove_separators(match[0]) for match in _LONG_RUN.finditer(_normalize_text(text)))
 
 
 def remove_digit_runs(text: str, runs: frozenset[str]) -> str:
     """Remove known long digit sequences from a text."""
-    return _LONG_RUN.sub(lambda match: " " if _remove_separators(match[0]) in runs else match[0], _to_plain_text(text))
+    return _LONG_RUN.sub(lambda match: " " if _remove_separators(match[0]) in runs else match[0], _normalize_text(text))
 
 
-def _to_plain_text(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return replace_number_words(unicodedata.normalize("NFKC", text))
 
 

@@ -24,6 +24,6 @@ class Language(Enum):
     ENGLISH = "en"
 
 
-def language_of(text: str) -> Language:
+def detect_language(text: str) -> Language:
     """Return Chinese if a text contains a Chinese character, otherwise English."""
     return Language.CHINESE if _CHINESE.search(text) else Language.ENGLISH

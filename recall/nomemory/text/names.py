@@ -33,7 +33,7 @@ def name_prefix(name: str) -> str:
 
 def name_prefixes(words: Iterable[str]) -> frozenset[str]:
     """Return the name prefixes of the words that are longer than a name prefix."""
-    return frozenset(map(name_prefix, filter(_is_longer_than_prefix, words)))
+    return frozenset(map(name_prefix, filter(_exceeds_prefix_length, words)))
 
 
 def find_named_people(text: str) -> list[str]:
@@ -63,7 +63,7 @@ def name_terms(name: str) -> list[str]:
     tokens = tokenize(name)
     words = [token.text for token in tokens if token.kind is TokenKind.WORD]
     return _remove_duplicates(
-        [*words, *map(_prefix_term, filter(_is_longer_than_prefix, words)), *_bigram_texts(tokens)]
+        [*words, *map(_prefix_term, filter(_exceeds_prefix_length, words)), *_bigram_texts(tokens)]
     )
 
 
@@ -71,7 +71,7 @@ def candidate_name_terms(text: str) -> list[str]:
     """Return the query terms that may name a speaker: words, prefixes of capitalized words, and bigrams."""
     tokens = tokenize(text)
     words = [token for token in tokens if token.kind is TokenKind.WORD and token.text not in STOP_WORDS]
-    capitalized = [word.text for word in words if text[word.start].isupper() and _is_longer_than_prefix(word.text)]
+    capitalized = [word.text for word in words if text[word.start].isupper() and _exceeds_prefix_length(word.text)]
     terms = [*(word.text for word in words), *map(_prefix_term, capitalized), *_bigram_texts(tokens)]
     return _remove_duplicates(terms)[:_MAX_NAMING_TERMS]
 
@@ -80,7 +80,7 @@ def _bigram_texts(tokens: Sequence[Token]) -> list[str]:
     return [pair.text for pair in extract_character_bigrams(tokens)]
 
 
-def _is_longer_than_prefix(word: str) -> bool:
+def _exceeds_prefix_length(word: str) -> bool:
     return len(word) >= _PREFIX_CHARS
 
 

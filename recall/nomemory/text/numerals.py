@@ -64,13 +64,11 @@ def parse_chinese_numeral(run: str) -> frozenset[Decimal]:
     if len(digits) == 1:
         return frozenset(digits)
     return (
-        frozenset({Decimal("".join(str(digit) for digit in digits)), *digits})
-        if _are_whole_numbers(digits)
-        else frozenset()
+        frozenset({Decimal("".join(str(digit) for digit in digits)), *digits}) if _are_integers(digits) else frozenset()
     )
 
 
-def _are_whole_numbers(digits: list[Decimal]) -> bool:
+def _are_integers(digits: list[Decimal]) -> bool:
     return all(digit == digit.to_integral_value() for digit in digits)
 
 

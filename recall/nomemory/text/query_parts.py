@@ -12,7 +12,7 @@ _PART_CHARS: Final = 1_000
 _MAX_PARTS: Final = 4
 
 
-def select_parts(text: str) -> list[str]:
+def select_query_parts(text: str) -> list[str]:
     """Return a short text unchanged, and a long text as its first, its last and its two most informative parts.
 
     The parts consist of whole sentences, in their original order. The most informative parts are those with the most

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import Final
 
-from nomemory.text.language import Language, language_of
+from nomemory.text.language import Language, detect_language
 from nomemory.text.sentences import CLAUSE_END, SENTENCE_END, split_sentence_texts
 
 _MAX_SENTENCES: Final = 4
@@ -130,23 +130,23 @@ def _detect_question_and_statement(sentence: str) -> tuple[bool, bool]:
     """
     clauses = [stripped for clause in CLAUSE_END.split(sentence) if (stripped := clause.strip())]
     if _ENDS_MARKED.search(sentence):
-        return True, _contain_statement(takewhile(lambda clause: not _is_question_clause(clause), clauses[:-1]))
-    return any(map(_is_question_clause, clauses)), _contain_statement(
+        return True, _contains_statement(takewhile(lambda clause: not _is_question_clause(clause), clauses[:-1]))
+    return any(map(_is_question_clause, clauses)), _contains_statement(
         clause for clause in clauses if not _is_question_clause(clause)
     )
 
 
 def _is_question_clause(clause: str) -> bool:
-    language = language_of(clause)
+    language = detect_language(clause)
     question_pattern = _ASKS_CHINESE if language is Language.CHINESE else _ASKS_ENGLISH
     return len(clause) <= _MAX_QUESTION_CHARS[language] and question_pattern.search(clause) is not None
 
 
-def _contain_statement(clauses: Iterable[str]) -> bool:
+def _contains_statement(clauses: Iterable[str]) -> bool:
     return any(_is_long_enough(clause) and not _SUPPOSES.search(clause) for clause in clauses)
 
 
 def _is_long_enough(clause: str) -> bool:
-    language = language_of(clause)
+    language = detect_language(clause)
     size = len(clause) if language is Language.CHINESE else len(clause.split())
     return size >= _MIN_STATEMENT_SIZE[language]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nomemory.text.language import CHINESE, Language, language_of
+from nomemory.text.language import CHINESE, Language, detect_language
 from nomemory.text.question_detection import contains_question
 from nomemory.text.sentences import find_quotations, remove_quotations
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
@@ -65,7 +65,7 @@ def build_words_query(words: Iterable[str], phrases: Iterable[str] = ()) -> str:
 def _take_within_limit(words: Iterable[str]) -> Iterator[str]:
     remaining_terms = _MAX_TERMS
     for word in words:
-        term_count = len(word) if language_of(word) is Language.CHINESE else 1
+        term_count = len(word) if detect_language(word) is Language.CHINESE else 1
         if term_count > remaining_terms:
             return
         yield word

@@ -72,7 +72,7 @@ def find_time_signal(text: str, now: datetime) -> TimeSignal | None:
     """
     for pattern, read_range, precision in _SIGNALS:
         for match in pattern.finditer(text):
-            window = _read_window(read_range, match, now)
+            window = _read_range(read_range, match, now)
             if window is not None:
                 return TimeSignal(match.group().strip(), window, precision)
     return None
@@ -96,12 +96,12 @@ def find_exact_time_ranges(text: str, now: datetime) -> tuple[TimeRange, ...]:
         if start < end:
             continue
         end = -negative_end
-        if window := _read_window(read, match, now):
+        if window := _read_range(read, match, now):
             ranges[window] = None
     return tuple(ranges)[:_MAX_RANGES]
 
 
-def _read_window(read_range: _RangeReader, match: re.Match[str], now: datetime) -> TimeRange | None:
+def _read_range(read_range: _RangeReader, match: re.Match[str], now: datetime) -> TimeRange | None:
     try:
         return read_range(match, now)
     except (OverflowError, ValueError):  # The date is outside the calendar.
@@ -118,12 +118,12 @@ def range_of_last_days(days: int, now: datetime) -> TimeRange:
 
 def _day_range(start: date, end: date | None, now: datetime) -> TimeRange | None:
     """Return the range from `start` up to `end` (exclusive), clipped to `now`; None if it starts in the future."""
-    since = _midnight_of(start, now.tzinfo)
-    until = _midnight_of(end, now.tzinfo) if end else now
+    since = _day_start(start, now.tzinfo)
+    until = _day_start(end, now.tzinfo) if end else now
     return TimeRange(since, min(until, now)) if since < now else None
 
 
-def _midnight_of(day: date, zone: tzinfo | None) -> datetime:
+def _day_start(day: date, zone: tzinfo | None) -> datetime:
     return datetime.combine(day, time.min, zone)
 
 

@@ -10,12 +10,12 @@ from opentelemetry.trace import Span, SpanKind
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.llm.token_usage import read_token_usage
 from nomemory.recall.model.model_reading import TokenUsage
-from nomemory.spans.span import child_span, is_content_shown, set_content_attribute
+from nomemory.spans.span import is_content_shown, set_content_attribute, start_child_span
 
 
-async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
+async def trace_chat_request(request: Awaitable[object], model: str, max_tokens: int, prompt: Prompt) -> object:
     """Send a chat request, and record its response in a span. The response is not validated."""
-    with child_span(f"chat {model}", SpanKind.CLIENT) as chat_span:
+    with start_child_span(f"chat {model}", SpanKind.CLIENT) as chat_span:
         if chat_span is None:
             return await request
         chat_span.set_attributes(
@@ -28,7 +28,7 @@ async def ask_in_span(request: Awaitable[object], model: str, max_tokens: int, p
             }
         )
         if is_content_shown():
-            set_content_attribute(chat_span, "gen_ai.input.messages", _format_messages(list(prompt.turns())))
+            set_content_attribute(chat_span, "gen_ai.input.messages", _format_messages(list(prompt.iterate_turns())))
         reply = await request
         _record_response(chat_span, reply)
         return reply
@@ -38,7 +38,7 @@ def _record_response(chat_span: Span, reply: object) -> None:
     response_model = getattr(reply, "model", None)
     if isinstance(response_model, str):
         chat_span.set_attribute("gen_ai.response.model", response_model)
-    chat_span.set_attributes(usage_attributes(read_token_usage(reply)))
+    chat_span.set_attributes(build_usage_attributes(read_token_usage(reply)))
     choices = getattr(reply, "choices", None)
     if is_content_shown() and isinstance(choices, list) and choices:
         content = getattr(getattr(choices[0], "message", None), "content", None)
@@ -47,7 +47,7 @@ def _record_response(chat_span: Span, reply: object) -> None:
         )
 
 
-def usage_attributes(usage: TokenUsage | None) -> dict[str, int]:
+def build_usage_attributes(usage: TokenUsage | None) -> dict[str, int]:
     """Return span attributes with the token counts; empty if the endpoint reports none."""
     if usage is None:
         return {}

@@ -30,11 +30,11 @@ from nomemory.recall.tools.arguments import (
 from nomemory.recall.tools.definitions import CALLABLE_TOOLS, TOOLS
 from nomemory.recall.tools.identity_guard import remove_user_ids
 from nomemory.recall.tools.query_stub import (
-    Binding,
     EmbeddingRefusedError,
     IndexLaggingError,
     QueryServiceUnavailableError,
     QueryStub,
+    UserBinding,
     WriteTokenRefusedError,
 )
 from nomemory.recall.tools.requests import RequestBuilder
@@ -42,12 +42,12 @@ from nomemory.recall.tools.result import (
     Hit,
     ToolResult,
     hit_from_contract,
-    limit_to_budget,
+    limit_hits_to_budget,
     message_from_contract,
     relation_from_contract,
 )
 from nomemory.recall.tools.service_error import ServiceError, decode_service_error
-from nomemory.spans.span import child_span, is_content_shown, set_content_attribute
+from nomemory.spans.span import is_content_shown, set_content_attribute, start_child_span
 from nomemory.text.time_range import TimeRange
 from nomemory.v1 import error_reason_pb2, message_pb2
 from nomemory.v1 import query_service_pb2 as pb
@@ -88,7 +88,7 @@ class BoundTools:
 
     def __init__(
         self,
-        binding: Binding,
+        binding: UserBinding,
         stub: QueryStub,
         budget: Budget,
         before: datetime,
@@ -142,7 +142,7 @@ class BoundTools:
             await self._probe_indexes(timeout_s)
             self._must_wait = False
 
-    async def is_lagging(self, timeout_s: float) -> bool:
+    async def is_index_lagging(self, timeout_s: float) -> bool:
         """Return whether some of the user's stored messages are not searchable yet; False if unknown."""
         reply = await self._probe_indexes(timeout_s)
         return reply is not None and reply.index_lagging
@@ -170,7 +170,7 @@ class BoundTools:
         name = definition.name if definition else "unknown"  # A chat model may have invented any other name.
         if dropped:
             _log.warning("user ids removed from tool arguments", tool=name, count=dropped)
-        with child_span(f"execute_tool {name}") as tool_span:
+        with start_child_span(f"execute_tool {name}") as tool_span:
             if definition is None:
                 result = ToolResult(
                     observation=f"there is no such tool: use one of {', '.join(TOOLS)}", succeeded=False
@@ -195,16 +195,16 @@ class BoundTools:
         """
         try:
             parsed = parse_arguments(type_, arguments, self._before.tzinfo)
-            result = await self._call(parsed, timeout_s)
+            result = await self._call_service(parsed, timeout_s)
         except InvalidToolCallError as error:
             return ToolResult(
                 observation=f"not called: {error}",
                 succeeded=False,
                 semantic_disabled=isinstance(error, _SemanticDisabledError),
             )
-        return replace(result, arguments=self._displayed_arguments(parsed))
+        return replace(result, arguments=self._format_arguments(parsed))
 
-    def _displayed_arguments(self, arguments: Arguments) -> dict[str, JsonValue]:
+    def _format_arguments(self, arguments: Arguments) -> dict[str, JsonValue]:
         """Return the arguments to show in a step, including the conversation of the binding."""
         shown: dict[str, JsonValue] = arguments.model_dump(mode="json", exclude_unset=True)
         if self._binding.conversation_id:
@@ -214,15 +214,15 @@ class BoundTools:
             )
         return shown
 
-    async def _call(self, arguments: Arguments, timeout_s: float) -> ToolResult:
+    async def _call_service(self, arguments: Arguments, timeout_s: float) -> ToolResult:
         try:
-            result = await self._dispatch(arguments, timeout_s)
+            result = await self._dispatch_call(arguments, timeout_s)
         except grpc.RpcError as error:
-            return self._handle_error(error, arguments)
+            return self._convert_error(error, arguments)
         self._response_count += 1
         return result
 
-    async def _dispatch(self, arguments: Arguments, timeout_s: float) -> ToolResult:
+    async def _dispatch_call(self, arguments: Arguments, timeout_s: float) -> ToolResult:
         if isinstance(arguments, ListArguments):
             return await self._list_messages(arguments, timeout_s)
         if isinstance(arguments, LexicalArguments):
@@ -236,14 +236,14 @@ class BoundTools:
     async def _list_messages(self, arguments: ListArguments, timeout_s: float) -> ToolResult:
         request = self._requests.build_list_request(arguments)
         reply = await self._stub.ListMessages(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._drop_inaccessible(Hit(message_from_contract(item), 0.0) for item in reply.items)
+        hits = self._drop_inaccessible_hits(Hit(message_from_contract(item), 0.0) for item in reply.items)
         return self._build_result(hits, arguments.filter, next_cursor=reply.next_cursor)
 
     async def _search_lexically(self, arguments: LexicalArguments, timeout_s: float) -> ToolResult:
         request = self._requests.build_lexical_request(arguments)
         reply = await self._stub.LexicalSearch(request, timeout=timeout_s, metadata=self._metadata)
         scored = zip(reply.items, reply.scores, strict=True)
-        hits = self._drop_inaccessible(Hit(message_from_contract(item), score.score) for item, score in scored)
+        hits = self._drop_inaccessible_hits(Hit(message_from_contract(item), score.score) for item, score in scored)
         return self._build_result(
             hits, arguments.filter, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging
         )
@@ -254,18 +254,20 @@ class BoundTools:
         if (
             arguments.query_text
             and not self._has_semantic_search
-            and not self._requests.has_vector_for(arguments.query_text)
+            and not self._requests.has_vector_of_text(arguments.query_text)
         ):
             raise _SemanticDisabledError(SEMANTIC_DISABLED)
         request = self._requests.build_semantic_request(arguments)
         reply = await self._stub.SemanticSearch(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._drop_inaccessible(Hit(message_from_contract(item.message), item.score) for item in reply.items)
+        hits = self._drop_inaccessible_hits(
+            Hit(message_from_contract(item.message), item.score) for item in reply.items
+        )
         return self._build_result(hits, arguments.filter, index_lagging=reply.index_lagging, truncated=reply.truncated)
 
     async def _search_hybrid(self, arguments: HybridArguments, timeout_s: float) -> ToolResult:
         request = self._requests.build_hybrid_request(arguments)
         reply = await self._stub.HybridSearch(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._drop_inaccessible(map(hit_from_contract, reply.items))
+        hits = self._drop_inaccessible_hits(map(hit_from_contract, reply.items))
         result = self._build_result(
             hits, arguments.filter, index_lagging=reply.index_lagging, truncated=reply.truncated, is_ranking=True
         )
@@ -292,14 +294,14 @@ class BoundTools:
     async def _read_neighbors(self, arguments: NeighborArguments, timeout_s: float) -> ToolResult:
         request = self._requests.build_neighbors_request(arguments)
         reply = await self._stub.GetNeighbors(request, timeout=timeout_s, metadata=self._metadata)
-        hits = self._drop_inaccessible(Hit(message_from_contract(item), 0.0) for item in reply.items)
+        hits = self._drop_inaccessible_hits(Hit(message_from_contract(item), 0.0) for item in reply.items)
         # If the result exceeds the budget, the messages nearest to the anchor are kept.
-        nearest = sorted(hits, key=_distance_to(reply.anchor_index, [item.message_id for item in reply.items]))
+        nearest = sorted(hits, key=_build_distance_key(reply.anchor_index, [item.message_id for item in reply.items]))
         result = self._build_result(nearest, None, truncated=reply.truncated_before or reply.truncated_after)
         kept = sorted(result.items, key=lambda hit: (hit.message.ts, hit.message.message_id.encode()))
         return replace(result, items=tuple(kept))
 
-    def _drop_inaccessible(self, hits: Iterable[Hit]) -> list[Hit]:
+    def _drop_inaccessible_hits(self, hits: Iterable[Hit]) -> list[Hit]:
         """Remove messages that the recall may not see: sent at or after `before`, or in an excluded conversation."""
         admits = self._binding.allows_conversation
         return [hit for hit in hits if hit.message.ts < self._before and admits(hit.message.conversation_id)]
@@ -318,7 +320,7 @@ class BoundTools:
 
         Rankings are not shortened to the budget, because the recall itself needs them.
         """
-        kept = list(hits) if is_ranking else limit_to_budget(hits, self._budget)
+        kept = list(hits) if is_ranking else limit_hits_to_budget(hits, self._budget)
         notes = [f"{len(kept)} messages"]
         if omitted_count := len(hits) - len(kept):
             notes.append(f"{omitted_count} more were cut to fit the budget")
@@ -332,10 +334,10 @@ class BoundTools:
             index_lagging=index_lagging,
             truncated=truncated or omitted_count > 0,
             observation="; ".join(notes),
-            scope=_to_scope(filter_).limited_to(self._before) if filter_ else None,
+            scope=_to_scope(filter_).exclude_future(self._before) if filter_ else None,
         )
 
-    def _handle_error(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
+    def _convert_error(self, raised: grpc.RpcError, arguments: Arguments) -> ToolResult:
         """Convert a gRPC error to an observation, or raise an exception if all further calls would fail, too."""
         error, is_semantic = decode_service_error(raised), isinstance(arguments, SemanticArguments)
         _raise_for_write_token(error)
@@ -350,16 +352,16 @@ class BoundTools:
             observation = f"{SEMANTIC_DISABLED}: the server has no embedder"
             return ToolResult(observation=observation, succeeded=False, semantic_disabled=True)
         if error.code in _TRANSIENT or (error.code in _EMBEDDER_FAILURE and is_semantic):
-            return self._handle_no_response(error, arguments)
+            return self._record_missing_response(error, arguments)
         raise QueryServiceUnavailableError(f"the QueryService returned {error.code.name}") from raised
 
     def _has_caller_vector(self, arguments: Arguments) -> bool:
         """Return whether a request contains the caller's vector rather than a planner's."""
         if not isinstance(arguments, HybridArguments | SemanticArguments):
             return False
-        return self._requests.has_vector_for(arguments.query_text)
+        return self._requests.has_vector_of_text(arguments.query_text)
 
-    def _handle_no_response(self, error: ServiceError, arguments: Arguments) -> ToolResult:
+    def _record_missing_response(self, error: ServiceError, arguments: Arguments) -> ToolResult:
         self._failed_call_types.add(type(arguments))
         observation = f"did not answer ({error.code.name.lower()})"
         timed_out = error.code is grpc.StatusCode.DEADLINE_EXCEEDED and isinstance(arguments, SemanticArguments)
@@ -394,7 +396,7 @@ def _raise_for_write_token(error: ServiceError) -> None:
         raise IndexLaggingError(error.details)
 
 
-def _distance_to(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:
+def _build_distance_key(anchor: int, ids: Sequence[str]) -> Callable[[Hit], int]:
     distances = {message_id: abs(index - anchor) for index, message_id in enumerate(ids)}
     return lambda hit: distances[hit.message.message_id]
 

@@ -21,7 +21,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import ExtraMissingError
 from nomemory.server.runtime.wiring.recall_planner import recall_model
 from nomemory.server.runtime.wiring.recall_wiring import skill_folders
-from nomemory.text.language import Language, language_of
+from nomemory.text.language import Language, detect_language
 
 
 @click.command("new")
@@ -39,7 +39,7 @@ from nomemory.text.language import Language, language_of
     type=click.Choice(["zh", "en"]),
     help="Language of the skill. Default: the language of the sentence.",
 )
-def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> None:
+def create_skill(*, scenario: str, name: str | None, out: Path, language: str | None) -> None:
     """Create a recall skill from one sentence.
 
     If NOMEMORY_RECALL_MODEL is set, the chat model drafts a lexicon from the sentence. The created skill passes
@@ -50,7 +50,7 @@ def new(*, scenario: str, name: str | None, out: Path, language: str | None) -> 
         raise click.UsageError("--scenario must contain a letter or a digit.")
     name = name or scaffold.derive_skill_name(sentence)
     settings = load_settings()
-    template = _fill_template(settings, Language(language) if language else language_of(sentence))
+    template = _fill_template(settings, Language(language) if language else detect_language(sentence))
     files = {SKILL_FILE: scaffold.render_skill(template, name, sentence), **_draft_files(sentence, settings)}
     try:
         report = scaffold.create_skill(files, name, out)

@@ -36,7 +36,7 @@ class ConversationListing:
         self._log = log
         self._cursors = cursors
 
-    async def page(self, listing: Listing, page_size: int, cursor: str) -> ConversationPage:
+    async def read_page(self, listing: Listing, page_size: int, cursor: str) -> ConversationPage:
         """Return the page of conversations after a cursor.
 
         Raises:
@@ -48,7 +48,7 @@ class ConversationListing:
         page = remaining[:page_size]
         if len(page) == len(remaining):
             return ConversationPage(page, "")
-        return ConversationPage(page, self._cursors.issue(listing, _cursor_after(page[-1], state, conversations)))
+        return ConversationPage(page, self._cursors.issue(listing, _build_cursor(page[-1], state, conversations)))
 
     async def _resume_listing(self, listing: Listing, cursor: str) -> _ListingState:
         if not cursor:
@@ -75,7 +75,7 @@ def _is_remaining(conversation: ConversationSummary, state: _ListingState) -> bo
     return is_after and _conversation_digest(conversation) not in state.delivered
 
 
-def _cursor_after(
+def _build_cursor(
     last: ConversationSummary, state: _ListingState, conversations: Iterable[ConversationSummary]
 ) -> ConversationCursor:
     """Build the cursor that continues a listing after the last conversation of a page."""

@@ -47,7 +47,7 @@ class _ListingState:
     def is_remaining(self, item: RankedMessage) -> bool:
         return self.last is None or item.sort_key() < self.last
 
-    def cursor_after(self, item: RankedMessage) -> RankedCursor:
+    def build_cursor(self, item: RankedMessage) -> RankedCursor:
         applied, weights, window = self.ranking
         terms, since_us = window or (None, None)
         return RankedCursor(applied, weights, terms, since_us, *item.sort_key())
@@ -66,15 +66,15 @@ class LexicalListing:
         self._cursors = cursors
         self._max_response_bytes = max_response_bytes
 
-    async def is_applied(self, user_id: str, sequence: int) -> bool:
+    async def has_applied(self, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied a user's changes up to a sequence."""
-        if not self._index.lags:
+        if not self._index.can_lag:
             return True
         await self._index.refresh()
         applied = await self._index.applied(user_id)
         return applied >= sequence or applied >= await self._log.user_sequence(user_id)
 
-    async def page(
+    async def read_page(
         self, listing: Listing, query: Query, page_size: int, cursor: str, extra_bytes: ExtraBytes = no_extra_bytes
     ) -> RankedPage:
         """Return the page of results after a cursor.
@@ -85,7 +85,7 @@ class LexicalListing:
             Fault: the cursor is invalid, with one of the CURSOR_… reasons; or INDEX_UNAVAILABLE.
         """
         await self._index.refresh()
-        applied = await self._index.applied(listing.user_id) if self._index.lags else None
+        applied = await self._index.applied(listing.user_id) if self._index.can_lag else None
         state = (
             self._resume_listing(listing, query, cursor, applied)
             if cursor
@@ -94,7 +94,7 @@ class LexicalListing:
         items = await self._next_items(state, page_size + 1)
         count = count_fitting((item.message for item in items[:page_size]), self._max_response_bytes, extra_bytes)
         page = items[:count]
-        next_cursor = self._cursors.issue(listing, state.cursor_after(page[-1])) if count < len(items) else ""
+        next_cursor = self._cursors.issue(listing, state.build_cursor(page[-1])) if count < len(items) else ""
         index_lagging = applied is not None and applied < await self._log.user_sequence(listing.user_id)
         return RankedPage(page, next_cursor, index_lagging, truncated=state.ranking.window is not None)
 

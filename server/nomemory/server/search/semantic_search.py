@@ -49,7 +49,7 @@ class SemanticSearch:
         self._speakers = speakers
         self._max_response_bytes = max_response_bytes
 
-    async def is_applied(self, space: VectorSpace, user_id: str, sequence: int) -> bool:
+    async def has_applied(self, space: VectorSpace, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied a user's changes up to a sequence."""
         latest = await self._log.user_sequence(user_id)
         if not await space.progress.is_lagging(user_id, min(sequence, latest)):

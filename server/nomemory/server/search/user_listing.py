@@ -25,7 +25,7 @@ class UserListing:
         self._log = log
         self._cursors = cursors
 
-    async def page(self, listing: Listing, page_size: int, cursor: str) -> UserPage:
+    async def read_page(self, listing: Listing, page_size: int, cursor: str) -> UserPage:
         """Return the page of users after a cursor. `listing.user_id` is the prefix of the user ids to list.
 
         Raises:

@@ -133,15 +133,15 @@ class LexicalIndexer:
         """Move current versions out of segments with deleted versions, so that these segments are removed."""
         erasure = SegmentErasure(self._work.directory)
         for ignored in _IGNORED_DELETIONS:
-            if erasure.is_clean():
+            if erasure.has_no_deletions():
                 break
-            for sequences in erasure.versions_to_rewrite(writer.applied, self._work.wipe_max, ignored):
+            for sequences in erasure.find_rewrite_batches(writer.applied, self._work.wipe_max, ignored):
                 _move_versions(sequences, writer, feed)
                 yield True
             writer.commit(writer.applied)
             yield True
         for _ in range(_COLLECTIONS_MAX):
-            writer.collect_files()
+            writer.delete_unused_files()
             if not erasure.has_stray_files():
                 break
             yield True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nomemory.server.indexing.vector.indexed_spaces import IndexedSpaces
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.search.semantic.collection import other_collections, qdrant_collection_in
+from nomemory.server.search.semantic.collection import find_qdrant_collection, list_unused_collections
 
 if TYPE_CHECKING:
     from nomemory.server.indexing.vector.postgres_index import PostgresSharedIndex
@@ -43,8 +43,8 @@ class CollectionCleanup:
                 unavailable.
         """
         used = {space.indexer.directory for space in self.spaces.all_spaces()}
-        for directory in other_collections(self.vectors, used):
-            name = qdrant_collection_in(self.settings, directory)
+        for directory in list_unused_collections(self.vectors, used):
+            name = find_qdrant_collection(self.settings, directory)
             if name is not None and not await self._delete_shared_state(name):
                 continue
             if name is not None:

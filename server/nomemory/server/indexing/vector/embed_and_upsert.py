@@ -157,5 +157,5 @@ class BatchIndexer:
             for item, count in (batch.parts | dict.fromkeys(batch.refused, 0)).items()
             if item not in batch.new
         }
-        with_surplus = await self.index.find_surplus(parts)
+        with_surplus = await self.index.find_surplus_messages(parts)
         await asyncio.gather(*(self.index.remove(*message, from_part=parts[message]) for message in with_surplus))

@@ -26,7 +26,7 @@ from nomemory.server.runtime.backoff import Backoff
 from nomemory.server.runtime.processes.supervisor import JobFault
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.search.semantic.collection import collection_of
+from nomemory.server.search.semantic.collection import embedder_collection
 from nomemory.server.search.semantic.hot_users import HotUsers
 from nomemory.server.search.semantic.index_progress import IndexerStatus
 from nomemory.server.search.semantic.protocol import VectorIndex
@@ -89,7 +89,7 @@ class VectorIndexer:
         self._leader: IndexingLeader | None = None
         self._term = 0
         self._faults = faults or ActiveFaults()
-        collection = collection_of(settings, vectors, embedder)
+        collection = embedder_collection(settings, vectors, embedder)
         self.collection = collection.name
         self.directory = collection.directory
         self._open_feed = open_feed
@@ -128,7 +128,7 @@ class VectorIndexer:
 
     def record_query(self, user_id: str) -> None:
         """Record that a user was queried; the pending messages of this user then have priority."""
-        if self._hot.record(user_id) and self._progress.has_pending_messages(user_id):
+        if self._hot.record_query(user_id) and self._progress.has_pending_messages(user_id):
             self._should_interrupt = True
 
     @property

@@ -26,7 +26,16 @@ from nomemory.server.search.grammar.text_terms import (
     phrase_leaf,
     ranking_terms,
 )
-from nomemory.server.search.grammar.tree import AllOf, Leaf, Node, Query, Stream, all_of, any_of, count_terms
+from nomemory.server.search.grammar.tree import (
+    AllOf,
+    Leaf,
+    Node,
+    Query,
+    Stream,
+    build_all_of,
+    build_any_of,
+    count_terms,
+)
 from nomemory.text.analysis import analyze_text
 from nomemory.text.normalization import remove_invisible_characters
 from nomemory.text.question_analysis import QuestionAnalysis
@@ -51,7 +60,7 @@ class QueryLimits:
 
 
 @lru_cache(_CACHED_QUERIES)
-def parse(text: str, limits: QueryLimits) -> Query:
+def parse_query(text: str, limits: QueryLimits) -> Query:
     """Parse a query.
 
     Any text is a valid query, because text that is not an operator is searched. Blank text returns the empty query.
@@ -75,7 +84,7 @@ def parse(text: str, limits: QueryLimits) -> Query:
         frequent = _frequent_terms(text, limits.terms)
         if not frequent or any(token.kind is not TokenKind.WORD for token in tokens):
             raise _query_too_complex_fault(f"has more than {limits.terms} terms")
-        return Query(any_of(frequent))
+        return Query(build_any_of(frequent))
     return _rank_question(text, tokens, Query(root))
 
 
@@ -101,15 +110,15 @@ def _convert_clause(clause: Clause, *, is_exact: bool) -> Node:
 
     Operands of AND and NOT are matched exactly, and other words only affect the ranking.
     """
-    return any_of(_convert_group(chains, is_exact=is_exact) for chains in clause)
+    return build_any_of(_convert_group(chains, is_exact=is_exact) for chains in clause)
 
 
 def _convert_group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
     """Convert adjacent operands to a node that matches any of them and excludes the negated ones."""
     terms = combine_term_sets(_build_term_sets(chain, is_exact=is_exact) for chain in chains)
-    negations = [node for node in terms.strong if isinstance(node, AllOf) and node.only_negates]
-    alternatives = [node for node in terms.strong if node not in negations] or terms.weak
-    return all_of([any_of(alternatives), *negations] if alternatives else negations)
+    negations = [node for node in terms.strong_terms if isinstance(node, AllOf) and node.is_pure_exclusion]
+    alternatives = [node for node in terms.strong_terms if node not in negations] or terms.weak_terms
+    return build_all_of([build_any_of(alternatives), *negations] if alternatives else negations)
 
 
 def _build_term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
@@ -117,7 +126,7 @@ def _build_term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
         case [Operand(QueryToken(TokenKind.WORD, word), negated=False)] if not is_exact:
             return ranking_terms(word)
         case _:
-            return TermSets(strong=(_convert_chain(chain, is_exact=is_exact),))
+            return TermSets(strong_terms=(_convert_chain(chain, is_exact=is_exact),))
 
 
 def _convert_chain(chain: Chain, *, is_exact: bool) -> Node:
@@ -125,7 +134,7 @@ def _convert_chain(chain: Chain, *, is_exact: bool) -> Node:
     is_exact = is_exact or len(chain) > 1 or chain[0].negated
     required = [_convert_operand(operand.part, is_exact=is_exact) for operand in chain if not operand.negated]
     excluded = [_convert_operand(operand.part, is_exact=is_exact) for operand in chain if operand.negated]
-    return all_of(required, excluded)
+    return build_all_of(required, excluded)
 
 
 def _convert_operand(part: QueryToken | Clause, *, is_exact: bool) -> Node:

@@ -21,7 +21,7 @@ def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable
     The weights of phrases and the set of matches do not change. If no sentence is a question, no weights change.
     """
     text = analysis.text
-    if query.is_uniform or len(text) > _QUESTION_MAX_CHARS:
+    if query.has_uniform_score or len(text) > _QUESTION_MAX_CHARS:
         return query
     words = (
         " ".join(map(remove_question_words, analysis.question_sentences)).split() if analysis.contains_question else []
@@ -29,12 +29,12 @@ def rank_as_question(analysis: QuestionAnalysis, query: Query, phrases: Iterable
     downweighted = (
         _leaves_outside_question(query.leaves, words, phrases) if words and words != text.split() else frozenset[Leaf]()
     )
-    return Query(query.root, downweighted, tuple(_speaker_boosts(analysis)), by_class=True)
+    return Query(query.root, downweighted, tuple(_speaker_boosts(analysis)), uses_class_weight=True)
 
 
 def _leaves_outside_question(leaves: Sequence[Leaf], words: Iterable[str], phrases: Iterable[Leaf]) -> frozenset[Leaf]:
     """Return the leaves that are not content words of a question sentence."""
-    in_question = {*phrases, *combine_term_sets(map(ranking_terms, words)).strong}
+    in_question = {*phrases, *combine_term_sets(map(ranking_terms, words)).strong_terms}
     return (
         frozenset(leaf for leaf in leaves if leaf not in in_question)
         if in_question.intersection(leaves)

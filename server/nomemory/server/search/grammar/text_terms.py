@@ -27,16 +27,16 @@ class TermSets:
     Weak terms, such as stop words, are used only if the query has no strong terms.
     """
 
-    strong: tuple[Node, ...] = ()
-    weak: tuple[Node, ...] = ()
+    strong_terms: tuple[Node, ...] = ()
+    weak_terms: tuple[Node, ...] = ()
 
 
 def combine_term_sets(term_sets: Iterable[TermSets]) -> TermSets:
     """Combine the term sets of several texts."""
     sets = list(term_sets)
     return TermSets(
-        tuple(node for terms_of_text in sets for node in terms_of_text.strong),
-        tuple(node for terms_of_text in sets for node in terms_of_text.weak),
+        tuple(node for terms_of_text in sets for node in terms_of_text.strong_terms),
+        tuple(node for terms_of_text in sets for node in terms_of_text.weak_terms),
     )
 
 
@@ -74,18 +74,18 @@ def _split_runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[TokenKind,
 
 def _pair_terms(run: Sequence[Token]) -> TermSets:
     if len(run) == 1:
-        return TermSets(strong=(_literal_leaf(run),))
-    return TermSets(strong=tuple(Leaf(Stream.TERMS, (term.text,)) for term in extract_ranking_terms(run)))
+        return TermSets(strong_terms=(_literal_leaf(run),))
+    return TermSets(strong_terms=tuple(Leaf(Stream.TERMS, (term.text,)) for term in extract_ranking_terms(run)))
 
 
 def _word_terms(run: Sequence[Token]) -> TermSets:
     """Return the terms of a run of tokens without spaces, such as a word, a possessive, C++, an address or an emoji."""
     core = _trim_punctuation(run)
     if _is_weak(core):
-        return TermSets(weak=(_literal_leaf(core),))
+        return TermSets(weak_terms=(_literal_leaf(core),))
     if _is_content_word(core[0]) and (len(core) == 1 or _is_possessive(core)):
-        return TermSets(strong=(_stem_leaf(core[0]),))
-    return TermSets(strong=(_literal_leaf(core),))
+        return TermSets(strong_terms=(_stem_leaf(core[0]),))
+    return TermSets(strong_terms=(_literal_leaf(core),))
 
 
 def _trim_punctuation(tokens: Sequence[Token]) -> Sequence[Token]:

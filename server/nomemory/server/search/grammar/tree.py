@@ -42,7 +42,7 @@ class AllOf:
     excluded: tuple[Node, ...] = ()
 
     @property
-    def only_negates(self) -> bool:
+    def is_pure_exclusion(self) -> bool:
         """Whether the node has excluded nodes but no required nodes."""
         return not self.required and bool(self.excluded)
 
@@ -76,20 +76,21 @@ class Query:
         root: the condition on messages.
         downweighted: leaves outside question sentences, which have a lower weight.
         boosts: speaker boosts; only the first boost that applies to any message of the user counts.
-        by_class: whether the score is multiplied by the weight of the message class, as for queries without operators.
+        uses_class_weight: whether the score is multiplied by the weight of the message class. This is the case for
+            queries without operators.
     """
 
     root: Node = EVERYTHING
     downweighted: frozenset[Leaf] = frozenset()
     boosts: tuple[SpeakerBoost, ...] = ()
-    by_class: bool = False
+    uses_class_weight: bool = False
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
         """The distinct leaves that contribute to the score, in the order of the query text."""
         return tuple(dict.fromkeys(_scoring_leaves(self.root)))
 
-    def factor(self, leaf: Leaf) -> float:
+    def idf_factor(self, leaf: Leaf) -> float:
         """Return the factor by which the IDF of a leaf is multiplied."""
         return _DOWNWEIGHT if leaf in self.downweighted else 1.0
 
@@ -99,22 +100,22 @@ class Query:
         return self.root == EVERYTHING
 
     @cached_property
-    def is_uniform(self) -> bool:
+    def has_uniform_score(self) -> bool:
         """Whether all matches have the same score, so that they are ordered by time."""
         return _is_uniform(self.root)
 
     @cached_property
     def is_union(self) -> bool:
         """Whether the query matches exactly the messages with at least one leaf."""
-        return self.root == any_of(self.leaves)
+        return self.root == build_any_of(self.leaves)
 
 
-def all_of(required: Iterable[Node], excluded: Iterable[Node] = ()) -> Node:
+def build_all_of(required: Iterable[Node], excluded: Iterable[Node] = ()) -> Node:
     """Return the simplest node that requires all of `required` and none of `excluded`, with the same scores."""
     positive, negative = list(required), list[Node]()
     for node in excluded:
-        if isinstance(node, AllOf) and node.only_negates:
-            positive.append(any_of(node.excluded))
+        if isinstance(node, AllOf) and node.is_pure_exclusion:
+            positive.append(build_any_of(node.excluded))
         else:
             negative.append(node)
     distinct: dict[Node, None] = {}
@@ -129,7 +130,7 @@ def all_of(required: Iterable[Node], excluded: Iterable[Node] = ()) -> Node:
     return AllOf(tuple(distinct), tuple(dict.fromkeys(negative)))
 
 
-def any_of(parts: Iterable[Node]) -> Node:
+def build_any_of(parts: Iterable[Node]) -> Node:
     """Return the simplest node that matches if one of the parts matches. At least one part is required."""
     flat: dict[Node, None] = {}
     for part in parts:

@@ -13,7 +13,7 @@ from typing import Final
 
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.grammar.tree import Leaf, Query, Stream
-from nomemory.server.search.hybrid.message_features import content_of
+from nomemory.server.search.hybrid.message_features import decode_content
 from nomemory.server.search.lexical.protocol import LexicalIndex, LexicalSearch
 from nomemory.server.store.protocol import LogReader
 from nomemory.text.analysis import extract_ranking_terms, tokenize
@@ -33,7 +33,7 @@ _LABEL: Final = re.compile(r"([^\W\d_][^\s:：，。,.]{1,31})\s?[：:]")
 
 
 @dataclass(frozen=True, slots=True)
-class AuthorLabels:
+class AuthorLabelFinder:
     """Finds the names in a question that label many messages.
 
     Attributes:
@@ -45,7 +45,9 @@ class AuthorLabels:
     log: LogReader
     max_sequences: int
 
-    async def frequent_names(self, user_id: str, question: str, until_us: int | None, total: int) -> tuple[str, ...]:
+    async def find_frequent_names(
+        self, user_id: str, question: str, until_us: int | None, total: int
+    ) -> tuple[str, ...]:
         """Return the names in a question that label messages before a time and occur in at least 4 % of these messages.
 
         `until_us` is the exclusive end of the time range; None means that the range has no end. `total` is the number
@@ -68,7 +70,7 @@ class AuthorLabels:
         ranking = await self.lexical.freeze(user_id, query, before)
         hits = await self.lexical.search(LexicalSearch(user_id, query, ranking, before, None, _SAMPLED))
         messages = await self.log.by_sequences(user_id, [hit.sequence for hit in hits[:_SAMPLED]])
-        labels = Counter(label[1] for message in messages.values() if (label := _LABEL.match(content_of(message))))
+        labels = Counter(label[1] for message in messages.values() if (label := _LABEL.match(decode_content(message))))
         return [name for name, count in labels.items() if count >= _MIN_LABELED]
 
 

@@ -17,9 +17,9 @@ from nomemory.server.message import LoggedMessage, Role
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.hybrid.message_features import (
     MessageFeatures,
-    content_of,
+    decode_content,
+    decode_leading_content,
     extract_features,
-    leading_content,
 )
 from nomemory.server.search.speakers import main_speakers
 from nomemory.text.analysis import analyze_text
@@ -78,7 +78,7 @@ class Timeline:
     @property
     def is_short(self) -> bool:
         """Whether analyzing the messages costs less than reading postings from the index."""
-        return len(self) <= _SHORT and self._chars <= _SHORT_CHARS
+        return len(self) <= _SHORT and self._content_chars <= _SHORT_CHARS
 
     @cached_property
     def memory_bytes(self) -> int:
@@ -101,17 +101,17 @@ class Timeline:
     @cached_property
     def speakers(self) -> tuple[str, ...]:
         """The names of all authors, sorted."""
-        return tuple(sorted(self._messages_by_author))
+        return tuple(sorted(self._author_counts))
 
     @cached_property
     def main_speakers(self) -> tuple[str, ...]:
         """The names of the authors with the most messages, sorted."""
-        return main_speakers(self._messages_by_author)
+        return main_speakers(self._author_counts)
 
     @cached_property
-    def is_named(self) -> bool:
+    def has_author_names(self) -> bool:
         """Whether more than half of the messages have an author name."""
-        return 2 * self._messages_by_author.total() > len(self)
+        return 2 * self._author_counts.total() > len(self)
 
     @cached_property
     def speaker_indexes(self) -> Ints:
@@ -158,7 +158,7 @@ class Timeline:
         Messages to an assistant often state facts and then end with a question. A final question is therefore ignored
         if authors have no names.
         """
-        if self.is_named:
+        if self.has_author_names:
             return self.ends_with_question
         return np.array([feature.contains_only_questions for feature in self.features], dtype=np.bool_)
 
@@ -225,12 +225,12 @@ class Timeline:
         first = np.maximum(indexes - _WINDOW, np.repeat(ends - self.conversation_sizes, self.conversation_sizes))
         return first, np.minimum(indexes + _WINDOW + 1, np.repeat(ends, self.conversation_sizes))
 
-    def sent_by_role(self, role: Role) -> Flags:
+    def role_mask(self, role: Role) -> Flags:
         """Return a mask of the messages by authors with a role."""
         mask: Flags = self.roles == int(role)
         return mask
 
-    def matches_of_filter(self, message_filter: Filter) -> Flags:
+    def filter_mask(self, message_filter: Filter) -> Flags:
         """Return a mask of the messages that pass a filter."""
         mask = np.ones(len(self), dtype=np.bool_)
         if message_filter.since_us is not None:
@@ -238,7 +238,7 @@ class Timeline:
         if message_filter.until_us is not None:
             mask &= self.ts_us < message_filter.until_us
         if message_filter.role is not None:
-            mask &= self.sent_by_role(message_filter.role)
+            mask &= self.role_mask(message_filter.role)
         if message_filter.conversation_id:
             mask &= self._conversation_numbers == self._number_by_conversation.get(message_filter.conversation_id, -1)
         for excluded in message_filter.exclude_conversation_ids:
@@ -250,7 +250,7 @@ class Timeline:
             )
         return mask
 
-    def before(self, until_us: int | None) -> Timeline:
+    def truncate(self, until_us: int | None) -> Timeline:
         """Return the timeline of the messages before a time; the same object if that includes all messages."""
         count = len(self) if until_us is None else int(np.searchsorted(self.ts_us, until_us))
         if count == len(self):
@@ -261,50 +261,50 @@ class Timeline:
             prefix = self._prefixes[count] = Timeline(self.logged[:count], self.features[:count], self._terms)
         return prefix
 
-    def locate(self, sequences: Ints) -> tuple[Ints, Flags]:
+    def locate_versions(self, sequences: Ints) -> tuple[Ints, Flags]:
         """Return the index of each version, and a mask that is False for versions outside the timeline."""
         if not len(self):
             return np.zeros(len(sequences), dtype=np.int64), np.zeros(len(sequences), dtype=np.bool_)
-        order, ordered = self._by_sequence
+        order, ordered = self._sequence_index
         at = np.minimum(np.searchsorted(ordered, sequences), len(self) - 1)
         return order[at], ordered[at] == sequences
 
-    def terms_at(self, index: int) -> tuple[str, ...]:
+    def message_terms(self, index: int) -> tuple[str, ...]:
         """Return the distinct terms of a message, sorted."""
-        return self._leading_terms(index, None)
+        return self._extract_terms(index, None)
 
     @cached_property
     def terms(self) -> Sequence[tuple[str, ...]]:
         """The distinct terms of each message. The terms are cached and shared with timelines derived from this one."""
-        return list(map(self.terms_at, range(len(self))))
+        return list(map(self.message_terms, range(len(self))))
 
-    def leading_terms_at(self, index: int) -> tuple[str, ...]:
+    def leading_terms(self, index: int) -> tuple[str, ...]:
         """Return the distinct terms of the first 1,000 characters of a message."""
         is_long = self.features[index].chars > _LEADING_TERMS_CHARS
-        return self._leading_terms(index, _LEADING_TERMS_CHARS if is_long else None)
+        return self._extract_terms(index, _LEADING_TERMS_CHARS if is_long else None)
 
-    def reuse_terms_of(self, previous: Timeline) -> Timeline:
+    def reuse_terms(self, previous: Timeline) -> Timeline:
         """Return a copy that shares the terms that another timeline has computed."""
         sequences = {message.sequence for message in self.logged}
         return replace(self, _terms={key: terms for key, terms in previous._terms.items() if key.sequence in sequences})
 
-    def text_at(self, index: int) -> str:
+    def leading_text(self, index: int) -> str:
         """Return the leading content of a message, without descriptions of attachments."""
-        return remove_attachments(leading_content(self.logged[index]))
+        return remove_attachments(decode_leading_content(self.logged[index]))
 
-    def _leading_terms(self, index: int, chars: int | None) -> tuple[str, ...]:
+    def _extract_terms(self, index: int, chars: int | None) -> tuple[str, ...]:
         message = self.logged[index]
         key = _TermsKey(message.sequence, chars)
         if key not in self._terms:
-            self._terms[key] = tuple(sorted(set(map(intern, analyze_text(content_of(message)[:chars]).terms))))
+            self._terms[key] = tuple(sorted(set(map(intern, analyze_text(decode_content(message)[:chars]).terms))))
         return self._terms[key]
 
     @cached_property
-    def _chars(self) -> int:
+    def _content_chars(self) -> int:
         return sum(feature.chars for feature in self.features)
 
     @cached_property
-    def _messages_by_author(self) -> Counter[str]:
+    def _author_counts(self) -> Counter[str]:
         return Counter(feature.name for feature in self.features if feature.name)
 
     @cached_property
@@ -319,19 +319,19 @@ class Timeline:
         return np.array([numbers[feature.conversation_id] for feature in self.features], dtype=np.int64)
 
     @cached_property
-    def _by_sequence(self) -> tuple[Ints, Ints]:
+    def _sequence_index(self) -> tuple[Ints, Ints]:
         order: Ints = np.argsort(self.sequences)
         return order, self.sequences[order]
 
 
-def _extract_all(logged: Sequence[LoggedMessage]) -> list[MessageFeatures]:
+def _extract_all_features(logged: Sequence[LoggedMessage]) -> list[MessageFeatures]:
     return list(map(extract_features, logged))
 
 
 def build_timeline(
     logged: Iterable[LoggedMessage],
     previous: Timeline | None = None,
-    read_features: Callable[[Sequence[LoggedMessage]], list[MessageFeatures]] = _extract_all,
+    read_features: Callable[[Sequence[LoggedMessage]], list[MessageFeatures]] = _extract_all_features,
 ) -> Timeline:
     """Build the timeline of messages of one user.
 
@@ -346,4 +346,4 @@ def build_timeline(
     reusable = dict(zip((message.sequence for message in previous.logged), previous.features, strict=True))
     fresh = iter(read_features([message for message in ordered if message.sequence not in reusable]))
     features = [reusable.get(message.sequence) or next(fresh) for message in ordered]
-    return Timeline(ordered, features).reuse_terms_of(previous)
+    return Timeline(ordered, features).reuse_terms(previous)

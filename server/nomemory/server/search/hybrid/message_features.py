@@ -114,7 +114,7 @@ def extract_features(logged: LoggedMessage) -> MessageFeatures:
     )
 
 
-def content_of(logged: LoggedMessage) -> str:
+def decode_content(logged: LoggedMessage) -> str:
     """Decode the content of a message.
 
     Decoded contents are not cached, because a ranking needs the contents of only a few messages.
@@ -122,9 +122,9 @@ def content_of(logged: LoggedMessage) -> str:
     return message_pb2.ChatMessage.FromString(logged.wire).content
 
 
-def leading_content(logged: LoggedMessage) -> str:
+def decode_leading_content(logged: LoggedMessage) -> str:
     """Return the first 2,000 characters of a message's content."""
-    return content_of(logged)[:_MAX_CONTENT_CHARS]
+    return decode_content(logged)[:_MAX_CONTENT_CHARS]
 
 
 def _extract_names(text: str) -> frozenset[str]:

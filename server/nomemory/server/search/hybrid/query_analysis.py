@@ -9,9 +9,9 @@ from functools import lru_cache, reduce
 from typing import Final
 
 from nomemory.text.analysis import analyze_text
-from nomemory.text.language import Language, language_of
+from nomemory.text.language import Language, detect_language
 from nomemory.text.names import name_prefix, name_prefixes, remove_speaker_names
-from nomemory.text.query_parts import select_parts
+from nomemory.text.query_parts import select_query_parts
 from nomemory.text.question_analysis import QuestionAnalysis
 from nomemory.text.question_words import remove_question_words
 from nomemory.text.time_range import TimeRange
@@ -34,7 +34,7 @@ class ParsedSentence:
 
     embedding_text: str
     terms: tuple[str, ...]
-    topic: frozenset[str] = frozenset()
+    topic_terms: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ def parse_question(
 def _search_texts(analysis: QuestionAnalysis) -> Sequence[str]:
     """Return the texts to search for: the question sentences, or the parts of a conversation turn."""
     if analysis.is_conversation_turn:
-        return select_parts(analysis.text)
-    return [part for sentence in analysis.question_sentences for part in select_parts(sentence)][:_MAX_PARTS]
+        return select_query_parts(analysis.text)
+    return [part for sentence in analysis.question_sentences for part in select_query_parts(sentence)][:_MAX_PARTS]
 
 
 def _parse_sentence(sentence: str, speakers: Sequence[str], frequent_names: Sequence[str]) -> ParsedSentence:
@@ -105,7 +105,7 @@ def _extract_terms(text: str) -> tuple[str, ...]:
 
 def _first_clause(sentence: str) -> str:
     """Return the topic clause, the first clause of a Chinese sentence with several clauses; "" for other sentences."""
-    if language_of(sentence) is not Language.CHINESE:
+    if detect_language(sentence) is not Language.CHINESE:
         return ""
     clauses = [clause for part in _CLAUSE.split(sentence) if len(clause := part.strip(" ？?。")) >= _MIN_CLAUSE_CHARS]
     return clauses[0] if len(clauses) > 1 else ""

@@ -56,35 +56,35 @@ class Ranking:
     scores: Floats
     components: Mapping[str, Floats]
 
-    def normalized(self) -> Ranking:
+    def normalize(self) -> Ranking:
         """Return the ranking, scaled so that the maximum score is 1."""
         best = float(self.scores.max(initial=0.0))
         if best <= 0:
             return self
-        return ranking_of({name: values / best for name, values in self.components.items()})
+        return build_ranking({name: values / best for name, values in self.components.items()})
 
-    def with_components(self, **components: Floats) -> Ranking:
+    def add_components(self, **components: Floats) -> Ranking:
         """Return the ranking with additional components."""
-        return ranking_of({**self.components, **components})
+        return build_ranking({**self.components, **components})
 
 
-def ranking_of(components: Mapping[str, Floats]) -> Ranking:
+def build_ranking(components: Mapping[str, Floats]) -> Ranking:
     """Return a ranking whose scores are the sums of the components."""
     return Ranking(reduce(np.add, components.values()), components)
 
 
-def match_ranking(match: MatchScores, weights: RankingWeights) -> Ranking:
+def rank_matches(match: MatchScores, weights: RankingWeights) -> Ranking:
     """Return a ranking by the match scores only."""
     lexical = _normalize(match.lexical)
     if match.semantic is None or not weights.meaning:
-        return ranking_of({"words": lexical})
-    return ranking_of({"meaning": weights.meaning * match.semantic, "words": (1 - weights.meaning) * lexical})
+        return build_ranking({"words": lexical})
+    return build_ranking({"meaning": weights.meaning * match.semantic, "words": (1 - weights.meaning) * lexical})
 
 
-def bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: RankingWeights) -> Mapping[str, Floats]:
+def compute_bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: RankingWeights) -> Mapping[str, Floats]:
     """Return the score components that do not depend on the match: author, date, and concrete content."""
     components: dict[str, Floats] = {
-        "speaker": np.where(sent_by_subject(timeline, question), weights.speaker, 0.0),
+        "speaker": np.where(subject_mask(timeline, question), weights.speaker, 0.0),
         "concrete": np.where(timeline.has_concrete_content, weights.concrete, 0.0),
     }
     if question.date_ranges:
@@ -97,14 +97,14 @@ def bonus_scores(timeline: Timeline, question: ParsedQuestion, weights: RankingW
 
 def add_context(timeline: Timeline, base: Ranking, weights: RankingWeights) -> Ranking:
     """Add score components for the context of each message: a preceding question, neighbors, and the conversation."""
-    base = base.normalized()
+    base = base.normalize()
     scores = base.scores
-    return base.with_components(
+    return base.add_components(
         answers=weights.answers * _preceding_question_scores(timeline, scores),
         asks=np.where(timeline.lacks_assertion, -weights.asks, 0.0),
         around=weights.around * _window_means(timeline, scores),
         conversation=weights.conversation * _conversation_scores(timeline, scores),
-    ).normalized()
+    ).normalize()
 
 
 def apply_retractions(timeline: Timeline, base: Ranking) -> Ranking:
@@ -116,20 +116,20 @@ def apply_retractions(timeline: Timeline, base: Ranking) -> Ranking:
     for _ in range(MAX_RETRACTION_CHAIN):
         np.maximum.at(scores, retracting, scores[retracted])
         np.maximum.at(penalties, retracted, penalties[retracting] + 1)
-    return base.with_components(retracts=scores - base.scores, retracted=-_RETRACTION_PENALTY * penalties)
+    return base.add_components(retracts=scores - base.scores, retracted=-_RETRACTION_PENALTY * penalties)
 
 
-def sent_by_subject(timeline: Timeline, question: ParsedQuestion) -> Flags:
+def subject_mask(timeline: Timeline, question: ParsedQuestion) -> Flags:
     """Return a mask of the messages by the person that the question is about; all False if the person is unknown."""
     if question.persons:
         sent = np.isin(timeline.speaker_indexes, subject_indexes(question, timeline))
-        by_user = timeline.sent_by_role(Role.USER)
-        is_user_name = not timeline.is_named and bool(sent.any()) and not bool((sent & ~by_user).any())
+        by_user = timeline.role_mask(Role.USER)
+        is_user_name = not timeline.has_author_names and bool(sent.any()) and not bool((sent & ~by_user).any())
         return by_user if is_user_name else sent
-    if question.asks_about_user and (question.analysis.has_first_person or not timeline.is_named):
-        return timeline.sent_by_role(Role.USER)
-    if question.asks_about_assistant and not timeline.is_named:
-        return timeline.sent_by_role(Role.ASSISTANT)
+    if question.asks_about_user and (question.analysis.has_first_person or not timeline.has_author_names):
+        return timeline.role_mask(Role.USER)
+    if question.asks_about_assistant and not timeline.has_author_names:
+        return timeline.role_mask(Role.ASSISTANT)
     return np.zeros(len(timeline), dtype=np.bool_)
 
 

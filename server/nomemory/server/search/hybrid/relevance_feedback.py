@@ -63,13 +63,13 @@ def select_feedback(timeline: Timeline, scores: Floats, excluded_terms: Collecti
     ]
     return [
         FeedbackMessage(
-            index, weight, tuple(term for term in timeline.leading_terms_at(index) if term not in excluded_terms)
+            index, weight, tuple(term for term in timeline.leading_terms(index) if term not in excluded_terms)
         )
         for index, weight in selected
     ]
 
 
-def feedback_scores(
+def compute_feedback_scores(
     timeline: Timeline,
     feedback: Sequence[FeedbackMessage],
     occurrences: Mapping[str, TermOccurrences],

@@ -18,7 +18,7 @@ from nomemory.server.message_filter import Filter, narrow_to_period
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.search.hybrid.candidate_messages import Flags, Floats, Ints, Timeline
-from nomemory.server.search.hybrid.candidate_pool import CandidatePool, CandidatePools
+from nomemory.server.search.hybrid.candidate_pool import CandidatePool, CandidatePoolReader
 from nomemory.server.search.hybrid.hit import HybridHit
 from nomemory.server.search.hybrid.query_analysis import ParsedQuestion, ParsedSentence, parse_question
 from nomemory.server.search.hybrid.ranking import (
@@ -27,21 +27,21 @@ from nomemory.server.search.hybrid.ranking import (
     Ranking,
     add_context,
     apply_retractions,
-    bonus_scores,
-    match_ranking,
+    compute_bonus_scores,
+    rank_matches,
     subject_indexes,
 )
 from nomemory.server.search.hybrid.related_messages import MAX_COMPARED, ComparedMessage, Relation, find_relations
 from nomemory.server.search.hybrid.relevance_feedback import (
     MAX_DOCUMENT_FREQUENCY,
     FeedbackMessage,
-    feedback_scores,
+    compute_feedback_scores,
     select_feedback,
 )
 from nomemory.server.search.hybrid.semantic_hits import SemanticHits
-from nomemory.server.search.hybrid.semantic_scores import SemanticScores, semantic_scores
+from nomemory.server.search.hybrid.semantic_scores import SemanticScores, compute_semantic_scores
 from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, estimate_sufficiency, names_single_speaker
-from nomemory.server.search.hybrid.term_scores import TermScores, term_scores
+from nomemory.server.search.hybrid.term_scores import TermScores, compute_term_scores
 from nomemory.server.search.hybrid.weights import RankingWeights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.reply_budget import count_fitting, no_extra_bytes
@@ -117,7 +117,7 @@ class _SentenceRanking:
 
 
 @dataclass(frozen=True, slots=True)
-class _FirstPass:
+class _FirstPassRanking:
     """The ranking for one sentence before relevance feedback, and the selected feedback messages."""
 
     ranked: _SentenceRanking
@@ -146,7 +146,7 @@ class HybridSearch:
     threads: ReadThreads
     lexical: LexicalIndex
     log: LogReader
-    pools: CandidatePools
+    pools: CandidatePoolReader
     weights: RankingWeights
     candidates_max: int
     max_response_bytes: int
@@ -164,23 +164,25 @@ class HybridSearch:
             counts = await self.log.counts(query.user_id)
             index_lagging = await self._is_lagging(space, query.user_id, counts.sequence)
             message_filter = await self.pools.drop_redundant_until(query.user_id, query.filter)
-            total = await self.pools.count(query.user_id, message_filter.until_us, counts)
-            speakers = await self.pools.speakers(query.user_id, message_filter.until_us, counts, total)
+            total = await self.pools.count_messages(query.user_id, message_filter.until_us, counts)
+            speakers = await self.pools.read_speakers(query.user_id, message_filter.until_us, counts, total)
             analysis = QuestionAnalysis(query.text, _reference_time(query.filter))
-            frequent_names = await self.pools.frequent_names(query.user_id, query.text, message_filter.until_us, total)
+            frequent_names = await self.pools.find_frequent_names(
+                query.user_id, query.text, message_filter.until_us, total
+            )
             question = await self._parse_question(analysis, speakers, frequent_names)
         periods = [narrow_to_period(message_filter, date_range) for date_range in question.date_ranges]
         nearest = await self._semantic_search(space, query, question, message_filter, periods)
         async with self.slots.slot(query.user_id):
-            by_period = [await self.pools.messages_in_period(query.user_id, period) for period in periods]
+            by_period = [await self.pools.read_period(query.user_id, period) for period in periods]
             empty = tuple(
                 date_range for date_range, messages in zip(question.date_ranges, by_period, strict=True) if not messages
             )
             in_periods = [message for messages in by_period for message in messages]
-            current_pool = await self.pools.read(
+            current_pool = await self.pools.read_pool(
                 query.user_id, message_filter, question, nearest or [], counts, total, in_periods
             )
-            pool = current_pool.before(query.filter.until_us)
+            pool = current_pool.truncate(query.filter.until_us)
             if not len(pool.timeline):
                 return HybridResult(
                     [],
@@ -194,7 +196,7 @@ class HybridSearch:
             if pool.timeline.main_speakers != speakers:  # in a long log, `speakers` is only a sample
                 question = await self._parse_question(analysis, pool.timeline.main_speakers, frequent_names)
             sentences = list(zip(question.sentences, nearest or (None,) * len(question.sentences), strict=True))
-            rank = self._rank_with_messages if pool.uses_messages else self._rank_with_index
+            rank = self._rank_short_timeline if pool.searches_messages else self._rank_long_timeline
             result = await rank(space.embedder.model, query, pool, question, sentences)
         result = replace(
             result, index_lagging=index_lagging, semantic_unavailable=nearest is None, empty_time_ranges=empty
@@ -210,7 +212,7 @@ class HybridSearch:
             return parse_question(analysis, speakers, frequent_names)
         return await self.threads.run(parse_question, analysis, speakers, frequent_names)
 
-    async def _rank_with_messages(
+    async def _rank_short_timeline(
         self,
         model: str,
         query: HybridQuery,
@@ -220,14 +222,14 @@ class HybridSearch:
     ) -> HybridResult:
         """Rank a short timeline in one thread call; the lexical index is not read."""
 
-        def rank() -> HybridResult:
+        def rank_sentences() -> HybridResult:
             first_passes = [self._run_first_pass(pool, question, sentence, None) for sentence in sentences]
             ranked = [self._run_second_pass(pool, first_pass, None) for first_pass in first_passes]
             return self._build_result(model, query, pool.timeline, question, ranked)
 
-        return await self.threads.run(rank)
+        return await self.threads.run(rank_sentences)
 
-    async def _rank_with_index(
+    async def _rank_long_timeline(
         self,
         model: str,
         query: HybridQuery,
@@ -236,20 +238,22 @@ class HybridSearch:
         sentences: Sequence[_SentenceHits],
     ) -> HybridResult:
         """Rank a long timeline in two thread calls, because the second one needs the postings of feedback terms."""
-        postings = [await self.pools.postings(query.user_id, pool, sentence.terms) for sentence, _ in sentences]
+        postings = [await self.pools.read_postings(query.user_id, pool, sentence.terms) for sentence, _ in sentences]
         first_passes = await self.threads.run(
             lambda: [self._run_first_pass(pool, question, *item) for item in zip(sentences, postings, strict=True)]
         )
         feedback_postings = [
-            await self.pools.postings(query.user_id, pool, sorted(first_pass.feedback_terms), MAX_DOCUMENT_FREQUENCY)
+            await self.pools.read_postings(
+                query.user_id, pool, sorted(first_pass.feedback_terms), MAX_DOCUMENT_FREQUENCY
+            )
             for first_pass in first_passes
         ]
 
-        def rank() -> HybridResult:
+        def rank_sentences() -> HybridResult:
             ranked = [self._run_second_pass(pool, *item) for item in zip(first_passes, feedback_postings, strict=True)]
             return self._build_result(model, query, pool.timeline, question, ranked)
 
-        return await self.threads.run(rank)
+        return await self.threads.run(rank_sentences)
 
     def _build_result(
         self,
@@ -278,7 +282,7 @@ class HybridSearch:
         )
 
     async def _is_lagging(self, space: VectorSpace, user_id: str, latest: int) -> bool:
-        lexical_lags = self.lexical.lags and await self.lexical.applied(user_id) < latest
+        lexical_lags = self.lexical.can_lag and await self.lexical.applied(user_id) < latest
         return lexical_lags or await space.progress.is_lagging(user_id, latest)
 
     async def _semantic_search(
@@ -328,31 +332,35 @@ class HybridSearch:
         question: ParsedQuestion,
         sentence_hits: _SentenceHits,
         postings: Mapping[str, Posting] | None,
-    ) -> _FirstPass:
+    ) -> _FirstPassRanking:
         """Rank the pool by matches, bonuses and context, and select feedback messages."""
         timeline, weights, (sentence, nearest) = pool.timeline, self.weights, sentence_hits
-        occurrences = pool.occurrences(sentence.terms, postings)
-        term_weights = dict.fromkeys(sentence.topic, 1 + weights.topic)
-        lexical = term_scores(timeline, occurrences, pool.total, weights.neighbors, term_weights)
+        occurrences = pool.find_occurrences(sentence.terms, postings)
+        term_weights = dict.fromkeys(sentence.topic_terms, 1 + weights.topic)
+        lexical = compute_term_scores(timeline, occurrences, pool.total, weights.neighbors, term_weights)
         semantic = None
         if nearest is not None:
-            is_complete = len(nearest.overall) < self.candidates_max
-            semantic = semantic_scores(timeline, nearest, is_complete=is_complete, total=pool.total)
-        match = match_ranking(MatchScores(None if semantic is None else semantic.normalized, lexical.scores), weights)
-        ranking = add_context(timeline, match.with_components(**bonus_scores(timeline, question, weights)), weights)
+            is_complete = len(nearest.overall_hits) < self.candidates_max
+            semantic = compute_semantic_scores(timeline, nearest, is_complete=is_complete, total=pool.total)
+        match = rank_matches(
+            MatchScores(None if semantic is None else semantic.normalized_cosines, lexical.scores), weights
+        )
+        ranking = add_context(
+            timeline, match.add_components(**compute_bonus_scores(timeline, question, weights)), weights
+        )
         excluded_terms = timeline.name_terms.keys() | set(sentence.terms)
         feedback = select_feedback(timeline, ranking.scores, excluded_terms) if weights.shared else []
-        return _FirstPass(_SentenceRanking(ranking, match.scores, lexical, semantic), feedback)
+        return _FirstPassRanking(_SentenceRanking(ranking, match.scores, lexical, semantic), feedback)
 
     def _run_second_pass(
-        self, pool: CandidatePool, first_pass: _FirstPass, postings: Mapping[str, Posting] | None
+        self, pool: CandidatePool, first_pass: _FirstPassRanking, postings: Mapping[str, Posting] | None
     ) -> _SentenceRanking:
         """Add the feedback scores and apply retractions. `postings` contains the postings of the feedback terms."""
         timeline, ranking = pool.timeline, first_pass.ranked.ranking
         if self.weights.shared:
-            occurrences = pool.occurrences(sorted(first_pass.feedback_terms), postings)
-            scores = feedback_scores(timeline, first_pass.feedback, occurrences, pool.total)
-            ranking = ranking.with_components(shared=self.weights.shared * scores)
+            occurrences = pool.find_occurrences(sorted(first_pass.feedback_terms), postings)
+            scores = compute_feedback_scores(timeline, first_pass.feedback, occurrences, pool.total)
+            ranking = ranking.add_components(shared=self.weights.shared * scores)
         return replace(first_pass.ranked, ranking=apply_retractions(timeline, ranking))
 
     async def _find_relations(
@@ -389,11 +397,11 @@ def _sufficiency_features(
         mean=background.mean if background else 0.0,
         count=background.count if background else 0,
         coverage=coverage if has_terms else None,
-        unknown_terms=min(sentence.lexical.unknown for sentence in ranked),
+        unknown_terms=min(sentence.lexical.unknown_share for sentence in ranked),
         is_assertion=_assertion_mask(timeline, indexes),
         speaker_indexes=timeline.speaker_indexes[indexes],
         ends_with_question=timeline.ends_with_question[indexes],
-        text_of=lambda at: timeline.text_at(int(indexes[at])),
+        text_of=lambda at: timeline.leading_text(int(indexes[at])),
     )
 
 
@@ -409,12 +417,12 @@ def _explanation_bytes(_message: LoggedMessage) -> int:
 
 
 def _comparable_messages(timeline: Timeline, messages: Sequence[LoggedMessage]) -> list[ComparedMessage]:
-    indexes, _ = timeline.locate(np.array([message.sequence for message in messages], dtype=np.int64))
+    indexes, _ = timeline.locate_versions(np.array([message.sequence for message in messages], dtype=np.int64))
     return [
         ComparedMessage(
             message,
             (int(timeline.roles[index]), timeline.features[index].name),
-            frozenset(timeline.leading_terms_at(index)),
+            frozenset(timeline.leading_terms(index)),
         )
         for message, index in zip(messages, indexes.tolist(), strict=True)
     ]
@@ -422,7 +430,7 @@ def _comparable_messages(timeline: Timeline, messages: Sequence[LoggedMessage]) 
 
 def _assertion_mask(timeline: Timeline, indexes: Ints) -> Flags:
     """Return a mask of messages with an assertion by the user, or by any author if authors have names."""
-    by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.is_named else timeline.sent_by_role(Role.USER)
+    by_people = np.ones(len(timeline), dtype=np.bool_) if timeline.has_author_names else timeline.role_mask(Role.USER)
     asserting: Flags = (by_people & ~timeline.lacks_assertion)[indexes]
     return asserting
 
@@ -437,7 +445,7 @@ def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], me
         matches |= sentence.lexical.coverage > 0
         if sentence.semantic is not None:
             matches |= sentence.semantic.is_hit > 0
-    admitted = timeline.matches_of_filter(message_filter)
+    admitted = timeline.filter_mask(message_filter)
     matches &= admitted
     retracted, retracting = timeline.retraction_pairs
     for _ in range(MAX_RETRACTION_CHAIN if len(retracted) else 0):
@@ -451,11 +459,13 @@ def _best_hits(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible:
     best_scores, best_sentences = scores.max(axis=0), scores.argmax(axis=0)
     order = np.lexsort((-eligible, -best_scores))[:top_k]
     indexes, ordered_scores = eligible[order], best_scores[order].tolist()
-    by_sentence = [_to_hits(timeline, indexes, ordered_scores, sentence) for sentence in ranked]
+    by_sentence = [_build_hits(timeline, indexes, ordered_scores, sentence) for sentence in ranked]
     return [by_sentence[sentence][rank] for rank, sentence in enumerate(best_sentences[order].tolist())]
 
 
-def _to_hits(timeline: Timeline, indexes: Ints, scores: Sequence[float], ranked: _SentenceRanking) -> list[HybridHit]:
+def _build_hits(
+    timeline: Timeline, indexes: Ints, scores: Sequence[float], ranked: _SentenceRanking
+) -> list[HybridHit]:
     """Return the messages at `indexes` as hits for one sentence."""
     zeros = np.zeros(len(timeline))
     cosines = zeros if ranked.semantic is None else ranked.semantic.cosines

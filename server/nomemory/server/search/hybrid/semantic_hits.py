@@ -12,5 +12,5 @@ from nomemory.server.search.semantic.protocol import VectorHit
 class SemanticHits:
     """The hits in the whole time range, best first, and the hits in each period that the question names."""
 
-    overall: Sequence[VectorHit]
-    in_periods: Sequence[VectorHit] = ()
+    overall_hits: Sequence[VectorHit]
+    period_hits: Sequence[VectorHit] = ()

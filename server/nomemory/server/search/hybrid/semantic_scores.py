@@ -29,7 +29,7 @@ class SemanticScores:
     """Semantic scores of a timeline's messages.
 
     Attributes:
-        normalized: min-max normalized cosines; the most similar message has the value 1.
+        normalized_cosines: min-max normalized cosines; the most similar message has the value 1.
         cosines: cosine similarities; 0 for messages that semantic search did not return.
         is_hit: 1 for messages that semantic search returned, otherwise 0.
         mean: the estimated mean cosine of all messages of the user.
@@ -37,7 +37,7 @@ class SemanticScores:
         count: the number of messages of the user.
     """
 
-    normalized: Floats
+    normalized_cosines: Floats
     cosines: Floats
     is_hit: Floats
     mean: float
@@ -50,7 +50,7 @@ class SemanticScores:
         return np.where(self.is_hit > 0, (self.cosines - self.mean) / max(self.deviation, _MIN_DEVIATION), 0.0)
 
 
-def semantic_scores(
+def compute_semantic_scores(
     timeline: Timeline, nearest: SemanticHits, *, is_complete: bool, total: int
 ) -> SemanticScores | None:
     """Score the messages of a timeline by the hits of a semantic search, best first.
@@ -64,9 +64,9 @@ def semantic_scores(
     Returns:
         The scores; None if no hit is in the timeline.
     """
-    hits = nearest.overall
+    hits = nearest.overall_hits
     hit_scores = np.array([hit.score for hit in hits], dtype=np.float64)
-    indexes, is_present = timeline.locate(np.array([hit.sequence for hit in hits], dtype=np.int64))
+    indexes, is_present = timeline.locate_versions(np.array([hit.sequence for hit in hits], dtype=np.int64))
     if not is_present.any():
         return None
     indexes, scores = indexes[is_present], hit_scores[is_present]
@@ -74,9 +74,11 @@ def semantic_scores(
     minimum = last if is_complete else last - _TAIL * (best - last)
     unlisted = minimum if is_complete else minimum + _UNLISTED * (last - minimum)
     cosines, is_hit = np.full(len(timeline), unlisted), np.zeros(len(timeline))
-    if nearest.in_periods:
-        in_period, present = timeline.locate(np.array([hit.sequence for hit in nearest.in_periods], dtype=np.int64))
-        cosines[in_period[present]] = np.array([hit.score for hit in nearest.in_periods])[present]
+    if nearest.period_hits:
+        in_period, present = timeline.locate_versions(
+            np.array([hit.sequence for hit in nearest.period_hits], dtype=np.int64)
+        )
+        cosines[in_period[present]] = np.array([hit.score for hit in nearest.period_hits])[present]
         is_hit[in_period[present]] = 1.0
     cosines[indexes], is_hit[indexes] = scores, 1.0
     span = best - minimum

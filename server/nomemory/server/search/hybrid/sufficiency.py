@@ -156,8 +156,8 @@ def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], 
     """
     best = features.select_best()
     about = _aboutness_scores(best, persons, speaker_count)
-    log_odds = _INTERCEPT + _COSINE * (_max_about_score(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
-    log_odds += _COVERAGE * _max_about_score(best.coverage, about, _TYPICAL_COVERAGE)
+    log_odds = _INTERCEPT + _COSINE * (_best_person_value(best.cosines, about, _TYPICAL_COSINE) - _TYPICAL_COSINE)
+    log_odds += _COVERAGE * _best_person_value(best.coverage, about, _TYPICAL_COVERAGE)
     if names_single_speaker(persons, speaker_count):
         log_odds += _PERSON * (_weighted_mean(best.match_scores, about) - _NEUTRAL_PERSON)
     return 1 / (1 + math.exp(-log_odds))
@@ -191,7 +191,7 @@ def _aboutness_scores(features: SufficiencyFeatures, persons: Collection[int], s
     return np.where(by_person, subjects, by_others)
 
 
-def _max_about_score(values: Floats | None, about: Floats, typical: float) -> float:
+def _best_person_value(values: Floats | None, about: Floats, typical: float) -> float:
     """Return the highest value of the messages about the persons, or of all messages if none is about the persons."""
     if values is None:
         return typical

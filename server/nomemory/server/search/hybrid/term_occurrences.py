@@ -19,12 +19,12 @@ class TermOccurrences:
     indexes: Ints
 
 
-def occurrences_from_postings(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, TermOccurrences]:
+def convert_postings(timeline: Timeline, postings: Mapping[str, Posting]) -> Mapping[str, TermOccurrences]:
     """Convert the sequences of postings to indexes of the timeline."""
     if not postings:
         return {}
     sequences = [posting.sequences for posting in postings.values()]
-    indexes, is_present = timeline.locate(np.concatenate(sequences))
+    indexes, is_present = timeline.locate_versions(np.concatenate(sequences))
     bounds = np.cumsum([0, *map(len, sequences)])
     ends = np.concatenate([[0], np.cumsum(is_present)])[bounds].tolist()
     indexes = indexes[is_present]
@@ -34,7 +34,7 @@ def occurrences_from_postings(timeline: Timeline, postings: Mapping[str, Posting
     }
 
 
-def occurrences_from_messages(timeline: Timeline, terms: Sequence[str]) -> Mapping[str, TermOccurrences]:
+def find_term_occurrences(timeline: Timeline, terms: Sequence[str]) -> Mapping[str, TermOccurrences]:
     """Search the messages of a timeline for terms. The timeline must contain all messages of the user."""
     query_terms = frozenset(terms)
     indexes: dict[str, list[int]] = {term: [] for term in terms}

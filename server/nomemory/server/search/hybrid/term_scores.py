@@ -40,13 +40,13 @@ class TermScores:
         scores: BM25 scores, including terms in the previous and next message.
         coverage: the IDF-weighted share of the query terms in the message itself, 0 to 1.
         has_terms: whether the sentence has query terms.
-        unknown: the IDF-weighted share of the query terms that no message of the user contains, 0 to 1.
+        unknown_share: the IDF-weighted share of the query terms that no message of the user contains, 0 to 1.
     """
 
     scores: Floats
     coverage: Floats
     has_terms: bool
-    unknown: float = 0.0
+    unknown_share: float = 0.0
 
 
 @lru_cache(_CACHED_IDFS)
@@ -55,7 +55,7 @@ def idf(document_frequency: int, total: int) -> float:
     return math.log1p((total - min(document_frequency, total) + 0.5) / (document_frequency + 0.5))
 
 
-def term_scores(
+def compute_term_scores(
     timeline: Timeline,
     occurrences: Mapping[str, TermOccurrences],
     total: int,
@@ -77,10 +77,10 @@ def term_scores(
         unknown += 0.0 if item.document_frequency else idf(0, total)
     present = {term: item for term, item in occurrences.items() if len(item.indexes) or term in timeline.name_terms}
     in_content, in_name = _content_matrix(timeline, present.values()), _name_matrix(timeline, present)
-    frequencies = _Neighbors.of(timeline).add_to(in_content, neighbor_weight) + in_name
+    frequencies = _NeighborPairs.from_timeline(timeline).add_neighbor_terms(in_content, neighbor_weight) + in_name
     length_norm = 1 - _B + _B * timeline.lengths / timeline.mean_length
     by_name_only = [
-        _count_by_name_only(timeline, *item, total) for item in zip(present, in_name, in_content, strict=True)
+        _estimate_name_matches(timeline, *item, total) for item in zip(present, in_name, in_content, strict=True)
     ]
     idfs = [
         idf(item.document_frequency + more, total) for item, more in zip(present.values(), by_name_only, strict=True)
@@ -126,7 +126,7 @@ def _name_matrix(timeline: Timeline, terms: Collection[str]) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class _Neighbors:
+class _NeighborPairs:
     """Pairs of adjacent messages, as indexes, and a weight for the terms of each pair's earlier message."""
 
     later: Ints
@@ -134,12 +134,12 @@ class _Neighbors:
     weights: Floats
 
     @classmethod
-    def of(cls, timeline: Timeline) -> Self:
+    def from_timeline(cls, timeline: Timeline) -> Self:
         later = timeline.follower_indexes
         earlier = timeline.previous_indexes[later]
         return cls(later, earlier, np.where(timeline.ends_with_question[earlier], _QUESTION_BOOST, 1.0))
 
-    def add_to(self, in_content: Floats, neighbor_weight: float) -> Floats:
+    def add_neighbor_terms(self, in_content: Floats, neighbor_weight: float) -> Floats:
         """Add the weighted terms of neighbors to the term frequencies, an array of shape (terms, messages)."""
         frequencies: Floats = in_content.copy()
         frequencies[:, self.later] += neighbor_weight * in_content[:, self.earlier] * self.weights
@@ -147,7 +147,7 @@ class _Neighbors:
         return frequencies
 
 
-def _count_by_name_only(timeline: Timeline, term: str, in_name: Floats, in_content: Floats, total: int) -> int:
+def _estimate_name_matches(timeline: Timeline, term: str, in_name: Floats, in_content: Floats, total: int) -> int:
     """Estimate from the timeline how many messages of the user have a term only in the author's name."""
     if term not in timeline.name_terms:
         return 0

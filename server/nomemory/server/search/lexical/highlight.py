@@ -28,7 +28,7 @@ _MAX_CACHED_CHARS = 32
 """Longer chunks rarely repeat."""
 
 
-def normalize_plain(text: str) -> str | None:
+def normalize_plain_text(text: str) -> str | None:
     """Return the normalized text; None if it has combining characters, which change offsets."""
     normal = normalize(text)
     return None if _MARKED.search(normal) else normal
@@ -36,7 +36,7 @@ def normalize_plain(text: str) -> str | None:
 
 def find_terms(normal: str, query_terms: Collection[str]) -> Iterator[tuple[int, int]]:
     """Yield the ranges of the query terms in a normalized text without combining characters, in any order."""
-    pairs = [term for term in query_terms if _is_pair(term)]
+    pairs = [term for term in query_terms if _is_character_pair(term)]
     for pair in pairs:
         at = normal.find(pair)
         while at >= 0:
@@ -51,13 +51,13 @@ def find_terms(normal: str, query_terms: Collection[str]) -> Iterator[tuple[int,
 
 
 @lru_cache(_CACHED_CHUNKS)
-def _is_pair(term: str) -> bool:
+def _is_character_pair(term: str) -> bool:
     """Return whether a term is a pair of adjacent characters, as opposed to a word."""
     return [token.kind for token in tokenize(term)] == [TokenKind.CHARACTER, TokenKind.CHARACTER]
 
 
 def _word_terms(chunk: str) -> tuple[Term, ...]:
-    return tuple(term for term in extract_ranking_terms(tokenize(chunk)) if not _is_pair(term.text))
+    return tuple(term for term in extract_ranking_terms(tokenize(chunk)) if not _is_character_pair(term.text))
 
 
 _cached_words = lru_cache(_CACHED_CHUNKS)(_word_terms)
@@ -109,7 +109,7 @@ def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightL
 def _find_matches(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
     """Yield the matches of leaves in the first `chars` characters, in any order."""
     has_phrases = any(leaf.stream is Stream.CHARS for leaf in leaves)
-    normal = None if has_phrases or len(content) > chars else normalize_plain(content)
+    normal = None if has_phrases or len(content) > chars else normalize_plain_text(content)
     if normal is None:
         return _match_leaves(_whole_tokens(content, chars), leaves)
     return (Span(start, end) for start, end in find_terms(normal, {leaf.tokens[0] for leaf in leaves}))

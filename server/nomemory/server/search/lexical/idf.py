@@ -31,7 +31,7 @@ def query_weights(
     if not query.leaves:
         return ()
     leaves = [
-        query.factor(leaf) * _idf(messages, frequency)
+        query.idf_factor(leaf) * _idf(messages, frequency)
         for leaf, frequency in zip(query.leaves, frequencies, strict=True)
     ]
     rounded = [_round_weight(weight) for weight in leaves]
@@ -40,21 +40,21 @@ def query_weights(
     return (*rounded, *(boost if index == boosted else 0.0 for index in range(len(query.boosts))))
 
 
-def estimate_shares(query: Query, weights: Sequence[float]) -> dict[Leaf, float]:
+def estimate_leaf_shares(query: Query, weights: Sequence[float]) -> dict[Leaf, float]:
     """Estimate the share of the user's messages that contain each leaf, from IDF ≈ ln(messages / frequency)."""
     leaves = zip(query.leaves, weights, strict=False)
-    return {leaf: math.exp(-weight / query.factor(leaf)) for leaf, weight in leaves}
+    return {leaf: math.exp(-weight / query.idf_factor(leaf)) for leaf, weight in leaves}
 
 
-def estimate_share(node: Node, shares: Mapping[Leaf, float]) -> float:
+def estimate_match_share(node: Node, shares: Mapping[Leaf, float]) -> float:
     """Estimate the share of the user's messages that match a node, assuming independent leaves."""
     match node:
         case Leaf():
             return shares[node]
         case AllOf(required):
-            return math.prod(estimate_share(child, shares) for child in required)
+            return math.prod(estimate_match_share(child, shares) for child in required)
         case AnyOf(parts):
-            return min(1.0, sum(estimate_share(part, shares) for part in parts))
+            return min(1.0, sum(estimate_match_share(part, shares) for part in parts))
 
 
 def _idf(messages: int, frequency: int) -> float:

@@ -97,7 +97,7 @@ class LexicalIndex(Protocol):
     """
 
     @property
-    def lags(self) -> bool:
+    def can_lag(self) -> bool:
         """Whether the index can lag behind the log. Callers need `applied` only for an index that can lag."""
 
     async def applied(self, user_id: str) -> int:
@@ -120,7 +120,7 @@ class LexicalIndex(Protocol):
         """Return the best hits from `search.start`, by score and `ts` descending.
 
         A score is the sum of the weights of the leaves and boosts that match, multiplied by the weight of the message
-        class if `Query.by_class`. If `Query.is_uniform`, the score is the sum of all weights.
+        class if `Query.uses_class_weight`. If `Query.has_uniform_score`, the score is the sum of all weights.
 
         Hits with the same score and `ts` are never separated, so there may be more than `search.limit`. Fewer hits than
         `search.limit` are returned only at the end of the listing. A limit below 1 returns no hits.

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from nomemory.server.search.grammar.tree import Leaf, Query
-from nomemory.server.search.lexical.idf import estimate_share
+from nomemory.server.search.lexical.idf import estimate_match_share
 
 WINDOW: Final = 10_000
 """Maximum number of ranked messages. Messages with equal timestamps are not separated, so there may be more."""
@@ -36,10 +36,10 @@ def exceeds_window(query: Query, frequencies: Sequence[int], messages: int) -> b
     `frequencies` has the document frequency of each leaf within the user. `messages` is the number of messages of the
     user.
     """
-    if query.is_uniform or messages <= WINDOW:
+    if query.has_uniform_score or messages <= WINDOW:
         return False
     shares = {leaf: frequency / messages for leaf, frequency in zip(query.leaves, frequencies, strict=True)}
-    return messages * estimate_share(query.root, shares) > WINDOW
+    return messages * estimate_match_share(query.root, shares) > WINDOW
 
 
 def count_window_terms(query: Query, weights: Sequence[float], frequencies: Sequence[int]) -> int:

@@ -50,28 +50,28 @@ class Collection:
         return self.directory / "edge"
 
 
-def collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> Collection:
+def embedder_collection(settings: Settings, vectors: Path, embedder: Embedder) -> Collection:
     """Return the collection for an embedder's vectors. `vectors` is the directory of all collections."""
-    return collection_named(settings, vectors, collection_name(embedder.model, embedder.dimension))
+    return named_collection(settings, vectors, collection_name(embedder.model, embedder.dimension))
 
 
-def collection_named(settings: Settings, vectors: Path, name: str) -> Collection:
+def named_collection(settings: Settings, vectors: Path, name: str) -> Collection:
     """Return the collection with a name, for the engine that the settings select."""
     return Collection(name, vectors / f"{name}{_collection_suffix(settings)}")
 
 
-def qdrant_collection_of(settings: Settings, vectors: Path, embedder: Embedder) -> str:
+def qdrant_collection_name(settings: Settings, vectors: Path, embedder: Embedder) -> str:
     """Return the name of the collection for an embedder's vectors on a Qdrant server."""
-    return QdrantSharding.from_settings(settings).collection_name(collection_of(settings, vectors, embedder).name)
+    return QdrantSharding.from_settings(settings).collection_name(embedder_collection(settings, vectors, embedder).name)
 
 
-def qdrant_collection_in(settings: Settings, directory: Path) -> str | None:
+def find_qdrant_collection(settings: Settings, directory: Path) -> str | None:
     """Return a directory's collection name on the configured Qdrant server; None for other collections."""
     server = _server_suffix(settings)
     return directory.name.removesuffix(server) if server and directory.name.endswith(server) else None
 
 
-def other_collections(vectors: Path, used: Container[Path]) -> list[Path]:
+def list_unused_collections(vectors: Path, used: Container[Path]) -> list[Path]:
     """Return the directories of the collections that are not in use."""
     return sorted(backlog.parent for backlog in vectors.glob(f"*/{_BACKLOG}") if backlog.parent not in used)
 

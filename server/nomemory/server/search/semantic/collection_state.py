@@ -13,7 +13,7 @@ from nomemory.server.store.feed_position import FeedPosition
 from nomemory.server.store.position import Checkpoint, LogPosition
 
 
-class _State(NamedTuple):
+class _CollectionState(NamedTuple):
     checkpoint: Checkpoint
     has_points: bool
     pending: int
@@ -25,13 +25,13 @@ def vector_checkpoint(backlog: Path) -> Checkpoint | None:
     return None if state is None else state.checkpoint
 
 
-def has_points(backlog: Path) -> bool:
+def has_stored_points(backlog: Path) -> bool:
     """Return whether any points were ever stored in the collection of a backlog."""
     state = _read_state(backlog)
     return state is not None and state.has_points
 
 
-def is_complete(backlog: Path, log: LogPosition) -> bool:
+def is_collection_complete(backlog: Path, log: LogPosition) -> bool:
     """Return whether the collection of a backlog contains all messages of the log."""
     state = _read_state(backlog)
     return state is not None and not state.pending and state.checkpoint.sequence >= log.sequence
@@ -51,7 +51,7 @@ def discard_foreign_vectors(collection: Collection, log: LogPosition) -> bool:
     return True
 
 
-def _read_state(backlog: Path) -> _State | None:
+def _read_state(backlog: Path) -> _CollectionState | None:
     if not backlog.exists():
         return None
     try:
@@ -60,4 +60,4 @@ def _read_state(backlog: Path) -> _State | None:
             log, is_begun = file.execute("SELECT log, is_begun FROM followed").fetchone() or ("", False)
     except sqlite3.Error:
         return None
-    return _State(Checkpoint(log, FeedPosition.decode(fed).latest), bool(is_begun), int(pending))
+    return _CollectionState(Checkpoint(log, FeedPosition.decode(fed).latest), bool(is_begun), int(pending))

@@ -11,8 +11,8 @@ from nomemory.server.runtime.processes.watchdog import WatchPolicy
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.startup_errors import require_extra
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.search.semantic.collection import Collection, collection_of
-from nomemory.server.search.semantic.collection_state import has_points
+from nomemory.server.search.semantic.collection import Collection, embedder_collection
+from nomemory.server.search.semantic.collection_state import has_stored_points
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
@@ -23,7 +23,7 @@ _PROBE_TIMEOUT_S: Final = 5.0
 _log = get_logger("vectors")
 
 
-def choose_vector_index(
+def create_vector_index(
     settings: Settings, vectors: Path, embedder: Embedder, policy: WatchPolicy | None = None, *, log_id: str = ""
 ) -> VectorIndex:
     """Create the index for an embedder's vectors, without starting a process or sending a request.
@@ -34,7 +34,7 @@ def choose_vector_index(
     Raises:
         ExtraMissingError: the client of a Qdrant server is not installed.
     """
-    collection = collection_of(settings, vectors, embedder)
+    collection = embedder_collection(settings, vectors, embedder)
     if settings.vector.qdrant_url is None:
         return _create_edge_index(settings, collection, embedder.dimension, policy)
     return _create_qdrant_index(settings.vector.qdrant_url, settings, collection, embedder.dimension, log_id)
@@ -76,6 +76,6 @@ def _create_qdrant_index(
         QdrantSharding.from_settings(settings),
         timeout_s=vector.timeout_s,
         probe_s=_PROBE_TIMEOUT_S,
-        is_new=settings.server.database_url is None and not has_points(collection.backlog),
+        is_new=settings.server.database_url is None and not has_stored_points(collection.backlog),
         log_id=log_id,
     )

@@ -11,7 +11,7 @@ from nomemory.server.search.semantic.points import CONVERSATION, METADATA, ROLE,
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class MatchCondition:
     """The condition that a field, or one of its elements, equals a value."""
 
     field: str
@@ -19,7 +19,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class NoMatch:
+class ExclusionCondition:
     """The condition that a field equals none of the values, or is missing."""
 
     field: str
@@ -27,7 +27,7 @@ class NoMatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class RangeCondition:
     """The condition that a field is at least `gte` and less than `lt`. None means unbounded."""
 
     field: str
@@ -35,7 +35,7 @@ class Range:
     lt: float | None
 
 
-Condition = Match | NoMatch | Range
+Condition = MatchCondition | ExclusionCondition | RangeCondition
 
 
 def filter_conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
@@ -44,16 +44,18 @@ def filter_conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
     Engines compare times as 64-bit floats, whose resolution is more than a microsecond after the year 2255. The time
     bounds are therefore extended by one float step, and `message_hits.rank_messages` applies the exact bounds.
     """
-    result: list[Condition] = [Match(USER, user_id)]
+    result: list[Condition] = [MatchCondition(USER, user_id)]
     if filters.role is not None:
-        result.append(Match(ROLE, int(filters.role)))
+        result.append(MatchCondition(ROLE, int(filters.role)))
     if filters.conversation_id:
-        result.append(Match(CONVERSATION, filters.conversation_id))
+        result.append(MatchCondition(CONVERSATION, filters.conversation_id))
     if filters.exclude_conversation_ids:
-        result.append(NoMatch(CONVERSATION, filters.exclude_conversation_ids))
-    result += (Match(METADATA, entry_hash) for entry_hash in entry_hashes(filters.metadata))
+        result.append(ExclusionCondition(CONVERSATION, filters.exclude_conversation_ids))
+    result += (MatchCondition(METADATA, entry_hash) for entry_hash in entry_hashes(filters.metadata))
     if filters.since_us is not None or filters.until_us is not None:
-        result.append(Range(TIME, _next_float(filters.since_us, -math.inf), _next_float(filters.until_us, math.inf)))
+        result.append(
+            RangeCondition(TIME, _next_float(filters.since_us, -math.inf), _next_float(filters.until_us, math.inf))
+        )
     return tuple(result)
 
 

@@ -22,7 +22,7 @@ class HotUsers:
     def __init__(self, hot_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._hot = TTLCache[str, None](_MAX_USERS, hot_s, clock)
 
-    def record(self, user_id: str) -> bool:
+    def record_query(self, user_id: str) -> bool:
         """Record a query of a user. Return whether the user was not hot before."""
         is_new = user_id not in self._hot
         self._hot[user_id] = None

@@ -91,7 +91,7 @@ class VectorIndex(VectorSearch, Protocol):
     async def remove(self, user_id: str, message_id: str, *, from_part: int = 0) -> None:
         """Remove the points of a message, starting at a part number."""
 
-    async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+    async def find_surplus_messages(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return the messages that may have more points than parts."""
 
     async def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:

@@ -87,7 +87,7 @@ def boost_predicates(user_id: str, boost: SpeakerBoost) -> list[TermPredicate]:
 
 def lookup_keys(user_id: str, texts: Iterable[bytes]) -> list[int]:
     """Return the key of each text for a user, in the order of the texts."""
-    user_hash = _hash_of(user_id)
+    user_hash = _user_hash(user_id)
     digests = []
     for text in texts:
         text_hash = user_hash.copy()
@@ -98,7 +98,7 @@ def lookup_keys(user_id: str, texts: Iterable[bytes]) -> list[int]:
 
 
 @lru_cache(_CACHED_USERS)
-def _hash_of(user_id: str) -> blake2b:
+def _user_hash(user_id: str) -> blake2b:
     """Return the initial hash state of a user.
 
     The id is the hash key, because a concatenation of ids and texts would be ambiguous.

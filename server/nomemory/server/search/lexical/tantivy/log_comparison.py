@@ -19,13 +19,13 @@ class LexicalDifferences(NamedTuple):
 
     Attributes:
         applied: the sequence up to which the index has applied all changes.
-        missing: versions in the log that are not in the index.
-        orphans: versions in the index that are not in the log.
+        missing_versions: versions in the log that are not in the index.
+        orphan_versions: versions in the index that are not in the log.
     """
 
     applied: int
-    missing: frozenset[int]
-    orphans: frozenset[int]
+    missing_versions: frozenset[int]
+    orphan_versions: frozenset[int]
 
 
 def compare_with_log(directory: Path, log: sqlite3.Connection) -> LexicalDifferences:

@@ -15,7 +15,13 @@ import tantivy
 from numpy.typing import NDArray
 
 from nomemory.server.search.lexical.protocol import Posting
-from nomemory.server.search.lexical.tantivy.queries import TERMS, all_of, bitmask_query, term_query, without_score
+from nomemory.server.search.lexical.tantivy.queries import (
+    TERMS,
+    bitmask_query,
+    intersection_query,
+    term_query,
+    unscored_query,
+)
 
 _TERMS_PER_PASS: Final = 24
 """Terms per pass. Each term scores a power of two; the engine's 32-bit floats represent sums of 24 of them exactly."""
@@ -53,7 +59,7 @@ class TimedPosting:
         """The posting without timestamps, for all messages."""
         return Posting(self.count, self.sequences)
 
-    def before(self, until_us: int | None) -> Posting | None:
+    def clip_posting(self, until_us: int | None) -> Posting | None:
         """Return the posting of the messages before a time; None if this posting lacks the sequences to count them."""
         if until_us is None:
             return self.posting
@@ -90,27 +96,31 @@ class TermLookup:
         frequencies = {term: self._searcher.doc_freq(TERMS, term) for term in terms}  # including other users
         rare = {term: frequency for term, frequency in frequencies.items() if frequency <= _RARE}
         common = [term for term in terms if term not in rare]
-        passes = [self._look_up_rare(group, sum(map(rare.__getitem__, group))) for group in _group_terms(list(rare))]
+        passes = [
+            self._look_up_rare_terms(group, sum(map(rare.__getitem__, group))) for group in _group_terms(list(rare))
+        ]
         if self._messages <= _FEW:
-            return self._split_passes([*passes, *map(self._look_up_common, _group_terms(common))], max_sequences)
-        single = {term: self._look_up_single(term, max_sequences) for term in common}
+            return self._split_passes([*passes, *map(self._look_up_common_terms, _group_terms(common))], max_sequences)
+        single = {term: self._look_up_single_term(term, max_sequences) for term in common}
         passes += [lookup for lookup in single.values() if isinstance(lookup, _LookupPass)]
         frequent = {term: lookup for term, lookup in single.items() if isinstance(lookup, TimedPosting)}
         return self._split_passes(passes, max_sequences) | frequent
 
-    def _look_up_rare(self, terms: Sequence[str], expected: int) -> _LookupPass:
+    def _look_up_rare_terms(self, terms: Sequence[str], expected: int) -> _LookupPass:
         """Look up rare terms, which have about `expected` matches in total."""
-        return self._run_pass(terms, all_of([*self._conditions, bitmask_query(list(map(term_query, terms)))]), expected)
+        return self._run_pass(
+            terms, intersection_query([*self._conditions, bitmask_query(list(map(term_query, terms)))]), expected
+        )
 
-    def _look_up_common(self, terms: Sequence[str]) -> _LookupPass:
+    def _look_up_common_terms(self, terms: Sequence[str]) -> _LookupPass:
         """Look up common terms for a user with few messages."""
-        queries = [all_of([*self._conditions, term_query(term)]) for term in terms]
+        queries = [intersection_query([*self._conditions, term_query(term)]) for term in terms]
         return self._run_pass(terms, bitmask_query(queries), self._messages)
 
-    def _look_up_single(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
+    def _look_up_single_term(self, term: str, max_sequences: int) -> _LookupPass | TimedPosting:
         """Look up one common term for a user with many messages."""
         result = self._searcher.search(
-            without_score(all_of([*self._conditions, term_query(term)])), limit=max_sequences
+            unscored_query(intersection_query([*self._conditions, term_query(term)])), limit=max_sequences
         )
         count = int(result.count)  # type: ignore[attr-defined]  # the engine's stub leaves it out
         if count > max_sequences:

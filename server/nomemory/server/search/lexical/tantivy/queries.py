@@ -40,12 +40,12 @@ def filter_queries(message_filter: Filter) -> Iterator[tantivy.Query]:
     if message_filter.exclude_conversation_ids:
         excluded = [_value_query("conversation", each) for each in message_filter.exclude_conversation_ids]
         # A boolean query needs a positive clause.
-        yield _boolean_query(must=[without_score(tantivy.Query.all_query())], must_not=excluded)
+        yield _boolean_query(must=[unscored_query(tantivy.Query.all_query())], must_not=excluded)
 
 
 def range_query(field: str, *, minimum: int | None = None, maximum: int | None = None) -> tantivy.Query:
     """Return a query for an inclusive range of an integer field, with score 0."""
-    return _with_score(tantivy.Query.range_query(_SCHEMA, field, tantivy.FieldType.Integer, minimum, maximum), 0.0)
+    return _scored_query(tantivy.Query.range_query(_SCHEMA, field, tantivy.FieldType.Integer, minimum, maximum), 0.0)
 
 
 def leaf_query(leaf: Leaf) -> tantivy.Query:
@@ -65,7 +65,7 @@ def boost_query(boost: SpeakerBoost) -> tantivy.Query:
     """Return a query for the messages of all users to which a speaker boost applies."""
     if not boost.names:
         return _role_query(Role.USER)
-    return any_of([tantivy.Query.term_query(_SCHEMA, "speaker", name, _UNRANKED) for name in boost.names])
+    return union_query([tantivy.Query.term_query(_SCHEMA, "speaker", name, _UNRANKED) for name in boost.names])
 
 
 def node_query(node: Node, user: tantivy.Query) -> tantivy.Query:
@@ -83,56 +83,56 @@ def node_query(node: Node, user: tantivy.Query) -> tantivy.Query:
             must = [node_query(child, user) for child in required] or [user]
             return _boolean_query(must=must, must_not=[node_query(child, user) for child in excluded])
         case AnyOf(parts):
-            return any_of([all_of([user, node_query(part, user)]) for part in parts])
+            return union_query([intersection_query([user, node_query(part, user)]) for part in parts])
 
 
 def matching_query(query: Query, user: tantivy.Query) -> tantivy.Query:
     """Return a query for the user's messages that match a parsed query, with score 0."""
-    return without_score(all_of([user, node_query(query.root, user)]))
+    return unscored_query(intersection_query([user, node_query(query.root, user)]))
 
 
 def ranking_query(query: Query, weights: Sequence[float], user: tantivy.Query) -> tantivy.Query:
     """Return a query for the user's messages that match a parsed query, scored by the sum of matching weights."""
     leaf_weights, boost_weights = weights[: len(query.leaves)], weights[len(query.leaves) :]
     leaves = [
-        _with_score(all_of([user, leaf_query(leaf)]), weight)
+        _scored_query(intersection_query([user, leaf_query(leaf)]), weight)
         for leaf, weight in zip(query.leaves, leaf_weights, strict=True)
     ]
     boosts = [
-        _with_score(all_of([user, boost_query(boost)]), weight)
+        _scored_query(intersection_query([user, boost_query(boost)]), weight)
         for boost, weight in zip(query.boosts, boost_weights, strict=True)
         if weight
     ]
     if not query.is_union:
         return _boolean_query(must=[matching_query(query, user)], should=[*leaves, *boosts])
-    return _boolean_query(must=[any_of(leaves)], should=boosts) if boosts else any_of(leaves)
+    return _boolean_query(must=[union_query(leaves)], should=boosts) if boosts else union_query(leaves)
 
 
 def window_query(query: Query, weights: Sequence[float], window: RankingWindow, user: tantivy.Query) -> tantivy.Query:
     """Return a query for the user's messages in a ranking window, with score 0."""
-    newest = all_of([user, range_query("ts", minimum=window.since_us)])
-    leaves = [all_of([user, leaf_query(leaf)]) for leaf in window_terms(query, weights, window.terms)]
-    return without_score(any_of([*leaves, newest]))
+    newest = intersection_query([user, range_query("ts", minimum=window.since_us)])
+    leaves = [intersection_query([user, leaf_query(leaf)]) for leaf in window_terms(query, weights, window.terms)]
+    return unscored_query(union_query([*leaves, newest]))
 
 
 def bitmask_query(queries: Sequence[tantivy.Query]) -> tantivy.Query:
     """Return the union of some queries. Bit n of the score is set if query n matches."""
-    return any_of([_with_score(query, float(1 << bit)) for bit, query in enumerate(queries)])
+    return union_query([_scored_query(query, float(1 << bit)) for bit, query in enumerate(queries)])
 
 
-def all_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
+def intersection_query(queries: Sequence[tantivy.Query]) -> tantivy.Query:
     """Return the intersection of some queries. The score is the sum of the scores of all queries."""
     return _boolean_query(must=queries)
 
 
-def any_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
+def union_query(queries: Sequence[tantivy.Query]) -> tantivy.Query:
     """Return the union of some queries. The score is the sum of the scores of the matching queries."""
     return _boolean_query(should=queries)
 
 
-def without_score(query: tantivy.Query) -> tantivy.Query:
+def unscored_query(query: tantivy.Query) -> tantivy.Query:
     """Return a query with the same matches and score 0. Tantivy executes such a query faster."""
-    return _with_score(query, 0.0)
+    return _scored_query(query, 0.0)
 
 
 def _role_query(role: Role) -> tantivy.Query:
@@ -141,7 +141,7 @@ def _role_query(role: Role) -> tantivy.Query:
 
 def _value_query(field: str, value: str | int) -> tantivy.Query:
     """Return a query for the messages whose field has a value, with score 0."""
-    return _with_score(tantivy.Query.term_query(_SCHEMA, field, value, _UNRANKED), 0.0)
+    return _scored_query(tantivy.Query.term_query(_SCHEMA, field, value, _UNRANKED), 0.0)
 
 
 def _boolean_query(
@@ -154,5 +154,5 @@ def _boolean_query(
     return tantivy.Query.boolean_query([(occur, query) for occur, queries in clauses for query in queries])
 
 
-def _with_score(query: tantivy.Query, score: float) -> tantivy.Query:
+def _scored_query(query: tantivy.Query, score: float) -> tantivy.Query:
     return tantivy.Query.const_score_query(query, score)

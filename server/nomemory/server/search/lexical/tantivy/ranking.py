@@ -22,18 +22,18 @@ def find_ranked_hits(
     start: RankPosition | None,
     limit: int,
     *,
-    by_class: bool,
+    uses_class_weight: bool,
 ) -> list[LexicalHit]:
     """Return the best matches from a position, as specified by `LexicalIndex.search`.
 
-    The scores of `query` must be the sums of the matching weights. If `by_class`, they are multiplied by the weight of
-    the message class. `matches_max` is an upper bound for the number of matches. `limit` must be at least 1; there are
-    more hits if the last hits tie.
+    The scores of `query` must be the sums of the matching weights. If `uses_class_weight`, a score is multiplied by the
+    weight of the message class. `matches_max` is an upper bound for the number of matches. `limit` must be at least 1;
+    there are more hits if the last hits tie.
     """
     matches = searcher.search(query, limit=max(matches_max, 1), count=False).hits
     addresses = [address for _, address in matches]
     scores = np.array([score for score, _ in matches], dtype=np.float64)
-    if by_class:
+    if uses_class_weight:
         scores *= _CLASS_WEIGHTS[np.array(searcher.fast_field_values(MESSAGE_CLASS, addresses), dtype=np.int64)]
     times = np.array(searcher.fast_field_values("ts", addresses), dtype=np.int64)
     page = _select_page(scores, times, start, limit).tolist()

@@ -29,9 +29,9 @@ from nomemory.server.search.lexical.protocol import (
 from nomemory.server.search.lexical.tantivy.panics import EnginePanicError, translate_panics
 from nomemory.server.search.lexical.tantivy.postings import TermLookup, TimedPosting
 from nomemory.server.search.lexical.tantivy.queries import (
-    all_of,
     boost_query,
     filter_queries,
+    intersection_query,
     leaf_query,
     matching_query,
     range_query,
@@ -47,7 +47,7 @@ from nomemory.server.search.lexical.tantivy.schema import (
     read_checkpoint,
     reload_index,
 )
-from nomemory.server.search.lexical.tantivy.time_order import count, find_newest_hits, find_nth_newest
+from nomemory.server.search.lexical.tantivy.time_order import count_matches, find_newest_hits, find_nth_newest
 from nomemory.server.search.lexical.window import (
     WINDOW,
     RankingWindow,
@@ -108,7 +108,7 @@ class _PostingKey(NamedTuple):
     term: str
 
 
-def open_or_discard(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
+def open_lexical_index(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
     """Open the index for reading. Replace an unreadable index with an empty one, which the indexer fills.
 
     Indexes of previous schema versions are ignored. The indexer deletes them.
@@ -147,7 +147,7 @@ class TantivyLexicalIndex:
             directory.
     """
 
-    lags: Final = True
+    can_lag: Final = True
 
     def __init__(self, directory: Path, threads: ReadThreads) -> None:
         self._threads = threads
@@ -161,7 +161,7 @@ class TantivyLexicalIndex:
         self._windows = LRUCache[_WindowKey, int | None](_CACHED_WINDOWS)
         self._postings = LRUCache[_PostingKey, TimedPosting](_POSTINGS_BYTES, attrgetter("memory_bytes"))
         with _translate_errors():
-            self._load_latest()
+            self._load_latest_commit()
 
     async def applied(self, _user_id: str) -> int:
         """Return the sequence up to which the current snapshot contains all changes of all users."""
@@ -171,7 +171,7 @@ class TantivyLexicalIndex:
         """Return the weights of a query and the window of its matches in the current snapshot."""
         with _translate_errors():
             searcher, applied, state = self._searcher, self._applied, self._state(user_id)
-            counts = await self._count_parts(searcher, user_id, state, (*query.leaves, *query.boosts))
+            counts = await self._read_frequencies(searcher, user_id, state, (*query.leaves, *query.boosts))
             frequencies, boosted = counts[: len(query.leaves)], counts[len(query.leaves) :]
             weights = query_weights(query, state.messages, frequencies, map(bool, boosted))
             if not exceeds_window(query, frequencies, state.messages):
@@ -200,7 +200,9 @@ class TantivyLexicalIndex:
     async def total(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages of a user that pass a filter."""
         with _translate_errors():
-            return count(self._searcher, all_of([user_query(user_id), *filter_queries(message_filter)]))
+            return count_matches(
+                self._searcher, intersection_query([user_query(user_id), *filter_queries(message_filter)])
+            )
 
     async def postings(
         self, user_id: str, terms: Sequence[str], message_filter: Filter, max_sequences: int
@@ -209,7 +211,7 @@ class TantivyLexicalIndex:
         without_end = replace(message_filter, until_us=None)
         with _translate_errors():
             cached = await self._timed_postings(user_id, terms, without_end, max_sequences)
-            before = {term: posting.before(message_filter.until_us) for term, posting in cached.items()}
+            before = {term: posting.clip_posting(message_filter.until_us) for term, posting in cached.items()}
             frequent = [term for term, posting in before.items() if posting is None]
             counted = await self._timed_postings(user_id, frequent, message_filter, max_sequences)
         return [before[term] or counted[term].posting for term in terms]
@@ -236,13 +238,13 @@ class TantivyLexicalIndex:
                 snapshot.
         """
         with _translate_errors():
-            self._load_latest()
+            self._load_latest_commit()
 
     async def close(self) -> None:
         """Close the index."""
         del self._searcher, self._index
 
-    def _load_latest(self) -> None:
+    def _load_latest_commit(self) -> None:
         committed = self._commit_id()
         if committed == self._committed:
             return
@@ -265,13 +267,13 @@ class TantivyLexicalIndex:
             return function(*args, **kwargs)
         return await self._threads.run(function, *args, **kwargs)
 
-    async def _count_parts(
+    async def _read_frequencies(
         self, searcher: tantivy.Searcher, user_id: str, state: _UserState, parts: Sequence[Leaf | SpeakerBoost]
     ) -> list[int]:
         """Return the document frequency of each leaf and boost within a user."""
         frequencies = self._frequencies.get((user_id, state), {})
         if missing := [part for part in parts if part not in frequencies]:
-            counts = await self._run_search(state, len(missing), _count_all, searcher, user_id, missing)
+            counts = await self._run_search(state, len(missing), _count_frequencies, searcher, user_id, missing)
             fresh = dict(zip(missing, counts, strict=True))
             frequencies = {**frequencies, **fresh}
             self._frequencies[user_id, state] = frequencies if len(frequencies) <= _CACHED_FREQUENCIES else fresh
@@ -283,8 +285,8 @@ class TantivyLexicalIndex:
         """Return the start time of a window's newest half; None if all filtered messages fit into the window."""
         key = _WindowKey(user_id, state, message_filter)
         if key not in self._windows:
-            admitted = all_of([user_query(user_id), *filter_queries(message_filter)])
-            self._windows[key] = await self._threads.run(_find_newest_half, searcher, admitted)
+            admitted = intersection_query([user_query(user_id), *filter_queries(message_filter)])
+            self._windows[key] = await self._threads.run(_newest_half_start, searcher, admitted)
         return self._windows[key]
 
     def _read_state(self, user_id: str) -> _UserState:
@@ -309,21 +311,23 @@ def _search_snapshot(
     conditions = list(filter_queries(search.filter))
     if has_newer:
         conditions.append(range_query("seq", maximum=applied))
-    if query.is_uniform:
-        matching = all_of([matching_query(query, user), *conditions])
+    if query.has_uniform_score:
+        matching = intersection_query([matching_query(query, user), *conditions])
         return find_newest_hits(searcher, matching, sum(weights, start=0.0), search.start, search.limit)
     if window:
         conditions.append(window_query(query, weights, window, user))
-    ranking = all_of([ranking_query(query, weights, user), *conditions])
-    return find_ranked_hits(searcher, ranking, matches_max, search.start, search.limit, by_class=query.by_class)
+    ranking = intersection_query([ranking_query(query, weights, user), *conditions])
+    return find_ranked_hits(
+        searcher, ranking, matches_max, search.start, search.limit, uses_class_weight=query.uses_class_weight
+    )
 
 
-def _find_newest_half(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
+def _newest_half_start(searcher: tantivy.Searcher, admitted: tantivy.Query) -> int | None:
     """Return the start time of a window's newest half; None if all admitted messages fit into the window."""
-    return find_nth_newest(searcher, admitted, WINDOW // 2) if count(searcher, admitted) > WINDOW else None
+    return find_nth_newest(searcher, admitted, WINDOW // 2) if count_matches(searcher, admitted) > WINDOW else None
 
 
-def _count_all(searcher: tantivy.Searcher, user_id: str, parts: Sequence[Leaf | SpeakerBoost]) -> list[int]:
+def _count_frequencies(searcher: tantivy.Searcher, user_id: str, parts: Sequence[Leaf | SpeakerBoost]) -> list[int]:
     user = user_query(user_id)
     queries = [leaf_query(part) if isinstance(part, Leaf) else boost_query(part) for part in parts]
-    return [count(searcher, all_of([user, query])) for query in queries]
+    return [count_matches(searcher, intersection_query([user, query])) for query in queries]

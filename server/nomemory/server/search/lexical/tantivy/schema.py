@@ -88,7 +88,7 @@ def reload_index(index: tantivy.Index) -> None:
         index.reload()
 
 
-def open_or_rebuild(directory: Path) -> tantivy.Index:
+def open_or_recreate_index(directory: Path) -> tantivy.Index:
     """Open the index. Replace an unreadable index with an empty one."""
     try:
         return open_index(directory)

@@ -25,7 +25,7 @@ class Segment(NamedTuple):
     """A segment of the index: its name and its number of deleted documents."""
 
     name: str
-    deleted: int
+    deleted_documents: int
 
 
 class SegmentErasure:
@@ -41,26 +41,26 @@ class SegmentErasure:
         self._directory = directory
         self._index = open_index(directory)
 
-    def is_clean(self) -> bool:
+    def has_no_deletions(self) -> bool:
         """Return whether no segment contains a deleted version. Deleted checkpoint documents do not count."""
         segments = self._reload()
         searcher = self._index.searcher()
         checkpoints = searcher.doc_freq("kind", CHECKPOINT)  # includes deleted ones
         live = len(searcher.search(self._checkpoint_query(), limit=1).hits)
-        return sum(segment.deleted for segment in segments) == checkpoints - live
+        return sum(segment.deleted_documents for segment in segments) == checkpoints - live
 
     def has_stray_files(self) -> bool:
         """Return whether there are files of segments that the index no longer uses, for example after a merge."""
-        names = {segment.name for segment in self._segments()}
+        names = {segment.name for segment in self._list_segments()}
         files = (file.name for file in self._directory.iterdir() if file.name not in _NON_SEGMENT_FILES)
         return any(name.partition(".")[0] not in names for name in files if not name.startswith(".tantivy"))
 
-    def versions_to_rewrite(self, until: int, batch_max: int, ignored_deletions: int) -> Iterator[list[int]]:
+    def find_rewrite_batches(self, until: int, batch_max: int, ignored_deletions: int) -> Iterator[list[int]]:
         """Yield batches of the sequences of live versions in segments with deletions, up to the sequence `until`.
 
         Segments with at most `ignored_deletions` deletions are skipped.
         """
-        dirty = {segment.name for segment in self._reload() if segment.deleted > ignored_deletions}
+        dirty = {segment.name for segment in self._reload() if segment.deleted_documents > ignored_deletions}
         for after in range(0, until if dirty else 0, _SEQUENCES_MAX):
             sequences = self._live_versions(dirty, after + 1, min(after + _SEQUENCES_MAX, until))
             yield from (sequences[at : at + batch_max] for at in range(0, len(sequences), batch_max))
@@ -76,12 +76,12 @@ class SegmentErasure:
     def _reload(self) -> list[Segment]:
         """Reload the latest commit, and return its segments in the order of their ordinals."""
         while True:
-            segments = self._segments()
+            segments = self._list_segments()
             reload_index(self._index)
-            if segments == self._segments():
+            if segments == self._list_segments():
                 return segments
 
-    def _segments(self) -> list[Segment]:
+    def _list_segments(self) -> list[Segment]:
         meta = orjson.loads((self._directory / "meta.json").read_bytes())
         return [
             Segment(segment["segment_id"].replace("-", ""), (segment["deletes"] or {}).get("num_deleted_docs", 0))

@@ -18,7 +18,7 @@ from nomemory.server.search.lexical.tantivy.schema import (
     checkpoint_document,
     discard_previous_versions,
     open_index,
-    open_or_rebuild,
+    open_or_recreate_index,
     read_checkpoint,
 )
 from nomemory.text.analysis import analyze_text
@@ -44,7 +44,7 @@ class TantivyLexicalWriter:
 
     def __init__(self, directory: Path, heap_bytes: int, log: str = "") -> None:
         discard_previous_versions(directory)
-        index = open_or_rebuild(directory)
+        index = open_or_recreate_index(directory)
         self._directory = directory
         self._log = log
         self._applied = read_checkpoint(index)
@@ -89,7 +89,7 @@ class TantivyLexicalWriter:
         self._writer.commit()
         self._applied = applied
 
-    def collect_files(self) -> None:
+    def delete_unused_files(self) -> None:
         """Delete the files of the index that no commit uses."""
         self._writer.garbage_collect_files()
 

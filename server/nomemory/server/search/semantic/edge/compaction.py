@@ -10,8 +10,8 @@ from pathlib import Path
 
 import qdrant_edge as qdrant
 
-from nomemory.server.search.semantic.edge.engine import PointId, open_engine, upsert
-from nomemory.server.search.semantic.edge.stored_point import has_version, unit_vector
+from nomemory.server.search.semantic.edge.engine import PointId, open_engine, upsert_points
+from nomemory.server.search.semantic.edge.stored_point import has_valid_version, unit_vector
 from nomemory.server.search.semantic.points import USER
 
 
@@ -42,11 +42,11 @@ class Compaction:
         records, self._offset = self._source.scroll(page)
         points = [point for record in records if (point := self._copy_point(record)) is not None]
         if points:
-            upsert(self.target, points)
+            upsert_points(self.target, points)
         return self._offset is not None
 
     def _copy_point(self, record: qdrant.Record) -> qdrant.Point | None:
         vector = unit_vector(record, self._dimension)
-        if vector is None or not has_version(record) or not isinstance((record.payload or {}).get(USER), str):
+        if vector is None or not has_valid_version(record) or not isinstance((record.payload or {}).get(USER), str):
             return None
         return qdrant.Point(record.id, vector, record.payload)

@@ -18,16 +18,16 @@ _BYTES_PER_NUMBER, _PAYLOAD_BYTES = 8, 1024
 """Upper bounds per point: each number and the payload are stored twice, in the files and in the write-ahead log."""
 
 
-def require_space_for_copy(shard: Path, min_free_bytes: int) -> None:
+def require_copy_space(shard: Path, min_free_bytes: int) -> None:
     """Check that there is enough disk space for a copy of a shard.
 
     Raises:
         InsufficientSpaceError: the disk would have less than `min_free_bytes` left.
     """
-    _require_space(shard, _size_of(shard) + _PREALLOCATED_BYTES, min_free_bytes)
+    _require_space(shard, _directory_size(shard) + _PREALLOCATED_BYTES, min_free_bytes)
 
 
-def require_space_for_points(shard: Path, points: int, dimension: int, min_free_bytes: int) -> None:
+def require_points_space(shard: Path, points: int, dimension: int, min_free_bytes: int) -> None:
     """Check that there is enough disk space for a shard with a number of points.
 
     Raises:
@@ -36,7 +36,7 @@ def require_space_for_points(shard: Path, points: int, dimension: int, min_free_
     _require_space(shard, points * (dimension * _BYTES_PER_NUMBER + _PAYLOAD_BYTES), min_free_bytes)
 
 
-def _size_of(shard: Path) -> int:
+def _directory_size(shard: Path) -> int:
     size = 0
     for folder, _, names in os.walk(shard):
         for name in names:

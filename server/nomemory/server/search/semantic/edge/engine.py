@@ -48,11 +48,11 @@ def open_engine(directory: Path, dimension: int) -> qdrant.EdgeShard:
     return engine
 
 
-def upsert(engine: qdrant.EdgeShard, points: list[qdrant.Point]) -> None:
+def upsert_points(engine: qdrant.EdgeShard, points: list[qdrant.Point]) -> None:
     """Store points. A point with the same identifier is overwritten."""
     engine.update(qdrant.UpdateOperation.upsert_points(points))
 
 
-def delete(engine: qdrant.EdgeShard, point_ids: list[PointId]) -> None:
+def delete_points(engine: qdrant.EdgeShard, point_ids: list[PointId]) -> None:
     """Delete points. The content of deleted points stays in the engine's files."""
     engine.update(qdrant.UpdateOperation.delete_points(point_ids))

@@ -18,7 +18,7 @@ from nomemory.server.runtime.processes.spawn import ProcessLaunch
 from nomemory.server.runtime.processes.watchdog import WatchPolicy
 from nomemory.server.runtime.processes.worker import Worker
 from nomemory.server.runtime.processes.worker_errors import WorkerError, WorkerSlowError
-from nomemory.server.search.semantic.edge.disk_space import require_space_for_copy, require_space_for_points
+from nomemory.server.search.semantic.edge.disk_space import require_copy_space, require_points_space
 from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPoint, ShardCall
 from nomemory.server.search.semantic.edge.open_attempts import clear_attempts, mark_corrupt
 from nomemory.server.search.semantic.edge.shard import Shard
@@ -87,7 +87,7 @@ class EdgeIndex:
         """Remove the points of a message, starting at a part number."""
         await self._call_shard(Shard.remove, user_id, message_id, from_part)
 
-    async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+    async def find_surplus_messages(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return all messages, because checking a message costs as much as removing its surplus points."""
         return parts.keys()
 
@@ -143,7 +143,7 @@ class EdgeIndex:
         """Copy the live points to new files, and delete the old files, which contain the content of deleted points."""
         if not self._directory.exists():
             return
-        await asyncio.to_thread(require_space_for_copy, self._directory, self._min_free_bytes)
+        await asyncio.to_thread(require_copy_space, self._directory, self._min_free_bytes)
         await self._call_shard(Shard.start_compaction)
         try:
             await self._compact()
@@ -177,7 +177,7 @@ class EdgeIndex:
         while has_more:
             started = time.monotonic()
             await asyncio.to_thread(
-                require_space_for_points, self._directory, _COMPACTION_PAGE, self._dimension, self._min_free_bytes
+                require_points_space, self._directory, _COMPACTION_PAGE, self._dimension, self._min_free_bytes
             )
             has_more = await self._call_shard(Shard.compact, _COMPACTION_PAGE)
             await asyncio.sleep(time.monotonic() - started)

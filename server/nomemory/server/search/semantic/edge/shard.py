@@ -16,11 +16,21 @@ import qdrant_edge as qdrant
 
 from nomemory.server.embedding.vector import Vector, numbers_of, vector_of
 from nomemory.server.search.semantic.edge.compaction import Compaction
-from nomemory.server.search.semantic.edge.engine import PointId, delete, open_engine, upsert
+from nomemory.server.search.semantic.edge.engine import PointId, delete_points, open_engine, upsert_points
 from nomemory.server.search.semantic.edge.messages import NearestQuery, ScoredPoint, UserPoints
 from nomemory.server.search.semantic.edge.shard_directory import ShardDirectory
-from nomemory.server.search.semantic.edge.stored_point import has_version, is_valid, sequence_of, unit_vector
-from nomemory.server.search.semantic.filter_conditions import Condition, Match, NoMatch, Range
+from nomemory.server.search.semantic.edge.stored_point import (
+    has_valid_version,
+    is_valid_point,
+    read_sequence,
+    unit_vector,
+)
+from nomemory.server.search.semantic.filter_conditions import (
+    Condition,
+    ExclusionCondition,
+    MatchCondition,
+    RangeCondition,
+)
 from nomemory.server.search.semantic.points import (
     SEQUENCE,
     TIME,
@@ -67,12 +77,12 @@ class Shard:
 
     def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Store points. A point with the same user, message and part is overwritten."""
-        stored = [_engine_point(point) for point in points]
-        self._forget_points(point.id for point in stored)
-        upsert(self._engine, stored)
+        stored = [_build_engine_point(point) for point in points]
+        self._evict_versions(point.id for point in stored)
+        upsert_points(self._engine, stored)
         if self._compaction is not None:
             with self._cancel_compaction_on_failure():
-                upsert(self._compaction.target, stored)
+                upsert_points(self._compaction.target, stored)
 
     def remove(self, user_id: str, message_id: str, from_part: int) -> None:
         """Delete the points of a message, starting at a part number."""
@@ -95,7 +105,7 @@ class Shard:
 
     def search(self, queries: Sequence[NearestQuery]) -> list[list[ScoredPoint]]:
         """Run several searches in one pass over the segments."""
-        batch = qdrant.QueryBatchRequest([_query_request(query) for query in queries])
+        batch = qdrant.QueryBatchRequest([_build_query_request(query) for query in queries])
         return [self._add_versions(points) for points in self._engine.query_batch(batch)]
 
     def version_vectors(self, user_id: str, message_id: str, sequence: int) -> list[Vector]:
@@ -107,7 +117,7 @@ class Shard:
             for part in block:
                 record = by_id.get(part)
                 numbers = unit_vector(record, self._dimension) if record is not None else None
-                if record is None or numbers is None or sequence_of(record) != sequence:
+                if record is None or numbers is None or read_sequence(record) != sequence:
                     return vectors
                 vectors.append(vector_of(numbers))
         return vectors
@@ -134,9 +144,9 @@ class Shard:
         )
         records, next_offset = self._engine.scroll(page)
         sequences = [
-            sequence_of(record)
+            read_sequence(record)
             for record in records
-            if (is_valid(record, self._dimension) if with_vectors else has_version(record))
+            if (is_valid_point(record, self._dimension) if with_vectors else has_valid_version(record))
         ]
         return UserPoints(sequences, len(records) - len(sequences), None if next_offset is None else str(next_offset))
 
@@ -217,28 +227,28 @@ class Shard:
             unknown = [point.id for point in points]
         if unknown:
             records = self._engine.retrieve(unknown, with_payload=[TIME, SEQUENCE], with_vector=False)
-            self._versions.update((record.id, _version_of(record)) for record in records)
+            self._versions.update((record.id, _read_version(record)) for record in records)
         return [(point.score, *self._versions[point.id]) for point in points]
 
     def _delete_records(self, records: Sequence[qdrant.Record]) -> None:
         point_ids = [record.id for record in records]
-        self._forget_points(point_ids)
-        delete(self._engine, point_ids)
+        self._evict_versions(point_ids)
+        delete_points(self._engine, point_ids)
         if self._compaction is not None:
             with self._cancel_compaction_on_failure():
-                delete(self._compaction.target, point_ids)
+                delete_points(self._compaction.target, point_ids)
 
-    def _forget_points(self, point_ids: Iterable[PointId]) -> None:
+    def _evict_versions(self, point_ids: Iterable[PointId]) -> None:
         for identifier in point_ids:
             self._versions.pop(identifier, None)
 
 
-def _engine_point(point: VectorPoint) -> qdrant.Point:
+def _build_engine_point(point: VectorPoint) -> qdrant.Point:
     identifier = point_id(point.user_id, point.message_id, point.part)
     return qdrant.Point(identifier, numbers_of(point.vector), build_payload(point))
 
 
-def _query_request(query: NearestQuery) -> qdrant.QueryRequest:
+def _build_query_request(query: NearestQuery) -> qdrant.QueryRequest:
     return qdrant.QueryRequest(
         limit=query.limit,
         query=qdrant.Query.Nearest(numbers_of(query.vector)),
@@ -250,25 +260,25 @@ def _query_request(query: NearestQuery) -> qdrant.QueryRequest:
 
 def _build_filter(conditions: Sequence[Condition]) -> qdrant.Filter:
     return qdrant.Filter(
-        must=[_field_condition(condition) for condition in conditions if not isinstance(condition, NoMatch)],
+        must=[_field_condition(condition) for condition in conditions if not isinstance(condition, ExclusionCondition)],
         must_not=[
             qdrant.FieldCondition(condition.field, match=qdrant.MatchAny(list(condition.values)))
             for condition in conditions
-            if isinstance(condition, NoMatch)
+            if isinstance(condition, ExclusionCondition)
         ],
     )
 
 
-def _field_condition(condition: Match | Range) -> qdrant.FieldCondition:
-    if isinstance(condition, Match):
+def _field_condition(condition: MatchCondition | RangeCondition) -> qdrant.FieldCondition:
+    if isinstance(condition, MatchCondition):
         return qdrant.FieldCondition(condition.field, match=qdrant.MatchValue(condition.value))
     return qdrant.FieldCondition(condition.field, range=qdrant.RangeFloat(gte=condition.gte, lt=condition.lt))
 
 
 def _user_condition(user_id: str) -> qdrant.FieldCondition:
-    return _field_condition(Match(USER, user_id))
+    return _field_condition(MatchCondition(USER, user_id))
 
 
-def _version_of(record: qdrant.Record) -> tuple[int, int]:
+def _read_version(record: qdrant.Record) -> tuple[int, int]:
     stored = record.payload or {}
     return stored[TIME], stored[SEQUENCE]

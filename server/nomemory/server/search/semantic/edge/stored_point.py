@@ -12,12 +12,12 @@ from nomemory.server.search.semantic.points import SEQUENCE, TIME
 _MAX_NORM_ERROR: Final = 1e-3
 
 
-def sequence_of(record: qdrant.Record) -> int:
+def read_sequence(record: qdrant.Record) -> int:
     """Return the sequence of the version to which a point belongs; -1 if the payload is damaged."""
     return int((record.payload or {}).get(SEQUENCE, -1))
 
 
-def has_version(record: qdrant.Record) -> bool:
+def has_valid_version(record: qdrant.Record) -> bool:
     """Return whether the payload of a point has a valid time and sequence."""
     stored = record.payload or {}
     return isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)
@@ -33,6 +33,6 @@ def unit_vector(record: qdrant.Record, dimension: int) -> list[float] | None:
     return numbers if abs(norm * norm - 1.0) < _MAX_NORM_ERROR else None
 
 
-def is_valid(record: qdrant.Record, dimension: int) -> bool:
+def is_valid_point(record: qdrant.Record, dimension: int) -> bool:
     """Return whether the payload and the vector of a point are valid."""
-    return has_version(record) and unit_vector(record, dimension) is not None
+    return has_valid_version(record) and unit_vector(record, dimension) is not None

@@ -62,7 +62,7 @@ class QdrantCollection:
         """Return whether the server has the collection."""
         return await await_response(self._client.collection_exists(self._name))
 
-    async def incomplete_indexes(self) -> tuple[int, list[str]]:
+    async def find_incomplete_indexes(self) -> tuple[int, list[str]]:
         """Return the number of points, and the payload indexes that lack some points.
 
         Searches would miss these points.
@@ -113,7 +113,7 @@ class QdrantCollection:
 
     async def _repair_indexes(self) -> None:
         """Rebuild incomplete payload indexes."""
-        _, incomplete = await self.incomplete_indexes()
+        _, incomplete = await self.find_incomplete_indexes()
         for field in incomplete:
             _log.warning("a payload index is incomplete and is being rebuilt", collection=self._name, field=field)
             await await_response(self._client.delete_payload_index(self._name, field, wait=True))

@@ -14,7 +14,13 @@ from nomemory.server.embedding.vector import NUMBER, Vector, numbers_of
 from nomemory.server.faults import Fault
 from nomemory.server.message_filter import Filter
 from nomemory.server.runtime.structured_logs import get_logger
-from nomemory.server.search.semantic.filter_conditions import Condition, Match, NoMatch, Range, filter_conditions
+from nomemory.server.search.semantic.filter_conditions import (
+    Condition,
+    ExclusionCondition,
+    MatchCondition,
+    RangeCondition,
+    filter_conditions,
+)
 from nomemory.server.search.semantic.message_hits import GROWTH, initial_point_limit, rank_messages
 from nomemory.server.search.semantic.points import (
     SEQUENCE,
@@ -126,7 +132,7 @@ class QdrantIndex:
                 return
             await self._delete_points(user_id, models.PointIdsList(points=[record.id for record in records]))
 
-    async def find_surplus(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
+    async def find_surplus_messages(self, parts: Mapping[MessageKey, int]) -> Collection[MessageKey]:
         """Return the messages with more points than parts, in one request.
 
         The check relies on part numbers without gaps.
@@ -175,7 +181,7 @@ class QdrantIndex:
         """Remove the points of versions of a user's messages."""
         await self._ensure_created()
         versions = models.FieldCondition(key=SEQUENCE, match=models.MatchAny(any=list(sequences)))
-        only = models.Filter(must=[_field_condition(Match(USER, user_id)), versions])
+        only = models.Filter(must=[_field_condition(MatchCondition(USER, user_id)), versions])
         await self._delete_points(user_id, models.FilterSelector(filter=only))
 
     async def users(self) -> set[str]:
@@ -203,7 +209,7 @@ class QdrantIndex:
         for user_id in user_ids:
             points = Counter[int]()
             async for record in self._scroll_records(user_id, with_vectors=with_vectors):
-                if _is_valid(record, self._dimension if with_vectors else 0):
+                if _is_valid_record(record, self._dimension if with_vectors else 0):
                     points[(record.payload or {})[SEQUENCE]] += 1
                 else:
                     invalid += 1
@@ -261,14 +267,14 @@ class QdrantIndex:
                 with_payload=[TIME, SEQUENCE],
                 search_params=_EXACT,
                 consistency=self._consistency,
-                shard_key_selector=self._sharding.key_of(user_id),
+                shard_key_selector=self._sharding.shard_key(user_id),
                 timeout=self._timeout_s,
             )
         )
         return [_to_hit(point) for point in reply.points]
 
     async def _scroll_records(self, user_id: str, *, with_vectors: bool) -> AsyncIterator[models.Record]:
-        only, offset = models.Filter(must=[_field_condition(Match(USER, user_id))]), None
+        only, offset = models.Filter(must=[_field_condition(MatchCondition(USER, user_id))]), None
         while True:
             records, offset = await await_response(
                 self._client.scroll(
@@ -279,7 +285,7 @@ class QdrantIndex:
                     with_payload=[TIME, SEQUENCE],
                     with_vectors=with_vectors,
                     consistency=self._consistency,
-                    shard_key_selector=self._sharding.key_of(user_id),
+                    shard_key_selector=self._sharding.shard_key(user_id),
                 )
             )
             for record in records:
@@ -311,7 +317,7 @@ class QdrantIndex:
                 with_payload=with_payload,
                 with_vectors=with_vectors,
                 consistency=self._consistency,
-                shard_key_selector=None if user_id is None else self._sharding.key_of(user_id),
+                shard_key_selector=None if user_id is None else self._sharding.shard_key(user_id),
             )
         )
 
@@ -322,7 +328,7 @@ class QdrantIndex:
                 points,
                 wait=True,
                 ordering=self._ordering,
-                shard_key_selector=self._sharding.key_of(user_id),
+                shard_key_selector=self._sharding.shard_key(user_id),
             )
         )
 
@@ -341,7 +347,7 @@ class QdrantIndex:
             self._is_created = True
 
 
-def _is_valid(record: models.Record, dimension: int) -> bool:
+def _is_valid_record(record: models.Record, dimension: int) -> bool:
     """Return whether the payload is valid and, if a dimension is given, whether the vector has length 1."""
     stored = record.payload or {}
     if not (isinstance(stored.get(TIME), int) and isinstance(stored.get(SEQUENCE), int)):
@@ -359,17 +365,19 @@ def _to_point_struct(point: VectorPoint) -> models.PointStruct:
 
 def _build_filter(conditions_: Sequence[Condition]) -> models.Filter:
     return models.Filter(
-        must=[_field_condition(condition) for condition in conditions_ if not isinstance(condition, NoMatch)],
+        must=[
+            _field_condition(condition) for condition in conditions_ if not isinstance(condition, ExclusionCondition)
+        ],
         must_not=[
             models.FieldCondition(key=condition.field, match=models.MatchAny(any=list(condition.values)))
             for condition in conditions_
-            if isinstance(condition, NoMatch)
+            if isinstance(condition, ExclusionCondition)
         ],
     )
 
 
-def _field_condition(condition: Match | Range) -> models.FieldCondition:
-    if isinstance(condition, Match):
+def _field_condition(condition: MatchCondition | RangeCondition) -> models.FieldCondition:
+    if isinstance(condition, MatchCondition):
         return models.FieldCondition(key=condition.field, match=models.MatchValue(value=condition.value))
     return models.FieldCondition(key=condition.field, range=models.Range(gte=condition.gte, lt=condition.lt))
 

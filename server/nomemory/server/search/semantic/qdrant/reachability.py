@@ -24,7 +24,7 @@ class ForeignCollectionError(Fault, StartupError):
 
 
 @dataclass
-class Reachability:
+class ReachabilityMonitor:
     """Probes an index periodically.
 
     Attributes:

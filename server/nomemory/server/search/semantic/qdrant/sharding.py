@@ -45,11 +45,11 @@ class QdrantSharding:
     @property
     def keys(self) -> list[str]:
         """All shard keys."""
-        return [_shard_key(bucket) for bucket in range(self.buckets)]
+        return [_bucket_key(bucket) for bucket in range(self.buckets)]
 
-    def key_of(self, user_id: str) -> str | None:
+    def shard_key(self, user_id: str) -> str | None:
         """Return the shard key of a user's points; None if there are no shard keys."""
-        return _shard_key(_bucket_of(user_id, self.buckets)) if self.buckets else None
+        return _bucket_key(_user_bucket(user_id, self.buckets)) if self.buckets else None
 
     def collection_name(self, collection: str) -> str:
         """Return the name of a collection on the server.
@@ -67,13 +67,13 @@ class QdrantSharding:
         """Group points by shard key."""
         groups: dict[str | None, list[VectorPoint]] = defaultdict(list)
         for point in points:
-            groups[self.key_of(point.user_id)].append(point)
+            groups[self.shard_key(point.user_id)].append(point)
         yield from groups.items()
 
 
-def _bucket_of(user_id: str, buckets: int) -> int:
+def _user_bucket(user_id: str, buckets: int) -> int:
     return int.from_bytes(blake2b(user_id.encode(), digest_size=8).digest()) % buckets
 
 
-def _shard_key(bucket: int) -> str:
+def _bucket_key(bucket: int) -> str:
     return f"bucket-{bucket:03}"
