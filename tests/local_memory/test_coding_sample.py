@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from nomemory.agents.project_memory import MIN_SUFFICIENCY, ProjectMemory
-from nomemory.agents.transcript_sync import Event, parse_event
+from nomemory.agents.transcript_sync import HookEvent, parse_event
 from nomemory.client.aio import AsyncClient
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
@@ -65,7 +65,7 @@ def shown(talk: Client, server: Server) -> dict[str, set[str]]:
     return asyncio.run(measure())
 
 
-def new_session(row: dict[str, Any]) -> Event:
+def new_session(row: dict[str, Any]) -> HookEvent:
     """Return an event of a session that is not in the sample."""
     fields = json.dumps({"session_id": "new", "cwd": f"/work/{row['project']}"})
     event = parse_event(f"claude-code\n{row['user_id']}\n{fields}".encode(), datetime.now(UTC))

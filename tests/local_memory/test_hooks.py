@@ -207,7 +207,7 @@ def test_a_session_that_starts_without_a_server_gets_the_rules_with_its_first_pr
     at.stop()
     assert at.hook("claude-code", event("SessionStart", transcript, "s3")) == ""
     assert until(lambda: at.server() is not None)
-    assert until(lambda: not list(at.home.waiting.iterdir()))
+    assert until(lambda: not list(at.home.queued_events.iterdir()))
     prompt = event("UserPromptSubmit", transcript, "s3", prompt="ok")
     assert until(lambda: "Use pnpm, never npm" in at.hook("claude-code", prompt))
     assert at.hook("claude-code", prompt) == ""
@@ -231,7 +231,7 @@ def test_without_a_server_the_hook_says_nothing_and_what_it_was_told_is_stored_l
     assert at.hook("cursor", {"hook_event_name": "afterAgentResponse", "text": "Hi.", "conversation_id": "k1"}) == ""
     assert until(lambda: at.server() is not None)
     assert stored(at, *SESSION, ("2", "Hi."))
-    assert list(at.home.waiting.iterdir()) == []
+    assert list(at.home.queued_events.iterdir()) == []
 
 
 def test_a_hook_ignores_malformed_input_silently(served: LocalHome) -> None:

@@ -16,14 +16,14 @@ class InstallError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A change of a file; a content of None means that the file does not exist."""
 
     path: Path
     before: bytes | None
     after: bytes | None
 
-    def apply(self) -> None:
+    def write_file(self) -> None:
         """Write the file, unless it has changed since it was read.
 
         Raises:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 2.0
 
 
-def run(home: str, agent: str, user: str) -> None:
+def send_event(home: str, agent: str, user: str) -> None:
     """Send the event on standard input to the local server, and print the response.
 
     Args:
@@ -68,6 +68,6 @@ def start_server(home: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 if __name__ == "__main__":
     try:
-        run(*sys.argv[1:4])
+        send_event(*sys.argv[1:4])
     except OSError:
         sys.exit(0)  # the directory is not writable, so the error cannot be reported

@@ -12,7 +12,7 @@ from typing import Final
 
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.project_memory import PROMPT_EVENT, ProjectMemory
-from nomemory.agents.transcript_sync import Event, TranscriptSync, parse_event
+from nomemory.agents.transcript_sync import HookEvent, TranscriptSync, parse_event
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
@@ -44,7 +44,7 @@ class HookServer:
 
     def __init__(self, home: LocalDataDir) -> None:
         self._home = home
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[HookEvent] = asyncio.Queue()
         self._sessions_without_rules: set[str] = set()
         self.last_used = time.monotonic()
 
@@ -65,7 +65,7 @@ class HookServer:
 
         The sessions of queued events get the rules with their next prompt.
         """
-        for file in sorted(self._home.waiting.iterdir()):
+        for file in sorted(self._home.queued_events.iterdir()):
             written_s = file.stat().st_mtime
             if file.suffix == ".new" and time.time() - written_s < _INCOMPLETE_FILE_MAX_AGE_S:
                 continue
@@ -91,7 +91,7 @@ class HookServer:
         finally:
             writer.close()
 
-    async def _answer_event(self, event: Event) -> str:
+    async def _answer_event(self, event: HookEvent) -> str:
         """Return the hook output: rules for a new session, related messages for a prompt, otherwise empty."""
         try:
             context = await self._build_context(event)
@@ -104,7 +104,7 @@ class HookServer:
             return json.dumps({"additional_context": context})
         return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": context}})
 
-    async def _build_context(self, event: Event) -> str:
+    async def _build_context(self, event: HookEvent) -> str:
         """Return the messages to add to the agent's context; empty if there are none."""
         if event.name in _SESSION_STARTS:
             return await self._search_rules(event)
@@ -116,7 +116,7 @@ class HookServer:
             searches.append(self._search_rules(event))
         return "\n".join(filter(None, await asyncio.gather(*searches)))
 
-    async def _search_rules(self, event: Event) -> str:
+    async def _search_rules(self, event: HookEvent) -> str:
         """Return the rules for a session. If the search fails, it is repeated with the next prompt."""
         self._sessions_without_rules.add(event.session)
         rules = await self._memory.search_rules(event)
@@ -134,7 +134,7 @@ class HookServer:
                     await asyncio.to_thread(_store_event, transcript_sync, event)
 
 
-def _store_event(transcript_sync: TranscriptSync, event: Event) -> None:
+def _store_event(transcript_sync: TranscriptSync, event: HookEvent) -> None:
     try:
         transcript_sync.store_event(event)
     except NoMemoryError as error:

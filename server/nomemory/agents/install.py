@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nomemory.agents import hook
-from nomemory.agents.agent_files import Change, InstallError, hook_command, read_if_exists
+from nomemory.agents.agent_files import FileChange, InstallError, hook_command, read_if_exists
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.transcript_sync import CURSOR_EVENTS
 from nomemory.server.runtime.secure_files import write_atomically
@@ -28,7 +28,7 @@ _MARK: Final = "/".join(Path(hook.__file__).parts[-3:])
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class HookAgent:
     """A coding agent with hooks.
 
     Attributes:
@@ -59,10 +59,12 @@ class Agent:
 
 _TURNS: Final = ("SessionStart", "UserPromptSubmit", "Stop")
 
-AGENTS: Final[Mapping[str, Agent]] = {
-    "claude-code": Agent("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "settings.json", (*_TURNS, "SessionEnd"), {}),
-    "codex": Agent("Codex", "CODEX_HOME", ".codex", "hooks.json", _TURNS, {}),
-    "cursor": Agent("Cursor", "", ".cursor", "hooks.json", ("sessionStart", *CURSOR_EVENTS), {"version": 1}),
+AGENTS: Final[Mapping[str, HookAgent]] = {
+    "claude-code": HookAgent(
+        "Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "settings.json", (*_TURNS, "SessionEnd"), {}
+    ),
+    "codex": HookAgent("Codex", "CODEX_HOME", ".codex", "hooks.json", _TURNS, {}),
+    "cursor": HookAgent("Cursor", "", ".cursor", "hooks.json", ("sessionStart", *CURSOR_EVENTS), {"version": 1}),
 }
 
 
@@ -80,7 +82,7 @@ class HookInstallation:
         self._command = f"{shlex.join([*hook_command(home, name), user])} || true"
         self._before, self._after = home.root / f"{name}.before", home.root / f"{name}.after"
 
-    def build_install_change(self) -> Change:
+    def build_install_change(self) -> FileChange:
         """Return the change that adds the hooks, and removes the hooks of an earlier installation.
 
         Raises:
@@ -92,9 +94,9 @@ class HookInstallation:
         hooks = _remove_entries(path, settings).setdefault("hooks", {})
         for event in self._agent.events:
             hooks.setdefault(event, []).append(self._agent.build_entry(self._command))
-        return Change(path, before, _serialize_settings(settings, before))
+        return FileChange(path, before, _serialize_settings(settings, before))
 
-    def build_uninstall_change(self) -> Change:
+    def build_uninstall_change(self) -> FileChange:
         """Return the change that removes the hooks.
 
         Raises:
@@ -103,10 +105,10 @@ class HookInstallation:
         path = self._agent.path()
         before = read_if_exists(path)
         if before == read_if_exists(self._after):
-            return Change(path, before, read_if_exists(self._before))
-        return Change(path, before, _remove_hooks(path, before))
+            return FileChange(path, before, read_if_exists(self._before))
+        return FileChange(path, before, _remove_hooks(path, before))
 
-    def save_content(self, change: Change) -> None:
+    def save_content(self, change: FileChange) -> None:
         """Save the content of the file before the change and after the change."""
         if change.before != read_if_exists(self._after):
             self._before.unlink(missing_ok=True)

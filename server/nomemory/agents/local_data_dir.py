@@ -24,7 +24,7 @@ class LocalDataDir:
     Attributes:
         target: the address of the server: a socket that only its owner can open.
         hooks: the socket for hook events, which exists while the server runs.
-        waiting: the directory for events that hooks write while no server runs.
+        queued_events: the directory for events that hooks write while no server runs.
         progress: the file with the read positions of transcripts.
     """
 
@@ -33,7 +33,7 @@ class LocalDataDir:
         self.data = root / "data"
         self.target = f"unix:{root / 'socket'}"
         self.hooks = root / "hooks"
-        self.waiting = root / "waiting"
+        self.queued_events = root / "waiting"
         self.log = root / "server.log"
         self.progress = root / "transcripts.json"
 
@@ -53,7 +53,7 @@ class LocalDataDir:
         Raises:
             OSError: the directory cannot be created.
         """
-        self.waiting.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
+        self.queued_events.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
         self.root.chmod(_OWNER_ONLY)
         return self
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nomemory.agents.agent_files import Change, InstallError, hook_command, read_if_exists
+from nomemory.agents.agent_files import FileChange, InstallError, hook_command, read_if_exists
 from nomemory.agents.local_data_dir import LocalDataDir
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
+class AgentPlugin:
     """An agent that loads plugins.
 
     Attributes:
@@ -48,9 +48,9 @@ _RUN_CLI: Final = "from nomemory.cli.main import main; main()"
 _PLUGIN_MARK: Final = b"which `nomemory agent install "
 """Text that identifies NoMemory's plugins."""
 
-PLUGINS: Final[Mapping[str, Plugin]] = {
-    "hermes": Plugin("Hermes", "HERMES_HOME", "", "", ".hermes", "plugins/nomemory/__init__.py", "hermes.py"),
-    "opencode": Plugin(
+PLUGINS: Final[Mapping[str, AgentPlugin]] = {
+    "hermes": AgentPlugin("Hermes", "HERMES_HOME", "", "", ".hermes", "plugins/nomemory/__init__.py", "hermes.py"),
+    "opencode": AgentPlugin(
         *("OpenCode", "OPENCODE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
         *("opencode", "plugins/nomemory.js", "opencode.js"),
     ),
@@ -77,7 +77,7 @@ class PluginInstallation:
             "const COMMAND =": [*command, user],
         }
 
-    def build_install_change(self) -> Change:
+    def build_install_change(self) -> FileChange:
         """Return the change that writes the plugin.
 
         Raises:
@@ -85,18 +85,18 @@ class PluginInstallation:
         """
         path = self._plugin.path()
         lines = (_PLUGINS / self._plugin.source).read_text("utf-8").splitlines(keepends=True)
-        return Change(path, self._installed(path), "".join(map(self._fill_in_constant, lines)).encode())
+        return FileChange(path, self._read_installed_plugin(path), "".join(map(self._fill_in_constant, lines)).encode())
 
-    def build_uninstall_change(self) -> Change:
+    def build_uninstall_change(self) -> FileChange:
         """Return the change that deletes the plugin.
 
         Raises:
             InstallError: the file belongs to another plugin, or cannot be read.
         """
         path = self._plugin.path()
-        return Change(path, self._installed(path), None)
+        return FileChange(path, self._read_installed_plugin(path), None)
 
-    def save_content(self, change: Change) -> None:
+    def save_content(self, change: FileChange) -> None:
         """Do nothing, because the plugin file has no other content."""
 
     def discard_saved_content(self) -> None:
@@ -109,7 +109,7 @@ class PluginInstallation:
                 return f"{definition} {json.dumps(value)}{';' if definition.startswith('const') else ''}\n"
         return line
 
-    def _installed(self, path: Path) -> bytes | None:
+    def _read_installed_plugin(self, path: Path) -> bytes | None:
         content = read_if_exists(path)
         if content is not None and _PLUGIN_MARK not in content:
             raise InstallError(f"{path} is not a plugin of NoMemory; nothing was changed")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any, Final
 
-from nomemory.agents.transcript_sync import Event
+from nomemory.agents.transcript_sync import HookEvent
 from nomemory.client.aio import AsyncClient
 from nomemory.client.messages import FilterOptions, RoleName, role_name
 from nomemory.client.prompt_block import PromptBlock, RecalledMessage
@@ -65,7 +65,7 @@ class ProjectMemory:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def search_related_messages(self, prompt: str, event: Event) -> str:
+    async def search_related_messages(self, prompt: str, event: HookEvent) -> str:
         """Return the messages that are relevant to a prompt, as a prompt block; empty if there are none.
 
         If the prompt is a question, the result includes replies of the agent. For any other prompt, it contains only
@@ -98,7 +98,7 @@ class ProjectMemory:
         block = PromptBlock(recalled, question=prompt, is_index_lagging=result.index_lagging)
         return block.render(_PROMPT_TOKENS) if recalled else ""
 
-    async def search_rules(self, event: Event) -> str | None:
+    async def search_rules(self, event: HookEvent) -> str | None:
         """Return the rules that the user stated for the project, as a prompt block.
 
         Rules are messages that are closer to an example of a rule than to examples of other messages.
@@ -145,7 +145,7 @@ class ProjectMemory:
         return f"{_RULES_HEADING}\n{block}"
 
 
-def _filter_other_sessions(event: Event, role: RoleName | None) -> FilterOptions:
+def _filter_other_sessions(event: HookEvent, role: RoleName | None) -> FilterOptions:
     """Return the filter for messages of the project that are not in the current session."""
     project = turn_metadata(event.agent, event.directory).get("project")
     return {

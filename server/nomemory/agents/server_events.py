@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from nomemory.agents.project_memory import PROMPT_EVENT, ProjectMemory
-from nomemory.agents.transcript_sync import Event, log_rejected, parse_event, parse_plugin_messages
+from nomemory.agents.transcript_sync import HookEvent, log_rejected, parse_event, parse_plugin_messages
 from nomemory.client.aio import AsyncClient
 from nomemory.client.channel import Identity
 from nomemory.client.sync import Client
@@ -38,7 +38,7 @@ def answer_event(raw: bytes, agent: str, user: str, address: str, identity: Iden
     return ""
 
 
-async def _search_related_messages(event: Event, address: str, identity: Identity) -> str:
+async def _search_related_messages(event: HookEvent, address: str, identity: Identity) -> str:
     prompt = event.fields.get_text("prompt").encode(errors="replace").decode()  # a lone surrogate cannot be sent
     if not prompt.strip():
         return ""

@@ -35,7 +35,7 @@ PLUGIN_AGENTS: Final = ("hermes", "opencode")
 _log = get_logger("agents")
 
 
-class Event(NamedTuple):
+class HookEvent(NamedTuple):
     """A hook event.
 
     Attributes:
@@ -54,7 +54,7 @@ class Event(NamedTuple):
     directory: str
 
 
-def parse_event(raw: bytes, at: datetime) -> Event | None:
+def parse_event(raw: bytes, at: datetime) -> HookEvent | None:
     """Parse an event: a line with the agent, a line with the user, then JSON; return None if the event is invalid."""
     agent, user, text = (*raw.decode(errors="replace").split("\n", 2), "", "")[:3]
     try:
@@ -65,7 +65,7 @@ def parse_event(raw: bytes, at: datetime) -> Event | None:
     roots = fields.value.get("workspace_roots")
     directory = fields.get_text("cwd") or str(roots[0] if isinstance(roots, list) and roots else "")
     session = fields.get_text("session_id") or fields.get_text("conversation_id")
-    return Event(agent, user, at, fields, fields.get_text("hook_event_name"), session, directory)
+    return HookEvent(agent, user, at, fields, fields.get_text("hook_event_name"), session, directory)
 
 
 class TranscriptSync:
@@ -82,7 +82,7 @@ class TranscriptSync:
         with suppress(OSError, ValueError, TypeError):
             self._read = {path: int(end) for path, end in json.loads(home.progress.read_bytes()).items()}
 
-    def store_event(self, event: Event) -> None:
+    def store_event(self, event: HookEvent) -> None:
         """Store the new messages of an event.
 
         Raises:
@@ -97,7 +97,7 @@ class TranscriptSync:
         elif event.agent in FORMATS and Path(path).is_file():  # a session without messages has no transcript
             self._store_new_lines(event, path)
 
-    def _store_new_lines(self, event: Event, path: str) -> None:
+    def _store_new_lines(self, event: HookEvent, path: str) -> None:
         with Path(path).open("rb") as transcript:
             self._write_messages(self._read_new_messages(event, transcript))
             end = transcript.tell()
@@ -105,7 +105,7 @@ class TranscriptSync:
             write_atomically(self._home.progress, json.dumps({**self._read, path: end}).encode())
         self._read = dict([*self._read.items(), (path, end)][-_MAX_TRACKED:])
 
-    def _read_new_messages(self, event: Event, transcript: BinaryIO) -> Iterator[ParseResult]:
+    def _read_new_messages(self, event: HookEvent, transcript: BinaryIO) -> Iterator[ParseResult]:
         """Yield the messages of new, complete lines."""
         reader = FORMATS[event.agent](ImportDefaults(event.user))
         start = self._read.get(transcript.name, 0)
@@ -134,7 +134,7 @@ def _parse_line(reader: Importer, line: bytes) -> Iterator[ParseResult]:
     yield from reader.parse(Record(SourceLocation("line", 0), value, None))
 
 
-def _parse_cursor_message(event: Event) -> Iterator[ParseResult]:
+def _parse_cursor_message(event: HookEvent) -> Iterator[ParseResult]:
     """Yield the message of a Cursor event."""
     fields = event.fields
     role, field, tool = CURSOR_EVENTS.get(event.name, ("", "", ""))
@@ -155,7 +155,7 @@ def _parse_cursor_message(event: Event) -> Iterator[ParseResult]:
     yield draft.build(SourceLocation("item", 1), None, ())
 
 
-def parse_plugin_messages(event: Event) -> Iterator[ParseResult]:
+def parse_plugin_messages(event: HookEvent) -> Iterator[ParseResult]:
     """Yield the messages of a plugin event: a list of `{id, time, role, text, name}`, where `name` is the tool name."""
     items = event.fields.value.get("messages")
     for item in items if isinstance(items, list) else []:

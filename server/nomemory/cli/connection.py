@@ -108,7 +108,7 @@ def target_option(command: Command) -> Command:
     @_file_option("--tls-client-cert", "NOMEMORY_TLS_CLIENT_CERT", "Client certificate (PEM). Implies TLS.")
     @_file_option("--tls-client-key", "NOMEMORY_TLS_CLIENT_KEY", "Private key of the client certificate (PEM).")
     @functools.wraps(command)
-    def with_connection(
+    def wrapper(
         *,
         target: str,
         api_key: str | None,
@@ -124,7 +124,7 @@ def target_option(command: Command) -> Command:
         with running_local_server() if target == LOCAL else nullcontext(target) as address:
             command(target=Target(address, identity), **others)
 
-    return with_connection
+    return wrapper
 
 
 @contextmanager
@@ -151,11 +151,11 @@ def client_option(command: Command) -> Command:
     """
 
     @functools.wraps(command)
-    def with_connection(*, target: Target, **others: object) -> None:
+    def wrapper(*, target: Target, **others: object) -> None:
         with connect(target) as client:
             command(client=client, **others)
 
-    return target_option(with_connection)
+    return target_option(wrapper)
 
 
 def _file_option(name: str, variable: str, help_text: str) -> Callable[[Command], Command]:

@@ -7,7 +7,7 @@ import os
 from rich.console import Console
 
 
-class _Terminal(Console):
+class _PlainConsole(Console):
     """A console that does not interpret markup and does not handle broken pipes.
 
     Output is plain text if it goes to a pipe or if NO_COLOR is set.
@@ -24,9 +24,9 @@ class _Terminal(Console):
 
 def stdout_console() -> Console:
     """Return the console for results."""
-    return _Terminal(stderr=False)
+    return _PlainConsole(stderr=False)
 
 
 def stderr_console() -> Console:
     """Return the console for progress and notices."""
-    return _Terminal(stderr=True)
+    return _PlainConsole(stderr=True)

@@ -37,7 +37,7 @@ from nomemory.client.sync import Client
 @click.option("--time-zone", default="", metavar="NAME", help="Time zone of the dates, such as Asia/Shanghai.")
 @output_option
 @client_option
-def context(*, text: str | None, user: str, output: Output, client: Client, **options: Any) -> None:  # noqa: ANN401 - the options of the client method
+def show_context(*, text: str | None, user: str, output: Output, client: Client, **options: Any) -> None:  # noqa: ANN401 - the options of the client method
     """Show the messages for an assistant's prompt: the current conversation, and messages related to TEXT.
 
     TEXT is the latest turn of the user. Default: the latest messages of the conversation.

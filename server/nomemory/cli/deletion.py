@@ -21,7 +21,7 @@ from nomemory.client.sync import Client
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output_option
 @client_option
-def delete(
+def delete_messages(
     *, message_ids: Sequence[str], user: str, filters: FilterOptions, yes: bool, output: Output, client: Client
 ) -> None:
     """Delete messages by id or by filter.
@@ -48,7 +48,7 @@ def _check_selection(message_ids: Sequence[str], filters: FilterOptions) -> None
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output_option
 @client_option
-def erase(*, user: str, yes: bool, output: Output, client: Client) -> None:
+def erase_user(*, user: str, yes: bool, output: Output, client: Client) -> None:
     """Erase all data of a user, and show the receipt.
 
     The data can no longer be read. The receipt lists the storage that still contains bytes of the data, and when they

@@ -42,7 +42,7 @@ def erasures() -> None:
 @erasures.command("export")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @_data_option
-def export(*, file: Path, data: Path | None) -> None:
+def export_register(*, file: Path, data: Path | None) -> None:
     """Write the register to a file. The server may be running.
 
     An existing file is replaced. Keep the file apart from the backups, and export it more often than you back up.
@@ -60,7 +60,7 @@ def export(*, file: Path, data: Path | None) -> None:
 @erasures.command("apply")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_data_option
-def apply(*, file: Path, data: Path | None) -> None:
+def apply_register(*, file: Path, data: Path | None) -> None:
     """Delete the messages that a register lists from a restored message log.
 
     Messages that were written after their erasure are kept. The server must not be running, except with PostgreSQL. The
@@ -73,11 +73,11 @@ def apply(*, file: Path, data: Path | None) -> None:
         else:
             _require_driver()
             register, applied = asyncio.run(_apply_to_postgres(settings, file))
-    click.echo(f"{file}: {describe_applied(applied)}")
+    click.echo(f"{file}: {describe_applied_erasures(applied)}")
     click.echo(f"Erasures after the export of the register ({format_time(register.exported_us)}) are not known.")
 
 
-def describe_applied(applied: AppliedErasures) -> str:
+def describe_applied_erasures(applied: AppliedErasures) -> str:
     """Return a sentence that describes the effect of a register of erasures."""
     users = f", including all data of {pluralize(applied.users, 'user')}" if applied.users else ""
     return f"{_format_count(applied.entries)}; deleted {pluralize(applied.messages, 'message')}{users}."

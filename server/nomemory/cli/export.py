@@ -37,7 +37,9 @@ from nomemory.v1 import message_pb2
 )
 @output_option
 @client_option
-def export(*, user: str | None, filters: FilterOptions, out: Path | None, output: Output, client: Client) -> None:
+def export_messages(
+    *, user: str | None, filters: FilterOptions, out: Path | None, output: Output, client: Client
+) -> None:
     """Export messages as JSON Lines, oldest first, user by user, for `nomemory import`.
 
     Embeddings supplied with messages are not exported. With --out, a summary is written to standard output.

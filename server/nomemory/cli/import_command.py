@@ -96,7 +96,7 @@ def parse_time_zone(text: str) -> tzinfo:
 )
 @client_option
 @output_option
-def import_(  # noqa: PLR0913 - a parameter for each option
+def import_messages(  # noqa: PLR0913 - a parameter for each option
     *,
     files: Sequence[str],
     sample: bool,

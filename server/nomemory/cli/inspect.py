@@ -12,7 +12,7 @@ from nomemory.cli.connection import Target, connect, target_option
 from nomemory.cli.http_server import run_application
 from nomemory.client import channel
 from nomemory.client.channel import channel_credentials
-from nomemory.inspector.gateway import ForwardedCalls, RequestGuard, make_gateway
+from nomemory.inspector.gateway import CallForwarder, RequestGuard, make_gateway
 from nomemory.server.api.limits import RequestMemory
 from nomemory.server.runtime.listen_address import INSPECTOR, ListenAddress
 from nomemory.server.runtime.settings import Settings
@@ -31,7 +31,7 @@ _ATTEMPTS: Final = 2
     help="Loopback address to listen on; port 0 selects a free port.",
 )
 @target_option
-def inspect(*, listen: ListenAddress, target: Target) -> None:
+def serve_inspector(*, listen: ListenAddress, target: Target) -> None:
     """Serve the web inspector of a server on this machine.
 
     Open the printed address in a browser. The page uses the credentials of this command; its calls require the token in
@@ -48,9 +48,9 @@ async def _serve_inspector(target: Target, address: ListenAddress, settings: Set
     guard = RequestGuard()
 
     def announce(bound: ListenAddress) -> None:
-        guard.serve_at(bound)
+        guard.set_address(bound)
         click.echo(f"Inspector of {target}. Stop it with Ctrl-C.\nhttp://{bound}{INSPECTOR}#token={guard.token}")
 
     async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
-        calls = ForwardedCalls(guard, opened, target.identity, _TIMEOUT_S, RequestMemory())
+        calls = CallForwarder(guard, opened, target.identity, _TIMEOUT_S, RequestMemory())
         await run_application(make_gateway(guard, calls), address, settings, announce)

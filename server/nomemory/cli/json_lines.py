@@ -12,10 +12,10 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from nomemory.cli.output import Check, Diagnosis
+from nomemory.cli.output import CheckResult, Diagnosis
 from nomemory.cli.terminal import encode_json_line
 from nomemory.client.messages import role_name
-from nomemory.client.prompt_block import oldest_first
+from nomemory.client.prompt_block import sort_evidence_by_time
 from nomemory.client.search_hits import LexicalHit, lexical_hits
 from nomemory.importing.upload import Summary
 from nomemory.v1 import message_pb2, recall_service_pb2, server_service_pb2
@@ -106,7 +106,7 @@ def summary_record(summary: Summary) -> Json:
     return record | ({"rejects": str(summary.rejects)} if summary.rejects else {})
 
 
-def check_record(check: Check) -> Json:
+def check_result_record(check: CheckResult) -> Json:
     """Return the record of a doctor check."""
     return {"check": check.name, "state": check.state, "finding": check.finding, "advice": check.advice}
 
@@ -120,7 +120,7 @@ def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
     record = _to_dict(reply)
     if reply.evidence:
         record["evidence"] = [_to_dict(item) | {"message": message_record(item.message)} for item in reply.evidence]
-        record["oldest_first"] = [item.message.message_id for item in oldest_first(reply)]
+        record["oldest_first"] = [item.message.message_id for item in sort_evidence_by_time(reply)]
     if reply.limits.role:
         record["limits"] = _to_dict(reply.limits) | {"role": role_name(reply.limits.role)}
     return record
@@ -182,7 +182,7 @@ _RECORDS: Final[Mapping[type, Callable[[Any], Iterable[Json]]]] = {
     server_service_pb2.GetServerInfoResponse: lambda reply: [server_info_record(reply)],
     recall_service_pb2.RecallResponse: lambda reply: [recall_record(reply)],
     recall_service_pb2.BuildContextResponse: lambda reply: [context_record(reply)],
-    Diagnosis: lambda diagnosis: map(check_record, diagnosis.checks),
+    Diagnosis: lambda diagnosis: map(check_result_record, diagnosis.checks),
     Summary: lambda summary: [summary_record(summary)],
 }
 """Converters for results that are not written as one record with all fields."""

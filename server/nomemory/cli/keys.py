@@ -59,7 +59,9 @@ def keys() -> None:
     help="Restrict the key to the users of this namespace. Default: all users.",
 )
 @_file_option
-def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, namespace: str | None, path: Path) -> None:
+def create_key(
+    *, name: str, scopes: Sequence[str], expires: timedelta | None, namespace: str | None, path: Path
+) -> None:
     """Create a key and print it."""
     if _NAME.fullmatch(name) is None:
         raise click.UsageError("--name: use 1 to 64 letters, digits, dots, dashes and underscores.")
@@ -84,7 +86,7 @@ def create(*, name: str, scopes: Sequence[str], expires: timedelta | None, names
 
 @keys.command("list")
 @_file_option
-def list_(*, path: Path) -> None:
+def list_keys(*, path: Path) -> None:
     """List the keys with their names and scopes."""
     table = Table("id", "name", "scopes", "namespace", "created", "expires", box=None, pad_edge=False)
     now = datetime.now(UTC)
@@ -98,7 +100,7 @@ def list_(*, path: Path) -> None:
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
 @_file_option
-def revoke(*, key_id: str, path: Path) -> None:
+def revoke_key(*, key_id: str, path: Path) -> None:
     """Revoke a key."""
     with _edit_keys(path) as records:
         record = _find_key(records, key_id)
@@ -117,7 +119,7 @@ def revoke(*, key_id: str, path: Path) -> None:
     help="How long the old key remains valid.",
 )
 @_file_option
-def rotate(*, key_id: str, overlap: timedelta, path: Path) -> None:
+def rotate_api_key(*, key_id: str, overlap: timedelta, path: Path) -> None:
     """Replace a key with a new one, and print it.
 
     The new key has the same name, scopes, namespace and lifetime. Both keys are valid during the overlap.
@@ -195,13 +197,13 @@ def _describe_expiry(record: KeyRecord, now: datetime) -> str:
     show_envvar=True,
     help="Key file, if it is not in the data directory.",
 )
-def cursor_key(*, action: str, data: Path, key_file: Path | None) -> None:
+def change_cursor_key(*, action: str, data: Path, key_file: Path | None) -> None:
     """Rotate the key that signs cursors and write tokens.
 
     `rotate` creates a new key; cursors and write tokens of the old key remain valid. `retire` removes the old key and
     invalidates them. A running server applies changes with the next call.
     """
-    key = DataDirectory(data, key_file).key
+    key = DataDirectory(data, key_file).token_key
     try:
         if action == "rotate":
             rotate_key(key)

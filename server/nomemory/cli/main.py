@@ -15,41 +15,41 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
 _COMMANDS: Final = {
-    "serve": "nomemory.cli.serve:serve",
-    "import": "nomemory.cli.import_command:import_",
-    "list": "nomemory.cli.query_commands:list_",
-    "search": "nomemory.cli.query_commands:search",
-    "semantic": "nomemory.cli.query_commands:semantic",
-    "hybrid": "nomemory.cli.query_commands:hybrid",
-    "neighbors": "nomemory.cli.query_commands:neighbors",
-    "conversations": "nomemory.cli.query_commands:conversations",
-    "count": "nomemory.cli.query_commands:count",
-    "users": "nomemory.cli.query_commands:users",
-    "export": "nomemory.cli.export:export",
-    "recall": "nomemory.cli.recall:recall",
-    "context": "nomemory.cli.context:context",
-    "mcp": "nomemory.cli.agents.mcp:mcp",
+    "serve": "nomemory.cli.serve:run_serve",
+    "import": "nomemory.cli.import_command:import_messages",
+    "list": "nomemory.cli.query_commands:list_messages",
+    "search": "nomemory.cli.query_commands:search_lexical",
+    "semantic": "nomemory.cli.query_commands:search_semantic",
+    "hybrid": "nomemory.cli.query_commands:search_hybrid",
+    "neighbors": "nomemory.cli.query_commands:show_neighbors",
+    "conversations": "nomemory.cli.query_commands:list_conversations",
+    "count": "nomemory.cli.query_commands:count_messages",
+    "users": "nomemory.cli.query_commands:list_users",
+    "export": "nomemory.cli.export:export_messages",
+    "recall": "nomemory.cli.recall:run_recall",
+    "context": "nomemory.cli.context:show_context",
+    "mcp": "nomemory.cli.agents.mcp:serve_mcp",
     "agent": "nomemory.cli.agents.agent:agent",
-    "quickstart": "nomemory.cli.agents.quickstart:quickstart",
-    "status": "nomemory.cli.query_commands:status",
-    "inspect": "nomemory.cli.inspect:inspect",
-    "delete": "nomemory.cli.deletion:delete",
-    "erase": "nomemory.cli.deletion:erase",
-    "info": "nomemory.cli.query_commands:info",
+    "quickstart": "nomemory.cli.agents.quickstart:run_quickstart",
+    "status": "nomemory.cli.query_commands:show_status",
+    "inspect": "nomemory.cli.inspect:serve_inspector",
+    "delete": "nomemory.cli.deletion:delete_messages",
+    "erase": "nomemory.cli.deletion:erase_user",
+    "info": "nomemory.cli.query_commands:show_server_info",
     "skill": "nomemory.cli.main:skill",
     "keys": "nomemory.cli.keys:keys",
-    "cursor-key": "nomemory.cli.keys:cursor_key",
-    "backup": "nomemory.cli.backup:backup",
-    "restore": "nomemory.cli.backup:restore",
+    "cursor-key": "nomemory.cli.keys:change_cursor_key",
+    "backup": "nomemory.cli.backup:create_backup",
+    "restore": "nomemory.cli.backup:restore_backup",
     "erasures": "nomemory.cli.erasures:erasures",
-    "migrate": "nomemory.cli.migrate:migrate",
-    "doctor": "nomemory.cli.doctor.command:doctor",
+    "migrate": "nomemory.cli.migrate:migrate_log",
+    "doctor": "nomemory.cli.doctor.command:run_doctor",
 }
 """Import path of each command. Commands are imported on use, to keep startup fast."""
 
 _SKILL_COMMANDS: Final = {
-    "new": "nomemory.cli.skill.new:new",
-    "check": "nomemory.cli.skill.check:check",
+    "new": "nomemory.cli.skill.new:create_skill",
+    "check": "nomemory.cli.skill.check:check_skills",
 }
 
 
@@ -74,7 +74,7 @@ class _LazyGroup(click.Group):
         return getattr(import_module(module), attribute) if module else None
 
 
-class Commands(_LazyGroup):
+class RootGroup(_LazyGroup):
     """The top-level group, which turns operating system errors into messages."""
 
     def invoke(self, ctx: click.Context) -> object:
@@ -92,7 +92,7 @@ class Commands(_LazyGroup):
         return result
 
 
-@click.group(cls=Commands, import_paths=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=RootGroup, import_paths=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="nomemory")
 def nomemory() -> None:
     """Store chat messages, search them, and answer questions with citations.

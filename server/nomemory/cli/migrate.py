@@ -28,7 +28,7 @@ _NO_URL: Final = "The target is the URL of a PostgreSQL database, as an argument
 @click.command("migrate")
 @click.argument("data_dir", type=click.Path(path_type=Path))
 @click.argument("database_url", required=False)
-def migrate(*, data_dir: Path, database_url: str | None) -> None:
+def migrate_log(*, data_dir: Path, database_url: str | None) -> None:
     """Migrate the message log of a data directory to an empty PostgreSQL database.
 
     DATABASE_URL is postgresql://…; the default is NOMEMORY_DATABASE_URL. Pass a password in PGPASSWORD or in

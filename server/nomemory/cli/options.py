@@ -128,10 +128,10 @@ def output_option(command: Command) -> Command:
 
     @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
     @functools.wraps(command)
-    def with_output(*, as_json: bool, full: bool = False, **others: object) -> None:
+    def wrapper(*, as_json: bool, full: bool = False, **others: object) -> None:
         command(output=_create_output(as_json=as_json, full=full), **others)
 
-    return with_output
+    return wrapper
 
 
 def content_output_option(command: Command) -> Command:
@@ -163,7 +163,7 @@ def filter_options(command: Command) -> Command:
         help="Only messages with this metadata entry. Repeat up to 4 times; all must match.",
     )
     @functools.wraps(command)
-    def with_filters(
+    def wrapper(
         *,
         since: datetime | None,
         until: datetime | None,
@@ -183,7 +183,7 @@ def filter_options(command: Command) -> Command:
         )
         command(filters=filters, **others)
 
-    return with_filters
+    return wrapper
 
 
 def paging_options(noun: str) -> Callable[[Command], Command]:
@@ -199,10 +199,10 @@ def paging_options(noun: str) -> Callable[[Command], Command]:
         )
         @click.option("--cursor", default="", help="Continue from the cursor of an earlier page.")
         @functools.wraps(command)
-        def with_paging(*, limit: int, cursor: str, **others: object) -> None:
+        def wrapper(*, limit: int, cursor: str, **others: object) -> None:
             command(paging=Paging(limit, cursor), **others)
 
-        return with_paging
+        return wrapper
 
     return add_options
 

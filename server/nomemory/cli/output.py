@@ -12,7 +12,7 @@ State = Literal["ok", "warn", "fail", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """The result of a doctor check; every failure and warning has an `advice` that says what to do."""
 
     name: str
@@ -25,7 +25,7 @@ class Check:
 class Diagnosis:
     """The results of all checks."""
 
-    checks: Sequence[Check]
+    checks: Sequence[CheckResult]
 
 
 @dataclass(frozen=True, slots=True)

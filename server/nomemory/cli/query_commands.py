@@ -30,7 +30,7 @@ _TRUNCATED: Final = "The response reached its size limit and has fewer messages 
 @click.option("--oldest-first", is_flag=True, help="Sort by time, oldest first.")
 @content_output_option
 @client_option
-def list_(
+def list_messages(
     *, user: str, filters: FilterOptions, paging: Paging, oldest_first: bool, output: Output, client: Client
 ) -> None:
     """List messages by time, newest first by default. Times are in UTC."""
@@ -51,7 +51,9 @@ def list_(
 @paging_options("messages")
 @content_output_option
 @client_option
-def search(*, query: str, user: str, filters: FilterOptions, paging: Paging, output: Output, client: Client) -> None:
+def search_lexical(
+    *, query: str, user: str, filters: FilterOptions, paging: Paging, output: Output, client: Client
+) -> None:
     """Search for words and exact phrases, best match first.
 
     QUERY supports words, "phrases", AND, OR, NOT, - and parentheses. Quote it for the shell:
@@ -67,7 +69,7 @@ def search(*, query: str, user: str, filters: FilterOptions, paging: Paging, out
         output.show_cursor(cursor)
     if truncated:
         output.show_notice("Only part of the matching messages was ranked. Add terms or filters to rank the others.")
-    _notify_incomplete(output, has_results=bool(total), behind=behind, search=" for lexical search")
+    _notify_incomplete_results(output, has_results=bool(total), behind=behind, search=" for lexical search")
 
 
 @click.command("semantic")
@@ -78,7 +80,7 @@ def search(*, query: str, user: str, filters: FilterOptions, paging: Paging, out
 @click.option("--min-score", type=click.FloatRange(-1, 1), help="Minimum cosine similarity.")
 @content_output_option
 @client_option
-def semantic(
+def search_semantic(
     *, text: str, user: str, filters: FilterOptions, top_k: int, min_score: float | None, output: Output, client: Client
 ) -> None:
     """Search for messages with a similar meaning, best match first. The score is the cosine similarity."""
@@ -86,7 +88,9 @@ def semantic(
     output.show(reply)
     if reply.truncated:
         output.show_notice(_TRUNCATED)
-    _notify_incomplete(output, has_results=bool(reply.items), behind=reply.index_lagging, search=" for semantic search")
+    _notify_incomplete_results(
+        output, has_results=bool(reply.items), behind=reply.index_lagging, search=" for semantic search"
+    )
 
 
 @click.command("hybrid")
@@ -97,7 +101,7 @@ def semantic(
 @click.option("--explain", is_flag=True, help="Show the components of each score.")
 @content_output_option
 @client_option
-def hybrid(
+def search_hybrid(
     *, question: str, user: str, filters: FilterOptions, top_k: int, explain: bool, output: Output, client: Client
 ) -> None:
     """Search for messages that answer a question, best match first.
@@ -110,10 +114,10 @@ def hybrid(
         output.show_notice(_TRUNCATED)
     if reply.semantic_unavailable:
         output.show_notice("Lexical search only: the server has no embedder, or the embedder is unavailable.")
-    _notify_incomplete(output, has_results=bool(reply.items), behind=reply.index_lagging)
+    _notify_incomplete_results(output, has_results=bool(reply.items), behind=reply.index_lagging)
 
 
-def _notify_incomplete(output: Output, *, has_results: bool, behind: bool, search: str = "") -> None:
+def _notify_incomplete_results(output: Output, *, has_results: bool, behind: bool, search: str = "") -> None:
     """Report that nothing was found, or that some messages are not indexed yet."""
     if has_results and behind:
         output.show_notice(f"Some of this user's messages are not indexed{search} yet. See `nomemory status`.")
@@ -132,7 +136,7 @@ def _notify_incomplete(output: Output, *, has_results: bool, behind: bool, searc
 @click.option("--after", type=click.IntRange(0, 200), default=0, show_default=True, help="Number of later messages.")
 @content_output_option
 @client_option
-def neighbors(*, message_id: str, user: str, before: int, after: int, output: Output, client: Client) -> None:
+def show_neighbors(*, message_id: str, user: str, before: int, after: int, output: Output, client: Client) -> None:
     """Show the messages before and after a message, oldest first. Times are in UTC."""
     reply = client.neighbors(user, message_id, before=before, after=after)
     output.show(reply)
@@ -145,7 +149,7 @@ def neighbors(*, message_id: str, user: str, before: int, after: int, output: Ou
 @paging_options("conversations")
 @output_option
 @client_option
-def conversations(*, user: str, paging: Paging, output: Output, client: Client) -> None:
+def list_conversations(*, user: str, paging: Paging, output: Output, client: Client) -> None:
     """List a user's conversations, most recently active first. Times are in UTC.
 
     Messages without a conversation id are not included.
@@ -160,7 +164,7 @@ def conversations(*, user: str, paging: Paging, output: Output, client: Client) 
 @paging_options("users")
 @output_option
 @client_option
-def users(*, paging: Paging, output: Output, client: Client) -> None:
+def list_users(*, paging: Paging, output: Output, client: Client) -> None:
     """List the users who have messages, by id. Requires the scope `admin`."""
     reply = paging.fetch_all(client.list_users, "users")
     output.show(reply)
@@ -173,7 +177,7 @@ def users(*, paging: Paging, output: Output, client: Client) -> None:
 @filter_options
 @output_option
 @client_option
-def count(*, user: str, filters: FilterOptions, output: Output, client: Client) -> None:
+def count_messages(*, user: str, filters: FilterOptions, output: Output, client: Client) -> None:
     """Count a user's messages."""
     output.show(MessageCount(client.count_messages(user, **filters)))
 
@@ -189,7 +193,7 @@ def count(*, user: str, filters: FilterOptions, output: Output, client: Client) 
 )
 @output_option
 @client_option
-def status(*, user: str, output: Output, client: Client) -> None:
+def show_status(*, user: str, output: Output, client: Client) -> None:
     """Show the size of the message log and the progress of the indexes."""
     output.show(client.status(user))
 
@@ -197,6 +201,6 @@ def status(*, user: str, output: Output, client: Client) -> None:
 @click.command("info")
 @output_option
 @client_option
-def info(*, output: Output, client: Client) -> None:
+def show_server_info(*, output: Output, client: Client) -> None:
     """Show the server's version, features, embedding model and limits."""
     output.show(client.server_info())

@@ -39,7 +39,7 @@ _TERMINAL_DEFAULTS: Final[Mapping[str, str | bool]] = {"log_level": "warning", "
     "--recall-only", is_flag=True, help="Serve only recalls. The messages are read from the server given with --query."
 )
 @click.option("--query", "upstream", metavar="HOST:PORT", help="Server that has the messages, with --recall-only.")
-def serve(*, recall_only: bool, upstream: str | None, **options: Path | str | bool | None) -> None:
+def run_serve(*, recall_only: bool, upstream: str | None, **options: Path | str | bool | None) -> None:
     """Run the server.
 
     All settings can be set with environment variables (docs/settings.md); options override them. Logs are JSON, unless

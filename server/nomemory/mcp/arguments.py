@@ -38,11 +38,11 @@ _TIME_ZONE: Final = "IANA time zone of the user, such as Asia/Shanghai; at most 
 _QUERY_LIMIT: Final = "At most 32,000 characters."
 
 
-def _lower(value: object) -> object:
+def _to_lower_case(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-MessageRole = Annotated[Literal["user", "assistant", "system", "tool"], BeforeValidator(_lower)]
+MessageRole = Annotated[Literal["user", "assistant", "system", "tool"], BeforeValidator(_to_lower_case)]
 ZoneName = Annotated[str, Field(max_length=64)]
 Content = Annotated[str, Field(min_length=1, max_length=262_144)]
 

@@ -82,7 +82,7 @@ async def running_application(
         resource: the OAuth metadata to publish; None publishes no metadata. The host of its URL is also accepted in
             Host headers, because a proxy may forward that host.
     """
-    protocol = MemoryServer(backend, _caller_of, forget=forget).protocol_server()
+    protocol = MemoryServer(backend, _bound_caller, forget=forget).protocol_server()
     names = (*_OWN_NAMES, resource.host) if resource else _OWN_NAMES
     hosts = [host for name in names for host in (name, f"{name}:*")]
     security = TransportSecuritySettings(enable_dns_rebinding_protection=on_loopback, allowed_hosts=hosts)
@@ -98,7 +98,7 @@ async def running_application(
         yield AuthMiddleware(app, backend, Challenges(resource))
 
 
-async def _caller_of(context: Context) -> BoundCaller:
+async def _bound_caller(context: Context) -> BoundCaller:
     return cast("BoundCaller", cast("Request", context.request).state.caller)
 
 

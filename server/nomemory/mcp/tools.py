@@ -26,7 +26,7 @@ from nomemory.mcp.arguments import (
 )
 from nomemory.mcp.backend import Backend
 from nomemory.mcp.credentials import BoundCaller, ToolScope
-from nomemory.recall.tools.argument_schema import object_schema
+from nomemory.recall.tools.argument_schema import build_object_schema
 from nomemory.recall.tools.arguments import ArgumentObject
 
 Options = dict[str, Any]
@@ -73,7 +73,7 @@ class Tool:
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=object_schema(self.arguments),
+            input_schema=build_object_schema(self.arguments),
             output_schema=self.result.model_json_schema(),
             annotations=types.ToolAnnotations(
                 read_only_hint=not self.writes,
@@ -160,7 +160,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "verdict (whether the messages answer the question) and the most relevant messages, word for word, "
                 "oldest first, with dates and ids to cite.",
                 RecallArguments,
-                results.Recalled,
+                results.RecallResult,
                 _call_recall,
                 ToolScope.RECALL,
             ),
@@ -170,7 +170,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "Return messages for a prompt, word for word, up to a token limit: the latest messages of the current "
                 "conversation, and related messages of the user's other conversations.",
                 ContextArguments,
-                results.Context,
+                results.ContextResult,
                 _call_build_context,
                 ToolScope.RECALL,
             ),
@@ -223,7 +223,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "Store one message, word for word as it was said. Stored messages never change: to correct or withdraw "
                 "earlier messages, store a new one and name them in `retracts`.",
                 RememberArguments,
-                results.Remembered,
+                results.RememberResult,
                 _call_remember,
                 ToolScope.INGEST,
                 waits=False,
@@ -234,7 +234,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "Delete messages permanently. Call it only if the user asks to delete something: find the messages, "
                 "show them to the user, and delete only those. To correct a message, use `remember` with `retracts`.",
                 ForgetArguments,
-                results.Forgotten,
+                results.ForgetResult,
                 _call_forget,
                 ToolScope.INGEST,
                 waits=False,

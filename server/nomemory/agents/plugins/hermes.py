@@ -58,7 +58,7 @@ class NoMemoryProvider(MemoryProvider):
 
     def is_available(self) -> bool:
         """Return whether the program of NoMemory is still installed."""
-        return bool(_command()) and os.access(_command()[0], os.X_OK)
+        return bool(_event_command()) and os.access(_event_command()[0], os.X_OK)
 
     def get_config_schema(self) -> list[dict[str, Any]]:
         """Return the settings that `hermes memory setup` asks for, all of them optional environment variables."""
@@ -89,9 +89,9 @@ class NoMemoryProvider(MemoryProvider):
     def initialize(self, session_id: str, **kwargs: Any) -> None:  # noqa: ANN401 - Hermes's interface
         """Store the session and its user, and start the local server if it is not running."""
         self._session = session_id
-        self._user = _user_of(kwargs)
+        self._user = _user_id(kwargs)
         self._stores_turns = kwargs.get("agent_context", "primary") == "primary" and kwargs.get("platform") != "cron"
-        if _command() is HOOK_COMMAND:
+        if _event_command() is HOOK_COMMAND:
             self._submit({"hook_event_name": "SessionStart", "session_id": session_id})
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
@@ -121,7 +121,7 @@ class NoMemoryProvider(MemoryProvider):
         """
         if not self._stores_turns:
             return
-        texts = [("user", user_content, ""), *_agent_texts(assistant_content, messages or [])]
+        texts = [("user", user_content, ""), *_iterate_agent_texts(assistant_content, messages or [])]
         started = self._turn_started
         self._turn_started = started + timedelta(milliseconds=len(texts))  # if Hermes does not report the next start
         times = [started, *(max(datetime.now(UTC), started) + timedelta(milliseconds=n) for n in range(1, len(texts)))]
@@ -166,7 +166,7 @@ class NoMemoryProvider(MemoryProvider):
         """Send an event, and return the output of the program; None if it failed."""
         try:
             done = subprocess.run(  # noqa: S603 - the command of the installation
-                [*_command(), user],
+                [*_event_command(), user],
                 input=json.dumps(event).encode(),
                 capture_output=True,
                 timeout=_TIMEOUT_S,
@@ -181,13 +181,13 @@ class NoMemoryProvider(MemoryProvider):
         return None if failure else done.stdout.decode(errors="replace")
 
 
-def _command() -> Sequence[str]:
+def _event_command() -> Sequence[str]:
     """Return the command that receives an event, without its user argument."""
     target = os.environ.get("NOMEMORY_TARGET", "")
     return SERVER_COMMAND if target and target != _LOCAL else HOOK_COMMAND
 
 
-def _user_of(chat: Mapping[str, Any]) -> str:
+def _user_id(chat: Mapping[str, Any]) -> str:
     """Return the user of a chat: the configured user, or one user per person or group of a chat platform."""
     if configured := os.environ.get("NOMEMORY_USER"):
         return configured
@@ -196,7 +196,7 @@ def _user_of(chat: Mapping[str, Any]) -> str:
     return f"{chat.get('platform', '')}:{person}" if person else DEFAULT_USER
 
 
-def _agent_texts(reply: str, messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+def _iterate_agent_texts(reply: str, messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
     """Yield role, text and tool name of each message after the last user message, including the reply."""
     tool_names: dict[object, str] = {}
     last_text = ""

@@ -17,7 +17,7 @@ from nomemory.cli.terminal import replace_control_characters
 from nomemory.client.errors import NoMemoryError
 
 if TYPE_CHECKING:
-    from nomemory.agents.agent_files import Change
+    from nomemory.agents.agent_files import FileChange
     from nomemory.agents.install import HookInstallation
     from nomemory.agents.plugin_install import PluginInstallation
 
@@ -74,7 +74,7 @@ def uninstall(*, name: str, yes: bool) -> None:
 @click.argument("name", type=click.Choice(tuple(_NEXT_STEPS)))
 def send_event(*, name: str) -> None:
     """Send an event from standard input to the local server. Plugins call this command."""
-    hook.run(str(LocalDataDir.for_current_user().root), name, current_user_name())
+    hook.send_event(str(LocalDataDir.for_current_user().root), name, current_user_name())
 
 
 @agent.command("send", hidden=True)
@@ -99,7 +99,7 @@ def _prepare_installation(name: str, user: str = "") -> HookInstallation | Plugi
     return installation(name, LocalDataDir.for_current_user(), user)
 
 
-def _apply_change(get_change: Callable[[], Change], then: Callable[[Change], None], *, yes: bool) -> bool:
+def _apply_change(get_change: Callable[[], FileChange], then: Callable[[FileChange], None], *, yes: bool) -> bool:
     """Show a change, ask for confirmation, and write the file; return False if the user declines."""
     from nomemory.agents.agent_files import InstallError  # noqa: PLC0415 - as above
 
@@ -109,14 +109,14 @@ def _apply_change(get_change: Callable[[], Change], then: Callable[[Change], Non
             click.echo(_render_diff(change))
             if not yes and not _confirm_change(change):
                 return False
-            change.apply()
+            change.write_file()
         then(change)
     except InstallError as error:
         raise click.ClickException(replace_control_characters(str(error))) from None
     return True
 
 
-def _confirm_change(change: Change) -> bool:
+def _confirm_change(change: FileChange) -> bool:
     """Ask whether to apply a change, and print a notice unless the answer is yes."""
     try:
         is_confirmed = click.confirm(f"Change {change.path}?")
@@ -128,7 +128,7 @@ def _confirm_change(change: Change) -> bool:
     return is_confirmed
 
 
-def _render_diff(change: Change) -> str:
+def _render_diff(change: FileChange) -> str:
     """Return a change as a unified diff."""
     before, after = (
         (content or b"").decode(errors="replace").splitlines(keepends=True) for content in (change.before, change.after)

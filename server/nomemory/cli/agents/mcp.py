@@ -52,7 +52,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--http-cert", type=_FILE, metavar="FILE", help="The certificate for HTTPS (PEM).")
 @click.option("--http-key", type=_FILE, metavar="FILE", help="The private key of the certificate (PEM).")
 @target_option
-def mcp(
+def serve_mcp(
     *,
     local: bool,
     user: str | None,

@@ -47,7 +47,7 @@ The local server runs in the background. Try next:
 
 @click.command("quickstart")
 @click.option("--stop", is_flag=True, help="Erase the conversation and stop the local server.")
-def quickstart(*, stop: bool) -> None:
+def run_quickstart(*, stop: bool) -> None:
     """Demonstrate NoMemory on a local server: store a short conversation and ask two questions.
 
     At the end, it prints the commands that connect an agent and stop the server.

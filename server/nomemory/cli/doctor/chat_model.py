@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Final
 
-from nomemory.cli.output import Check
+from nomemory.cli.output import CheckResult
 from nomemory.cli.terminal import pluralize
 from nomemory.recall.llm.chat_model import ChatAnswer, ChatFailedError
 from nomemory.recall.llm.json_answer import InvalidAnswerError, extract_object
@@ -45,7 +45,7 @@ _ADVICE: Final = {
 }
 
 
-def check_chat_model(settings: Settings) -> Iterator[Check]:
+def check_chat_model(settings: Settings) -> Iterator[CheckResult]:
     """Send a small request to the chat model, if recalls use one."""
     if not uses_chat_model(settings):
         return
@@ -53,12 +53,12 @@ def check_chat_model(settings: Settings) -> Iterator[Check]:
         yield asyncio.run(_check_answer(settings))
     except ChatFailedError as error:
         advice = _ADVICE.get(error.failure.kind, _SEE_DOCS)
-        yield Check(_NAME, "fail", f"{settings.recall.model}: {error}", advice)
+        yield CheckResult(_NAME, "fail", f"{settings.recall.model}: {error}", advice)
     except StartupError as error:
-        yield Check(_NAME, "fail", str(error), _SEE_DOCS)
+        yield CheckResult(_NAME, "fail", str(error), _SEE_DOCS)
 
 
-async def _check_answer(settings: Settings) -> Check:
+async def _check_answer(settings: Settings) -> CheckResult:
     """Check the answer of the chat model to a small request.
 
     Raises:
@@ -74,8 +74,10 @@ async def _check_answer(settings: Settings) -> Check:
         extract_object(answer.text, {_KEY})
     except InvalidAnswerError:
         finding = f"{settings.recall.model}: the answer is not the requested JSON object"
-        return Check(_NAME, "warn", finding, _LARGER_MODEL)
-    return Check(_NAME, "ok", f"{settings.recall.model}: answered in {duration_s:.1f} s{_describe_tokens(answer)}")
+        return CheckResult(_NAME, "warn", finding, _LARGER_MODEL)
+    return CheckResult(
+        _NAME, "ok", f"{settings.recall.model}: answered in {duration_s:.1f} s{_describe_tokens(answer)}"
+    )
 
 
 def _describe_tokens(answer: ChatAnswer) -> str:

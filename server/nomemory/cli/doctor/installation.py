@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from nomemory.cli.output import Check
+from nomemory.cli.output import CheckResult
 from nomemory.server.embedding.factory import (
     EMBEDDERS,
     local_embedder,
     models_directory,
 )
-from nomemory.server.embedding.local_model import local_is_available
+from nomemory.server.embedding.local_model import is_local_model_available
 from nomemory.server.embedding.onnx.model_cache import is_cached
 from nomemory.server.faults import Fault
 from nomemory.server.runtime.extension_point import ExtensionError
@@ -34,19 +34,19 @@ _MESSAGES: Final = 20
 _EMBEDDERS: Final = "See docs/embedders.md for the requirements of each embedder."
 
 
-def check_sqlite() -> Check:
+def check_sqlite() -> CheckResult:
     """Check the version of the SQLite library of this Python."""
     if sqlite3.sqlite_version_info < _SQLITE:
         advice = f"Use a Python with SQLite {'.'.join(map(str, _SQLITE))} or newer."
-        return Check("SQLite", "fail", sqlite3.sqlite_version, advice)
-    return Check("SQLite", "ok", sqlite3.sqlite_version)
+        return CheckResult("SQLite", "fail", sqlite3.sqlite_version, advice)
+    return CheckResult("SQLite", "ok", sqlite3.sqlite_version)
 
 
-def check_storage(data: Path) -> Iterator[Check]:
+def check_storage(data: Path) -> Iterator[CheckResult]:
     """Check the data directory and its disk. If the directory does not exist, check its closest existing parent."""
     existing = next(candidate for candidate in (data, *data.absolute().parents) if candidate.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        yield Check(
+        yield CheckResult(
             "Data directory",
             "fail",
             f"{data} is not writable",
@@ -54,22 +54,24 @@ def check_storage(data: Path) -> Iterator[Check]:
         )
         return
     suffix = "" if existing == data else " (the server will create it)"
-    yield Check("Data directory", "ok", f"{data}{suffix}")
+    yield CheckResult("Data directory", "ok", f"{data}{suffix}")
     free = shutil.disk_usage(existing).free
     finding = f"{free / 1024**3:,.1f} GB free"
     if free < _FAIL_BELOW_BYTES:
-        yield Check("Disk", "fail", finding, "Free disk space: the server rejects writes when the disk is full.")
+        yield CheckResult("Disk", "fail", finding, "Free disk space: the server rejects writes when the disk is full.")
     elif free < _WARN_BELOW_BYTES:
-        yield Check("Disk", "warn", finding, "Free disk space soon: the server rejects writes when the disk is full.")
+        yield CheckResult(
+            "Disk", "warn", finding, "Free disk space soon: the server rejects writes when the disk is full."
+        )
     else:
-        yield Check("Disk", "ok", finding)
+        yield CheckResult("Disk", "ok", finding)
 
 
-def check_embedder(settings: Settings) -> Check:
+def check_embedder(settings: Settings) -> CheckResult:
     """Check the configured embedder. Only a local embedder is called, because other providers may bill calls."""
     kind = settings.embedder.kind
     if kind == "none":
-        return Check(
+        return CheckResult(
             "Embedder", "warn", "none: semantic search is disabled", "Set NOMEMORY_EMBEDDER to local or openai."
         )
     try:
@@ -78,13 +80,13 @@ def check_embedder(settings: Settings) -> Check:
                 require_extra("openai", ("openai",), "NOMEMORY_EMBEDDER=openai")
             else:
                 EMBEDDERS.load(kind)
-            return Check("Embedder", "skip", f"{kind}: not called, because calls may be billed")
+            return CheckResult("Embedder", "skip", f"{kind}: not called, because calls may be billed")
         finding = asyncio.run(_describe_local_model(settings))
     except (StartupError, Fault) as error:
-        is_optional = kind == "auto" and settings.embedder.model_dir is None and not local_is_available()
-        return Check("Embedder", "warn" if is_optional else "fail", str(error), _EMBEDDERS)
+        is_optional = kind == "auto" and settings.embedder.model_dir is None and not is_local_model_available()
+        return CheckResult("Embedder", "warn" if is_optional else "fail", str(error), _EMBEDDERS)
     except ExtensionError as error:
-        return Check(
+        return CheckResult(
             "Embedder",
             "fail",
             str(error),
@@ -93,8 +95,8 @@ def check_embedder(settings: Settings) -> Check:
     models = models_directory(settings)
     if settings.embedder.model_dir is None and not is_cached(models):
         finding += f"; converted at every start, because the cache directory {models} is not writable"
-        return Check("Embedder", "warn", finding, _SET_CACHE_DIR)
-    return Check("Embedder", "ok", finding)
+        return CheckResult("Embedder", "warn", finding, _SET_CACHE_DIR)
+    return CheckResult("Embedder", "ok", finding)
 
 
 async def _describe_local_model(settings: Settings) -> str:

@@ -54,7 +54,7 @@ def _finding_record(finding: Finding) -> dict[str, object]:
 @click.command("check")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per skill.")
-def check(*, paths: Sequence[Path], as_json: bool) -> None:
+def check_skills(*, paths: Sequence[Path], as_json: bool) -> None:
     """Check recall skills: format, call examples, and the absence of user ids.
 
     A PATH is the folder of a skill, its SKILL.md, or a folder of skills. docs/skills.md lists the rules. The exit
