@@ -10,7 +10,7 @@ from generated_page import write_or_check
 from usage import show_help
 
 from nomemory.mcp.tools import TOOLS, Tool
-from nomemory.recall.tools.argument_schema import object_schema
+from nomemory.recall.tools.argument_schema import build_object_schema
 
 FILE = Path(__file__).parent.parent / "clients/python/nomemory/frameworks/tools.json"
 
@@ -21,7 +21,7 @@ def render_definitions() -> str:
 
 
 def _definition_json(tool: Tool) -> object:
-    function = {"name": tool.name, "description": tool.description, "parameters": object_schema(tool.arguments)}
+    function = {"name": tool.name, "description": tool.description, "parameters": build_object_schema(tool.arguments)}
     return {"type": "function", "function": function}
 
 

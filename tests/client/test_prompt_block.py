@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.client import as_prompt, oldest_first
+from nomemory.client import as_prompt, sort_evidence_by_time
 from nomemory.client.messages import chat_message
 from nomemory.client.prompt_block import MIN_TOKENS, Annotations, PromptBlock, RecalledMessage
 from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall import (
     Evidence,
-    Limits,
     MemoryView,
     Question,
     RecallResult,
     RetrievedMessage,
     Role,
+    SearchLimits,
     StopReason,
     TimeRange,
 )
@@ -206,7 +206,7 @@ def result() -> RecallResult:
         Evidence(RetrievedMessage(message_id, FIRST + timedelta(days=day), Role.USER, content, name), 1.0)
         for message_id, content, day, name in contents
     ]
-    looked = Limits(TimeRange(), Role.ANY, 2, 1, 1, "rules", StopReason.SUFFICIENT, False, False, False, "s", 0)  # noqa: FBT003 - in the order of its fields
+    looked = SearchLimits(TimeRange(), Role.ANY, 2, 1, 1, "rules", StopReason.SUFFICIENT, False, False, False, "s", 0)  # noqa: FBT003 - in the order of its fields
     return RecallResult(
         MemoryView(profile=(new, old)),
         tuple(messages),
@@ -245,8 +245,8 @@ def test_a_zone_that_this_machine_does_not_know_is_utc() -> None:
 def test_the_evidence_stands_in_the_order_of_time_beside_the_ranked_one() -> None:
     reply = recall_reply(result(), evidence_chars=4_000, include_trace=False)
     assert [item.message.message_id for item in reply.evidence] == ["m2", "m1"]
-    assert [item.message.message_id for item in oldest_first(reply)] == ["m1", "m2"]
-    assert [item.message.message_id for item in result().oldest_first()] == ["m1", "m2"]
+    assert [item.message.message_id for item in sort_evidence_by_time(reply)] == ["m1", "m2"]
+    assert [item.message.message_id for item in result().sort_evidence_by_time()] == ["m1", "m2"]
 
 
 def test_a_server_that_cuts_evidence_says_so_in_the_block() -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, RetrievedMessage
+from nomemory.recall.model.evidence import (
+    Evidence,
+    MessageRelation,
+    RetrievedMessage,
+    RetrievedMessages,
+    SearchFindings,
+)
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -31,13 +37,13 @@ def ranking(*messages: RetrievedMessage, deviations: float = 2.0) -> tuple[Evide
 
 
 def findings(
-    evidence: Sequence[Evidence], relations: Iterable[Relation] = (), sufficiency: float | None = 0.9
-) -> Findings:
+    evidence: Sequence[Evidence], relations: Iterable[MessageRelation] = (), sufficiency: float | None = 0.9
+) -> SearchFindings:
     """Say what a search has come to."""
-    retrieval = Retrieval()
-    retrieval.add(item.message for item in evidence)
+    retrieval = RetrievedMessages()
+    retrieval.add_messages(item.message for item in evidence)
     estimate = None if sufficiency is None else Sufficiency(sufficiency, speaker_matched=False)
-    return Findings(tuple(evidence), retrieval, tuple(relations), estimate)
+    return SearchFindings(tuple(evidence), retrieval, tuple(relations), estimate)
 
 
 def quoting(*messages: RetrievedMessage) -> Draft:

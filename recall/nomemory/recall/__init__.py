@@ -11,7 +11,13 @@ from typing import Final
 from nomemory.recall.api import OnStep, recall
 from nomemory.recall.errors import RecallError
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, RetrievedMessage
+from nomemory.recall.model.evidence import (
+    Evidence,
+    MessageRelation,
+    RetrievedMessage,
+    RetrievedMessages,
+    SearchFindings,
+)
 from nomemory.recall.model.memory_view import (
     Citation,
     Conflict,
@@ -26,7 +32,7 @@ from nomemory.recall.model.memory_view import (
 )
 from nomemory.recall.model.question import Question, Role, Turn
 from nomemory.recall.model.result import RecallResult
-from nomemory.recall.model.search_limits import Limits, StopReason
+from nomemory.recall.model.search_limits import SearchLimits, StopReason
 from nomemory.recall.model.step import RecallStep
 from nomemory.recall.model.sufficiency import SufficiencyThresholds
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError, PlanningState, ToolCall
@@ -51,10 +57,9 @@ __all__ = [
     "DraftStatement",
     "EmbeddingRefusedError",
     "Evidence",
-    "Findings",
     "IndexLaggingError",
-    "Limits",
     "MemoryView",
+    "MessageRelation",
     "OnStep",
     "Plan",
     "Planner",
@@ -66,10 +71,11 @@ __all__ = [
     "RecallError",
     "RecallResult",
     "RecallStep",
-    "Relation",
-    "Retrieval",
     "RetrievedMessage",
+    "RetrievedMessages",
     "Role",
+    "SearchFindings",
+    "SearchLimits",
     "Section",
     "Skill",
     "SkillFault",

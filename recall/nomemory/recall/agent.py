@@ -10,11 +10,11 @@ from typing import Final
 from nomemory.recall.grounding.assertions import have_sender_names
 from nomemory.recall.grounding.calibration import calibrate_sufficiency
 from nomemory.recall.grounding.citations import verify_statements
-from nomemory.recall.grounding.conclusion import conclude
+from nomemory.recall.grounding.conclusion import verify_draft
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence, Findings
-from nomemory.recall.model.memory_view import Draft, Synthesis, Verdict
+from nomemory.recall.model.evidence import Evidence, SearchFindings
+from nomemory.recall.model.memory_view import Draft, Verdict, VerifiedView
 from nomemory.recall.model.model_reading import ModelFailure, ModelFailureKind, ModelReading
 from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.question import Question
@@ -23,7 +23,7 @@ from nomemory.recall.model.search_limits import StopReason
 from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThresholds
 from nomemory.recall.planning.base import Plan, Planner, PlannerFailedError
 from nomemory.recall.planning.rules import RulesPlanner
-from nomemory.recall.reading.reader import Reader, ReaderFailedError
+from nomemory.recall.reading.reader import MessageReader, ReaderFailedError
 from nomemory.recall.search.session import OnStep, SearchSession
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.synthesis.extractive import ExtractiveSynthesizer
@@ -86,7 +86,7 @@ class RecallAgent:
         if draft is None:
             await search.read_neighbors()
             draft = await self._draft_quotations(search, question, skill)
-        synthesis = conclude(question, draft, search.collect_findings(), self._thresholds)
+        synthesis = verify_draft(question, draft, search.collect_findings(), self._thresholds)
         if synthesis.verdict is Verdict.INSUFFICIENT and await search.is_index_lagging():
             synthesis = replace(
                 synthesis, verdict=Verdict.PENDING, notes=(*synthesis.notes, create_note(NoteKind.INDEXING_PENDING))
@@ -103,7 +103,7 @@ class RecallAgent:
             if plan.stop:
                 await search.record_decision(plan, iteration)
                 return StopReason.SUFFICIENT if search.has_new_messages else StopReason.NO_GAIN
-            stop_reason = await search.execute(plan, iteration)
+            stop_reason = await search.execute_plan(plan, iteration)
             if stop_reason is not None:
                 return stop_reason
             if self._tools.is_unreachable:
@@ -112,7 +112,7 @@ class RecallAgent:
 
     async def _request_plan(self, search: SearchSession, iteration: int) -> Plan | None:
         """Return the plan of the planner, or of `RulesPlanner` if it fails or times out; None if both fail."""
-        state = search.planning_state(iteration)
+        state = search.build_planning_state(iteration)
         spare_s = _RESERVED_FALLBACK_S if self._fallback_planner else 0.0
         try:
             async with asyncio.timeout(max(search.remaining_s - spare_s, search.remaining_s / 2, 0)):
@@ -131,7 +131,7 @@ class RecallAgent:
         self, model: ChatModel, search: SearchSession, question: Question, skill: Skill
     ) -> Draft | None:
         """Return the chat model's draft; None if the model fails or the messages support none of its statements."""
-        reader = Reader(model, search, self._budget)
+        reader = MessageReader(model, search, self._budget)
         self._answered_by = reader.name
         try:
             draft = await reader.read(question, skill)
@@ -140,7 +140,7 @@ class RecallAgent:
         else:
             self._reading = reader.model_reading
             view, rejected = verify_statements(draft.statements, search.retrieval)
-            if view.statements() or draft.verdict is Verdict.INSUFFICIENT or not search.ranked_evidence():
+            if view.statements() or draft.verdict is Verdict.INSUFFICIENT or not search.rank_evidence():
                 return draft
             self._notes += rejected
             failure = _NO_VALID_QUOTE
@@ -156,7 +156,7 @@ class RecallAgent:
         return await ExtractiveSynthesizer(self._thresholds.quoted).draft(question, skill, best)
 
     def _build_result(
-        self, search: SearchSession, stop_reason: StopReason, synthesis: Synthesis, skill: Skill
+        self, search: SearchSession, stop_reason: StopReason, synthesis: VerifiedView, skill: Skill
     ) -> RecallResult:
         if synthesis.verdict in _UNANSWERED and stop_reason is StopReason.SUFFICIENT:
             stop_reason = StopReason.NO_GAIN  # The verdict overrides the planner's estimate.
@@ -179,13 +179,13 @@ class RecallAgent:
         )
 
 
-def _calibrate_findings(findings: Findings) -> float | None:
+def _calibrate_findings(findings: SearchFindings) -> float | None:
     if findings.sufficiency is None:
         return None
     return calibrate_sufficiency(findings.sufficiency, has_sender_names=have_sender_names(findings.retrieval))
 
 
-def _select_evidence(findings: Findings, synthesis: Synthesis, limit: int) -> Sequence[Evidence]:
+def _select_evidence(findings: SearchFindings, synthesis: VerifiedView, limit: int) -> Sequence[Evidence]:
     """Return the cited messages and, up to the limit, the best uncited messages, in ranking order.
 
     Cited messages without a rank, such as neighbors, come last.

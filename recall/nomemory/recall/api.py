@@ -12,11 +12,11 @@ from nomemory.recall.model.question import Question
 from nomemory.recall.model.result import RecallResult
 from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThresholds
 from nomemory.recall.planning.base import Planner
-from nomemory.recall.recall_span import recall_in_span
+from nomemory.recall.recall_span import trace_recall
 from nomemory.recall.search.session import OnStep
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.tools.bound_tools import BoundTools
-from nomemory.recall.tools.query_stub import Binding, QueryStub
+from nomemory.recall.tools.query_stub import QueryStub, UserBinding
 
 __all__ = ["OnStep", "recall"]
 _NO_SKILL: Final = Skill("none", "No skill: the rules alone.", "")
@@ -61,8 +61,8 @@ async def recall(  # noqa: PLR0913 - one door with many knobs, all of them optio
         WriteTokenRefusedError: the write token belongs to another message log.
         IndexLaggingError: the indexes did not reach the write token in time.
     """
-    binding = Binding(user_id, question.conversation_id, at_least, question.exclude_conversation_ids)
+    binding = UserBinding(user_id, question.conversation_id, at_least, question.exclude_conversation_ids)
     embedded = (question.query_text, question.embedding)
     tools = BoundTools(binding, stub, budget, question.now, metadata, embedded)
     agent = RecallAgent(tools, planner, model, budget, thresholds)
-    return await recall_in_span(agent.run(question, skill, on_step), question, user_id)
+    return await trace_recall(agent.run(question, skill, on_step), question, user_id)

@@ -83,7 +83,7 @@ def find_question_sentences(text: str) -> list[str]:
     others: list[str] = []
     statement = ""
     for sentence in split_sentence_texts(text):
-        if text_after := _text_after_announcement(sentence):
+        if text_after := _extract_announced_question(sentence):
             announced.append(text_after)
             others.clear()
             statement = ""
@@ -91,11 +91,11 @@ def find_question_sentences(text: str) -> list[str]:
             others.append(f"{statement} {sentence}".strip() if has_back_reference(sentence) else sentence)
             statement = ""
         else:
-            statement = sentence if _is_long_enough(sentence) else ""
+            statement = sentence if _has_minimum_length(sentence) else ""
     return [*announced, *others][-_MAX_SENTENCES:] or [text.strip()]
 
 
-def _text_after_announcement(sentence: str) -> str:
+def _extract_announced_question(sentence: str) -> str:
     """Return the text after the announcement of a question; empty if the sentence announces no question."""
     match = _ANNOUNCEMENT.search(sentence)
     announced = sentence[match.end() :] if match else ""
@@ -143,10 +143,10 @@ def _is_question_clause(clause: str) -> bool:
 
 
 def _contains_statement(clauses: Iterable[str]) -> bool:
-    return any(_is_long_enough(clause) and not _SUPPOSES.search(clause) for clause in clauses)
+    return any(_has_minimum_length(clause) and not _SUPPOSES.search(clause) for clause in clauses)
 
 
-def _is_long_enough(clause: str) -> bool:
+def _has_minimum_length(clause: str) -> bool:
     language = detect_language(clause)
     size = len(clause) if language is Language.CHINESE else len(clause.split())
     return size >= _MIN_STATEMENT_SIZE[language]

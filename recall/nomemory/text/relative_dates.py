@@ -52,12 +52,12 @@ def complete_dates(partial_date: PartialDate, sent: date) -> Iterator[PartialDat
 _DateReader = Callable[[re.Match[str], date], Iterator[PartialDate]]
 
 
-def _partial_date(day: date) -> PartialDate:
+def _to_partial_date(day: date) -> PartialDate:
     return PartialDate(day.year, day.month, day.day)
 
 
 def _day_reader(days: int) -> _DateReader:
-    return lambda _, sent: iter([_partial_date(sent + timedelta(days=days))])
+    return lambda _, sent: iter([_to_partial_date(sent + timedelta(days=days))])
 
 
 def _shift_month(sent: date, months: int) -> tuple[int, int]:
@@ -76,14 +76,14 @@ def _year_reader(years: int) -> _DateReader:
 def _week_reader(weeks: int) -> _DateReader:
     def read(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
         monday = sent - timedelta(days=sent.weekday()) + timedelta(days=_WEEK * weeks)
-        return (_partial_date(monday + timedelta(days=weekday)) for weekday in range(_WEEK))
+        return (_to_partial_date(monday + timedelta(days=weekday)) for weekday in range(_WEEK))
 
     return read
 
 
 def _read_weekend(_: re.Match[str], sent: date) -> Iterator[PartialDate]:
     saturday = sent - timedelta(days=sent.weekday()) + timedelta(days=_SATURDAY)
-    return (_partial_date(saturday + timedelta(days=days)) for days in (-7, -6, 0, 1, 7, 8))
+    return (_to_partial_date(saturday + timedelta(days=days)) for days in (-7, -6, 0, 1, 7, 8))
 
 
 def _read_weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
@@ -95,7 +95,7 @@ def _read_weekday(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
     weeks = {"上上": (-2,), "上": (-1,), "下": (1,), "下下": (2,), "last": (-1, 0), "next": (0, 1)}.get(
         modifier, (-1, 0, 1)
     )
-    return (_partial_date(day_of_this_week + timedelta(days=_WEEK * week)) for week in weeks)
+    return (_to_partial_date(day_of_this_week + timedelta(days=_WEEK * week)) for week in weeks)
 
 
 def _read_distance(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
@@ -111,7 +111,7 @@ def _read_distance(match: re.Match[str], sent: date) -> Iterator[PartialDate]:
         yield PartialDate(sent.year + direction * count)
         yield PartialDate(sent.year + direction * count, sent.month, sent.day)
     else:
-        yield _partial_date(sent + timedelta(days=direction * count * _UNIT_DAYS.get(unit, _WEEK)))
+        yield _to_partial_date(sent + timedelta(days=direction * count * _UNIT_DAYS.get(unit, _WEEK)))
 
 
 def _parse_count(text: str) -> int:

@@ -88,7 +88,7 @@ def split_sentences(text: str) -> list[Sentence]:
 
 def _split_clauses(text: str, mask: str, start: int, end: int) -> Iterator[Clause]:
     for left, right in _split_ranges(mask, CLAUSE_END, start, end):
-        first, last = _trim(text, left, right)
+        first, last = _trim_range(text, left, right)
         if first < last:
             yield Clause(text[first:last], first, last, mask[first:last])
 
@@ -101,7 +101,7 @@ def _split_ranges(mask: str, ends: regex.Pattern[str], start: int, end: int) -> 
     yield start, end
 
 
-def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+def _trim_range(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and text[start] in _EDGES:
         start += 1
     while start < end and text[end - 1] in _EDGES:

@@ -108,7 +108,7 @@ def _read_range(read_range: _RangeReader, match: re.Match[str], now: datetime) -
         return None
 
 
-def range_of_last_days(days: int, now: datetime) -> TimeRange:
+def last_days_range(days: int, now: datetime) -> TimeRange:
     """Return the range of a number of days before `now`, clipped to the earliest date that Python supports."""
     earliest = _EARLIEST_TIME.replace(tzinfo=now.tzinfo)
     if now <= earliest:
@@ -268,11 +268,11 @@ def _read_time_ago(match: re.Match[str], now: datetime) -> TimeRange | None:
 
 def _read_past_period(match: re.Match[str], now: datetime) -> TimeRange | None:
     count = min(_parse_number(match["n"]), 99)
-    return range_of_last_days(count * _UNIT_DAYS[match["u"].lower()], now) if count else None
+    return last_days_range(count * _UNIT_DAYS[match["u"].lower()], now) if count else None
 
 
 def _last_days_reader(days: int) -> _RangeReader:
-    return lambda _match, now: range_of_last_days(days, now)
+    return lambda _match, now: last_days_range(days, now)
 
 
 def _read_any_time(_match: re.Match[str], _now: datetime) -> TimeRange:

@@ -23,7 +23,7 @@ from nomemory.recall.tools import bound_tools
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import CALLABLE_TOOLS, TOOLS
 from nomemory.recall.tools.identity_guard import is_user_key, remove_user_ids
-from nomemory.recall.tools.query_stub import Binding, EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub
+from nomemory.recall.tools.query_stub import EmbeddingRefusedError, QueryServiceUnavailableError, QueryStub, UserBinding
 
 NOW = datetime(2026, 3, 14, 2, tzinfo=UTC)
 SPELLINGS = [
@@ -52,7 +52,7 @@ def tool_schemas() -> dict[str, Any]:
 
 
 def bound(stub: QueryStub, budget: Budget | None = None, user_id: str = "lin") -> BoundTools:
-    return BoundTools(Binding(user_id), stub, budget or Budget(), NOW)
+    return BoundTools(UserBinding(user_id), stub, budget or Budget(), NOW)
 
 
 def carriers(key: str, value: str) -> st.SearchStrategy[Any]:
@@ -244,7 +244,7 @@ async def test_the_host_says_how_far_neighbours_reach(sample: QueryStub) -> None
 
 async def test_the_callers_vector_goes_with_the_question_and_with_no_other_text() -> None:
     stub = ScriptedQuery()
-    tools = BoundTools(Binding("lin"), stub, Budget(), NOW, embedded=("what can I eat?", (0.0, 1.0)))
+    tools = BoundTools(UserBinding("lin"), stub, Budget(), NOW, embedded=("what can I eat?", (0.0, 1.0)))
     await tools.call("hybrid_search", {"query_text": "what can I eat?"}, 5.0)
     await tools.call("hybrid_search", {"query_text": "what can I drink?"}, 5.0)
     await tools.call("semantic_search", {"query_text": "what can I eat?"}, 5.0)
@@ -263,7 +263,7 @@ async def test_without_a_vector_of_the_callers_none_is_sent() -> None:
 
 
 async def test_a_vector_that_does_not_fit_is_the_callers_fault_and_no_observation(sample: QueryStub) -> None:
-    tools = BoundTools(Binding("lin"), sample, Budget(), NOW, embedded=("x", (0.0, 1.0)))
+    tools = BoundTools(UserBinding("lin"), sample, Budget(), NOW, embedded=("x", (0.0, 1.0)))
     with pytest.raises(EmbeddingRefusedError, match=r"^expected \d+ dimensions, got 2$"):
         await tools.call("hybrid_search", {"query_text": "x"}, 5.0)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from recall.retrieved_messages import findings, new_question, quoting, ranking, retrieved_message
 from recall.synthesis.independent_check import check
 
-from nomemory.recall.grounding.conclusion import conclude
-from nomemory.recall.model.evidence import Relation, RetrievedMessage
+from nomemory.recall.grounding.conclusion import verify_draft
+from nomemory.recall.model.evidence import MessageRelation, RetrievedMessage
 from nomemory.recall.model.memory_view import (
     Attribution,
     Draft,
@@ -18,15 +18,15 @@ from nomemory.recall.model.memory_view import (
     DraftConflict,
     DraftStatement,
     Section,
-    Synthesis,
     Verdict,
+    VerifiedView,
 )
 from nomemory.recall.model.question import Role
 
 WORKSHOP = retrieved_message("old", "My workshop is in the barn behind the mill.", 30)
 MOVED = retrieved_message("new", "The workshop moved: it is in the old bakery now.", 3)
 OTHER = retrieved_message("other", "Cats sleep in the sun.", 20)
-SAME_THING = Relation("old", "new", 3.0, 0.5)
+SAME_THING = MessageRelation("old", "new", 3.0, 0.5)
 CONTENTS = ["我搬到海边了", "I keep bees.", "I keep bees.", "is it warm", "Bees:\n\nten hives", "🐝", " ok "]
 MESSAGES = st.lists(
     st.builds(
@@ -41,7 +41,7 @@ MESSAGES = st.lists(
 ).map(lambda some: [retrieved_message(f"m{n}", *item) for n, item in enumerate(some)])
 
 
-def cited(synthesis: Synthesis) -> list[str]:
+def cited(synthesis: VerifiedView) -> list[str]:
     return [citation.message_id for statement in synthesis.view.statements() for citation in statement.citations]
 
 
@@ -51,19 +51,23 @@ def test_quotes_stand_in_the_order_of_relevance() -> None:
         (quoting(WORKSHOP, OTHER, MOVED), ["old", "other", "new"]),
         (quoting(MOVED, WORKSHOP, OTHER), ["new", "old", "other"]),
     ):
-        assert cited(conclude(new_question("Where is my workshop?"), drafts, evidence_findings)) == order
+        assert cited(verify_draft(new_question("Where is my workshop?"), drafts, evidence_findings)) == order
 
 
 def test_the_newest_stands_first_within_one_matter() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED), [SAME_THING])
     drafts = quoting(WORKSHOP, OTHER, MOVED)
-    assert cited(conclude(new_question("Where is my workshop?"), drafts, evidence_findings)) == ["new", "old", "other"]
+    assert cited(verify_draft(new_question("Where is my workshop?"), drafts, evidence_findings)) == [
+        "new",
+        "old",
+        "other",
+    ]
 
 
 def test_the_newest_stands_first_where_the_question_asks_how_things_stand_now() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     drafts = quoting(WORKSHOP, OTHER, MOVED)
-    assert cited(conclude(new_question("Where is my workshop now?"), drafts, evidence_findings)) == [
+    assert cited(verify_draft(new_question("Where is my workshop now?"), drafts, evidence_findings)) == [
         "new",
         "other",
         "old",
@@ -73,25 +77,29 @@ def test_the_newest_stands_first_where_the_question_asks_how_things_stand_now() 
 def test_statements_of_a_model_stand_newest_first() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER, MOVED))
     drafts = replace(quoting(WORKSHOP, OTHER, MOVED), verdict=Verdict.SUPPORTED)
-    assert cited(conclude(new_question("Where is my workshop?"), drafts, evidence_findings)) == ["new", "other", "old"]
+    assert cited(verify_draft(new_question("Where is my workshop?"), drafts, evidence_findings)) == [
+        "new",
+        "other",
+        "old",
+    ]
 
 
 def test_a_correction_answers_what_the_corrected_message_answered() -> None:
     lyon = replace(retrieved_message("lyon", "I live in Lyon.", 9), retracted_by="basel")
     basel = replace(retrieved_message("basel", "Correction: I moved to Basel.", 2), retracts=("lyon",))
     evidence_findings = findings(ranking(basel, lyon), sufficiency=0.0)
-    synthesis = conclude(new_question("Where do I live?"), quoting(basel, lyon), evidence_findings)
+    synthesis = verify_draft(new_question("Where do I live?"), quoting(basel, lyon), evidence_findings)
     assert synthesis.verdict is Verdict.POSSIBLE
     assert cited(synthesis) == ["basel", "lyon"]
     assert (
-        conclude(new_question("Which car do I drive?"), quoting(basel, lyon), evidence_findings).verdict
+        verify_draft(new_question("Which car do I drive?"), quoting(basel, lyon), evidence_findings).verdict
         is Verdict.INSUFFICIENT
     )
 
 
 def test_superseded_statements_are_marked_and_kept() -> None:
     evidence_findings = findings(ranking(WORKSHOP, MOVED, OTHER), [SAME_THING])
-    view = conclude(new_question("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), evidence_findings).view
+    view = verify_draft(new_question("Where is my workshop?"), quoting(WORKSHOP, MOVED, OTHER), evidence_findings).view
     marks = {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()}
     assert marks == {"old": "new", "new": "", "other": ""}
 
@@ -99,16 +107,16 @@ def test_superseded_statements_are_marked_and_kept() -> None:
 def test_retracted_message_is_marked_and_does_not_answer_alone() -> None:
     wrong = replace(WORKSHOP, retracted_by="new")
     both, alone = findings(ranking(MOVED, wrong)), findings(ranking(wrong))
-    view = conclude(new_question("Where is my workshop?"), quoting(wrong, MOVED), both).view
+    view = verify_draft(new_question("Where is my workshop?"), quoting(wrong, MOVED), both).view
     assert {statement.citations[0].message_id: statement.superseded_by for statement in view.statements()} == {
         "old": "new",
         "new": "",
     }
     for model_verdict in (None, Verdict.SUPPORTED):
         drafts = replace(quoting(wrong), verdict=model_verdict)
-        assert conclude(new_question("Where is my workshop?"), drafts, alone).verdict is Verdict.INSUFFICIENT
+        assert verify_draft(new_question("Where is my workshop?"), drafts, alone).verdict is Verdict.INSUFFICIENT
         drafts = replace(quoting(wrong, MOVED), verdict=model_verdict)
-        assert conclude(new_question("Where is my workshop?"), drafts, both).verdict is Verdict.SUPPORTED
+        assert verify_draft(new_question("Where is my workshop?"), drafts, both).verdict is Verdict.SUPPORTED
 
 
 def test_retracted_message_does_not_contradict_others() -> None:
@@ -116,20 +124,20 @@ def test_retracted_message_does_not_contradict_others() -> None:
         retrieved_message("never", "I have never kept bees.", 30),
         retrieved_message("now", "The bees I keep swarmed.", 3),
     )
-    related = [Relation("never", "now", 3.0, 0.9)]
+    related = [MessageRelation("never", "now", 3.0, 0.9)]
     verdicts = []
     for earlier in (never, replace(never, retracted_by="now")):
         sides = (DraftCitation("never", never.content), DraftCitation("now", now.content))
         draft = replace(quoting(now, earlier), verdict=Verdict.CONFLICTING, conflicts=(DraftConflict(*sides),))
         verdicts.append(
-            conclude(new_question("Do I keep bees?"), draft, findings(ranking(now, earlier), related)).verdict
+            verify_draft(new_question("Do I keep bees?"), draft, findings(ranking(now, earlier), related)).verdict
         )
     assert verdicts == [Verdict.CONFLICTING, Verdict.SUPPORTED]
 
 
 def test_a_message_outside_the_view_supersedes_nothing() -> None:
     evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
-    (statement,) = conclude(
+    (statement,) = verify_draft(
         new_question("Where is my workshop?"), quoting(WORKSHOP), evidence_findings
     ).view.statements()
     assert statement.superseded_by == ""
@@ -142,20 +150,22 @@ def test_a_statement_of_both_the_old_and_the_new_is_not_superseded() -> None:
         (DraftCitation("old", "My workshop is in the barn"), DraftCitation("new", "The workshop moved")),
     )
     evidence_findings = findings(ranking(WORKSHOP, MOVED), [SAME_THING])
-    (statement,) = conclude(new_question("Where is my workshop?"), Draft((both,)), evidence_findings).view.statements()
+    (statement,) = verify_draft(
+        new_question("Where is my workshop?"), Draft((both,)), evidence_findings
+    ).view.statements()
     assert len(statement.citations) == 2
     assert statement.superseded_by == ""
 
 
 def test_the_view_is_empty_where_the_evidence_is_insufficient() -> None:
     evidence_findings = findings(ranking(WORKSHOP, OTHER), sufficiency=0.0)
-    synthesis = conclude(new_question("What is my blood group?"), quoting(WORKSHOP, OTHER), evidence_findings)
+    synthesis = verify_draft(new_question("What is my blood group?"), quoting(WORKSHOP, OTHER), evidence_findings)
     assert synthesis.verdict is Verdict.INSUFFICIENT
     assert cited(synthesis) == []
 
 
 def test_without_drafts_nothing_is_cited_and_it_says_so() -> None:
-    synthesis = conclude(new_question("Anything?"), Draft(), findings(()))
+    synthesis = verify_draft(new_question("Anything?"), Draft(), findings(()))
     assert synthesis.verdict is Verdict.INSUFFICIENT
     assert [note.text for note in synthesis.notes] == ["no statement has a valid citation"]
 
@@ -164,7 +174,9 @@ def test_statements_state_the_attribution_of_their_quotes() -> None:
     advice = retrieved_message("advice", "You could keep it in the barn.", 9, Role.ASSISTANT)
     pasted = retrieved_message("pasted", "From the mill:\n\nThe barn is to let.", 8)
     evidence_findings = findings(ranking(WORKSHOP, advice, pasted))
-    view = conclude(new_question("Where is my workshop?"), quoting(WORKSHOP, advice, pasted), evidence_findings).view
+    view = verify_draft(
+        new_question("Where is my workshop?"), quoting(WORKSHOP, advice, pasted), evidence_findings
+    ).view
     assert {statement.citations[0].message_id: statement.attribution for statement in view.statements()} == {
         "old": Attribution.USER,
         "advice": Attribution.OTHER,
@@ -175,8 +187,8 @@ def test_statements_state_the_attribution_of_their_quotes() -> None:
 def test_both_sides_of_a_contradiction_stand_in_the_view_as_a_guess() -> None:
     never = retrieved_message("never", "I have never kept bees.", 30)
     bees = retrieved_message("bees", "The bees in my garden swarmed.", 5)
-    evidence_findings = findings(ranking(bees, OTHER, never), [Relation("never", "bees", 3.0, 0.9)])
-    synthesis = conclude(new_question("Do I keep bees?"), quoting(bees), evidence_findings)
+    evidence_findings = findings(ranking(bees, OTHER, never), [MessageRelation("never", "bees", 3.0, 0.9)])
+    synthesis = verify_draft(new_question("Do I keep bees?"), quoting(bees), evidence_findings)
     assert synthesis.verdict is Verdict.CONFLICTING
     assert cited(synthesis) == ["bees", "never"]
     (conflict,) = synthesis.conflicts
@@ -191,16 +203,16 @@ def test_any_conclusion_is_cited_and_ordered_with_superseding_statements_first(
 ) -> None:
     ordered = sorted(messages, key=lambda item: (item.ts, item.message_id))
     pairs = [
-        Relation(item.message_id, other.message_id, data.draw(st.floats(1, 4)), data.draw(st.floats(0, 1)))
+        MessageRelation(item.message_id, other.message_id, data.draw(st.floats(1, 4)), data.draw(st.floats(0, 1)))
         for index, item in enumerate(ordered)
         for other in ordered[index + 1 :]
         if item.sender == other.sender
     ]
     evidence_findings = findings(ranking(*messages), pairs, sufficiency)
     drafts = quoting(*data.draw(st.permutations(messages)))
-    synthesis = conclude(new_question(text), drafts, evidence_findings)
+    synthesis = verify_draft(new_question(text), drafts, evidence_findings)
     assert check(synthesis, {item.message_id: item for item in messages}, {item.message_id for item in messages}) == []
-    assert synthesis == conclude(new_question(text), drafts, evidence_findings)
+    assert synthesis == verify_draft(new_question(text), drafts, evidence_findings)
     for index, statement in enumerate(synthesis.view.statements()):
         before = {c.message_id for item in synthesis.view.statements()[:index] for c in item.citations}
         assert statement.superseded_by in {"", *before}
@@ -208,14 +220,16 @@ def test_any_conclusion_is_cited_and_ordered_with_superseding_statements_first(
 
 def test_a_message_without_a_word_to_search_for_is_quoted_whole() -> None:
     thumb, stop = retrieved_message("thumb", "👍", 2), retrieved_message("stop", "To be or not to be.", 1)
-    view = conclude(new_question("And?"), quoting(thumb, stop), findings(ranking(thumb, stop))).view
+    view = verify_draft(new_question("And?"), quoting(thumb, stop), findings(ranking(thumb, stop))).view
     assert [statement.text for statement in view.statements()] == ["👍", "To be or not to be."]
 
 
 def test_a_contradiction_beside_the_point_is_not_told() -> None:
     never = retrieved_message("never", "I have never kept bees.", 30)
     bees = retrieved_message("bees", "The bees in my garden swarmed.", 5)
-    evidence_findings = findings(ranking(bees, OTHER, never), [Relation("never", "bees", 3.0, 0.9)], sufficiency=0.05)
-    synthesis = conclude(new_question("Which car do I drive?"), quoting(bees), evidence_findings)
+    evidence_findings = findings(
+        ranking(bees, OTHER, never), [MessageRelation("never", "bees", 3.0, 0.9)], sufficiency=0.05
+    )
+    synthesis = verify_draft(new_question("Which car do I drive?"), quoting(bees), evidence_findings)
     assert (synthesis.verdict, synthesis.conflicts) == (Verdict.INSUFFICIENT, ())
     assert synthesis.view.statements() == ()

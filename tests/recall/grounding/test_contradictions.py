@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from recall.retrieved_messages import new_question, ranking, retrieved_message
 
 from nomemory.recall.grounding.contradictions import MAX_COMPARED, find_contradictions
-from nomemory.recall.model.evidence import Evidence, Relation, RetrievedMessage
+from nomemory.recall.model.evidence import Evidence, MessageRelation, RetrievedMessage
 
 
 def contradictions_in(question: str, evidence: Sequence[Evidence], *pairs: tuple[str, str]) -> list[tuple[str, str]]:
-    relations = [Relation(earlier, later, 2.0, 0.5) for earlier, later in pairs]
+    relations = [MessageRelation(earlier, later, 2.0, 0.5) for earlier, later in pairs]
     return [
         (item.message_id, other.message_id)
         for item, other in find_contradictions(evidence, relations, new_question(question))

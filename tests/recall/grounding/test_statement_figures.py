@@ -11,9 +11,9 @@ from recall.retrieved_messages import findings, new_question, ranking
 
 from nomemory.recall.grounding.citations import verify_statements
 from nomemory.recall.grounding.computation import verify_equation
-from nomemory.recall.grounding.conclusion import conclude
+from nomemory.recall.grounding.conclusion import verify_draft
 from nomemory.recall.grounding.statement_figures import FigureChecker
-from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
+from nomemory.recall.model.evidence import RetrievedMessage, RetrievedMessages
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement, Section, Verdict
 from nomemory.recall.model.note import NoteKind
 from nomemory.recall.model.question import Role
@@ -24,8 +24,8 @@ SENT = datetime(2025, 5, 2, 10, tzinfo=UTC)
 
 def shown(text: str, *quotes: str, computed: tuple[str, ...] = (), question: str = "What is it?") -> str:
     """Return the text that a statement has after its check; every quote is a whole message."""
-    retrieval = Retrieval()
-    retrieval.add(RetrievedMessage(f"m{at}", SENT, Role.USER, quote) for at, quote in enumerate(quotes))
+    retrieval = RetrievedMessages()
+    retrieval.add_messages(RetrievedMessage(f"m{at}", SENT, Role.USER, quote) for at, quote in enumerate(quotes))
     citations = tuple(DraftCitation(f"m{at}", quote) for at, quote in enumerate(quotes))
     draft = DraftStatement(Section.PROFILE, text, citations, computed)
     view, _ = verify_statements([draft], retrieval, FigureChecker(new_question(question), retrieval))
@@ -78,9 +78,9 @@ def test_text_without_support_in_the_quotes_is_replaced_by_the_quotes(text: str,
 
 
 def test_a_name_at_the_beginning_is_checked_where_others_are_called_so() -> None:
-    retrieval = Retrieval()
+    retrieval = RetrievedMessages()
     contents = ("Ana lives in Lyon", "and then Ben came")
-    retrieval.add(RetrievedMessage(f"m{at}", SENT, Role.USER, content) for at, content in enumerate(contents))
+    retrieval.add_messages(RetrievedMessage(f"m{at}", SENT, Role.USER, content) for at, content in enumerate(contents))
     draft = DraftStatement(Section.PROFILE, "Ben lives in Lyon", (DraftCitation("m0", "Ana lives in Lyon"),))
     view, notes = verify_statements([draft], retrieval, FigureChecker(new_question("Who?"), retrieval))
     assert [statement.text for statement in view.statements()] == ["Ana lives in Lyon"]
@@ -164,5 +164,5 @@ def test_a_draft_that_quotes_is_not_checked_and_one_that_is_composed_is() -> Non
     statement = DraftStatement(Section.PROFILE, "It is £2000", (DraftCitation("m0", "deposit is £200"),))
     for composed, text in ((False, "It is £2000"), (True, "deposit is £200")):
         draft = Draft((statement,), Verdict.SUPPORTED, is_model_written=composed)
-        synthesis = conclude(new_question("How much?"), draft, findings(ranking(message)))
+        synthesis = verify_draft(new_question("How much?"), draft, findings(ranking(message)))
         assert [item.text for item in synthesis.view.statements()] == [text]

@@ -19,7 +19,7 @@ from nomemory.recall.llm.fence import fence_items
 from nomemory.recall.llm.json_answer import InvalidAnswerError
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.model.memory_view import Section
-from nomemory.recall.reading.answer import LOOKUP_TOOLS, answer_schema, parse_answer
+from nomemory.recall.reading.answer import LOOKUP_TOOLS, build_answer_schema, parse_answer
 
 pytestmark = pytest.mark.timeout(600, func_only=True)
 """The fixture may have to download the model first, which no limit counts."""
@@ -65,7 +65,9 @@ async def test_its_answer_is_one_of_the_schema_or_is_refused(model: ChatEndpoint
     messages = fence_items(
         [{"id": "m1", "text": "I never eat anything spicy."}, {"id": "m2", "text": "My sister does."}]
     )
-    prompt = Prompt("Answer from the messages.", f"Do I eat spicy food?\n{messages}", "memory_view", answer_schema())
+    prompt = Prompt(
+        "Answer from the messages.", f"Do I eat spicy food?\n{messages}", "memory_view", build_answer_schema()
+    )
     reply = await model.ask(prompt)
     with suppress(InvalidAnswerError):
         answer = parse_answer(reply.text, str, UTC)

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from nomemory.recall.llm.json_answer import InvalidAnswerError
 from nomemory.recall.model.memory_view import DraftCitation, DraftConflict, DraftStatement, Section, Verdict
-from nomemory.recall.reading.answer import LOOKUP_TOOLS, Answer, answer_schema, parse_answer
+from nomemory.recall.reading.answer import LOOKUP_TOOLS, ModelAnswer, build_answer_schema, parse_answer
 
 FILTER = {"role": "user", "time_range": {"since": "2026-01-01T00:00:00Z"}}
 SEARCH = {"tool": "lexical_search", "args": {"query_text": '"不吃辣"', "filter": FILTER, "page_size": 50}}
 
 
-def read(value: object) -> Answer:
+def read(value: object) -> ModelAnswer:
     """Read an answer; the label `m1` stands for the message `id-m1`."""
     return parse_answer(json.dumps(value, ensure_ascii=False), "id-{}".format, UTC)
 
@@ -64,7 +64,7 @@ OF_TYPE: dict[str, Callable[[dict[str, Any]], st.SearchStrategy[Any]]] = {
 }
 
 
-@given(of_schema(dict(answer_schema())))
+@given(of_schema(dict(build_answer_schema())))
 def test_values_allowed_by_the_schema_are_accepted(value: dict[str, Any]) -> None:
     answer = read(value)
     assert bool(answer.calls) == (not value["stop"] and bool(value["look_up"]))
@@ -73,7 +73,7 @@ def test_values_allowed_by_the_schema_are_accepted(value: dict[str, Any]) -> Non
 
 
 def test_no_part_of_the_schema_names_a_user_and_every_search_says_whose_messages_and_until_when() -> None:
-    schema: Any = answer_schema()
+    schema: Any = build_answer_schema()
     assert "user_id" not in json.dumps(schema)
     variants = schema["properties"]["look_up"]["items"]["anyOf"]
     assert [variant["properties"]["tool"]["enum"] for variant in variants] == [[tool] for tool in LOOKUP_TOOLS]

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nomemory.client.prompt_passages import count_tokens
-from nomemory.recall.reading.excerpts import Excerpts, split_whole_sentences
+from nomemory.recall.reading.excerpts import ExcerptSelector, split_whole_sentences
 
 
 def test_the_sentences_about_the_question_are_shown_whole() -> None:
     content = (
         "It rained again. " * 40 + "The spare key hangs behind the old boiler in the cellar. " + "More rain. " * 40
     )
-    shown = Excerpts(content, "Where is the spare key?").shorten(40)
+    shown = ExcerptSelector(content, "Where is the spare key?").shorten(40)
     assert "The spare key hangs behind the old boiler in the cellar." in " ".join(shown)
 
 
@@ -34,7 +34,7 @@ def test_sentences_joined_are_the_text(content: str) -> None:
 
 @given(TEXT.filter(str.strip), st.integers(1, 60))
 def test_excerpts_are_verbatim_and_consist_of_whole_sentences(content: str, room: int) -> None:
-    shown = Excerpts(content, "ab?").shorten(room)
+    shown = ExcerptSelector(content, "ab?").shorten(room)
     rest = content
     for excerpt in shown:
         assert excerpt in rest

@@ -14,10 +14,10 @@ from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.sufficiency import Sufficiency
-from nomemory.recall.reading.prompt import build_first_prompt, group_by_day
-from nomemory.recall.reading.prompt_context import ContextWindow, Line, ReadingBudget, Replies
+from nomemory.recall.reading.prompt import build_first_prompt, group_messages_by_day
+from nomemory.recall.reading.prompt_context import ContextWindow, Line, ReadingBudget, ReplyContext
 
-NONE = Replies()
+NONE = ReplyContext()
 FIRST = datetime(2026, 6, 14, 23, 30, tzinfo=UTC)
 
 
@@ -78,7 +78,7 @@ def test_a_short_reply_names_what_it_replies_to_which_is_shown_too() -> None:
     reply = new_message(2, "both, since March")
     question = new_message(1, "x" * 90 + ". Do you take iron or vitamin D?", Role.ASSISTANT)
     other = new_message(9, "The key is with Ana.")
-    lines = window().add_ranking([reply, other], Replies({"id-2": question}))
+    lines = window().add_ranking([reply, other], ReplyContext({"id-2": question}))
     assert [(line["id"], line.get("replies_to")) for line in lines] == [("m3", None), ("m1", "m3"), ("m2", None)]
 
 
@@ -87,13 +87,13 @@ def test_a_short_reply_has_the_last_sentences_of_what_it_replies_to_where_that_d
         new_message(2, "both, since March"),
         new_message(1, "x" * 500 + ". Do you take iron or vitamin D?", Role.ASSISTANT),
     )
-    (line,) = window(tokens_=70).add_ranking([reply], Replies({"id-2": question}))
+    (line,) = window(tokens_=70).add_ranking([reply], ReplyContext({"id-2": question}))
     assert line["replies_to"] == "Do you take iron or vitamin D?"
 
 
 def test_a_question_that_is_shown_brings_its_reply() -> None:
     question, reply = new_message(1, "Where is the key?"), new_message(2, "With Ana, in the blue tin.", Role.ASSISTANT)
-    lines = window().add_ranking([question], Replies({}, {"id-1": reply}))
+    lines = window().add_ranking([question], ReplyContext({}, {"id-1": reply}))
     assert [line["text"] for line in lines] == [question.content, reply.content]
 
 
@@ -113,7 +113,7 @@ def test_messages_stand_under_their_days_and_the_conversations_that_have_several
         replace(new_message(number, f"message {number}"), conversation_id=talk)
         for number, talk in ((1, "a"), (2, "a"), (2_000, "b"))
     )
-    lines = list(group_by_day(window().add_ranking([later, first, second], NONE)))
+    lines = list(group_messages_by_day(window().add_ranking([later, first, second], NONE)))
     assert [line for line in lines if "day" in line] == [
         {"day": "Mon 2026-06-15", "conversation": "c2"},
         {"day": "Tue 2026-06-16"},

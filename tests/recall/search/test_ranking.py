@@ -12,9 +12,9 @@ from recall.retrieved_messages import NOW, new_question, retrieved_message
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.search.ranking import MAX_REORDERED, EvidenceRanking
-from nomemory.recall.skills.steering.defaults import Defaults
+from nomemory.recall.skills.steering.defaults import SkillDefaults
 from nomemory.recall.tools.result import Hit, ToolResult
-from nomemory.text.time_expressions import range_of_last_days
+from nomemory.text.time_expressions import last_days_range
 
 PLAIN = new_question("Tell me about the lighthouse")
 FOLLOW_UPS = ["lexical_search", "semantic_search", "messages_list"]
@@ -31,7 +31,7 @@ def brought(*scored: tuple[RetrievedMessage, float]) -> ToolResult:
 
 
 def order(ranking: EvidenceRanking) -> list[str]:
-    return [evidence.message.message_id for evidence in ranking.ranked_evidence()]
+    return [evidence.message.message_id for evidence in ranking.rank_evidence()]
 
 
 def ranked(question: Question = PLAIN) -> EvidenceRanking:
@@ -82,7 +82,7 @@ def test_between_people_with_names_the_order_is_the_rankings_own() -> None:
     asks = retrieved_message("asks", "how tall is the lighthouse", name="Ravi")
     says = retrieved_message("says", "It is white.", role=Role.ASSISTANT, name="Ines")
     ranking.add_result("hybrid_search", ToolResult((Hit(asks, 0.9), Hit(says, 0.89, 4.0))))
-    assert [(item.message.message_id, round(item.score, 2)) for item in ranking.ranked_evidence()] == [
+    assert [(item.message.message_id, round(item.score, 2)) for item in ranking.rank_evidence()] == [
         ("asks", 3.0),
         ("says", 2.97),
     ]
@@ -132,7 +132,7 @@ def test_the_first_scopes_scores_stand_and_a_wider_one_only_adds_below() -> None
     ranking.add_result("hybrid_search", brought((message("first"), 0.4), (message("second"), 0.3)))
     ranking.add_result("hybrid_search", brought((message("wide"), 1.0), (message("second"), 0.9)))
     assert order(ranking)[0] == "first"
-    scores = {item.message.message_id: item.score for item in ranking.ranked_evidence()}
+    scores = {item.message.message_id: item.score for item in ranking.rank_evidence()}
     assert scores["wide"] <= scores["second"]
 
 
@@ -140,12 +140,12 @@ def test_the_best_scores_three_and_nearness_moves_it_a_little() -> None:
     ranking = ranked()
     near = ToolResult((Hit(message("a"), 0.5), Hit(message("b"), 0.49, 2.0), Hit(message("c"), 0.25, 2.0)))
     ranking.add_result("hybrid_search", near)
-    assert [(item.message.message_id, round(item.score, 6)) for item in ranking.ranked_evidence()] == [
+    assert [(item.message.message_id, round(item.score, 6)) for item in ranking.rank_evidence()] == [
         ("b", 3.14),
         ("a", 3.0),
         ("c", 1.7),
     ]
-    assert [item.semantic_z_score for item in ranking.ranked_evidence()] == [2.0, 0.0, 2.0]
+    assert [item.semantic_z_score for item in ranking.rank_evidence()] == [2.0, 0.0, 2.0]
 
 
 @pytest.mark.parametrize("tool", ["lexical_search", "semantic_search"])
@@ -169,11 +169,11 @@ def test_ties_are_ordered_by_time_and_then_by_id() -> None:
 
 
 def test_the_role_and_the_window_that_are_named_are_preferred() -> None:
-    in_window = replace(PLAIN, time_range=range_of_last_days(5, NOW))
+    in_window = replace(PLAIN, time_range=last_days_range(5, NOW))
     ranking = ranked(in_window)
     ranking.add_result("hybrid_search", brought((message("before", 10), 0.5), (message("within", 2), 0.45)))
     assert order(ranking)[0] == "within"
-    of_role = EvidenceRanking(new_question("What was it?", Role.ANY), Defaults(role=Role.USER))
+    of_role = EvidenceRanking(new_question("What was it?", Role.ANY), SkillDefaults(role=Role.USER))
     of_role.add_result("semantic_search", brought((message("a"), 1.0), (message("b", 1, Role.ASSISTANT), 1.0)))
     assert set(order(of_role)) == {"a", "b"}
 
@@ -185,6 +185,6 @@ def test_the_order_does_not_depend_on_when_it_is_looked_at() -> None:
     for ranking in (left, other):
         ranking.add_result("hybrid_search", first)
         if ranking is left:
-            ranking.ranked_evidence()
+            ranking.rank_evidence()
         ranking.add_result("lexical_search", second, 0.5)
-    assert left.ranked_evidence() == other.ranked_evidence()
+    assert left.rank_evidence() == other.rank_evidence()

@@ -27,7 +27,7 @@ def test_any_text_is_read_without_an_error(skill: str, lexicon: str, question: s
     for item in steering.invalid_entries:
         text = lexicon if item.file == "references/lexicon.md" else skill
         assert 1 <= item.line <= text.count("\n") + 1
-    assert len(steering.expand_terms(question + lexicon)) <= 16
+    assert len(steering.find_synonyms(question + lexicon)) <= 16
     for template in steering.templates:
         template.build_queries(question, skill)
 
@@ -59,7 +59,7 @@ def test_a_hostile_body_costs_little(body: str) -> None:
     """Most take a tenth of a second, sixteen thousand items two. Reading that is not linear would take minutes."""
     began = time.process_time()
     steering = read_steering({"SKILL.md": body, "references/lexicon.md": body})
-    steering.expand_terms("a1 客户的 x5 " * 400)
+    steering.find_synonyms("a1 客户的 x5 " * 400)
     assert time.process_time() - began < 5
     assert len(steering.invalid_entries) <= 200
     assert len(steering.notes) <= 9

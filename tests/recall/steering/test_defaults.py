@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from nomemory.recall.model.question import Role
-from nomemory.recall.skills.steering.defaults import UNLIMITED_LOOKBACK, Defaults, parse_duration
+from nomemory.recall.skills.steering.defaults import UNLIMITED_LOOKBACK, SkillDefaults, parse_duration
 from nomemory.recall.skills.steering.steering import Steering, read_steering
 
 
@@ -15,14 +15,14 @@ def read(*lines: str, heading: str = "## Defaults") -> Steering:
     return read_steering({"SKILL.md": "\n".join((heading, *lines))})
 
 
-def defaults(*lines: str, heading: str = "## Defaults") -> Defaults:
+def defaults(*lines: str, heading: str = "## Defaults") -> SkillDefaults:
     steering = read(*lines, heading=heading)
     assert steering.invalid_entries == ()
     return steering.defaults
 
 
 def test_all_three_are_read() -> None:
-    assert defaults("", "- time_range_default: P30D", "- role_default: user", "- top_k_default: 20") == Defaults(
+    assert defaults("", "- time_range_default: P30D", "- role_default: user", "- top_k_default: 20") == SkillDefaults(
         timedelta(days=30), Role.USER, 20
     )
 
@@ -161,7 +161,7 @@ def test_prose_about_defaults_sets_none() -> None:
         "- role_default: x",
         "```",
     )
-    assert defaults(*lines) == Defaults()
+    assert defaults(*lines) == SkillDefaults()
 
 
 def test_frontmatter_and_other_sections_are_left_out() -> None:

@@ -71,29 +71,29 @@ def test_unreadable_line_is_reported_with_its_number(line: str, why: str) -> Non
     ],
 )
 def test_a_term_in_a_question_brings_the_others(question: str, brought: tuple[str, ...]) -> None:
-    assert read(CRM).expand_terms(question) == brought
+    assert read(CRM).find_synonyms(question) == brought
 
 
 def test_a_longer_term_hides_those_within_it() -> None:
     steering = read("- 客户: 顾客", "- 客户端: app", "- 户端: 门口")
-    assert steering.expand_terms("客户端闪退") == ("app",)
-    assert steering.expand_terms("客户和客户端") == ("顾客", "app")
+    assert steering.find_synonyms("客户端闪退") == ("app",)
+    assert steering.find_synonyms("客户和客户端") == ("顾客", "app")
 
 
 def test_a_term_that_stands_in_every_question_brings_nothing() -> None:
-    assert read("- IT: 信息技术").expand_terms("Is it late?") == ()
-    assert read("- IT: 信息技术").expand_terms("信息技术") == ("IT",)
+    assert read("- IT: 信息技术").find_synonyms("Is it late?") == ()
+    assert read("- IT: 信息技术").find_synonyms("信息技术") == ("IT",)
 
 
 def test_an_alias_of_two_terms_brings_both() -> None:
-    assert read("- 客户: 甲方", "- 买家: 甲方, buyer").expand_terms("甲方") == ("客户", "买家", "buyer")
+    assert read("- 客户: 甲方", "- 买家: 甲方, buyer").find_synonyms("甲方") == ("客户", "买家", "buyer")
 
 
 def test_expansions_are_limited_with_canonical_terms_first() -> None:
     steering = read(
         *(f"- term{number}: shared, " + ", ".join(f"a{number}x{n}" for n in range(9)) for number in range(50))
     )
-    brought = steering.expand_terms("shared")
+    brought = steering.find_synonyms("shared")
     assert brought == tuple(f"term{number}" for number in range(MAX_EXPANSIONS))
 
 
@@ -121,4 +121,4 @@ def test_a_lexicon_is_bounded_and_the_rest_is_said() -> None:
     ],
 )
 def test_an_alias_is_text_and_holds_no_operator(alias: str, term: str) -> None:
-    assert read(f"- x1: {alias}").expand_terms("x1") == (term,)
+    assert read(f"- x1: {alias}").find_synonyms("x1") == (term,)

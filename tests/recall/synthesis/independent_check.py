@@ -7,7 +7,7 @@ from typing import Protocol
 
 from nomemory.recall.model.memory_view import Citation as DomainCitation
 from nomemory.recall.model.memory_view import Statement as DomainStatement
-from nomemory.recall.model.memory_view import Synthesis
+from nomemory.recall.model.memory_view import VerifiedView
 from nomemory.recall.model.result import RecallResult
 from nomemory.v1 import recall_service_pb2
 
@@ -19,7 +19,7 @@ class Message(Protocol):
     def content(self) -> str: ...
 
 
-Answer = recall_service_pb2.RecallResponse | RecallResult | Synthesis
+Answer = recall_service_pb2.RecallResponse | RecallResult | VerifiedView
 Statement = recall_service_pb2.Statement | DomainStatement
 Citation = recall_service_pb2.Citation | DomainCitation
 
@@ -30,7 +30,7 @@ def check(answer: Answer, messages_by_id: Mapping[str, Message], retrieved: Coll
     `messages_by_id` are the bound user's messages. `retrieved`, where it is known, are the ids that the tools of this
     recall brought.
     """
-    view = answer.view if isinstance(answer, Synthesis) else answer.memory_view
+    view = answer.view if isinstance(answer, VerifiedView) else answer.memory_view
     statements: list[Statement] = [*view.preferences, *view.profile, *view.constraints]
     return [
         *(wrong for statement in statements for wrong in _in_statement(statement, messages_by_id, retrieved)),
@@ -81,7 +81,7 @@ def _in_conflicts(answer: Answer, statements: list[Statement]) -> Iterator[str]:
 
 
 def _in_evidence(answer: Answer, messages: Mapping[str, Message]) -> Iterator[str]:
-    if isinstance(answer, Synthesis):
+    if isinstance(answer, VerifiedView):
         return
     for item in answer.evidence:
         stored = messages.get(item.message.message_id)

@@ -19,7 +19,7 @@ from nomemory.recall.synthesis.extractive import (
     MIN_QUOTED,
     ExtractiveSynthesizer,
     estimate_probability,
-    select_quoted,
+    select_probable_evidence,
 )
 
 LINES = [retrieved_message(f"m{number}", f"The lamp in room {number} is broken.", number) for number in range(1, 9)]
@@ -35,7 +35,7 @@ EVIDENCE = st.lists(st.tuples(FLOATS, FLOATS), max_size=8).map(
 
 @given(EVIDENCE)
 def test_the_first_is_quoted_always_and_never_more_than_four(evidence: list[Evidence]) -> None:
-    kept = select_quoted(evidence, QUOTED)
+    kept = select_probable_evidence(evidence, QUOTED)
     assert min(MIN_QUOTED, len(evidence)) <= len(kept) <= MAX_QUOTED
     assert kept[:MIN_QUOTED] == evidence[:MIN_QUOTED]
     assert [item for item in evidence if item in kept] == kept
@@ -43,19 +43,19 @@ def test_the_first_is_quoted_always_and_never_more_than_four(evidence: list[Evid
 
 def test_low_ranked_or_dissimilar_messages_are_not_quoted() -> None:
     near = ranking(*LINES, deviations=4.0)
-    assert len(select_quoted(near, QUOTED)) == MAX_QUOTED
-    assert len(select_quoted(ranking(*LINES, deviations=-4.0), QUOTED)) == MIN_QUOTED
+    assert len(select_probable_evidence(near, QUOTED)) == MAX_QUOTED
+    assert len(select_probable_evidence(ranking(*LINES, deviations=-4.0), QUOTED)) == MIN_QUOTED
 
 
 def test_one_clear_winner_stands_alone() -> None:
     first, *others = ranking(*LINES, deviations=4.0)
     far = [replace(other, score=1.0, semantic_z_score=0.5) for other in others]
-    assert select_quoted([first, *far], QUOTED) == [first]
-    assert len(select_quoted([first, *others], QUOTED)) > 1
+    assert select_probable_evidence([first, *far], QUOTED) == [first]
+    assert len(select_probable_evidence([first, *others], QUOTED)) > 1
 
 
 def test_without_semantic_search_similarity_excludes_no_quotes() -> None:
-    assert len(select_quoted(ranking(*LINES, deviations=0.0), QUOTED)) > MIN_QUOTED
+    assert len(select_probable_evidence(ranking(*LINES, deviations=0.0), QUOTED)) > MIN_QUOTED
 
 
 @given(st.integers(0, 9), st.floats(-5, 0), FLOATS)

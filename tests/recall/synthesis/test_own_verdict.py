@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.recall.grounding.conclusion import conclude
-from nomemory.recall.model.evidence import Evidence, Findings, Retrieval, RetrievedMessage
+from nomemory.recall.grounding.conclusion import verify_draft
+from nomemory.recall.model.evidence import Evidence, RetrievedMessage, RetrievedMessages, SearchFindings
 from nomemory.recall.model.memory_view import (
     Draft,
     DraftCitation,
     DraftConflict,
     DraftStatement,
     Section,
-    Synthesis,
     Verdict,
+    VerifiedView,
 )
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -34,14 +34,14 @@ INVENTED = DraftStatement(Section.PROFILE, "is a pirate", (DraftCitation("m1", "
 BOTH = DraftConflict(DraftCitation("m2", "spicy hotpot"), DraftCitation("m1", "never eat"))
 
 
-def concluded(draft: Draft, likely: Sufficiency = LIKELY) -> Synthesis:
-    retrieval = Retrieval()
-    retrieval.add(
+def concluded(draft: Draft, likely: Sufficiency = LIKELY) -> VerifiedView:
+    retrieval = RetrievedMessages()
+    retrieval.add_messages(
         RetrievedMessage(message_id, NOW - timedelta(days=9 - index), Role.USER, content)
         for index, (message_id, content) in enumerate(CONTENTS.items())
     )
     evidence = tuple(Evidence(message, 1.0) for message in retrieval)
-    return conclude(QUESTION, draft, Findings(evidence, retrieval, sufficiency=likely))
+    return verify_draft(QUESTION, draft, SearchFindings(evidence, retrieval, sufficiency=likely))
 
 
 @pytest.mark.parametrize("verdict", [Verdict.SUPPORTED, Verdict.INSUFFICIENT])

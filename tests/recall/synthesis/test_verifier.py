@@ -16,8 +16,8 @@ from nomemory.recall.grounding.citations import (
     MAX_TEXT_CHARS,
     verify_statements,
 )
-from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
-from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, MemoryView, Section, Synthesis, Verdict
+from nomemory.recall.model.evidence import RetrievedMessage, RetrievedMessages
+from nomemory.recall.model.memory_view import DraftCitation, DraftStatement, MemoryView, Section, Verdict, VerifiedView
 from nomemory.recall.model.question import Role
 from nomemory.text.terms import extract_terms
 
@@ -26,9 +26,9 @@ SPICY = "小炒肉就算了，我从小不吃辣，一口下去胃能疼一晚�
 NURSE = "I'm a staff nurse 👩🏽‍⚕️ in Leeds. I love my job."
 
 
-def retrieved(*contents: str) -> Retrieval:
-    retrieval = Retrieval()
-    retrieval.add(
+def retrieved(*contents: str) -> RetrievedMessages:
+    retrieval = RetrievedMessages()
+    retrieval.add_messages(
         RetrievedMessage(f"m{number}", NOW + timedelta(days=number), Role.USER, content)
         for number, content in enumerate(contents, 1)
     )
@@ -39,8 +39,8 @@ def draft(text: str, *citations: tuple[str, str], section: Section = Section.PRO
     return DraftStatement(section, text, tuple(DraftCitation(*citation) for citation in citations))
 
 
-def wrong(view: MemoryView, retrieval: Retrieval) -> list[str]:
-    return check(Synthesis(view, Verdict.SUPPORTED), {message.message_id: message for message in retrieval})
+def wrong(view: MemoryView, retrieval: RetrievedMessages) -> list[str]:
+    return check(VerifiedView(view, Verdict.SUPPORTED), {message.message_id: message for message in retrieval})
 
 
 def test_an_exact_quote_is_kept_with_its_place_and_date() -> None:
@@ -172,7 +172,7 @@ CONTENTS = st.lists(st.text(LETTERS, max_size=30) | st.text(max_size=30), min_si
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[Retrieval, list[DraftStatement]]:
+def situations(draw: st.DrawFn) -> tuple[RetrievedMessages, list[DraftStatement]]:
     contents = draw(CONTENTS)
     quotes = st.text(LETTERS, max_size=8) | st.sampled_from(contents).flatmap(_parts)
     ids = st.sampled_from([f"m{number}" for number in range(6)]) | st.text(max_size=5)
@@ -188,7 +188,7 @@ def _parts(content: str) -> st.SearchStrategy[str]:
 
 
 @given(situations())
-def test_verified_statements_quote_retrieved_messages(state: tuple[Retrieval, list[DraftStatement]]) -> None:
+def test_verified_statements_quote_retrieved_messages(state: tuple[RetrievedMessages, list[DraftStatement]]) -> None:
     retrieval, drafts = state
     view, _ = verify_statements(drafts, retrieval)
     assert wrong(view, retrieval) == []
@@ -196,13 +196,13 @@ def test_verified_statements_quote_retrieved_messages(state: tuple[Retrieval, li
 
 
 @given(situations())
-def test_every_exact_quote_is_kept(state: tuple[Retrieval, list[DraftStatement]]) -> None:
+def test_every_exact_quote_is_kept(state: tuple[RetrievedMessages, list[DraftStatement]]) -> None:
     retrieval, drafts = state
     view, _ = verify_statements(drafts, retrieval)
     kept = {citation.quote for statement in view.statements() for citation in statement.citations}
     for item in drafts:
         for citation in item.citations:
-            message = retrieval.get(citation.message_id)
+            message = retrieval.get_message(citation.message_id)
             if message and extract_terms(citation.quote) and citation.quote in message.content and item.text.strip():
                 assert citation.quote in kept
 
@@ -210,8 +210,8 @@ def test_every_exact_quote_is_kept(state: tuple[Retrieval, list[DraftStatement]]
 @pytest.mark.parametrize("quote", ["I", ".", "\u200d", "，", "the"])
 def test_a_quote_without_content_words_is_removed(quote: str) -> None:
     message = RetrievedMessage("m", datetime(2025, 1, 1, tzinfo=UTC), Role.USER, "I like the rain，so I walked.\u200d")
-    retrieval = Retrieval()
-    retrieval.add([message])
+    retrieval = RetrievedMessages()
+    retrieval.add_messages([message])
     draft = DraftStatement(Section.PROFILE, "The user is a murderer", (DraftCitation("m", quote),))
     view, _ = verify_statements([draft], retrieval)
     assert view.statements() == ()

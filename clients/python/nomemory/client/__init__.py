@@ -6,7 +6,7 @@ from typing import Final
 from nomemory.client.aio import AsyncClient
 from nomemory.client.errors import NoMemoryError, Violation
 from nomemory.client.messages import ChatAPIMessage, NewMessage, RoleName, TimeLike, Turn, Writable, chat_message
-from nomemory.client.prompt_block import PROMPT_MESSAGES, as_prompt, oldest_first
+from nomemory.client.prompt_block import PROMPT_MESSAGES, as_prompt, sort_evidence_by_time
 from nomemory.client.search_hits import LexicalHit, lexical_hits
 from nomemory.client.sync import Client
 
@@ -27,7 +27,7 @@ __all__ = [
     "as_prompt",
     "chat_message",
     "lexical_hits",
-    "oldest_first",
+    "sort_evidence_by_time",
 ]
 
 __version__: Final = version("nomemory-client")

@@ -316,7 +316,7 @@ def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = 
     return PromptBlock(messages, annotations, question, _parse_zone(time_zone), reply.limits.index_lagging)
 
 
-def oldest_first(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:
+def sort_evidence_by_time(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:
     """Return the evidence of a recall sorted by time, oldest first. The response has it in ranking order."""
     return sorted(reply.evidence, key=lambda item: (item.message.ts.ToNanoseconds(), item.message.message_id))
 

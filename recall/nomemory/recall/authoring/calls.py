@@ -32,7 +32,7 @@ def check_calls(file: str, text: str) -> Iterator[Finding]:
     line = 1
     for token in parse_block_tokens(text):
         line = first_line_number(token) if token.map else line
-        findings = _check_json(token) if token.type == "fence" else _check_signatures(token, line)
+        findings = _check_json_block(token) if token.type == "fence" else _check_signatures(token, line)
         yield from (Finding(file, line_number, rule, sentence) for line_number, rule, sentence in findings)
 
 
@@ -45,7 +45,7 @@ def _check_signatures(token: Token, line: int) -> Iterator[_LineFinding]:
             yield line_number, Rule.USER_ID, _NAMES_A_USER
 
 
-def _check_json(fence: Token) -> Iterator[_LineFinding]:
+def _check_json_block(fence: Token) -> Iterator[_LineFinding]:
     """Check the tool calls in a code block, which contains one JSON value or one value per line."""
     language, text = fence.info.strip().lower(), fence.content.strip()
     if language not in _JSON_LANGUAGES and (language or not text.startswith(("{", "["))):
@@ -53,7 +53,7 @@ def _check_json(fence: Token) -> Iterator[_LineFinding]:
     first = first_line_number(fence) + 1
     try:
         for line_number, value in _parse_values(fence.content, first):
-            yield from ((line_number, rule, sentence) for rule, sentence in _check_value(value))
+            yield from ((line_number, rule, sentence) for rule, sentence in _check_json_value(value))
     except (ValueError, RecursionError):
         if _NAMES_A_TOOL.search(text):
             yield first, Rule.CALL, "invalid JSON: expected one object, or one object per line"
@@ -67,14 +67,14 @@ def _parse_values(text: str, first: int) -> list[tuple[int, JsonValue]]:
         return [(number, json.loads(line)) for number, line in lines if line.strip()]
 
 
-def _check_value(value: JsonValue) -> Iterator[tuple[Rule, str]]:
+def _check_json_value(value: JsonValue) -> Iterator[tuple[Rule, str]]:
     cleaned, dropped = remove_user_ids({"": value})
     if dropped:
         yield Rule.USER_ID, _NAMES_A_USER
     value = cleaned[""]
-    if isinstance(value, list) and any(map(_is_call, value)):
+    if isinstance(value, list) and any(map(_is_tool_call, value)):
         yield Rule.CALL, "a call must be one object, not a list"
-    elif isinstance(value, dict) and _is_call(value) and value.get("stop") is not True:
+    elif isinstance(value, dict) and _is_tool_call(value) and value.get("stop") is not True:
         tool, arguments = value.get("tool"), value.get("args")
         if not isinstance(tool, str) or tool not in TOOLS:
             yield Rule.TOOL, f"`tool` must be one of {_TOOL_NAMES}"
@@ -84,7 +84,7 @@ def _check_value(value: JsonValue) -> Iterator[tuple[Rule, str]]:
             yield from ((Rule.CALL, sentence) for sentence in _check_arguments(tool, arguments))
 
 
-def _is_call(value: JsonValue) -> bool:
+def _is_tool_call(value: JsonValue) -> bool:
     return isinstance(value, dict) and ("tool" in value or {"stop", "args"} <= value.keys())
 
 

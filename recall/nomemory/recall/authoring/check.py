@@ -55,7 +55,7 @@ def check_skill(folder: Path) -> SkillReport:
     """
     absolute = _to_absolute(folder)
     texts = _read_texts(absolute)
-    findings = [*_check_loading(absolute, texts.get(SKILL_FILE, "")), *_check_structure(texts)]
+    findings = [*_find_loading_errors(absolute, texts.get(SKILL_FILE, "")), *_check_structure(texts)]
     for file, text in texts.items():
         findings += check_calls(file, text)
     return SkillReport(folder, tuple(sorted(set(findings), key=_sort_key)))
@@ -86,7 +86,7 @@ def _read_texts(folder: Path) -> dict[str, str]:
     return texts
 
 
-def _check_loading(folder: Path, text: str) -> Iterator[Finding]:
+def _find_loading_errors(folder: Path, text: str) -> Iterator[Finding]:
     """Load the skill; report load errors and entries without effect."""
     try:
         skill = SkillLibrary([folder.parent], folder.name).load(folder.name)

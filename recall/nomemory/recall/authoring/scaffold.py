@@ -17,8 +17,8 @@ from nomemory.recall.errors import RecallError
 from nomemory.recall.llm.chat_model import ChatModel
 from nomemory.recall.llm.json_answer import InvalidAnswerError, extract_object
 from nomemory.recall.llm.prompt import Prompt
-from nomemory.recall.reading.answer import lenient_list
-from nomemory.recall.tools.argument_schema import object_schema
+from nomemory.recall.reading.answer import build_lenient_list_parser
+from nomemory.recall.tools.argument_schema import build_object_schema
 from nomemory.recall.tools.identity_guard import is_user_key
 from nomemory.text.language import Language
 from nomemory.text.stop_words import CONVERSATIONAL_STOP_WORDS
@@ -72,7 +72,7 @@ def to_single_line(sentence: str) -> str:
     valid = sentence.encode("utf-8", "replace").decode("utf-8")
     chars = (" " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char for char in valid)
     text = " ".join("".join(char for char in chars if unicodedata.category(char) not in {"Cf", "Cn", "Co"}).split())
-    return _truncate(text, MAX_SCENARIO_CHARS).translate(_MARKUP)
+    return _truncate_text(text, MAX_SCENARIO_CHARS).translate(_MARKUP)
 
 
 def derive_skill_name(scenario: str) -> str:
@@ -87,22 +87,22 @@ def render_skill(template: str, name: str, scenario: str) -> str:
 
     Placeholders in inserted values are not replaced.
     """
-    title = _truncate(_SENTENCE_END.split(scenario, maxsplit=1)[0].strip(), _MAX_TITLE_CHARS)
+    title = _truncate_text(_SENTENCE_END.split(scenario, maxsplit=1)[0].strip(), _MAX_TITLE_CHARS)
     values = {"name": name, "title": title, "scenario": scenario}
     return _PLACEHOLDER.sub(lambda placeholder: values.get(placeholder[1], placeholder[0]), template)
 
 
-def _truncate(text: str, limit: int) -> str:
+def _truncate_text(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit].rstrip()}…"
 
 
-class _Entry(BaseModel):
+class _DraftedTerm(BaseModel):
     canonical: str
     aliases: list[str]
 
 
-class _Lexicon(BaseModel):
-    lexicon: Annotated[list[_Entry], BeforeValidator(lenient_list(_Entry, _MAX_ENTRIES))]
+class _DraftedLexicon(BaseModel):
+    lexicon: Annotated[list[_DraftedTerm], BeforeValidator(build_lenient_list_parser(_DraftedTerm, _MAX_ENTRIES))]
 
 
 async def draft_lexicon(scenario: str, model: ChatModel) -> str:
@@ -113,8 +113,8 @@ async def draft_lexicon(scenario: str, model: ChatModel) -> str:
         InvalidAnswerError: the answer contains no valid term.
     """
     user_text = f"====\n{scenario}\n====\n\nGive the JSON object."
-    answer = await model.ask(Prompt(_SYSTEM_PROMPT, user_text, "skill_draft", object_schema(_Lexicon)))
-    entries = _Lexicon.model_validate(extract_object(answer.text, {"lexicon"})).lexicon
+    answer = await model.ask(Prompt(_SYSTEM_PROMPT, user_text, "skill_draft", build_object_schema(_DraftedLexicon)))
+    entries = _DraftedLexicon.model_validate(extract_object(answer.text, {"lexicon"})).lexicon
     aliases = {entry.canonical: list(filter(_is_term, entry.aliases))[:_MAX_ALIASES] for entry in entries}
     lines = [
         f"- {term}: {', '.join(term_aliases)}\n"

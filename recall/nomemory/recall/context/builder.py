@@ -18,7 +18,7 @@ from nomemory.recall.context.prompt_text import render_context
 from nomemory.recall.context.query_text import build_query_text
 from nomemory.recall.context.request import ContextRequest
 from nomemory.recall.context.result import BuiltContext, ContextMessage
-from nomemory.recall.context.token_budget import MessageSelection, tokens_per_message
+from nomemory.recall.context.token_budget import MessageSelection, compute_token_share
 from nomemory.recall.grounding.supersession import find_superseding_messages
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.evidence import RetrievedMessage
@@ -27,7 +27,7 @@ from nomemory.recall.model.step import JsonValue
 from nomemory.recall.reading.prompt_context import needs_preceding_message
 from nomemory.recall.tools.bound_tools import BoundTools
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, MESSAGES_LIST, NEIGHBORS
-from nomemory.recall.tools.query_stub import Binding, QueryStub
+from nomemory.recall.tools.query_stub import QueryStub, UserBinding
 from nomemory.recall.tools.result import Hit, ToolResult
 
 _BUDGET: Final = Budget(result_items=200, result_chars=10_000_000, evidence_chars=10_000_000)
@@ -83,59 +83,59 @@ class _ContextBuilder:
     ) -> None:
         self._request = request
         self._deadline = deadline
-        current_binding = Binding(user_id, request.conversation_id, request.at_least)
-        other_binding = Binding(user_id, "", request.at_least, request.all_excluded_conversation_ids)
+        current_binding = UserBinding(user_id, request.conversation_id, request.at_least)
+        other_binding = UserBinding(user_id, "", request.at_least, request.all_excluded_conversation_ids)
         self._current_tools = BoundTools(current_binding, stub, _BUDGET, request.now, metadata)
         self._other_tools = BoundTools(other_binding, stub, _BUDGET, request.now, metadata)
         self._selection = MessageSelection(request.max_tokens, request.now.tzinfo)
 
     async def build(self) -> BuiltContext:
         """Read the current conversation, search the other conversations, and select messages from both."""
-        latest = await self._read_latest()
-        ranking = await self._search(latest)
-        self._select_recent(latest)
-        replied_to = await self._read_replied_to(ranking.items)
-        self._select_related(ranking, replied_to)
+        latest = await self._read_latest_messages()
+        ranking = await self._search_other_conversations(latest)
+        self._select_recent_messages(latest)
+        replied_to = await self._read_replied_to_messages(ranking.items)
+        self._select_related_messages(ranking, replied_to)
         self._selection.truncated |= ranking.truncated
         return self._build_result(ranking)
 
-    async def _read_latest(self) -> ToolResult:
+    async def _read_latest_messages(self) -> ToolResult:
         """Return the latest messages of the current conversation, newest first."""
         if not self._request.conversation_id:
             return ToolResult()
-        page = self._messages_to_read(self._request.max_tokens // 2, _MAX_READ)
-        result = await self._current_tools.call(MESSAGES_LIST, {"page_size": page}, self._remaining_s())
+        page = self._estimate_message_count(self._request.max_tokens // 2, _MAX_READ)
+        result = await self._current_tools.call(MESSAGES_LIST, {"page_size": page}, self._get_remaining_time_s())
         self._current_tools.check_reachable()
         return result
 
-    async def _search(self, latest: ToolResult) -> ToolResult:
+    async def _search_other_conversations(self, latest: ToolResult) -> ToolResult:
         """Search all other conversations for messages that are relevant to the latest turns."""
         query = build_query_text(self._request.turns or _to_turns(latest.items))
         if not query:
             return ToolResult()
-        top_k = self._messages_to_read(self._request.max_tokens, _MAX_RANKED)
+        top_k = self._estimate_message_count(self._request.max_tokens, _MAX_RANKED)
         arguments: dict[str, JsonValue] = {"query_text": query, "top_k": top_k}
-        result = await self._other_tools.call(HYBRID_SEARCH, arguments, self._remaining_s())
+        result = await self._other_tools.call(HYBRID_SEARCH, arguments, self._get_remaining_time_s())
         self._other_tools.check_reachable()
         return result
 
-    def _select_recent(self, latest: ToolResult) -> None:
+    def _select_recent_messages(self, latest: ToolResult) -> None:
         """Select the newest messages of the current conversation, and skip messages that exceed their token share."""
         token_limit = self._request.max_tokens // 2
-        share = tokens_per_message(token_limit, _RECENT_PARTS)
+        share = compute_token_share(token_limit, _RECENT_PARTS)
         for hit in latest.items:
-            was_full = self._selection.recent_tokens + share > token_limit
-            if not self._selection.add_recent(ContextMessage(hit.message), share, token_limit) and was_full:
+            was_full = self._selection.recent_token_count + share > token_limit
+            if not self._selection.add_recent_message(ContextMessage(hit.message), share, token_limit) and was_full:
                 break
         self._selection.truncated |= bool(latest.next_cursor)
 
-    def _select_related(self, ranking: ToolResult, replied_to: Mapping[str, RetrievedMessage]) -> None:
+    def _select_related_messages(self, ranking: ToolResult, replied_to: Mapping[str, RetrievedMessage]) -> None:
         """Select the best messages of other conversations that fit.
 
         If a short message replies to another message, select both.
         """
-        token_limit = self._request.max_tokens - self._selection.recent_tokens
-        share = tokens_per_message(token_limit, _RELATED_PARTS)
+        token_limit = self._request.max_tokens - self._selection.recent_token_count
+        share = compute_token_share(token_limit, _RELATED_PARTS)
         superseding_ids = find_superseding_messages(
             ranking.relations, {hit.message.message_id for hit in ranking.items}
         )
@@ -143,17 +143,17 @@ class _ContextBuilder:
         for hit in _drop_tool_messages(ranking.items):
             message_id = hit.message.message_id
             item = ContextMessage(hit.message, score=hit.score, superseded_by=superseding_ids.get(message_id, ""))
-            if message_id in shown_ids or not self._selection.add_related(item, share):
+            if message_id in shown_ids or not self._selection.add_related_message(item, share):
                 continue
             shown_ids.add(message_id)
             preceding = replied_to.get(message_id)
             if preceding is not None and preceding.message_id not in shown_ids:
                 scores = {ranked_hit.message.message_id: ranked_hit.score for ranked_hit in ranking.items}
                 preceding_item = ContextMessage(preceding, score=scores.get(preceding.message_id, 0.0))
-                if self._selection.add_related(preceding_item, share):
+                if self._selection.add_related_message(preceding_item, share):
                     shown_ids.add(preceding.message_id)
 
-    async def _read_replied_to(self, hits: Sequence[Hit]) -> dict[str, RetrievedMessage]:
+    async def _read_replied_to_messages(self, hits: Sequence[Hit]) -> dict[str, RetrievedMessage]:
         """Return the messages that the best short messages reply to. The keys are the ids of the replies."""
         replies = [hit.message for hit in hits if needs_preceding_message(hit.message)][:_MAX_REPLIES]
         preceding_messages = await asyncio.gather(*map(self._read_preceding_message, replies))
@@ -166,7 +166,7 @@ class _ContextBuilder:
     async def _read_preceding_message(self, reply: RetrievedMessage) -> RetrievedMessage | None:
         """Return the preceding message, if another sender sent it in the same conversation shortly before."""
         arguments: dict[str, JsonValue] = {"message_id": reply.message_id, "before": 1, "after": 0}
-        result = await self._other_tools.call(NEIGHBORS, arguments, self._remaining_s())
+        result = await self._other_tools.call(NEIGHBORS, arguments, self._get_remaining_time_s())
         preceding = result.items[0].message if result.items else reply
         is_recent = reply.ts - preceding.ts <= _REPLY_WITHIN and preceding.conversation_id == reply.conversation_id
         return preceding if is_recent and preceding.sender != reply.sender else None
@@ -185,11 +185,11 @@ class _ContextBuilder:
             index_lagging=ranking.index_lagging,
         )
 
-    def _messages_to_read(self, token_limit: int, maximum: int) -> int:
+    def _estimate_message_count(self, token_limit: int, maximum: int) -> int:
         """Estimate how many messages are needed to reach a token limit."""
         return min(maximum, max(_MIN_READ, token_limit // _MESSAGE_TOKENS))
 
-    def _remaining_s(self) -> float:
+    def _get_remaining_time_s(self) -> float:
         return max(self._deadline - time.monotonic(), _SHORTEST_CALL_S)
 
 

@@ -22,7 +22,7 @@ _RELATED: Final = "Other conversations:"
 _RECENT: Final = "This conversation:"
 
 
-def format_line(item: ContextMessage, zone: tzinfo | None) -> str:
+def format_message_line(item: ContextMessage, zone: tzinfo | None) -> str:
     """Return a message as one line of JSON."""
     message = item.message
     marks = {
@@ -46,7 +46,7 @@ def is_outdated(item: ContextMessage) -> bool:
     return bool(item.message.retracted_by or item.superseded_by)
 
 
-def add_frame(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
+def add_fences(lines: str, zone: tzinfo | None, *, code: str = NO_CODE, explains_marks: bool) -> str:
     """Put an introduction and fences around the lines of a context."""
     introduction = _INTRODUCTION.format(zone=zone)
     head = f"{introduction}\n{_OUTDATED}" if explains_marks else introduction
@@ -64,8 +64,12 @@ def render_context(related: Sequence[ContextMessage], recent: Sequence[ContextMe
         return ""
     lines = _render_section(_RELATED, related, zone) + _render_section(_RECENT, recent, zone)
     explains_marks = any(map(is_outdated, (*related, *recent)))
-    return add_frame(lines, zone, code=fence_code(lines), explains_marks=explains_marks)
+    return add_fences(lines, zone, code=fence_code(lines), explains_marks=explains_marks)
 
 
 def _render_section(heading: str, items: Sequence[ContextMessage], zone: tzinfo | None) -> str:
-    return "".join(f"{line}\n" for line in (heading, *(format_line(item, zone) for item in items))) if items else ""
+    return (
+        "".join(f"{line}\n" for line in (heading, *(format_message_line(item, zone) for item in items)))
+        if items
+        else ""
+    )

@@ -20,7 +20,7 @@ def build_query_text(turns: Sequence[Turn]) -> str:
     if last is None:
         return ""
     first = max(0, last - _PREVIOUS_TURNS) if len(turns[last].text.strip()) < _SHORT_CHARS else last
-    return _join_shortened([turn.text.strip() for turn in turns[first : last + 1]])
+    return _join_and_shorten([turn.text.strip() for turn in turns[first : last + 1]])
 
 
 def _find_last_user_turn(turns: Sequence[Turn]) -> int | None:
@@ -29,7 +29,7 @@ def _find_last_user_turn(turns: Sequence[Turn]) -> int | None:
     return positions[-1] if positions else len(turns) - 1 if turns else None
 
 
-def _join_shortened(texts: Sequence[str]) -> str:
+def _join_and_shorten(texts: Sequence[str]) -> str:
     """Join texts up to the maximum length. If the last text alone is too long, remove its middle."""
     last = texts[-1]
     if len(last) > _MAX_CHARS:

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from typing import Final
 
 from nomemory.client.prompt_passages import count_tokens
-from nomemory.recall.context.prompt_text import add_frame, format_line, is_outdated, render_headings
+from nomemory.recall.context.prompt_text import add_fences, format_message_line, is_outdated, render_headings
 from nomemory.recall.context.result import ContextMessage
 from nomemory.text.sentences import SENTENCE_END, mask_quotations
 
@@ -34,31 +34,31 @@ class MessageSelection:
         self.truncated = False
         """Whether a message was truncated or dropped."""
 
-    def add_related(self, item: ContextMessage, share: int) -> bool:
+    def add_related_message(self, item: ContextMessage, share: int) -> bool:
         """Add a message of another conversation if it fits, truncated to `share` tokens."""
-        return self._add(self.related, item, share)
+        return self._add_message(self.related, item, share)
 
-    def add_recent(self, item: ContextMessage, share: int, section_limit: int) -> bool:
+    def add_recent_message(self, item: ContextMessage, share: int, section_limit: int) -> bool:
         """Add a message of the current conversation, truncated to `share` tokens, if it fits into both token limits."""
-        return self._add(self.recent, item, min(share, section_limit - self.recent_tokens))
+        return self._add_message(self.recent, item, min(share, section_limit - self.recent_token_count))
 
     @property
-    def recent_tokens(self) -> int:
+    def recent_token_count(self) -> int:
         """The number of tokens in the lines of the current conversation."""
         return sum(map(self._count_line_tokens, self.recent))
 
-    def remaining_tokens(self, item: ContextMessage, section: list[ContextMessage]) -> int:
+    def count_remaining_tokens(self, item: ContextMessage, section: list[ContextMessage]) -> int:
         """Return the number of tokens that are left for a line in the given section."""
         heading_text = render_headings(
             has_related=bool(self.related) or section is self.related,
             has_recent=bool(self.recent) or section is self.recent,
         )
         explains_marks = self._explains_marks or is_outdated(item)
-        frame_tokens = count_tokens(add_frame(heading_text, self._zone, explains_marks=explains_marks))
+        frame_tokens = count_tokens(add_fences(heading_text, self._zone, explains_marks=explains_marks))
         return self._max_tokens - frame_tokens - self._line_tokens
 
-    def _add(self, section: list[ContextMessage], item: ContextMessage, share: int) -> bool:
-        fitting = self._truncate_to_fit(item, min(share, self.remaining_tokens(item, section)))
+    def _add_message(self, section: list[ContextMessage], item: ContextMessage, share: int) -> bool:
+        fitting = self._truncate_to_fit(item, min(share, self.count_remaining_tokens(item, section)))
         self.truncated |= fitting is None or fitting.truncated
         if fitting is None:
             return False
@@ -73,19 +73,19 @@ class MessageSelection:
             return item
         content = item.message.content
         ends = [match.end() for match in SENTENCE_END.finditer(mask_quotations(content))]
-        fitting = bisect_right(ends, limit, key=lambda end: self._count_line_tokens(_truncate_at(item, end)))
-        shown = _truncate_at(item, ends[fitting - 1]) if fitting else None
+        fitting = bisect_right(ends, limit, key=lambda end: self._count_line_tokens(_truncate_content(item, end)))
+        shown = _truncate_content(item, ends[fitting - 1]) if fitting else None
         return shown if shown and shown.message.content.strip() else None
 
     def _count_line_tokens(self, item: ContextMessage) -> int:
-        return count_tokens(f"{format_line(item, self._zone)}\n")
+        return count_tokens(f"{format_message_line(item, self._zone)}\n")
 
 
-def tokens_per_message(token_limit: int, share_count: int) -> int:
+def compute_token_share(token_limit: int, share_count: int) -> int:
     """Divide a token limit by a number of shares, with a minimum of `_MIN_SHARE_TOKENS` per share."""
     return max(token_limit // share_count, min(token_limit, _MIN_SHARE_TOKENS))
 
 
-def _truncate_at(item: ContextMessage, end: int) -> ContextMessage:
+def _truncate_content(item: ContextMessage, end: int) -> ContextMessage:
     content = item.message.content[:end].rstrip()
     return replace(item, message=replace(item.message, content=content), truncated=True)

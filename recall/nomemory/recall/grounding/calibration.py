@@ -49,10 +49,10 @@ def calibrate_sufficiency(sufficiency: Sufficiency, *, has_sender_names: bool) -
         sufficiency: the uncalibrated estimate of a hybrid search.
         has_sender_names: whether the messages come from conversations between named people.
     """
-    return _calibration_for(sufficiency, has_sender_names=has_sender_names).calibrate(sufficiency.probability)
+    return _select_calibration(sufficiency, has_sender_names=has_sender_names).calibrate(sufficiency.probability)
 
 
-def _calibration_for(sufficiency: Sufficiency, *, has_sender_names: bool) -> _LogisticCalibration:
+def _select_calibration(sufficiency: Sufficiency, *, has_sender_names: bool) -> _LogisticCalibration:
     if sufficiency.speaker_matched:
         return _SPEAKER
     if sufficiency.lexical_only:

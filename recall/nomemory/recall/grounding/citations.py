@@ -9,7 +9,7 @@ from itertools import islice
 import regex  # type: ignore[import-untyped]  # it ships without types
 
 from nomemory.recall.grounding.statement_figures import FigureChecker
-from nomemory.recall.model.evidence import Retrieval, RetrievedMessage
+from nomemory.recall.model.evidence import RetrievedMessage, RetrievedMessages
 from nomemory.recall.model.memory_view import Citation, DraftCitation, DraftStatement, MemoryView, Section, Statement
 from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.text.normalization import fold_text
@@ -70,7 +70,7 @@ class _RejectedCitations:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claim:
+class _StatementTerms:
     """The words of a statement that its quote must contain."""
 
     words: frozenset[str]
@@ -79,7 +79,7 @@ class _Claim:
 
 
 def verify_statements(
-    drafts: Sequence[DraftStatement], retrieval: Retrieval, figures: FigureChecker | None = None
+    drafts: Sequence[DraftStatement], retrieval: RetrievedMessages, figures: FigureChecker | None = None
 ) -> tuple[MemoryView, tuple[Note, ...]]:
     """Return the statements that have a verified quote, and notes about removed citations.
 
@@ -93,10 +93,10 @@ def verify_statements(
     rejected = _RejectedCitations(over_limit=max(0, len(drafts) - MAX_STATEMENTS))
     verified: dict[str, tuple[Section, dict[Citation, None]]] = {}
     for draft in drafts[:MAX_STATEMENTS]:
-        text = _sanitize(draft.text)
+        text = _sanitize_text(draft.text)
         citations = _verify_citations(draft, text, retrieval, rejected)
         if text and citations and figures is not None:
-            drafted_text, text = text, _sanitize(figures.text_or_quotes(draft, text, citations))
+            drafted_text, text = text, _sanitize_text(figures.select_supported_text(draft, text, citations))
             rejected.quoted_instead += text != drafted_text
         if text and citations:
             verified.setdefault(text, (draft.section, {}))[1].update(dict.fromkeys(citations))
@@ -116,13 +116,13 @@ def _build_view(verified: dict[str, tuple[Section, dict[Citation, None]]]) -> Me
     )
 
 
-def _sanitize(text: str) -> str:
+def _sanitize_text(text: str) -> str:
     """Strip and truncate a statement's text, and replace lone surrogates, which cannot be encoded."""
     return text.strip()[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode("utf-8").strip()
 
 
 def _verify_citations(
-    draft: DraftStatement, text: str, retrieval: Retrieval, rejected: _RejectedCitations
+    draft: DraftStatement, text: str, retrieval: RetrievedMessages, rejected: _RejectedCitations
 ) -> list[Citation]:
     if not draft.citations:
         clause = _cite_best_clause(text, retrieval)
@@ -132,9 +132,9 @@ def _verify_citations(
 
 
 def _verify_citation(
-    draft: DraftCitation, text: str, retrieval: Retrieval, rejected: _RejectedCitations
+    draft: DraftCitation, text: str, retrieval: RetrievedMessages, rejected: _RejectedCitations
 ) -> Citation | None:
-    message = retrieval.get(draft.message_id)
+    message = retrieval.get_message(draft.message_id)
     if message is None:
         rejected.not_retrieved += 1
         return None
@@ -153,10 +153,10 @@ def _cite_quote(message: RetrievedMessage, quote: str) -> Citation | None:
     start = message.content.find(quote)
     if start < 0 or not (quote.strip() == message.content.strip() or extract_terms(quote)):
         return None
-    return _cite(message, start, start + len(quote))
+    return _build_citation(message, start, start + len(quote))
 
 
-def _cite(message: RetrievedMessage, start: int, end: int) -> Citation:
+def _build_citation(message: RetrievedMessage, start: int, end: int) -> Citation:
     quote = message.content[start : min(end, start + MAX_QUOTE_CHARS)]
     start_offset = message.content.find(quote)
     return Citation(message.message_id, quote, start_offset, start_offset + len(quote), message.ts)
@@ -164,20 +164,20 @@ def _cite(message: RetrievedMessage, start: int, end: int) -> Citation:
 
 def _cite_best_clause(text: str, messages: Iterable[RetrievedMessage]) -> Citation | None:
     """Cite the clause that has the largest share of the statement's words; return None if the share is too small."""
-    claim = _Claim(extract_terms(_ABOUT_THE_USER.sub("", text)), extract_numbers(text), _is_negated(text))
+    claim = _StatementTerms(extract_terms(_ABOUT_THE_USER.sub("", text)), extract_numbers(text), _is_negated(text))
     best: Citation | None = None
     best_share = MIN_CLAUSE_SHARE
     for message in messages:
         if not claim.words or not claim.figures <= extract_numbers(message.content):
             continue
         for clause in _split_clauses(message.content):
-            share = _matching_share(claim, clause)
+            share = _compute_word_share(claim, clause)
             if share > best_share or (best is None and share >= best_share):
-                best, best_share = _cite(message, clause.start, clause.end), share
+                best, best_share = _build_citation(message, clause.start, clause.end), share
     return best
 
 
-def _matching_share(claim: _Claim, clause: Clause) -> float:
+def _compute_word_share(claim: _StatementTerms, clause: Clause) -> float:
     """Return the share of a statement's words in a clause; 0 if a figure is missing or only one of both is negated."""
     if not claim.figures <= extract_numbers(clause.text) or claim.is_negated != _is_negated(clause.text):
         return 0.0

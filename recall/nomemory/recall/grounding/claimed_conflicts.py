@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nomemory.recall.grounding.sources import cited_message_ids, retracting_message_ids
-from nomemory.recall.model.evidence import Retrieval
+from nomemory.recall.grounding.sources import get_cited_message_ids, get_retracting_message_ids
+from nomemory.recall.model.evidence import RetrievedMessages
 from nomemory.recall.model.memory_view import (
     DraftCitation,
     DraftConflict,
@@ -18,7 +18,7 @@ StatementTexts = tuple[str, str]
 
 
 def verify_conflicts(
-    claimed: Iterable[DraftConflict], view: MemoryView, retrieval: Retrieval
+    claimed: Iterable[DraftConflict], view: MemoryView, retrieval: RetrievedMessages
 ) -> tuple[StatementTexts, ...]:
     """Return the distinct conflicts between verified statements that cite different messages."""
     pairs = (_verify_conflict(item, view.statements(), retrieval) for item in claimed)
@@ -26,23 +26,23 @@ def verify_conflicts(
 
 
 def _verify_conflict(
-    claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: Retrieval
+    claimed: DraftConflict, statements: tuple[Statement, ...], retrieval: RetrievedMessages
 ) -> StatementTexts | None:
     first = _find_cited_statement(claimed.first, statements, retrieval)
     second = _find_cited_statement(claimed.second, statements, retrieval)
-    if first is None or second is None or cited_message_ids(first) == cited_message_ids(second):
+    if first is None or second is None or get_cited_message_ids(first) == get_cited_message_ids(second):
         return None
-    if any(all(retracting_message_ids(side, retrieval)) for side in (first, second)):
+    if any(all(get_retracting_message_ids(side, retrieval)) for side in (first, second)):
         return None
     earlier, later = sorted((first, second), key=_earliest_citation_key)
     return earlier.text, later.text
 
 
 def _find_cited_statement(
-    claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: Retrieval
+    claimed: DraftCitation, statements: tuple[Statement, ...], retrieval: RetrievedMessages
 ) -> Statement | None:
     """Return the statement that a citation refers to, if possible by its quote; None if the quote is invalid."""
-    message = retrieval.get(claimed.message_id)
+    message = retrieval.get_message(claimed.message_id)
     if message is None or claimed.quote not in message.content:
         return None
     citing = [

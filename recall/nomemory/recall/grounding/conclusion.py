@@ -13,7 +13,7 @@ from nomemory.recall.grounding.calibration import calibrate_sufficiency
 from nomemory.recall.grounding.citations import verify_statements
 from nomemory.recall.grounding.claimed_conflicts import StatementTexts, verify_conflicts
 from nomemory.recall.grounding.contradictions import MessagePair, find_contradictions
-from nomemory.recall.grounding.sources import cited_message_ids, retracting_message_ids
+from nomemory.recall.grounding.sources import get_cited_message_ids, get_retracting_message_ids
 from nomemory.recall.grounding.statement_figures import FigureChecker
 from nomemory.recall.grounding.statement_order import (
     MIN_SAME_TOPIC_Z_SCORE,
@@ -24,7 +24,7 @@ from nomemory.recall.grounding.statement_order import (
 )
 from nomemory.recall.grounding.supersession import find_superseding_messages
 from nomemory.recall.grounding.verdict import accept_model_verdict, decide_verdict
-from nomemory.recall.model.evidence import Findings, Retrieval
+from nomemory.recall.model.evidence import RetrievedMessages, SearchFindings
 from nomemory.recall.model.memory_view import (
     Attribution,
     Conflict,
@@ -34,8 +34,8 @@ from nomemory.recall.model.memory_view import (
     MemoryView,
     Section,
     Statement,
-    Synthesis,
     Verdict,
+    VerifiedView,
 )
 from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.question import Question
@@ -43,9 +43,9 @@ from nomemory.recall.model.sufficiency import DEFAULT_THRESHOLDS, SufficiencyThr
 from nomemory.text.terms import extract_terms
 
 
-def conclude(
-    question: Question, draft: Draft, findings: Findings, thresholds: SufficiencyThresholds = DEFAULT_THRESHOLDS
-) -> Synthesis:
+def verify_draft(
+    question: Question, draft: Draft, findings: SearchFindings, thresholds: SufficiencyThresholds = DEFAULT_THRESHOLDS
+) -> VerifiedView:
     """Verify a draft, mark superseded statements and their authors, and decide the verdict.
 
     If a chat model wrote the draft, its verdict and conflicts are kept if they are consistent with the verified
@@ -68,8 +68,12 @@ def conclude(
 
 
 def _accept_draft(
-    view: MemoryView, verdict: Verdict, claimed: Sequence[StatementTexts], findings: Findings, notes: tuple[Note, ...]
-) -> Synthesis:
+    view: MemoryView,
+    verdict: Verdict,
+    claimed: Sequence[StatementTexts],
+    findings: SearchFindings,
+    notes: tuple[Note, ...],
+) -> VerifiedView:
     conflicting_texts = {text for pair in claimed for text in pair}
     contradicted_ids = {
         citation.message_id
@@ -78,16 +82,20 @@ def _accept_draft(
         for citation in statement.citations
     }
     if verdict is Verdict.INSUFFICIENT:
-        return Synthesis(MemoryView(), verdict, (), (*notes, create_note(NoteKind.MODEL_VERDICT)))
+        return VerifiedView(MemoryView(), verdict, (), (*notes, create_note(NoteKind.MODEL_VERDICT)))
     view = _sort_sections(_annotate_view(view, findings, contradicted_ids), sort_by_time)
     statement_by_text = {statement.text: statement for statement in view.statements()}
     conflicts = tuple(Conflict(statement_by_text[earlier], statement_by_text[later]) for earlier, later in claimed)
-    return Synthesis(view, verdict, conflicts, (*notes, create_note(NoteKind.MODEL_VERDICT)))
+    return VerifiedView(view, verdict, conflicts, (*notes, create_note(NoteKind.MODEL_VERDICT)))
 
 
 def _decide_by_rules(
-    question: Question, draft: Draft, findings: Findings, thresholds: SufficiencyThresholds, rejection: tuple[Note, ...]
-) -> Synthesis:
+    question: Question,
+    draft: Draft,
+    findings: SearchFindings,
+    thresholds: SufficiencyThresholds,
+    rejection: tuple[Note, ...],
+) -> VerifiedView:
     """Detect contradictions, and decide the verdict by the estimated probability of an answer."""
     has_sender_names = have_sender_names(findings.retrieval)
     estimate = (
@@ -106,7 +114,7 @@ def _decide_by_rules(
     )
     conflicts = tuple(_build_conflicts(view, pairs))
     has_valid_statement, has_contradiction = _has_valid_statement(view, findings.retrieval), bool(conflicts)
-    is_corrected = _is_corrected(question, view, findings)
+    is_corrected = _has_correction(question, view, findings)
     decision = decide_verdict(
         estimate,
         thresholds,
@@ -116,14 +124,14 @@ def _decide_by_rules(
     )
     if decision.verdict is Verdict.INSUFFICIENT:
         view = MemoryView()
-    return Synthesis(
+    return VerifiedView(
         view, decision.verdict, conflicts, (*notes, *rejection, decision.reason), decision.sufficiency_threshold
     )
 
 
-def _has_valid_statement(view: MemoryView, retrieval: Retrieval) -> bool:
+def _has_valid_statement(view: MemoryView, retrieval: RetrievedMessages) -> bool:
     """Return whether a statement of the view cites a message that was not retracted."""
-    return not all(all(retracting_message_ids(statement, retrieval)) for statement in view.statements())
+    return not all(all(get_retracting_message_ids(statement, retrieval)) for statement in view.statements())
 
 
 def _draft_contradictions(pairs: Iterable[MessagePair], drafts: Sequence[DraftStatement]) -> list[DraftStatement]:
@@ -137,7 +145,7 @@ def _draft_contradictions(pairs: Iterable[MessagePair], drafts: Sequence[DraftSt
     ]
 
 
-def _annotate_view(view: MemoryView, findings: Findings, contradicted_ids: AbstractSet[str]) -> MemoryView:
+def _annotate_view(view: MemoryView, findings: SearchFindings, contradicted_ids: AbstractSet[str]) -> MemoryView:
     """Set the author and the superseding message of each statement.
 
     Statements that cite a contradicted message are not marked as superseded, because the conflict is unresolved.
@@ -148,18 +156,20 @@ def _annotate_view(view: MemoryView, findings: Findings, contradicted_ids: Abstr
     superseding = find_superseding_messages(findings.relations, cited)
 
     def annotate_section(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-        return tuple(_annotate(statement, superseding, findings.retrieval) for statement in statements)
+        return tuple(_annotate_statement(statement, superseding, findings.retrieval) for statement in statements)
 
     return MemoryView(
         annotate_section(view.preferences), annotate_section(view.profile), annotate_section(view.constraints)
     )
 
 
-def _annotate(statement: Statement, superseding: dict[str, str], retrieval: Retrieval) -> Statement:
+def _annotate_statement(statement: Statement, superseding: dict[str, str], retrieval: RetrievedMessages) -> Statement:
     ids = {citation.message_id for citation in statement.citations}
-    retractors = retracting_message_ids(statement, retrieval)
+    retractors = get_retracting_message_ids(statement, retrieval)
     superseding_ids = {retractors[-1]} if all(retractors) else {superseding.get(message_id, "") for message_id in ids}
-    attributions = {determine_attribution(message) for message_id in ids if (message := retrieval.get(message_id))}
+    attributions = {
+        determine_attribution(message) for message_id in ids if (message := retrieval.get_message(message_id))
+    }
     return replace(
         statement,
         superseded_by=superseding_ids.pop() if len(superseding_ids) == 1 else "",
@@ -172,7 +182,7 @@ def _sort_sections(view: MemoryView, order: Callable[[tuple[Statement, ...]], tu
 
 
 def _find_same_topic_pairs(
-    question: Question, view: MemoryView, pairs: Iterable[MessagePair], findings: Findings
+    question: Question, view: MemoryView, pairs: Iterable[MessagePair], findings: SearchFindings
 ) -> list[MessageIdPair]:
     """Return pairs of messages about the same topic.
 
@@ -184,17 +194,17 @@ def _find_same_topic_pairs(
         if relation.semantic_z_score >= MIN_SAME_TOPIC_Z_SCORE
     ]
     contradictory_pairs = [(earlier.message_id, later.message_id) for earlier, later in pairs]
-    ids = [message_id for statement in view.statements() for message_id in cited_message_ids(statement)]
+    ids = [message_id for statement in view.statements() for message_id in get_cited_message_ids(statement)]
     quoted_pairs = list(pairwise(ids)) if question.analysis.asks_for_latest else []
     return [*similar_pairs, *contradictory_pairs, *find_retractions(findings.retrieval), *quoted_pairs]
 
 
-def _is_corrected(question: Question, view: MemoryView, findings: Findings) -> bool:
+def _has_correction(question: Question, view: MemoryView, findings: SearchFindings) -> bool:
     """Return whether a quoted message corrects the best match.
 
     The match must have half of the question's words or more.
     """
-    cited = {message_id for statement in view.statements() for message_id in cited_message_ids(statement)}
+    cited = {message_id for statement in view.statements() for message_id in get_cited_message_ids(statement)}
     best = next((item.message for item in findings.evidence if not item.message.retracts), None)
     if best is None or best.retracted_by not in cited:
         return False

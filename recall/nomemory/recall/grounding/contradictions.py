@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from nomemory.recall.grounding.assertions import is_quoted_text
-from nomemory.recall.model.evidence import Evidence, Relation, RetrievedMessage
+from nomemory.recall.model.evidence import Evidence, MessageRelation, RetrievedMessage
 from nomemory.recall.model.question import Question
 
 MAX_COMPARED: Final = 4
@@ -52,7 +52,7 @@ MessagePair = tuple[RetrievedMessage, RetrievedMessage]
 
 
 def find_contradictions(
-    evidence: Sequence[Evidence], relations: Iterable[Relation], question: Question
+    evidence: Sequence[Evidence], relations: Iterable[MessageRelation], question: Question
 ) -> Iterator[MessagePair]:
     """Return pairs of contradictory messages among the best evidence, older message first.
 

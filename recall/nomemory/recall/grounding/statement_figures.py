@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from nomemory.recall.grounding.computation import Computation, Operand, QuantityKind, verify_equation
-from nomemory.recall.model.evidence import Retrieval
+from nomemory.recall.model.evidence import RetrievedMessages
 from nomemory.recall.model.memory_view import Citation, DraftStatement
 from nomemory.recall.model.question import Question
 from nomemory.text.calendar_names import MONTHS, WEEKDAYS
@@ -47,26 +47,28 @@ class FigureChecker:
         retrieval: the messages that statements may cite.
     """
 
-    def __init__(self, question: Question, retrieval: Retrieval) -> None:
+    def __init__(self, question: Question, retrieval: RetrievedMessages) -> None:
         self._question = question
         self._retrieval = retrieval
 
-    def text_or_quotes(self, draft: DraftStatement, text: str, citations: Sequence[Citation]) -> str:
+    def select_supported_text(self, draft: DraftStatement, text: str, citations: Sequence[Citation]) -> str:
         """Return the text of a statement if its quotes support all figures and names, otherwise the joined quotes."""
         support = _SupportedValues.from_citations(citations, self._question)
-        if self._is_supported(text, support.with_equation_results(draft.equations)) and self._are_names_known(
+        if self._is_text_supported(text, support.add_equation_results(draft.equations)) and self._are_names_known(
             text, citations
         ):
             return text
         return _GAP.join(dict.fromkeys(citation.quote.strip() for citation in citations))
 
-    def _is_supported(self, text: str, support: _SupportedValues) -> bool:
+    def _is_text_supported(self, text: str, support: _SupportedValues) -> bool:
         text_without_runs = remove_digit_runs(text, support.digit_runs)
         return all(support.supports_figure(figure) for figure in find_figures(text_without_runs))
 
     def _are_names_known(self, text: str, citations: Sequence[Citation]) -> bool:
         quotes = [citation.quote for citation in citations]
-        senders = [message.name for citation in citations if (message := self._retrieval.get(citation.message_id))]
+        senders = [
+            message.name for citation in citations if (message := self._retrieval.get_message(citation.message_id))
+        ]
         known_names = _fold_words(
             [*quotes, *senders, self._question.text, *(turn.text for turn in self._question.turns)]
         )
@@ -131,7 +133,9 @@ class _SupportedValues:
     def from_citations(cls, citations: Sequence[Citation], question: Question) -> _SupportedValues:
         """Collect the supported values from quotes."""
         zone = question.now.tzinfo
-        quoted = [(citation.quote, find_figures(citation.quote), _local_date(citation, zone)) for citation in citations]
+        quoted = [
+            (citation.quote, find_figures(citation.quote), _to_local_date(citation, zone)) for citation in citations
+        ]
         send_dates = {PartialDate(day.year, day.month, day.day) for _, _, day in quoted}
         today = question.now.date()
         named_dates = {
@@ -162,13 +166,13 @@ class _SupportedValues:
             list_item_count=len(quotes) + sum(len(_LIST_MARK.findall(quote)) for _, quote in quotes),
         )
 
-    def with_equation_results(self, equations: Iterable[str]) -> _SupportedValues:
+    def add_equation_results(self, equations: Iterable[str]) -> _SupportedValues:
         """Return a copy that also supports the results of correct equations whose operands are supported."""
         support = self
         for equation in equations:
             computation = verify_equation(equation)
             if computation is not None and support._supports_computation(computation):
-                support = support._with_results(computation.results)
+                support = support._add_results(computation.results)
         return support
 
     def supports_figure(self, figure: Figure) -> bool:
@@ -213,19 +217,21 @@ class _SupportedValues:
             day = date.fromordinal(int(quantity.value))
             return any(supported.covers(PartialDate(day.year, day.month, day.day)) for supported in self.dates)
         if quantity.kind is QuantityKind.TIME:
-            return self._supports_time(frozenset({_time_of_day(quantity.value)}))
+            return self._supports_time(frozenset({_to_time_of_day(quantity.value)}))
         number = operand.number or Decimal(0)
         years = {Decimal(item.year) for item in self.dates if item.year is not None}
         return number in self.numbers or number in _UNIT_FACTORS or number in years
 
-    def _with_results(self, results: Sequence[Operand]) -> _SupportedValues:
+    def _add_results(self, results: Sequence[Operand]) -> _SupportedValues:
         numbers = {result.number for result in results if result.number is not None}
         days = {
             date.fromordinal(int(result.quantity.value))
             for result in results
             if result.quantity.kind is QuantityKind.DATE
         }
-        times = {_time_of_day(result.quantity.value) for result in results if result.quantity.kind is QuantityKind.TIME}
+        times = {
+            _to_time_of_day(result.quantity.value) for result in results if result.quantity.kind is QuantityKind.TIME
+        }
         return _SupportedValues(
             self.numbers | numbers,
             self.standalone_numbers | numbers,
@@ -243,11 +249,11 @@ def collect_numbers(quoted_figures: Iterable[Figure]) -> frozenset[Decimal]:
     return frozenset(number for figure in quoted_figures for number in figure.numbers)
 
 
-def _time_of_day(minutes: Decimal) -> time:
+def _to_time_of_day(minutes: Decimal) -> time:
     return time(int(minutes) // _MINUTES % (2 * _HALF_DAY), int(minutes) % _MINUTES)
 
 
-def _local_date(citation: Citation, zone: tzinfo | None) -> date:
+def _to_local_date(citation: Citation, zone: tzinfo | None) -> date:
     return citation.ts.astimezone(zone).date()
 
 

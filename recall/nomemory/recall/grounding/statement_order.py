@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nomemory.recall.grounding.sources import cited_message_ids
-from nomemory.recall.model.evidence import Retrieval
+from nomemory.recall.grounding.sources import get_cited_message_ids
+from nomemory.recall.model.evidence import RetrievedMessages
 from nomemory.recall.model.memory_view import Statement
 
 MIN_SAME_TOPIC_Z_SCORE: Final = 1.5
@@ -28,7 +28,7 @@ def sort_by_relevance(
     position_by_id = {
         message_id: index
         for index, item in reversed(list(enumerate(statements)))
-        for message_id in cited_message_ids(item)
+        for message_id in get_cited_message_ids(item)
     }
     pairs = [pair for pair in same_topic_pairs if position_by_id.keys() >= set(pair)]
     for _ in pairs:  # Each iteration merges two connected groups.
@@ -37,7 +37,7 @@ def sort_by_relevance(
     return tuple(
         sorted(
             sort_by_time(statements),
-            key=lambda item: min(position_by_id[message_id] for message_id in cited_message_ids(item)),
+            key=lambda item: min(position_by_id[message_id] for message_id in get_cited_message_ids(item)),
         )
     )
 
@@ -52,6 +52,6 @@ def latest_citation_key(statement: Statement) -> tuple[float, bytes]:
     return max((citation.ts.timestamp(), citation.message_id.encode()) for citation in statement.citations)
 
 
-def find_retractions(retrieval: Retrieval) -> Iterable[MessageIdPair]:
+def find_retractions(retrieval: RetrievedMessages) -> Iterable[MessageIdPair]:
     """Return the ids of each retracted message and the message that retracts it."""
     return [(message.message_id, message.retracted_by) for message in retrieval if message.retracted_by]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from nomemory.recall.model.evidence import Relation
+from nomemory.recall.model.evidence import MessageRelation
 
 MIN_SIMILARITY: Final = 2.25
 """Minimum similarity of two messages, in standard deviations above the mean of the hits."""
@@ -15,7 +15,7 @@ MIN_SHARED_TERMS: Final = 0.25
 """Minimum IDF-weighted share of words in both messages. Lower values also mark statements that are still valid."""
 
 
-def find_superseding_messages(relations: Iterable[Relation], cited: Collection[str]) -> dict[str, str]:
+def find_superseding_messages(relations: Iterable[MessageRelation], cited: Collection[str]) -> dict[str, str]:
     """Return a mapping from the id of a superseded message to the id of the latest message that supersedes it.
 
     Args:

@@ -10,7 +10,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from nomemory.recall.llm.chat_model import ChatAnswer, ChatFailedError
 from nomemory.recall.llm.endpoint_dialect import EndpointDialect
-from nomemory.recall.llm.model_span import ask_in_span
+from nomemory.recall.llm.model_span import trace_chat_request
 from nomemory.recall.llm.prompt import Prompt
 from nomemory.recall.llm.token_usage import read_token_usage
 from nomemory.recall.model.model_reading import ModelFailureKind
@@ -61,8 +61,8 @@ class ChatEndpoint:
             raise ChatFailedError(ModelFailureKind.DEADLINE, "no time is left for the chat model before the deadline")
         try:
             async with asyncio.timeout(timeout_s):
-                reply = await self._send(prompt)
-                return ChatAnswer(_extract_text(reply), read_token_usage(reply))
+                reply = await self._send_prompt(prompt)
+                return ChatAnswer(_extract_answer_text(reply), read_token_usage(reply))
         except TimeoutError:
             is_shortened = timeout_s < self._timeout_s
             kind = ModelFailureKind.DEADLINE if is_shortened else ModelFailureKind.TIMEOUT
@@ -71,14 +71,16 @@ class ChatEndpoint:
             # The package does not convert JSON decoding errors.
             raise _convert_error(error) from None
 
-    async def _send(self, prompt: Prompt) -> object:
+    async def _send_prompt(self, prompt: Prompt) -> object:
         """Send the prompt, with a simpler request format after each rejection."""
         dialect = self.dialect
         while True:
             try:
-                reply = await ask_in_span(self._request(prompt, dialect), self._model, self._max_tokens, prompt)
+                reply = await trace_chat_request(
+                    self._request_completion(prompt, dialect), self._model, self._max_tokens, prompt
+                )
             except openai.APIStatusError as error:
-                simpler = dialect.next_simpler(error.param) if error.status_code in _SIMPLER_REQUEST_STATUSES else None
+                simpler = dialect.simplify(error.param) if error.status_code in _SIMPLER_REQUEST_STATUSES else None
                 if simpler is None:
                     raise
                 dialect = simpler
@@ -86,11 +88,11 @@ class ChatEndpoint:
                 self.dialect = dialect
                 return reply
 
-    async def _request(self, prompt: Prompt, dialect: EndpointDialect) -> object:
+    async def _request_completion(self, prompt: Prompt, dialect: EndpointDialect) -> object:
         return await self._client.chat.completions.create(
             model=self._model,
-            messages=[_to_chat_message(role, text) for role, text in prompt.turns()],
-            response_format=dialect.response_format(prompt.answer_name, prompt.answer_schema),
+            messages=[_to_chat_message(role, text) for role, text in prompt.iterate_turns()],
+            response_format=dialect.build_response_format(prompt.answer_name, prompt.answer_schema),
             temperature=0.0 if dialect.sets_temperature else omit,
             max_tokens=omit if dialect.uses_max_completion_tokens else self._max_tokens,
             max_completion_tokens=self._max_tokens if dialect.uses_max_completion_tokens else omit,
@@ -103,7 +105,7 @@ def _to_chat_message(role: str, text: str) -> ChatCompletionMessageParam:
     return {"role": "user", "content": text} if role == "user" else {"role": "assistant", "content": text}
 
 
-def _extract_text(reply: object) -> str:
+def _extract_answer_text(reply: object) -> str:
     """Return the answer text of an unvalidated response; empty if the model refused to answer."""
     choices = getattr(reply, "choices", None)
     if not isinstance(choices, list) or not choices:
@@ -119,11 +121,11 @@ def _convert_error(error: Exception) -> ChatFailedError:
     if isinstance(error, openai.APIConnectionError):
         return ChatFailedError(ModelFailureKind.UNREACHABLE, "the chat model cannot be reached")
     if isinstance(error, openai.APIStatusError):
-        return _convert_status(error.status_code)
+        return _convert_status_code(error.status_code)
     return ChatFailedError(ModelFailureKind.INVALID_RESPONSE, "the chat model returned an invalid response")
 
 
-def _convert_status(code: int) -> ChatFailedError:
+def _convert_status_code(code: int) -> ChatFailedError:
     if code in _REJECTED_KEY_STATUSES:
         text = f"the chat model rejected the API key (status {code})"
         return ChatFailedError(ModelFailureKind.CREDENTIALS_REJECTED, text)

@@ -34,7 +34,7 @@ class EndpointDialect:
     sets_temperature: bool = True
     uses_max_completion_tokens: bool = False
 
-    def next_simpler(self, rejected_parameter: str | None) -> EndpointDialect | None:
+    def simplify(self, rejected_parameter: str | None) -> EndpointDialect | None:
         """Return a dialect without the parameter that the endpoint rejected; None if no simpler dialect exists."""
         if rejected_parameter == "temperature" and self.sets_temperature:
             return replace(self, sets_temperature=False)
@@ -43,10 +43,10 @@ class EndpointDialect:
         next_format = _NEXT_LOOSER_FORMAT.get(self.answer_format)
         return replace(self, answer_format=next_format) if next_format else None
 
-    def response_format(
+    def build_response_format(
         self, name: str, schema: Mapping[str, object]
     ) -> ResponseFormatJSONSchema | ResponseFormatJSONObject | Omit:
-        """Return the `response_format` parameter for an object with the given schema."""
+        """Return the `build_response_format` parameter for an object with the given schema."""
         if self.answer_format is AnswerFormat.SCHEMA:
             return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema)}}
         if self.answer_format is AnswerFormat.OBJECT:

@@ -28,11 +28,11 @@ FENCE_RULE: Final = (
 def fence_items(items: Iterable[Mapping[str, JsonValue]]) -> str:
     """Put items between two lines with a code. The code is a digest of the items that does not occur in them."""
     lines = "\n".join(json.dumps(item, ensure_ascii=False, separators=_COMPACT).translate(_LINE_ENDS) for item in items)
-    code = _digest(lines)
+    code = _compute_digest(lines)
     while code in lines:
-        code = _digest(code)
+        code = _compute_digest(code)
     return f"<<<DATA {code}\n{lines}\nDATA {code}>>>"
 
 
-def _digest(text: str) -> str:
+def _compute_digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:_CODE_CHARS]

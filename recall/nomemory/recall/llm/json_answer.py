@@ -31,14 +31,14 @@ def extract_object(text: str, keys: AbstractSet[str]) -> JsonObject:
     """
     if len(text) > _MAX_CHARS:
         raise InvalidAnswerError("The answer is too long. Give one JSON object and nothing else.")
-    for candidate in _find_objects(_THINKING.sub("", text)):
+    for candidate in _find_json_objects(_THINKING.sub("", text)):
         if keys & candidate.keys():
             return candidate
     expected = ", ".join(f'"{key}"' for key in sorted(keys))
     raise InvalidAnswerError(f"The answer holds no JSON object with {expected}. Give that object and nothing else.")
 
 
-def _find_objects(text: str) -> Iterator[JsonObject]:
+def _find_json_objects(text: str) -> Iterator[JsonObject]:
     position = text.find("{")
     for _ in range(_MAX_CANDIDATES):
         if position < 0:
@@ -60,11 +60,11 @@ def _decode_object(text: str, position: int) -> tuple[JsonObject, int]:
     return value, end
 
 
-def _parse_finite(number: str) -> float:
+def _parse_finite_number(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
         raise ValueError("not finite")
     return value
 
 
-_DECODER = json.JSONDecoder(parse_float=_parse_finite, parse_constant=_parse_finite)
+_DECODER = json.JSONDecoder(parse_float=_parse_finite_number, parse_constant=_parse_finite_number)

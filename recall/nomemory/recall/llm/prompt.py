@@ -28,7 +28,7 @@ class Prompt:
     answer_schema: Mapping[str, object]
     follow_up_turns: tuple[tuple[str, str], ...] = ()
 
-    def turns(self) -> Iterator[tuple[str, str]]:
+    def iterate_turns(self) -> Iterator[tuple[str, str]]:
         """Return pairs of role and text, in order: `system`, `user`, `assistant`, `user`, …."""
         yield "system", self.system
         yield "user", self.user
@@ -62,11 +62,11 @@ def format_question(question: Question) -> str:
     if question.turns:
         is_truncated = sum(len(turn.text) for turn in question.turns) > _TURNS_CHARS
         heading = "The end of the conversation in progress" if is_truncated else "The conversation in progress"
-        lines += [f"{heading}, oldest turn first:", fence_items(_last_turns(question, _TURNS_CHARS))]
+        lines += [f"{heading}, oldest turn first:", fence_items(_select_last_turns(question, _TURNS_CHARS))]
     return "\n".join(lines)
 
 
-def _last_turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
+def _select_last_turns(question: Question, chars: int) -> Iterator[dict[str, JsonValue]]:
     """Yield the last turns of a conversation within a character limit.
 
     The oldest of these turns may lose its beginning.

@@ -24,7 +24,7 @@ class Budget:
         read_messages: number of ranked messages that a chat model reads; 0 for no model.
         read_tokens: maximum number of estimated tokens in the ranked messages that a chat model reads.
         result_items: maximum number of messages that a tool call returns. A ranking of the question returns up to
-            `ranked_messages` instead.
+            `ranked_message_count` instead.
         result_chars: maximum number of characters that a tool call returns to a planner; not applied to rankings.
         evidence_chars: maximum number of characters per evidence message; longer messages are truncated and marked.
         neighbors_before, neighbors_after: number of messages to read before and after an anchor.
@@ -47,11 +47,11 @@ class Budget:
     anchors: int = 3
 
     @property
-    def ranked_messages(self) -> int:
+    def ranked_message_count(self) -> int:
         """The number of messages to rank, so that both the evidence and the chat model get enough."""
         return max(self.evidence_messages, self.read_messages)
 
-    def with_request_limits(
+    def apply_request_limits(
         self,
         *,
         iterations: int = 0,

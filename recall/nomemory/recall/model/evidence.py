@@ -45,7 +45,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class MessageRelation:
     """Two messages by the same sender that are about similar things.
 
     Attributes:
@@ -60,19 +60,19 @@ class Relation:
 
 
 @dataclass(slots=True)
-class Retrieval:
+class RetrievedMessages:
     """The messages that a recall has retrieved so far, by id. Only these messages can be cited."""
 
     _messages: dict[str, RetrievedMessage] = field(default_factory=dict)
 
-    def add(self, messages: Iterable[RetrievedMessage]) -> int:
+    def add_messages(self, messages: Iterable[RetrievedMessage]) -> int:
         """Add messages, and return how many of them were not retrieved before."""
         previous_count = len(self._messages)
         for message in messages:
             self._messages.setdefault(message.message_id, message)
         return len(self._messages) - previous_count
 
-    def get(self, message_id: str) -> RetrievedMessage | None:
+    def get_message(self, message_id: str) -> RetrievedMessage | None:
         """Return the message with an id; None if it was not retrieved."""
         return self._messages.get(message_id)
 
@@ -84,7 +84,7 @@ class Retrieval:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class SearchFindings:
     """Results of the search phase of a recall.
 
     Attributes:
@@ -94,6 +94,6 @@ class Findings:
     """
 
     evidence: tuple[Evidence, ...]
-    retrieval: Retrieval
-    relations: tuple[Relation, ...] = ()
+    retrieval: RetrievedMessages
+    relations: tuple[MessageRelation, ...] = ()
     sufficiency: Sufficiency | None = None

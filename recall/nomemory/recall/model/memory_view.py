@@ -138,7 +138,7 @@ class MemoryView:
 
 
 @dataclass(frozen=True, slots=True)
-class Synthesis:
+class VerifiedView:
     """A verified memory view with its verdict. `notes` explain the verdict and removed statements."""
 
     view: MemoryView

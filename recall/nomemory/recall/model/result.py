@@ -9,7 +9,7 @@ from nomemory.client.prompt_block import MAX_TOKENS, PromptBlock, RecalledMessag
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Attribution, Conflict, MemoryView, Verdict
 from nomemory.recall.model.question import Question
-from nomemory.recall.model.search_limits import Limits
+from nomemory.recall.model.search_limits import SearchLimits
 from nomemory.recall.model.step import RecallStep
 
 
@@ -19,12 +19,12 @@ class RecallResult:
 
     memory_view: MemoryView
     evidence: tuple[Evidence, ...]
-    limits: Limits
+    limits: SearchLimits
     verdict: Verdict
     conflicts: tuple[Conflict, ...] = ()
     trace: tuple[RecallStep, ...] = ()
 
-    def oldest_first(self) -> tuple[Evidence, ...]:
+    def sort_evidence_by_time(self) -> tuple[Evidence, ...]:
         """Return the evidence sorted by time, oldest first."""
         return tuple(sorted(self.evidence, key=lambda item: (item.message.ts, item.message.message_id)))
 

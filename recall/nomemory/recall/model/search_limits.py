@@ -22,7 +22,7 @@ class StopReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SearchLimits:
     """What a recall searched: the widest time range and role, and the number of results.
 
     `sufficiency` is the probability that the message log contains the answer; None if no search estimated it.

@@ -21,7 +21,7 @@ class SearchScope:
     time_range: TimeRange = ANY_TIME
     role: Role = Role.ANY
 
-    def limited_to(self, now: datetime) -> SearchScope:
+    def exclude_future(self, now: datetime) -> SearchScope:
         """Return the scope without messages that were sent at or after `now`."""
         end = now if self.time_range.until is None else min(self.time_range.until, now)
         return SearchScope(TimeRange(self.time_range.since, end), self.role)
@@ -44,8 +44,10 @@ class SearchScope:
     def union(self, other: SearchScope) -> SearchScope:
         """Return the smallest scope that contains both scopes."""
         role = self.role if self.role is other.role else Role.ANY
-        since = _outermost(min, self.time_range.since, other.time_range.since)
-        return SearchScope(TimeRange(since, _outermost(max, self.time_range.until, other.time_range.until)), role)
+        since = _select_outer_bound(min, self.time_range.since, other.time_range.since)
+        return SearchScope(
+            TimeRange(since, _select_outer_bound(max, self.time_range.until, other.time_range.until)), role
+        )
 
 
 class SearchCoverage:
@@ -60,13 +62,13 @@ class SearchCoverage:
         self._initial: SearchScope | None = None
         self._widest: SearchScope | None = None
         if question.time_range is not None or question.role is not None:
-            self._initial = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).limited_to(
+            self._initial = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).exclude_future(
                 question.now
             )
 
-    def add(self, scope: SearchScope) -> None:
+    def add_scope(self, scope: SearchScope) -> None:
         """Record that a scope was searched."""
-        bounded = scope.limited_to(self._now)
+        bounded = scope.exclude_future(self._now)
         self._initial = self._initial or bounded
         self._widest = self._widest.union(bounded) if self._widest else bounded
 
@@ -85,6 +87,6 @@ class SearchCoverage:
         )
 
 
-def _outermost(pick: _Pick, first: datetime | None, second: datetime | None) -> datetime | None:
+def _select_outer_bound(pick: _Pick, first: datetime | None, second: datetime | None) -> datetime | None:
     """Return the bound that `pick` (`min` or `max`) selects; None, meaning unbounded, if either bound is None."""
     return None if first is None or second is None else pick(first, second)

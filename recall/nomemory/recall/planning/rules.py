@@ -17,7 +17,7 @@ from nomemory.recall.skills.steering.template import QueryTemplate
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.text.names import remove_names
 from nomemory.text.question_words import build_words_query
-from nomemory.text.time_expressions import range_of_last_days
+from nomemory.text.time_expressions import last_days_range
 from nomemory.text.time_range import ANY_TIME
 
 _WIDER_RANGES_DAYS: Final = (7, 30, 180)
@@ -70,9 +70,9 @@ class RulesPlanner:
         if not self._has_started:
             self._has_started = True
             self._apply_skill(state.skill.steering, question)
-            self._ranking_size = max(self._page_size, state.budget.ranked_messages)
+            self._ranking_size = max(self._page_size, state.budget.ranked_message_count)
             return Plan(tuple(self._plan_first_calls(question)), thought=_describe_search(question))
-        calls = [*self._read_neighbors(state), *self._search_wider(state)]
+        calls = [*self._read_neighbors(state), *self._search_wider_scope(state)]
         if any(step.semantic_disabled for step in state.steps):
             calls = list(self._replace_semantic_searches(calls, question))
         if not calls:
@@ -83,8 +83,8 @@ class RulesPlanner:
         self._steering = steering
         self._template = steering.select_template(question.analysis)
         self._is_lexical = self._first_tool == LEXICAL_SEARCH
-        self._page_size = steering.page_size(_CONVERSATION_PAGE_SIZE if question.is_conversation else _PAGE_SIZE)
-        self._scope = steering.initial_scope(question)
+        self._page_size = steering.choose_page_size(_CONVERSATION_PAGE_SIZE if question.is_conversation else _PAGE_SIZE)
+        self._scope = steering.choose_initial_scope(question)
 
     @property
     def _first_tool(self) -> str | None:
@@ -96,10 +96,12 @@ class RulesPlanner:
             yield from self._search_question(question, "find messages related to the conversation")
             return
         if self._first_tool == MESSAGES_LIST:
-            recent_range = None if question.analysis.time_signal else self._steering.default_time_range(question.now)
-            window = question.time_range or recent_range or range_of_last_days(_RECENT_DAYS, question.now)
+            recent_range = (
+                None if question.analysis.time_signal else self._steering.compute_default_time_range(question.now)
+            )
+            window = question.time_range or recent_range or last_days_range(_RECENT_DAYS, question.now)
             arguments: dict[str, JsonValue] = {
-                "role": self._steering.effective_role(question).value,
+                "role": self._steering.choose_role(question).value,
                 **SearchScope(window).to_time_arguments(question.now),
                 "page_size": self._page_size,
             }
@@ -156,7 +158,7 @@ class RulesPlanner:
 
     def _search_synonyms(self, question: Question, thought: str) -> Iterator[ToolCall]:
         """Yield a search for synonyms of the question's words, from the skill's lexicon."""
-        synonyms = self._steering.expand_terms(question.analysis.question_text)
+        synonyms = self._steering.find_synonyms(question.analysis.question_text)
         if synonyms:
             words = [*question.analysis.content_words, *filter(_WORD.fullmatch, synonyms)]
             query = build_words_query(words, [other for other in synonyms if not _WORD.fullmatch(other)])
@@ -207,7 +209,7 @@ class RulesPlanner:
                     NEIGHBORS, {"message_id": evidence.message.message_id}, "read the neighbors of a top hit"
                 )
 
-    def _search_wider(self, state: PlanningState) -> Iterator[ToolCall]:
+    def _search_wider_scope(self, state: PlanningState) -> Iterator[ToolCall]:
         """Yield the searches for the question in the next wider scope, if there were too few results."""
         scope = _widen_scope(self._scope, state.question)
         if scope != self._scope and _has_too_few_results(self._scope, state, self._page_size):
@@ -251,7 +253,7 @@ def _widen_scope(scope: SearchScope, question: Question) -> SearchScope:
     since = scope.time_range.since
     for days in _WIDER_RANGES_DAYS:
         if since is not None and question.now - since < timedelta(days=days):
-            return SearchScope(range_of_last_days(days, question.now), scope.role)
+            return SearchScope(last_days_range(days, question.now), scope.role)
     return SearchScope()
 
 

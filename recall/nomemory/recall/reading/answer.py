@@ -22,7 +22,7 @@ from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftConflic
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.planning.base import ToolCall
 from nomemory.recall.tools.argument_parsing import InvalidToolCallError, parse_arguments
-from nomemory.recall.tools.argument_schema import Schema, object_schema
+from nomemory.recall.tools.argument_schema import Schema, build_object_schema
 from nomemory.recall.tools.arguments import (
     ArgumentObject,
     LexicalArguments,
@@ -31,8 +31,8 @@ from nomemory.recall.tools.arguments import (
     OneRole,
     QueryText,
     SearchFilter,
+    TimeWindow,
     TopK,
-    Window,
 )
 from nomemory.recall.tools.definitions import LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.identity_guard import remove_user_ids
@@ -54,17 +54,17 @@ _MAX_INTEGER: Final = 10**15 - 1
 _Entry = TypeVar("_Entry", bound=BaseModel)
 
 
-def lenient_list(model: type[_Entry], limit: int) -> Callable[[object], list[_Entry]]:
+def build_lenient_list_parser(model: type[_Entry], limit: int) -> Callable[[object], list[_Entry]]:
     """Return a parser for a list that reads `limit` entries and drops those that a pydantic model rejects."""
 
-    def read(values: object) -> list[_Entry]:
+    def parse_list(values: object) -> list[_Entry]:
         listed = values if isinstance(values, list) else []
-        return [item for value in listed[:limit] for item in _parse_if_valid(model, value)]
+        return [item for value in listed[:limit] for item in _parse_valid_item(model, value)]
 
-    return read
+    return parse_list
 
 
-def _parse_if_valid(model: type[_Entry], value: object) -> list[_Entry]:
+def _parse_valid_item(model: type[_Entry], value: object) -> list[_Entry]:
     try:
         return [model.model_validate(value)]
     except (ValidationError, RecursionError):
@@ -93,18 +93,18 @@ def _parse_equations(value: object) -> list[str]:
     return [item for item in listed[:MAX_EQUATIONS] if isinstance(item, str) and 0 < len(item) <= _MAX_EQUATION_CHARS]
 
 
-def _wrap_string(key: str) -> Callable[[object], object]:
+def _build_string_wrapper(key: str) -> Callable[[object], object]:
     """Return a parser that wraps a string in an object with one key."""
     return lambda value: {key: value} if isinstance(value, str) else value
 
 
-class _Part(BaseModel):
+class _ParsedObject(BaseModel):
     """Base class of the objects in a chat model's answer."""
 
     model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
 
 
-class CitationPart(_Part):
+class ParsedCitation(_ParsedObject):
     """A citation: a message label, and the words of the message that support a statement."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["message_id", "quote"]}, str_strip_whitespace=False)
@@ -114,19 +114,19 @@ class CitationPart(_Part):
         "", max_length=_MAX_QUOTE_CHARS, description="words of that message, copied exactly"
     )
 
-    _as_object = model_validator(mode="before")(_wrap_string("message_id"))
+    _as_object = model_validator(mode="before")(_build_string_wrapper("message_id"))
 
 
-class StatementPart(_Part):
+class ParsedStatement(_ParsedObject):
     """A statement of the memory view, as written by a chat model."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["text", "citations"]})
 
     text: str = Field(min_length=1, max_length=_MAX_TEXT_CHARS)
     citations: Annotated[
-        list[CitationPart],
-        BeforeValidator(lenient_list(CitationPart, MAX_CITATIONS)),
-        WithJsonSchema(_build_list_schema(object_schema(CitationPart), MAX_CITATIONS, min_items=1)),
+        list[ParsedCitation],
+        BeforeValidator(build_lenient_list_parser(ParsedCitation, MAX_CITATIONS)),
+        WithJsonSchema(_build_list_schema(build_object_schema(ParsedCitation), MAX_CITATIONS, min_items=1)),
     ] = []
     computed: Annotated[
         list[str],
@@ -134,14 +134,14 @@ class StatementPart(_Part):
         WithJsonSchema(_build_list_schema({"type": "string", "maxLength": _MAX_EQUATION_CHARS}, MAX_EQUATIONS)),
     ] = []
 
-    _as_object = model_validator(mode="before")(_wrap_string("text"))
+    _as_object = model_validator(mode="before")(_build_string_wrapper("text"))
 
 
-class ConflictPart(_Part):
+class ParsedConflict(_ParsedObject):
     """Two conflicting citations. A chat model may write them as a list, and statements in their place."""
 
-    earlier: Annotated[CitationPart, BeforeValidator(_take_first_citation)]
-    later: Annotated[CitationPart, BeforeValidator(_take_first_citation)]
+    earlier: Annotated[ParsedCitation, BeforeValidator(_take_first_citation)]
+    later: Annotated[ParsedCitation, BeforeValidator(_take_first_citation)]
 
     @model_validator(mode="before")
     @classmethod
@@ -150,51 +150,51 @@ class ConflictPart(_Part):
 
 
 _Statements = Annotated[
-    list[StatementPart],
-    BeforeValidator(lenient_list(StatementPart, MAX_STATEMENTS)),
-    WithJsonSchema(_build_list_schema(object_schema(StatementPart), MAX_STATEMENTS)),
+    list[ParsedStatement],
+    BeforeValidator(build_lenient_list_parser(ParsedStatement, MAX_STATEMENTS)),
+    WithJsonSchema(_build_list_schema(build_object_schema(ParsedStatement), MAX_STATEMENTS)),
 ]
 
 
-_Times = TypeVar("_Times", Window, ListArguments)
+_Times = TypeVar("_Times", TimeWindow, ListArguments)
 
 
-def _require_bound(times: _Times) -> _Times:
+def _require_time_bound(times: _Times) -> _Times:
     if times.since is None and times.until is None:
         raise PydanticCustomError("no_end", "needs at least one of since and until")
     return times
 
 
-class _ExplicitWindow(Window):
+class _ExplicitTimeRange(TimeWindow):
     """A time range in which a chat model must set at least one bound."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["until"]})
 
-    _has_an_end = model_validator(mode="after")(_require_bound)
+    _has_an_end = model_validator(mode="after")(_require_time_bound)
 
 
 class _ExplicitFilter(SearchFilter):
     """A search filter in which a chat model must set the role and the time range."""
 
     role: OneRole = Field(description="whose messages; any: anybody's")
-    time_range: _ExplicitWindow = Field(description="when it was said; for all of it give until alone")
+    time_range: _ExplicitTimeRange = Field(description="when it was said; for all of it give until alone")
 
 
-class _ListLookup(ListArguments):
+class _ListLookupArguments(ListArguments):
     """Arguments of `messages_list` in which a chat model must set the role and a time bound."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["role", "until"]})
 
     role: OneRole = Field(description="whose messages; any: anybody's")
 
-    _has_an_end = model_validator(mode="after")(_require_bound)
+    _has_an_end = model_validator(mode="after")(_require_time_bound)
 
 
-class _LexicalLookup(LexicalArguments):
+class _LexicalLookupArguments(LexicalArguments):
     filter: _ExplicitFilter = Field(description="what to narrow the search to")
 
 
-class _SemanticLookup(ArgumentObject):
+class _SemanticLookupArguments(ArgumentObject):
     query_text: QueryText = Field(description="what to look for, in plain words")
     filter: _ExplicitFilter = Field(description="what to narrow the search to")
     top_k: TopK = Field(default=20, description="how many messages at most")
@@ -202,9 +202,9 @@ class _SemanticLookup(ArgumentObject):
 
 LOOKUP_TOOLS: Final[Mapping[str, type[ArgumentObject]]] = MappingProxyType(
     {
-        MESSAGES_LIST: _ListLookup,
-        LEXICAL_SEARCH: _LexicalLookup,
-        SEMANTIC_SEARCH: _SemanticLookup,
+        MESSAGES_LIST: _ListLookupArguments,
+        LEXICAL_SEARCH: _LexicalLookupArguments,
+        SEMANTIC_SEARCH: _SemanticLookupArguments,
         NEIGHBORS: NeighborArguments,
     }
 )
@@ -215,7 +215,7 @@ def _build_lookup_schema() -> Schema:
     calls: list[JsonValue] = [
         {
             "type": "object",
-            "properties": {"tool": {"enum": [tool]}, "args": object_schema(arguments)},
+            "properties": {"tool": {"enum": [tool]}, "args": build_object_schema(arguments)},
             "required": ["tool", "args"],
             "additionalProperties": False,
         }
@@ -224,7 +224,7 @@ def _build_lookup_schema() -> Schema:
     return _build_list_schema({"anyOf": calls}, MAX_LOOKUPS)
 
 
-class AnswerPart(_Part):
+class ParsedAnswer(_ParsedObject):
     """A complete answer of a chat model: follow-up searches if `stop` is false, otherwise a memory view."""
 
     model_config = ConfigDict(
@@ -245,9 +245,9 @@ class AnswerPart(_Part):
     profile: _Statements = []
     constraints: _Statements = []
     conflicts: Annotated[
-        list[ConflictPart],
-        BeforeValidator(lenient_list(ConflictPart, MAX_CONFLICTS)),
-        WithJsonSchema(_build_list_schema(object_schema(ConflictPart), MAX_CONFLICTS)),
+        list[ParsedConflict],
+        BeforeValidator(build_lenient_list_parser(ParsedConflict, MAX_CONFLICTS)),
+        WithJsonSchema(_build_list_schema(build_object_schema(ParsedConflict), MAX_CONFLICTS)),
     ] = []
 
     @model_validator(mode="before")
@@ -260,7 +260,7 @@ class AnswerPart(_Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """A chat model's answer: the draft of a memory view, or `calls` to make before the model answers again."""
 
     draft: Draft
@@ -272,12 +272,12 @@ _ANSWER_KEYS: Final = {"stop", "look_up", "verdict", *(section.value for section
 
 
 @cache
-def answer_schema() -> Schema:
+def build_answer_schema() -> Schema:
     """Return the JSON schema of a chat model's answer. The schema is cached; callers must not change it."""
-    return object_schema(AnswerPart)
+    return build_object_schema(ParsedAnswer)
 
 
-def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | None) -> Answer:
+def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | None) -> ModelAnswer:
     """Parse a model's answer.
 
     Args:
@@ -290,32 +290,32 @@ def parse_answer(text: str, message_id_of: Callable[[str], str], zone: tzinfo | 
             does not quote the text.
     """
     try:
-        part = AnswerPart.model_validate(extract_object(text, _ANSWER_KEYS))
+        part = ParsedAnswer.model_validate(extract_object(text, _ANSWER_KEYS))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"][0]
         raise InvalidAnswerError(f'"{first}" is not as the schema says.') from None
     calls = () if part.stop else tuple(_parse_call(call, message_id_of, zone) for call in part.look_up[:MAX_LOOKUPS])
-    return Answer(
+    return ModelAnswer(
         _build_draft(part, message_id_of), tuple(replace(call, thought=part.thought) for call in calls), part.thought
     )
 
 
-def _build_draft(part: AnswerPart, message_id_of: Callable[[str], str]) -> Draft:
-    def citation(citation_part: CitationPart) -> DraftCitation:
+def _build_draft(part: ParsedAnswer, message_id_of: Callable[[str], str]) -> Draft:
+    def build_citation(citation_part: ParsedCitation) -> DraftCitation:
         return DraftCitation(message_id_of(citation_part.message_id), citation_part.quote)
 
     statements = tuple(
-        DraftStatement(section, item.text, tuple(map(citation, item.citations)), tuple(item.computed))
+        DraftStatement(section, item.text, tuple(map(build_citation, item.citations)), tuple(item.computed))
         for section in Section
         for item in _get_section(part, section)
     )
     conflicts = tuple(
-        DraftConflict(citation(conflict.earlier), citation(conflict.later)) for conflict in part.conflicts
+        DraftConflict(build_citation(conflict.earlier), build_citation(conflict.later)) for conflict in part.conflicts
     )
     return Draft(statements, part.verdict, conflicts, is_model_written=True)
 
 
-def _get_section(part: AnswerPart, section: Section) -> list[StatementPart]:
+def _get_section(part: ParsedAnswer, section: Section) -> list[ParsedStatement]:
     return {
         Section.PREFERENCES: part.preferences,
         Section.PROFILE: part.profile,

@@ -24,7 +24,7 @@ _MARK: Final = regex.compile(r"[\W\d_]*\p{L}?[\W\d_]*")
 """A list number or letter, which belongs to the following text."""
 
 
-class Excerpts:
+class ExcerptSelector:
     """Selects excerpts of a message that fit into a token limit.
 
     Sentences that contain words of the question are selected first; rare words count more. Their neighbors are next. If
@@ -47,7 +47,7 @@ class Excerpts:
             return [self._content]
         kept_indexes: set[int] = set()
         remaining_tokens = max_tokens
-        for index in self._indexes_by_relevance:
+        for index in self._ranked_indexes:
             sentence_tokens = count_tokens(self._sentences[index]) + _GAP_TOKENS
             if sentence_tokens <= remaining_tokens or not kept_indexes:
                 kept_indexes.add(index)
@@ -65,7 +65,7 @@ class Excerpts:
         return list(split_whole_sentences(self._content))
 
     @cached_property
-    def _indexes_by_relevance(self) -> list[int]:
+    def _ranked_indexes(self) -> list[int]:
         question_terms = extract_terms(self._question)
         shared_terms = [question_terms & extract_terms(sentence) for sentence in self._sentences]
         sentence_counts = Counter(term for shared in shared_terms for term in shared)
@@ -89,16 +89,16 @@ class Excerpts:
 def split_whole_sentences(content: str) -> Iterator[str]:
     """Split a text into sentences that together have all its characters. A list mark stays with its item."""
     buffer = ""
-    for sentence in _split_after(content, mask_quotations(content), SENTENCE_END):
+    for sentence in _split_at_ends(content, mask_quotations(content), SENTENCE_END):
         buffer += sentence
         if not _MARK.fullmatch(buffer):
-            yield from _split_long(buffer)
+            yield from _split_long_sentence(buffer)
             buffer = ""
     if buffer:
         yield buffer
 
 
-def _split_long(sentence: str) -> Iterator[str]:
+def _split_long_sentence(sentence: str) -> Iterator[str]:
     """Split a sentence that is too long at clause ends or, if necessary, at spaces."""
     ends = iter((CLAUSE_END, _SPACE))
     pieces = [sentence]
@@ -106,13 +106,13 @@ def _split_long(sentence: str) -> Iterator[str]:
         parts = (
             part
             for piece in pieces
-            for part in (_split_after(piece, piece, end) if count_tokens(piece) > _MAX_SENTENCE_TOKENS else [piece])
+            for part in (_split_at_ends(piece, piece, end) if count_tokens(piece) > _MAX_SENTENCE_TOKENS else [piece])
         )
-        pieces = list(_join_short(parts))
+        pieces = list(_join_short_parts(parts))
     yield from pieces
 
 
-def _join_short(parts: Iterable[str]) -> Iterator[str]:
+def _join_short_parts(parts: Iterable[str]) -> Iterator[str]:
     """Join adjacent parts of a sentence up to the maximum length."""
     piece = ""
     for part in parts:
@@ -124,7 +124,7 @@ def _join_short(parts: Iterable[str]) -> Iterator[str]:
         yield piece
 
 
-def _split_after(text: str, mask: str, ends: regex.Pattern[str]) -> Iterator[str]:
+def _split_at_ends(text: str, mask: str, ends: regex.Pattern[str]) -> Iterator[str]:
     start = 0
     for match in ends.finditer(mask):
         if match.end() > start:

@@ -124,12 +124,12 @@ def build_first_prompt(
     return "\n\n".join(
         (
             f"It is {now}. All times are in {zone}.\n{format_question(question)}",
-            f"{_RANKING_INTRODUCTION.format(count=len(lines))}\n{fence_items(group_by_day(lines))}"
+            f"{_RANKING_INTRODUCTION.format(count=len(lines))}\n{fence_items(group_messages_by_day(lines))}"
             if lines
             else "No message was found.",
             *([_POOR_MATCH_NOTE] if is_poor and lines else []),
             *_explain_marks(lines),
-            _closing_instruction(lookups),
+            _build_closing_instruction(lookups),
         )
     )
 
@@ -142,19 +142,24 @@ def build_results_prompt(steps: Sequence[RecallStep], lines: Sequence[Line], loo
     call_results = fence_items(
         {"tool": step.tool, "found": step.hit_count, "observation": step.observation} for step in steps
     )
-    message_list = f"New messages, oldest first:\n{fence_items(group_by_day(lines))}"
+    message_list = f"New messages, oldest first:\n{fence_items(group_messages_by_day(lines))}"
     new_messages = message_list if lines else "They brought nothing that was not shown."
     return "\n\n".join(
-        (f"What you looked up:\n{call_results}", new_messages, *_explain_marks(lines), _closing_instruction(lookups))
+        (
+            f"What you looked up:\n{call_results}",
+            new_messages,
+            *_explain_marks(lines),
+            _build_closing_instruction(lookups),
+        )
     )
 
 
 def build_rejection_prompt(reason: str, lookups: int) -> str:
     """Return a user message that states why an answer was rejected."""
-    return f"That answer could not be used: {reason} {_closing_instruction(lookups)}"
+    return f"That answer could not be used: {reason} {_build_closing_instruction(lookups)}"
 
 
-def group_by_day(lines: Sequence[Line]) -> Iterator[Line]:
+def group_messages_by_day(lines: Sequence[Line]) -> Iterator[Line]:
     """Put a heading with the date before the messages of each day.
 
     Several messages of one conversation on a day get their own heading. The lines of the messages then contain only the
@@ -192,7 +197,7 @@ def truncate_answer(text: str) -> str:
 _MAX_ANSWER_CHARS: Final = 8_000
 
 
-def _closing_instruction(lookups: int) -> str:
+def _build_closing_instruction(lookups: int) -> str:
     if not lookups:
         return _LAST_ANSWER_NOTE
     rounds = "once more; after that you have to answer" if lookups == 1 else f"in {lookups} more rounds"

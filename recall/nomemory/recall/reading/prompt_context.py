@@ -18,7 +18,7 @@ from nomemory.client.prompt_passages import count_tokens
 from nomemory.recall.model.evidence import RetrievedMessage
 from nomemory.recall.model.question import Role
 from nomemory.recall.model.step import JsonValue
-from nomemory.recall.reading.excerpts import Excerpts, split_whole_sentences
+from nomemory.recall.reading.excerpts import ExcerptSelector, split_whole_sentences
 from nomemory.text.question_detection import contains_only_questions
 from nomemory.text.quoted_text import QuotedSpan, find_quoted_spans
 
@@ -59,13 +59,13 @@ class ReadingBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Replies:
+class ReplyContext:
     """Messages to show together with a message: the one before it, and the reply to it."""
 
     preceding_by_id: Mapping[str, RetrievedMessage] = field(default_factory=dict)
     reply_by_id: Mapping[str, RetrievedMessage] = field(default_factory=dict)
 
-    def preceding_and_reply(self, message: RetrievedMessage) -> Iterator[RetrievedMessage]:
+    def get_neighbors(self, message: RetrievedMessage) -> Iterator[RetrievedMessage]:
         """Yield the preceding message and the reply, if they exist."""
         if (preceding := self.preceding_by_id.get(message.message_id)) is not None:
             yield preceding
@@ -103,7 +103,7 @@ class ContextWindow:
         self._zone = zone
         self._budget = budget
         self._shortened_ids: set[str] = set()
-        self._excerpts: dict[str, Excerpts] = {}
+        self._excerpts: dict[str, ExcerptSelector] = {}
         self._labels: dict[str, str] = {}
         self._message_ids: dict[str, str] = {}
         self._conversation_labels: dict[str, str] = {}
@@ -118,7 +118,7 @@ class ContextWindow:
         """Return the message id for a label. A text that is not a label is returned unchanged."""
         return self._message_ids.get(label.strip(), label)
 
-    def add_ranking(self, ranked: Sequence[RetrievedMessage], replies: Replies) -> list[Line]:
+    def add_ranking(self, ranked: Sequence[RetrievedMessage], replies: ReplyContext) -> list[Line]:
         """Add the best messages of a ranking, and return their lines, oldest first.
 
         The best message has the label `m1`.
@@ -136,7 +136,7 @@ class ContextWindow:
             capped_messages = [
                 (item, top_cap if index < _TOP_MESSAGES else max(cap, 1)) for index, item in enumerate(best)
             ]
-            selected = self._select_fitting(
+            selected = self._select_fitting_messages(
                 [*capped_messages, *((item, min(limit, cap)) for item, limit in further_messages)], replies
             )
             if all(candidate.message_id in selected.lines for candidate in best):
@@ -147,7 +147,7 @@ class ContextWindow:
         self,
         results: Sequence[Sequence[RetrievedMessage]],
         full_length_ids: AbstractSet[str] = frozenset(),
-        replies: Replies | None = None,
+        replies: ReplyContext | None = None,
     ) -> list[Line]:
         """Add the new messages of several follow-up searches, and return their lines, oldest first.
 
@@ -167,18 +167,18 @@ class ContextWindow:
             *((item, max_tokens - _LINE_TOKENS) for item in repeated_messages),
             *((item, _TOKEN_CAPS[0][1]) for item in new_messages),
         ]
-        shown_replies = replies or Replies()
-        selected = self._select_fitting(
+        shown_replies = replies or ReplyContext()
+        selected = self._select_fitting_messages(
             capped_messages[: max(1, self._budget.messages // 2)], shown_replies, max_tokens, repeated_ids
         )
         lines = self._label_lines(selected, [item.message_id for item, _ in capped_messages], shown_replies)
         self._shortened_ids -= repeated_ids
         return lines
 
-    def _select_fitting(
+    def _select_fitting_messages(
         self,
         capped_messages: Iterable[tuple[RetrievedMessage, int]],
-        replies: Replies,
+        replies: ReplyContext,
         max_tokens: int | None = None,
         repeated_ids: AbstractSet[str] = frozenset(),
     ) -> _SelectedLines:
@@ -187,13 +187,15 @@ class ContextWindow:
         for message, cap in capped_messages:
             if message.message_id in self._labels and message.message_id not in repeated_ids:
                 continue
-            if selected.add_if_it_fits(message, self._build_line(message, cap, replies)):
-                for neighbor in replies.preceding_and_reply(message):
+            if selected.add_fitting_line(message, self._build_line(message, cap, replies)):
+                for neighbor in replies.get_neighbors(message):
                     if neighbor.message_id not in self._labels:
-                        selected.add_if_it_fits(neighbor, self._build_line(neighbor, min(cap, _NEIGHBOR_CAP), replies))
+                        selected.add_fitting_line(
+                            neighbor, self._build_line(neighbor, min(cap, _NEIGHBOR_CAP), replies)
+                        )
         return selected
 
-    def _label_lines(self, selected: _SelectedLines, order: Sequence[str], replies: Replies) -> list[Line]:
+    def _label_lines(self, selected: _SelectedLines, order: Sequence[str], replies: ReplyContext) -> list[Line]:
         """Assign labels to the selected messages in ranking order, and return their lines, oldest first."""
         ordered_ids = sorted(selected.lines, key=lambda item: order.index(item) if item in order else len(order))
         for message_id in ordered_ids:
@@ -208,7 +210,7 @@ class ContextWindow:
         shown = sorted(selected.messages.values(), key=lambda message: (message.ts, message.message_id))
         return [selected.lines[message.message_id] for message in shown]
 
-    def _add_references(self, message: RetrievedMessage, line: dict[str, JsonValue], replies: Replies) -> None:
+    def _add_references(self, message: RetrievedMessage, line: dict[str, JsonValue], replies: ReplyContext) -> None:
         """Add the labels of the retracting and the preceding message to the line of a message."""
         if message.retracted_by in self._labels:
             line["taken_back_by"] = self._labels[message.retracted_by]
@@ -216,10 +218,10 @@ class ContextWindow:
         if preceding is not None and preceding.message_id in self._labels:
             line["replies_to"] = self._labels[preceding.message_id]
 
-    def _build_line(self, message: RetrievedMessage, cap: int, replies: Replies) -> dict[str, JsonValue]:
-        return dict(self._line_fields(message, cap, replies.preceding_by_id.get(message.message_id)))
+    def _build_line(self, message: RetrievedMessage, cap: int, replies: ReplyContext) -> dict[str, JsonValue]:
+        return dict(self._build_line_fields(message, cap, replies.preceding_by_id.get(message.message_id)))
 
-    def _line_fields(
+    def _build_line_fields(
         self, message: RetrievedMessage, cap: int, replied_to: RetrievedMessage | None
     ) -> Iterator[tuple[str, JsonValue]]:
         yield "id", self._labels.get(message.message_id, _NO_LABEL)
@@ -233,8 +235,8 @@ class ContextWindow:
         if message.retracted_by:
             yield "taken_back_by", "a message that is not shown"
         if replied_to is not None:
-            yield "replies_to", _last_sentences(replied_to.content)
-        excerpts = self._excerpts.setdefault(message.message_id, Excerpts(message.content, self._question))
+            yield "replies_to", _extract_last_sentences(replied_to.content)
+        excerpts = self._excerpts.setdefault(message.message_id, ExcerptSelector(message.content, self._question))
         shown = excerpts.shorten(cap)
         yield ("text", message.content) if shown == [message.content] else ("parts", list[JsonValue](shown))
         if message.role is Role.USER and (spans := find_quoted_spans(message.content)):
@@ -249,7 +251,7 @@ class _SelectedLines:
     lines: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
     messages: dict[str, RetrievedMessage] = field(default_factory=dict)
 
-    def add_if_it_fits(self, message: RetrievedMessage, line: dict[str, JsonValue]) -> bool:
+    def add_fitting_line(self, message: RetrievedMessage, line: dict[str, JsonValue]) -> bool:
         """Add the line of a message if enough tokens are left; return whether the line is selected."""
         if message.message_id in self.lines:
             return True
@@ -262,7 +264,7 @@ class _SelectedLines:
         return True
 
 
-def _last_sentences(content: str) -> str:
+def _extract_last_sentences(content: str) -> str:
     """Return the last sentences of a text, up to `_INLINE_PRECEDING_TOKENS`."""
     kept: list[str] = []
     for sentence in reversed(list(split_whole_sentences(content))):

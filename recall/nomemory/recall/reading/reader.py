@@ -18,7 +18,7 @@ from nomemory.recall.model.model_reading import ModelFailure, ModelFailureKind, 
 from nomemory.recall.model.question import Question
 from nomemory.recall.model.step import RecallStep
 from nomemory.recall.planning.base import Plan
-from nomemory.recall.reading.answer import Answer, answer_schema, parse_answer
+from nomemory.recall.reading.answer import ModelAnswer, build_answer_schema, parse_answer
 from nomemory.recall.reading.prompt import (
     build_first_prompt,
     build_rejection_prompt,
@@ -30,7 +30,7 @@ from nomemory.recall.reading.prompt_context import (
     ContextWindow,
     Line,
     ReadingBudget,
-    Replies,
+    ReplyContext,
     needs_preceding_message,
     needs_reply,
 )
@@ -61,7 +61,7 @@ class ReaderFailedError(RecallError):
         self.failure = failure
 
 
-class Reader:
+class MessageReader:
     """Lets a chat model read the messages of one recall.
 
     Args:
@@ -99,7 +99,7 @@ class Reader:
         lines: Sequence[Line] = window.add_ranking(ranked, await self._read_replies(ranked[: reading_budget.messages]))
         lookups = self._budget.iterations - 1
         first_prompt = build_first_prompt(question, lines, lookups, self._search.collect_findings().sufficiency)
-        prompt = Prompt(build_system_prompt(skill), first_prompt, "memory_view", answer_schema())
+        prompt = Prompt(build_system_prompt(skill), first_prompt, "memory_view", build_answer_schema())
         while True:
             await self._record_reading(lines, window)
             prompt, answer = await self._ask_until_valid(prompt, window, question, lookups)
@@ -113,10 +113,10 @@ class Reader:
 
         If the question asks for the current state, newer messages on the topic are near the top.
         """
-        ranked = [message.message for message in self._search.ranked_evidence()]
+        ranked = [message.message for message in self._search.rank_evidence()]
         if question.is_conversation or not question.analysis.asks_for_latest:
             return ranked
-        newest = {item.message_id: item for item in await self._search.read_newest_on_topic()}
+        newest = {item.message_id: item for item in await self._search.read_newest_messages()}
         top_messages = ranked[:_TOP_MESSAGES]
         remaining = [message for message in ranked[_TOP_MESSAGES:] if message.message_id not in newest]
         top_ids = {item.message_id for item in top_messages}
@@ -126,7 +126,7 @@ class Reader:
             *remaining,
         ]
 
-    async def _read_replies(self, messages: Sequence[RetrievedMessage]) -> Replies:
+    async def _read_replies(self, messages: Sequence[RetrievedMessage]) -> ReplyContext:
         """Read the messages that precede short messages, and the replies to short questions."""
         short_messages = {
             message.message_id: message
@@ -137,17 +137,17 @@ class Reader:
         needed_preceding = {
             reply: item for reply, item in preceding.items() if needs_preceding_message(short_messages[reply])
         }
-        return Replies(
+        return ReplyContext(
             needed_preceding,
             {question_id: item for question_id, item in replies.items() if needs_reply(short_messages[question_id])},
         )
 
     async def _run_lookups(
-        self, prompt: Prompt, answer: Answer, window: ContextWindow, lookups: int
+        self, prompt: Prompt, answer: ModelAnswer, window: ContextWindow, lookups: int
     ) -> tuple[Prompt, Sequence[Line]]:
         """Run the follow-up searches that the model requested, and add their results to the prompt."""
         previous_steps = len(self._search.steps)
-        await self._search.execute(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
+        await self._search.execute_plan(Plan(answer.calls, thought=answer.thought), self._search.iterations + 1)
         full_length_ids = {str(call.arguments.get("message_id")) for call in answer.calls if call.tool == NEIGHBORS}
         steps = self._search.steps[previous_steps:]
         found_messages = [[hit.message for hit in result.items] for result in self._search.round_results]
@@ -156,14 +156,14 @@ class Reader:
         )
         lines = window.add_results(found_messages, full_length_ids, replies)
         results_text = build_results_prompt(steps, lines, lookups)
-        return _append_outcome(prompt, results_text), lines
+        return _append_text(prompt, results_text), lines
 
     async def _ask_until_valid(
         self, prompt: Prompt, window: ContextWindow, question: Question, lookups: int
-    ) -> tuple[Prompt, Answer]:
+    ) -> tuple[Prompt, ModelAnswer]:
         """Ask the model until an answer is valid, and add the answer to the prompt."""
         while True:
-            text = await self._ask(prompt)
+            text = await self._ask_model(prompt)
             exchange = replace(prompt, follow_up_turns=(*prompt.follow_up_turns, (truncate_answer(text), "")))
             try:
                 answer = _reject_calls_in_last_round(
@@ -173,11 +173,11 @@ class Reader:
                 self._invalid_answers += 1
                 if self._invalid_answers >= _MAX_INVALID_ANSWERS:
                     raise ReaderFailedError(_INVALID_OUTPUT) from None
-                prompt = _append_outcome(exchange, build_rejection_prompt(str(error), lookups))
+                prompt = _append_text(exchange, build_rejection_prompt(str(error), lookups))
             else:
                 return exchange, answer
 
-    async def _ask(self, prompt: Prompt) -> str:
+    async def _ask_model(self, prompt: Prompt) -> str:
         remaining_s = self._search.answer_deadline - time.monotonic()
         timeout_s = min(self._budget.model_s, max(remaining_s - _FALLBACK_S, remaining_s * (1 - _FALLBACK_SHARE)))
         self._request_count += 1
@@ -196,16 +196,18 @@ class Reader:
         self._shown_count = len(window)
         ids = tuple(window.resolve_label(str(line["id"])) for line in lines)
         thought = f"the model reads {len(lines)} messages"
-        await self._search.record(RecallStep(self._search.iterations, thought, hit_count=len(lines), message_ids=ids))
+        await self._search.record_step(
+            RecallStep(self._search.iterations, thought, hit_count=len(lines), message_ids=ids)
+        )
 
 
-def _reject_calls_in_last_round(answer: Answer, *, is_last: bool) -> Answer:
+def _reject_calls_in_last_round(answer: ModelAnswer, *, is_last: bool) -> ModelAnswer:
     if answer.calls and is_last:
         raise InvalidAnswerError("Nothing can be looked up any more.")
     return answer
 
 
-def _append_outcome(prompt: Prompt, outcome: str) -> Prompt:
+def _append_text(prompt: Prompt, outcome: str) -> Prompt:
     """Append a text to the last turn of a prompt."""
     *previous_turns, (answer, _) = prompt.follow_up_turns
     return replace(prompt, follow_up_turns=(*previous_turns, (answer, outcome)))

@@ -12,7 +12,7 @@ from typing import Final
 
 from nomemory.recall.skills.loader import Skill
 from nomemory.recall.skills.steering.outline import SectionKind, SkillSection, parse_sections
-from nomemory.recall.tools.arguments import SearchFilter, Window
+from nomemory.recall.tools.arguments import SearchFilter, TimeWindow
 from nomemory.recall.tools.definitions import TOOLS
 
 MAX_GUIDANCE_CHARS: Final = 4_000
@@ -55,7 +55,7 @@ def _is_search_or_answer_format(section: SkillSection, section_text: str) -> boo
 @cache
 def _build_name_pattern() -> re.Pattern[str]:
     """Return a pattern that matches the names of tools, arguments and answer fields."""
-    models = [*(tool.arguments for tool in TOOLS.values()), SearchFilter, Window]
+    models = [*(tool.arguments for tool in TOOLS.values()), SearchFilter, TimeWindow]
     arguments = {name for model in models for name in model.model_fields} - _MESSAGE_FIELDS
     unquoted_names = [*_ANSWER_FIELDS, *(name for name in (*TOOLS, *arguments) if "_" in name)]
     return re.compile(

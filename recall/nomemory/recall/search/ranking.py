@@ -11,7 +11,7 @@ from nomemory.recall.grounding.assertions import can_answer_question, have_sende
 from nomemory.recall.model.evidence import Evidence, RetrievedMessage
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
-from nomemory.recall.skills.steering.defaults import Defaults
+from nomemory.recall.skills.steering.defaults import SkillDefaults
 from nomemory.recall.tools.definitions import HYBRID_SEARCH, LEXICAL_SEARCH, MESSAGES_LIST, NEIGHBORS, SEMANTIC_SEARCH
 from nomemory.recall.tools.result import Hit, ToolResult
 
@@ -34,7 +34,7 @@ _RANK_SMOOTHING: Final = 10
 _CONVERSATION_SMOOTHING: Final = 3
 """Constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009). A small value favors the top ranks."""
 _DECIMALS: Final = 9
-_NO_DEFAULTS: Final = Defaults()
+_NO_DEFAULTS: Final = SkillDefaults()
 
 
 class _WeightedTool(NamedTuple):
@@ -51,7 +51,7 @@ class _MergedRanking:
     scores: dict[str, float] = field(default_factory=dict)
     semantic_z_scores: dict[str, float] = field(default_factory=dict)
 
-    def add(self, hits: Iterable[Hit]) -> None:
+    def add_ranking(self, hits: Iterable[Hit]) -> None:
         """Add the ranking in another scope. New messages get at most the lowest score of the earlier scopes."""
         lowest_score = min(self.scores.values(), default=math.inf)
         for hit in hits:
@@ -67,7 +67,7 @@ class EvidenceRanking:
         defaults: the skill's defaults. Their role is preferred if the caller has no preference.
     """
 
-    def __init__(self, question: Question, defaults: Defaults = _NO_DEFAULTS) -> None:
+    def __init__(self, question: Question, defaults: SkillDefaults = _NO_DEFAULTS) -> None:
         self._question = question
         self._role = question.role or defaults.role or Role.ANY
         self._preferred_scope = SearchScope(question.time_range) if question.time_range is not None else None
@@ -85,13 +85,13 @@ class EvidenceRanking:
         if tool == NEIGHBORS:
             return  # These results have no scores.
         if tool == HYBRID_SEARCH:
-            self._question_ranking.add(result.items)
+            self._question_ranking.add_ranking(result.items)
         else:
             _keep_best_scores(
                 self._tool_scores.setdefault(_WeightedTool(tool, weight), {}), _normalize_scores(tool, result.items)
             )
 
-    def ranked_evidence(self) -> tuple[Evidence, ...]:
+    def rank_evidence(self) -> tuple[Evidence, ...]:
         """Return the evidence, best first. Equal scores are sorted by time, then by message id, both descending.
 
         In conversations with an assistant, messages that are semantically similar to the question or assert something
@@ -104,7 +104,7 @@ class EvidenceRanking:
             ordered = sorted(
                 self._build_evidence(0.0 if keeps_order else _SIMILARITY_WEIGHT), key=_sort_key, reverse=True
             )
-            evidence = ordered if keeps_order else self._boost_latest(self._move_assertions_first(ordered))
+            evidence = ordered if keeps_order else self._boost_latest_messages(self._move_assertions_first(ordered))
             self._ranked = keeps_order, tuple(self._move_corrections_first(evidence))
         return self._ranked[1]
 
@@ -153,7 +153,7 @@ class EvidenceRanking:
             )
         return cached
 
-    def _boost_latest(self, evidence: list[Evidence]) -> list[Evidence]:
+    def _boost_latest_messages(self, evidence: list[Evidence]) -> list[Evidence]:
         """Raise the scores of the newer top messages if the question asks for the current state."""
         best = evidence[:_RECENCY_MESSAGES]
         if not self._question.analysis.asks_for_latest or len(best) <= 1:
@@ -176,7 +176,7 @@ class EvidenceRanking:
         if self._question.is_conversation and question_scores:
             return self._add_preference_boosts(
                 _sum_scores(
-                    (1.0, _reciprocal_ranks(tool_scores))
+                    (1.0, _compute_reciprocal_ranks(tool_scores))
                     for tool_scores in (question_scores, *self._tool_scores.values())
                 )
             )
@@ -200,15 +200,15 @@ class EvidenceRanking:
                 ]
             )
         )
-        return _shift_below(min(scores.values()), _sum_scores(other_scores)) | scores
+        return _shift_scores_below(min(scores.values()), _sum_scores(other_scores)) | scores
 
     def _add_preference_boosts(self, scores: Mapping[str, float]) -> dict[str, float]:
         return {
-            message_id: score + self._preference_boost(self._messages[message_id])
+            message_id: score + self._compute_preference_boost(self._messages[message_id])
             for message_id, score in scores.items()
         }
 
-    def _preference_boost(self, message: RetrievedMessage) -> float:
+    def _compute_preference_boost(self, message: RetrievedMessage) -> float:
         has_role = self._role is not Role.ANY and message.role is self._role
         in_time_range = self._preferred_scope is not None and self._preferred_scope.contains(message)
         return _PREFERENCE_BOOST * (has_role + in_time_range)
@@ -223,7 +223,7 @@ def _normalize_scores(tool: str, items: tuple[Hit, ...]) -> dict[str, float]:
     return {hit.message.message_id: (hit.score - lowest) / score_range if score_range else 1.0 for hit in items}
 
 
-def _reciprocal_ranks(scores: Mapping[str, float]) -> dict[str, float]:
+def _compute_reciprocal_ranks(scores: Mapping[str, float]) -> dict[str, float]:
     """Replace scores by reciprocal ranks, which can be compared between rankings."""
     ordered_ids = sorted(scores, key=scores.__getitem__, reverse=True)
     return {message_id: 1 / (_CONVERSATION_SMOOTHING + rank) for rank, message_id in enumerate(ordered_ids)}
@@ -242,7 +242,7 @@ def _sum_scores(parts: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str,
     return scores
 
 
-def _shift_below(minimum: float, scores: Mapping[str, float]) -> dict[str, float]:
+def _shift_scores_below(minimum: float, scores: Mapping[str, float]) -> dict[str, float]:
     """Shift all scores below a minimum; keep their order."""
     best_score = max(scores.values(), default=0.0) or 1.0
     return {message_id: minimum + score / best_score - 1 - _SCORE_GAP for message_id, score in scores.items()}

@@ -11,11 +11,17 @@ from datetime import timedelta
 from typing import Final
 
 from nomemory.recall.model.budget import Budget
-from nomemory.recall.model.evidence import Evidence, Findings, Relation, Retrieval, RetrievedMessage
+from nomemory.recall.model.evidence import (
+    Evidence,
+    MessageRelation,
+    RetrievedMessage,
+    RetrievedMessages,
+    SearchFindings,
+)
 from nomemory.recall.model.model_reading import ModelReading
 from nomemory.recall.model.note import Note, NoteKind, create_note
 from nomemory.recall.model.question import Question, Role
-from nomemory.recall.model.search_limits import Limits, StopReason
+from nomemory.recall.model.search_limits import SearchLimits, StopReason
 from nomemory.recall.model.search_scope import SearchCoverage, SearchScope
 from nomemory.recall.model.step import JsonValue, RecallStep
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -61,14 +67,14 @@ class SearchSession:
     def __init__(
         self, tools: BoundTools, question: Question, skill: Skill, budget: Budget, on_step: OnStep | None
     ) -> None:
-        self.retrieval = Retrieval()
+        self.retrieval = RetrievedMessages()
         self._tools = tools
         self._question = question
         self._skill = skill
         self._budget = budget
         self._on_step = on_step
         self._ranking = EvidenceRanking(question, skill.steering.defaults)
-        self._relations: dict[tuple[str, str], Relation] = {}
+        self._relations: dict[tuple[str, str], MessageRelation] = {}
         self._coverage = SearchCoverage(question)
         self._steps: list[RecallStep] = []
         self._seen_calls: set[str] = set()
@@ -116,16 +122,16 @@ class SearchSession:
         """The steps of the recall so far, in order."""
         return tuple(self._steps)
 
-    def ranked_evidence(self) -> tuple[Evidence, ...]:
+    def rank_evidence(self) -> tuple[Evidence, ...]:
         """Return the evidence so far, best first."""
-        return self._ranking.ranked_evidence()
+        return self._ranking.rank_evidence()
 
-    def collect_findings(self) -> Findings:
+    def collect_findings(self) -> SearchFindings:
         """Return the results of the search phase."""
-        relations = sorted(self._relations.values(), key=lambda relation: self._time_key(relation.later_id))
-        return Findings(self.ranked_evidence(), self.retrieval, tuple(relations), self._sufficiency)
+        relations = sorted(self._relations.values(), key=lambda relation: self._message_time_key(relation.later_id))
+        return SearchFindings(self.rank_evidence(), self.retrieval, tuple(relations), self._sufficiency)
 
-    def planning_state(self, iteration: int) -> PlanningState:
+    def build_planning_state(self, iteration: int) -> PlanningState:
         """Return the state from which a planner decides the next round."""
         return PlanningState(
             question=self._question,
@@ -134,16 +140,16 @@ class SearchSession:
             iteration=iteration,
             remaining_calls=self.remaining_calls,
             steps=self.steps,
-            ranked=self.ranked_evidence(),
+            ranked=self.rank_evidence(),
         )
 
-    async def execute(self, plan: Plan, iteration: int) -> StopReason | None:
+    async def execute_plan(self, plan: Plan, iteration: int) -> StopReason | None:
         """Make the calls of a plan. If the budget is exhausted, return the stop reason."""
         self._iterations = iteration
         self._new_in_round = 0
         self.round_results = []
         if not plan.calls:
-            await self.record(RecallStep(iteration, plan.thought))
+            await self.record_step(RecallStep(iteration, plan.thought))
         for call in plan.calls:
             if self.remaining_s <= 0:
                 return StopReason.DEADLINE
@@ -154,11 +160,11 @@ class SearchSession:
 
     async def record_decision(self, plan: Plan, iteration: int) -> None:
         """Record a planner's decision to stop as a step."""
-        await self.record(RecallStep(iteration, plan.thought))
+        await self.record_step(RecallStep(iteration, plan.thought))
 
     async def read_neighbors(self) -> None:
         """Read the messages around the best evidence, unless they have been read already."""
-        anchors = [evidence.message.message_id for evidence in self.ranked_evidence()[: self._budget.anchors]]
+        anchors = [evidence.message.message_id for evidence in self.rank_evidence()[: self._budget.anchors]]
         read_anchors = {str(step.arguments.get("message_id")) for step in self._steps if step.tool == NEIGHBORS}
         for anchor in anchors:
             if anchor in read_anchors or self._calls >= self._budget.tool_calls or self.remaining_s <= 0:
@@ -173,13 +179,13 @@ class SearchSession:
     async def rank_question(self) -> None:
         """Rank the messages for the question, before a custom planner continues."""
         question = self._question
-        scope = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).limited_to(question.now)
+        scope = SearchScope(question.time_range or ANY_TIME, question.role or Role.ANY).exclude_future(question.now)
         arguments: dict[str, JsonValue] = {
             "query_text": question.query_text,
             "filter": scope.to_filter_arguments(question.now),
-            "top_k": max(_MIN_RANKED, self._budget.ranked_messages),
+            "top_k": max(_MIN_RANKED, self._budget.ranked_message_count),
         }
-        await self.execute(Plan((ToolCall(HYBRID_SEARCH, arguments, "rank the messages"),)), 1)
+        await self.execute_plan(Plan((ToolCall(HYBRID_SEARCH, arguments, "rank the messages"),)), 1)
 
     async def read_replies(
         self, messages: Sequence[RetrievedMessage]
@@ -190,7 +196,7 @@ class SearchSession:
         """
         anchors = messages[:_MAX_EXCHANGES]
         results = await asyncio.gather(
-            *(self._read_neighbors_of(item.message_id, before=1, after=1) for item in anchors)
+            *(self._read_message_neighbors(item.message_id, before=1, after=1) for item in anchors)
         )
         self._host_calls += len(anchors)
         preceding, replies = dict[str, RetrievedMessage](), dict[str, RetrievedMessage]()
@@ -206,15 +212,17 @@ class SearchSession:
                 "read the messages before short messages and the replies to questions",
                 f"{len(anchors)} calls",
             )
-            await self.record(RecallStep(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
+            await self.record_step(
+                RecallStep(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation)
+            )
         return preceding, replies
 
-    async def read_newest_on_topic(self) -> list[RetrievedMessage]:
+    async def read_newest_messages(self) -> list[RetrievedMessage]:
         """Search for messages that are newer than the best evidence.
 
         The call does not count toward the planner's limit.
         """
-        best = self.ranked_evidence()[:1]
+        best = self.rank_evidence()[:1]
         if not best or self.remaining_s <= 0:
             return []
         question = self._question
@@ -230,10 +238,10 @@ class SearchSession:
         }
         result = await self._tools.call(HYBRID_SEARCH, arguments, max(self.remaining_s, _SHORTEST_CALL_S))
         self._host_calls += 1
-        self.retrieval.add(hit.message for hit in result.items)
+        self.retrieval.add_messages(hit.message for hit in result.items)
         self._ranking.add_result(HYBRID_SEARCH, result)
         ids = tuple(hit.message.message_id for hit in result.items)
-        await self.record(
+        await self.record_step(
             RecallStep(
                 self._iterations, "search for newer messages on the topic", HYBRID_SEARCH, {}, len(ids), None, ids
             )
@@ -247,30 +255,30 @@ class SearchSession:
         """
         requested = {""}
         for _ in range(_MAX_CORRECTION_CHAIN):
-            best = (message.message for message in self.ranked_evidence()[: self._budget.evidence_messages])
+            best = (message.message for message in self.rank_evidence()[: self._budget.evidence_messages])
             retracting_ids = dict.fromkeys(candidate.retracted_by for candidate in best)
-            missing = [item for item in retracting_ids if self.retrieval.get(item) is None and item not in requested][
-                :_MAX_CORRECTIONS
-            ]
+            missing = [
+                item for item in retracting_ids if self.retrieval.get_message(item) is None and item not in requested
+            ][:_MAX_CORRECTIONS]
             if not missing:
                 return
             requested.update(missing)
             await self._read_corrections(missing)
 
     async def _read_corrections(self, message_ids: Sequence[str]) -> None:
-        results = await asyncio.gather(*(self._read_neighbors_of(item, before=0) for item in message_ids))
+        results = await asyncio.gather(*(self._read_message_neighbors(item, before=0) for item in message_ids))
         self._host_calls += len(results)
         for result in results:
             self._ranking.add_result(NEIGHBORS, result)
         thought, observation = "read the messages that retracted results", f"{len(results)} calls"
         ids = tuple(hit.message.message_id for result in results for hit in result.items)
-        await self.record(RecallStep(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
+        await self.record_step(RecallStep(self._iterations, thought, NEIGHBORS, {}, len(ids), None, ids, observation))
 
-    async def _read_neighbors_of(self, message_id: str, before: int, after: int = 0) -> ToolResult:
+    async def _read_message_neighbors(self, message_id: str, before: int, after: int = 0) -> ToolResult:
         """Read a message and the messages around it."""
         arguments: dict[str, JsonValue] = {"message_id": message_id, "before": before, "after": after}
         result = await self._tools.call(NEIGHBORS, arguments, max(self.remaining_s, _SHORTEST_CALL_S))
-        self.retrieval.add(hit.message for hit in result.items)
+        self.retrieval.add_messages(hit.message for hit in result.items)
         return result
 
     def extend_deadline(self, seconds: float) -> None:
@@ -283,16 +291,16 @@ class SearchSession:
         A ranking reports this state. If there was no ranking, the method makes a call to find out.
         """
         if not (self._is_lagging or self._is_lag_known):
-            self._is_lagging = await self._tools.is_lagging(max(self.remaining_s, _LAG_CHECK_S))
+            self._is_lagging = await self._tools.is_index_lagging(max(self.remaining_s, _LAG_CHECK_S))
             self._is_lag_known = True
         return self._is_lagging
 
     def build_limits(
         self, planner: str, stop_reason: StopReason, notes: tuple[Note, ...], reading: ModelReading, *, truncated: bool
-    ) -> Limits:
+    ) -> SearchLimits:
         """Describe what the recall searched, and why it stopped."""
         widest = self._coverage.widest_scope
-        return Limits(
+        return SearchLimits(
             time_range=widest.time_range,
             role=widest.role,
             messages_considered=len(self.retrieval),
@@ -320,9 +328,9 @@ class SearchSession:
             notes.append(create_note(NoteKind.TIME_RANGE_EMPTY, count=len(self._empty_time_ranges)))
         return tuple(notes)
 
-    def _time_key(self, message_id: str) -> tuple[float, str]:
+    def _message_time_key(self, message_id: str) -> tuple[float, str]:
         """Return a key that sorts messages by time. Messages that were dropped to fit the budget sort first."""
-        message = self.retrieval.get(message_id)
+        message = self.retrieval.get_message(message_id)
         return (message.ts.timestamp() if message else -math.inf, message_id)
 
     def _reserved_neighbor_calls(self) -> int:
@@ -331,35 +339,37 @@ class SearchSession:
     async def _make_call(self, call: ToolCall, iteration: int) -> None:
         call_key = json.dumps([call.tool, dict(call.arguments)], sort_keys=True, default=str)
         if call_key in self._seen_calls:
-            await self.record(RecallStep(iteration, call.thought, call.tool, observation="not repeated: made before"))
+            await self.record_step(
+                RecallStep(iteration, call.thought, call.tool, observation="not repeated: made before")
+            )
             return
         self._seen_calls.add(call_key)
         if call.tool == SEMANTIC_SEARCH and not self._tools.has_semantic_search:
             not_called = f"not called: {SEMANTIC_DISABLED}"
-            await self.record(
+            await self.record_step(
                 RecallStep(iteration, call.thought, call.tool, observation=not_called, semantic_disabled=True)
             )
             return
         started_at = time.monotonic()
         if call.tool != HYBRID_SEARCH:  # Rankings wait for both indexes on the server.
             await self._tools.wait_for_write(max(self.remaining_s, _SHORTEST_CALL_S))
-        result = await self._tools.call(call.tool, call.arguments, self._timeout_s(call.tool))
+        result = await self._tools.call(call.tool, call.arguments, self._get_call_timeout_s(call.tool))
         # A semantic search that fails because no embedder is available does not count toward the limit.
         self._calls += call.tool != SEMANTIC_SEARCH or self._tools.has_semantic_search
         self._record_result(call, result)
         self.round_results.append(result)
-        await self.record(_build_step(call, result, iteration, time.monotonic() - started_at))
+        await self.record_step(_build_step(call, result, iteration, time.monotonic() - started_at))
 
-    def _timeout_s(self, tool: str) -> float:
+    def _get_call_timeout_s(self, tool: str) -> float:
         share = _SEMANTIC_TIME_SHARE if tool == SEMANTIC_SEARCH else 1.0
         return max(self.remaining_s * share, _SHORTEST_CALL_S)
 
     def _record_result(self, call: ToolCall, result: ToolResult) -> None:
-        self._new_in_round += self.retrieval.add(hit.message for hit in result.items)
+        self._new_in_round += self.retrieval.add_messages(hit.message for hit in result.items)
         self._ranking.add_result(call.tool, result, call.weight)
         self._relations |= {(relation.earlier_id, relation.later_id): relation for relation in result.relations}
         if result.scope is not None:
-            self._coverage.add(result.scope)
+            self._coverage.add_scope(result.scope)
         self._dropped_arguments += result.dropped_arguments
         self._has_dropped_messages |= result.truncated
         self._is_lagging |= result.index_lagging
@@ -370,7 +380,7 @@ class SearchSession:
         if self._sufficiency is None:
             self._sufficiency = result.sufficiency
 
-    async def record(self, step: RecallStep) -> None:
+    async def record_step(self, step: RecallStep) -> None:
         """Append a step, and call `on_step`."""
         self._steps.append(step)
         if self._on_step is not None:

@@ -45,7 +45,7 @@ class SkillInvalidError(RecallError):
         self.code = code
         self.file = file
 
-    def with_skill(self, skill: str) -> SkillInvalidError:
+    def add_skill_name(self, skill: str) -> SkillInvalidError:
         """Return this error with the skill's name in the message."""
         return SkillInvalidError(self.reason, self.code, self.file, skill)
 
@@ -64,8 +64,8 @@ class SkillFolder:
 
     def __init__(self, path: Path, library: Path) -> None:
         self._path = path
-        self._root = _resolve(path)
-        if not self._root.is_relative_to(_resolve(library)):
+        self._root = _resolve_path(path)
+        if not self._root.is_relative_to(_resolve_path(library)):
             raise SkillInvalidError(
                 "the skill's folder is a symbolic link to a location outside the skills folder", SkillFault.FOLDER
             )
@@ -73,7 +73,7 @@ class SkillFolder:
     def compute_fingerprint(self) -> Fingerprint:
         """Return a value that changes when a file of the skill changes. The files are not read."""
         marks = []
-        for name in (SKILL_FILE, *self._list_names()):
+        for name in (SKILL_FILE, *self._list_file_names()):
             status = self._find_regular_file(name).stat()
             marks.append((name, status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(marks)
@@ -84,19 +84,19 @@ class SkillFolder:
 
     def read_references(self) -> dict[str, str]:
         """Return the texts of the files in `references/`, and of the prose files in `scripts/`, by relative path."""
-        return {name: self._read_text(name) for name in self._list_names()}
+        return {name: self._read_text(name) for name in self._list_file_names()}
 
-    def _list_names(self) -> list[str]:
-        names = sorted(self._iterate_names())
+    def _list_file_names(self) -> list[str]:
+        names = sorted(self._iterate_file_names())
         if len(names) > _MAX_REFERENCES:
             raise SkillInvalidError(
                 f"expected at most {_MAX_REFERENCES} reference files, got {len(names)}", SkillFault.FOLDER
             )
         return names
 
-    def _iterate_names(self) -> Iterator[str]:
+    def _iterate_file_names(self) -> Iterator[str]:
         for folder, suffixes in _TEXTS.items():
-            listed = self._resolve_inside(folder)
+            listed = self._resolve_file_path(folder)
             for file in listed.iterdir() if listed.is_dir() else ():
                 if file.suffix in suffixes and not file.name.startswith("."):
                     yield f"{folder}/{file.name}"
@@ -112,17 +112,17 @@ class SkillFolder:
             raise SkillInvalidError(f"`{name}` is not UTF-8 text", SkillFault.TEXT, name) from None
 
     def _find_regular_file(self, name: str) -> Path:
-        file = self._resolve_inside(name)
+        file = self._resolve_file_path(name)
         if not file.is_file():
             fault = SkillFault.FOLDER if name == SKILL_FILE else SkillFault.TEXT
             raise SkillInvalidError(f"`{name}` is missing or not a regular file", fault, name)
         return file
 
-    def _resolve_inside(self, name: str) -> Path:
+    def _resolve_file_path(self, name: str) -> Path:
         direct = self._root / name
         if not any(item.is_symlink() for item in (direct, *direct.parents[: name.count("/")])):
             return direct
-        path = _resolve(self._path / name)
+        path = _resolve_path(self._path / name)
         if not path.is_relative_to(self._root):
             raise SkillInvalidError(
                 f"`{name}` is a symbolic link to a location outside the skill folder", SkillFault.FOLDER, name
@@ -130,7 +130,7 @@ class SkillFolder:
         return path
 
 
-def _resolve(path: Path) -> Path:
+def _resolve_path(path: Path) -> Path:
     try:
         return path.resolve()
     except RuntimeError:  # Python up to 3.12 raises this error for a circular link.

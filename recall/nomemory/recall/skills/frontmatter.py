@@ -83,12 +83,12 @@ def _parse_values(head: str) -> dict[str, str | None]:
     except yaml.YAMLError:
         raise _create_line_error() from None
     for key, value in zip(nodes, nodes, strict=False):
-        name = _to_string(key)
+        name = _read_string_node(key)
         if name is None or not _KEY.fullmatch(name):
             raise _create_line_error()
         if name in values:
             raise FrontmatterError(f"duplicate key `{name}` in the frontmatter")
-        values[name] = _to_string(value)
+        values[name] = _read_string_node(value)
     return values
 
 
@@ -116,7 +116,7 @@ def _iterate_top_level_nodes(events: Iterable[yaml.Event]) -> Iterator[yaml.Node
                 raise FrontmatterError(f"the frontmatter is nested deeper than {_MAX_DEPTH} levels")
 
 
-def _to_string(node: yaml.NodeEvent) -> str | None:
+def _read_string_node(node: yaml.NodeEvent) -> str | None:
     if isinstance(node, yaml.ScalarEvent) and node.anchor is None and node.tag is None:
         return node.value.strip()
     return None

@@ -66,9 +66,9 @@ class SkillLibrary:
         """
         name = name or self._default
         try:
-            return self._load_current(name)
+            return self._load_current_version(name)
         except SkillInvalidError as error:
-            raise error.with_skill(name) from None
+            raise error.add_skill_name(name) from None
         except OSError:
             raise SkillInvalidError("a file cannot be read", SkillFault.TEXT, skill=name) from None
 
@@ -79,7 +79,7 @@ class SkillLibrary:
             filter(_NAME.fullmatch, folders - {CREATOR_SKILL}), key=lambda name: (name != self._default, name)
         )
 
-    def _load_current(self, name: str) -> Skill:
+    def _load_current_version(self, name: str) -> Skill:
         folder = self._find_folder(name)
         fingerprint = folder.compute_fingerprint()
         loaded = self._loaded.get(name)

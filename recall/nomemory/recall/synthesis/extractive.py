@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from nomemory.recall.grounding.assertions import can_answer_question, have_sender_names, is_quotable
-from nomemory.recall.model.evidence import Evidence, Findings
+from nomemory.recall.model.evidence import Evidence, SearchFindings
 from nomemory.recall.model.memory_view import Draft, DraftCitation, DraftStatement
 from nomemory.recall.model.question import Question
 from nomemory.recall.skills.loader import Skill
@@ -47,9 +47,9 @@ class ExtractiveSynthesizer:
     def __init__(self, quoted: float) -> None:
         self._quoted = quoted
 
-    async def draft(self, question: Question, skill: Skill, findings: Findings) -> Draft:  # noqa: ARG002 - the protocol's signature
+    async def draft(self, question: Question, skill: Skill, findings: SearchFindings) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Draft a memory view that quotes the most likely answers and the messages that retract them."""
-        best = select_quoted(select_quotable(findings.evidence, question), self._quoted)
+        best = select_probable_evidence(select_quotable_evidence(findings.evidence, question), self._quoted)
         retracting_ids = {candidate.message.retracted_by for candidate in best}
         best += [item for item in findings.evidence if item.message.message_id in retracting_ids and item not in best]
         quotes = ((candidate, select_passage(candidate.message.content, question.analysis)) for candidate in best)
@@ -61,7 +61,7 @@ class ExtractiveSynthesizer:
         )
 
 
-def select_quotable(evidence: Sequence[Evidence], question: Question) -> list[Evidence]:
+def select_quotable_evidence(evidence: Sequence[Evidence], question: Question) -> list[Evidence]:
     """Remove evidence that cannot be quoted.
 
     If senders who may know the answer assert something, keep only their messages.
@@ -79,7 +79,7 @@ def select_quotable(evidence: Sequence[Evidence], question: Question) -> list[Ev
     return assertions or quotable_items
 
 
-def select_quoted(evidence: Sequence[Evidence], min_probability: float) -> list[Evidence]:
+def select_probable_evidence(evidence: Sequence[Evidence], min_probability: float) -> list[Evidence]:
     """Select the best message, and the other messages whose probability of being evidence is high enough."""
     has_similarity = any(item.semantic_z_score for item in evidence)
     return [

@@ -20,7 +20,7 @@ _DEFINITIONS = "#/$defs/"
 
 
 @cache
-def object_schema(model: type[BaseModel]) -> Schema:
+def build_object_schema(model: type[BaseModel]) -> Schema:
     """Return the JSON schema of a pydantic model. The schema is cached; callers must not change it."""
     schema = model.model_json_schema(schema_generator=_CompactSchemaGenerator)
     definitions = schema.pop("$defs", {})

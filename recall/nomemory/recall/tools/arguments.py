@@ -36,13 +36,13 @@ def _parse_time(value: object, info: ValidationInfo) -> datetime:
         raise PydanticCustomError("time", "must be an ISO 8601 time such as 2026-01-31T09:00:00Z") from None
 
 
-def _lower(value: object) -> object:
+def _to_lower_case(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
 Instant = Annotated[datetime, BeforeValidator(_parse_time)]
 OneRole = Annotated[
-    Role, BeforeValidator(_lower), WithJsonSchema({"type": "string", "enum": [role.value for role in Role]})
+    Role, BeforeValidator(_to_lower_case), WithJsonSchema({"type": "string", "enum": [role.value for role in Role]})
 ]
 QueryText = Annotated[str, Field(max_length=32_000)]
 Cursor = Annotated[str, Field(max_length=8_000)]
@@ -62,7 +62,7 @@ class ArgumentObject(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_object(cls, value: object) -> object:
+    def _parse_json_object(cls, value: object) -> object:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
@@ -73,7 +73,7 @@ class ArgumentObject(BaseModel):
         return value
 
 
-class Window(ArgumentObject):
+class TimeWindow(ArgumentObject):
     """A time range that includes `since` and excludes `until`."""
 
     since: Instant | None = Field(default=None, description="start, included")
@@ -88,14 +88,14 @@ class SearchFilter(ArgumentObject):
     """A filter by time range, role and conversation."""
 
     role: OneRole | None = Field(default=None, description="whose messages; any: anybody's")
-    time_range: Window = Field(default=Window(), description="when it was said")
+    time_range: TimeWindow = Field(default=TimeWindow(), description="when it was said")
     conversation_id: Identifier = Field(default="", description="one conversation only")
     exclude_conversation_ids: list[Identifier] = Field(
         default=[], max_length=EXCLUDED_CONVERSATIONS_MAX, description="conversations to leave out"
     )
 
 
-class ListArguments(Window):
+class ListArguments(TimeWindow):
     """Arguments of `messages_list`."""
 
     role: OneRole | None = Field(default=None, description="whose messages; any: anybody's")
@@ -105,7 +105,7 @@ class ListArguments(Window):
     @property
     def filter(self) -> SearchFilter:
         """The role and time range as a filter."""
-        return SearchFilter(role=self.role, time_range=Window(since=self.since, until=self.until))
+        return SearchFilter(role=self.role, time_range=TimeWindow(since=self.since, until=self.until))
 
 
 class LexicalArguments(ArgumentObject):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from nomemory.recall.tools.argument_schema import Schema, object_schema
+from nomemory.recall.tools.argument_schema import Schema, build_object_schema
 from nomemory.recall.tools.arguments import (
     Arguments,
     HybridArguments,
@@ -28,7 +28,7 @@ class ToolDefinition:
 
     def build_schema(self) -> Schema:
         """Return the JSON schema of the tool's arguments."""
-        return object_schema(self.arguments)
+        return build_object_schema(self.arguments)
 
 
 MESSAGES_LIST: Final = "messages_list"

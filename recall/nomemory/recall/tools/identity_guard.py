@@ -37,25 +37,25 @@ def _remove_user_ids_from_object(fields: Mapping[str, JsonValue], depth: int) ->
         if is_user_key(key):
             dropped += 1
         else:
-            cleaned[key], dropped_inside = _clean_value(value, depth + 1)
+            cleaned[key], dropped_inside = _remove_user_ids_from_value(value, depth + 1)
             dropped += dropped_inside
     return cleaned, dropped
 
 
-def _clean_value(value: JsonValue, depth: int) -> tuple[JsonValue, int]:
+def _remove_user_ids_from_value(value: JsonValue, depth: int) -> tuple[JsonValue, int]:
     if isinstance(value, str):
-        return _clean_text(value, depth)
+        return _remove_user_ids_from_text(value, depth)
     if not isinstance(value, dict | list):
         return value, 0
     if depth > _MAX_DEPTH:
         return None, 1
     if isinstance(value, dict):
         return _remove_user_ids_from_object(value, depth)
-    cleaned = [_clean_value(item, depth + 1) for item in value]
+    cleaned = [_remove_user_ids_from_value(item, depth + 1) for item in value]
     return [item for item, _ in cleaned], sum(count for _, count in cleaned)
 
 
-def _clean_text(text: str, depth: int) -> tuple[str, int]:
+def _remove_user_ids_from_text(text: str, depth: int) -> tuple[str, int]:
     """Remove user ids from a string that contains JSON. Return any other string unchanged, because it is query text."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return text, 0
@@ -65,5 +65,5 @@ def _clean_text(text: str, depth: int) -> tuple[str, int]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text, 0
-    cleaned, dropped = _clean_value(value, depth + 1)
+    cleaned, dropped = _remove_user_ids_from_value(value, depth + 1)
     return (json.dumps(cleaned, ensure_ascii=False), dropped) if dropped else (text, 0)

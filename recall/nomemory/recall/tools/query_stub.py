@@ -30,7 +30,7 @@ class IndexLaggingError(RecallError):
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class UserBinding:
     """Binds a recall to the messages of one user and, optionally, of one conversation.
 
     Conversations in `exclude_conversation_ids` are never read. `at_least` is a write token that the indexes must reach
@@ -47,7 +47,7 @@ class Binding:
         return self.conversation_id in {"", conversation_id} and conversation_id not in self.exclude_conversation_ids
 
 
-class Rpc(Protocol[_Request_contra, _Reply_co]):
+class StubMethod(Protocol[_Request_contra, _Reply_co]):
     """A method of a grpc.aio stub."""
 
     def __call__(
@@ -60,25 +60,25 @@ class QueryStub(Protocol):
     """A grpc.aio stub of QueryService, or a compatible object."""
 
     @property
-    def ListMessages(self) -> Rpc[pb.ListMessagesRequest, pb.ListMessagesResponse]:  # noqa: N802 - the contract's name
+    def ListMessages(self) -> StubMethod[pb.ListMessagesRequest, pb.ListMessagesResponse]:  # noqa: N802 - the contract's name
         """The method that lists messages by time."""
 
     @property
-    def LexicalSearch(self) -> Rpc[pb.LexicalSearchRequest, pb.LexicalSearchResponse]:  # noqa: N802 - as above
+    def LexicalSearch(self) -> StubMethod[pb.LexicalSearchRequest, pb.LexicalSearchResponse]:  # noqa: N802 - as above
         """The method for lexical search."""
 
     @property
-    def SemanticSearch(self) -> Rpc[pb.SemanticSearchRequest, pb.SemanticSearchResponse]:  # noqa: N802 - as above
+    def SemanticSearch(self) -> StubMethod[pb.SemanticSearchRequest, pb.SemanticSearchResponse]:  # noqa: N802 - as above
         """The method for semantic search."""
 
     @property
-    def HybridSearch(self) -> Rpc[pb.HybridSearchRequest, pb.HybridSearchResponse]:  # noqa: N802 - as above
+    def HybridSearch(self) -> StubMethod[pb.HybridSearchRequest, pb.HybridSearchResponse]:  # noqa: N802 - as above
         """The method for hybrid search."""
 
     @property
-    def GetNeighbors(self) -> Rpc[pb.GetNeighborsRequest, pb.GetNeighborsResponse]:  # noqa: N802 - as above
+    def GetNeighbors(self) -> StubMethod[pb.GetNeighborsRequest, pb.GetNeighborsResponse]:  # noqa: N802 - as above
         """The method that returns the messages around a message."""
 
     @property
-    def BatchGetMessages(self) -> Rpc[pb.BatchGetMessagesRequest, pb.BatchGetMessagesResponse]:  # noqa: N802 - as above
+    def BatchGetMessages(self) -> StubMethod[pb.BatchGetMessagesRequest, pb.BatchGetMessagesResponse]:  # noqa: N802 - as above
         """The method that returns messages by id."""

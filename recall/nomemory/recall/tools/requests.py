@@ -19,7 +19,7 @@ from nomemory.recall.tools.arguments import (
     SearchFilter,
     SemanticArguments,
 )
-from nomemory.recall.tools.query_stub import Binding
+from nomemory.recall.tools.query_stub import UserBinding
 from nomemory.v1 import message_pb2
 from nomemory.v1 import query_service_pb2 as pb
 
@@ -37,7 +37,7 @@ class RequestBuilder:
     """
 
     def __init__(
-        self, binding: Binding, budget: Budget, before: datetime, embedded: tuple[str, Sequence[float]]
+        self, binding: UserBinding, budget: Budget, before: datetime, embedded: tuple[str, Sequence[float]]
     ) -> None:
         self._binding = binding
         self._budget = budget
@@ -52,7 +52,7 @@ class RequestBuilder:
                 The methods for searches raise this error, too.
         """
         return pb.ListMessagesRequest(
-            **self._common_fields(arguments.filter),
+            **self._build_common_fields(arguments.filter),
             page_size=min(arguments.page_size, self._budget.result_items),
             cursor=arguments.cursor,
         )
@@ -60,7 +60,7 @@ class RequestBuilder:
     def build_lexical_request(self, arguments: LexicalArguments) -> pb.LexicalSearchRequest:
         """Build a lexical search request."""
         return pb.LexicalSearchRequest(
-            **self._common_fields(arguments.filter),
+            **self._build_common_fields(arguments.filter),
             query_text=arguments.query_text,
             page_size=min(arguments.page_size, self._budget.result_items),
             cursor=arguments.cursor,
@@ -69,11 +69,11 @@ class RequestBuilder:
     def build_semantic_request(self, arguments: SemanticArguments) -> pb.SemanticSearchRequest:
         """Build a semantic search request. If the query is `embedded`, the caller's vector is used."""
         request = pb.SemanticSearchRequest(
-            **self._common_fields(arguments.filter),
+            **self._build_common_fields(arguments.filter),
             top_k=min(arguments.top_k, self._budget.result_items),
             min_score=arguments.min_score,
         )
-        if self.has_vector_for(arguments.query_text):
+        if self.has_vector_of_text(arguments.query_text):
             request.query_embedding.values.extend(self._embedded[1])
         elif arguments.query_text:
             request.query_text = arguments.query_text
@@ -84,13 +84,13 @@ class RequestBuilder:
     def build_hybrid_request(self, arguments: HybridArguments) -> pb.HybridSearchRequest:
         """Build a hybrid search request. If the query is `embedded`, the caller's vector is used."""
         request = pb.HybridSearchRequest(
-            **self._common_fields(arguments.filter),
+            **self._build_common_fields(arguments.filter),
             query_text=arguments.query_text,
             top_k=min(arguments.top_k, max(self._budget.result_items, self._budget.evidence_messages)),
             explain=True,
             include_relations=True,
         )
-        if self.has_vector_for(arguments.query_text):
+        if self.has_vector_of_text(arguments.query_text):
             request.query_embedding.values.extend(self._embedded[1])
         return request
 
@@ -98,7 +98,7 @@ class RequestBuilder:
         """Build a minimal hybrid search request that reports the lag of both indexes."""
         return self.build_hybrid_request(HybridArguments(query_text=self._embedded[0].strip() or _PROBE_QUERY, top_k=1))
 
-    def has_vector_for(self, text: str) -> bool:
+    def has_vector_of_text(self, text: str) -> bool:
         """Return whether the caller computed a vector for this text."""
         embedded_text, vector = self._embedded
         return bool(vector) and embedded_text == text
@@ -112,7 +112,7 @@ class RequestBuilder:
             after=self._budget.neighbors_after if arguments.after is None else arguments.after,
         )
 
-    def _common_fields(self, filter_: SearchFilter) -> dict[str, Any]:
+    def _build_common_fields(self, filter_: SearchFilter) -> dict[str, Any]:
         """Return the fields that all search requests have: user, filter and write token."""
         return {
             "user_id": self._binding.user_id,

@@ -9,7 +9,7 @@ from typing import Final
 
 from nomemory.recall.model.budget import Budget
 from nomemory.recall.model.contract_roles import role_from_contract
-from nomemory.recall.model.evidence import Relation, RetrievedMessage
+from nomemory.recall.model.evidence import MessageRelation, RetrievedMessage
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.model.step import JsonValue
 from nomemory.recall.model.sufficiency import Sufficiency
@@ -71,7 +71,7 @@ class ToolResult:
     semantic_unavailable: bool = False
     semantic_disabled: bool = False
     sufficiency: Sufficiency | None = None
-    relations: tuple[Relation, ...] = ()
+    relations: tuple[MessageRelation, ...] = ()
     empty_time_ranges: tuple[TimeRange, ...] = ()
 
 
@@ -90,7 +90,7 @@ def message_from_contract(message: message_pb2.ChatMessage) -> RetrievedMessage:
     )
 
 
-def limit_to_budget(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
+def limit_hits_to_budget(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
     """Return as many hits as the budget allows for one call, and at least one."""
     kept: list[Hit] = []
     remaining_chars = budget.result_chars
@@ -107,8 +107,8 @@ def hit_from_contract(item: pb.HybridItem) -> Hit:
     return Hit(message_from_contract(item.message), item.score, item.explanation.semantic_z_score)
 
 
-def relation_from_contract(encoded: pb.MessageRelation) -> Relation:
+def relation_from_contract(encoded: pb.MessageRelation) -> MessageRelation:
     """Convert a relation between messages from the API."""
-    return Relation(
+    return MessageRelation(
         encoded.earlier_message_id, encoded.later_message_id, encoded.semantic_z_score, encoded.shared_terms
     )

@@ -44,7 +44,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
+class SkillDefaults:
     """Default search parameters of a skill. None means that the skill sets no default.
 
     `lookback` is the length of the time range that ends at the time of the question. `top_k` is the number of messages
@@ -56,27 +56,27 @@ class Defaults:
     top_k: int | None = None
 
 
-def read_defaults(entries: Iterable[SkillEntry]) -> tuple[Defaults, list[InvalidEntry]]:
+def read_defaults(entries: Iterable[SkillEntry]) -> tuple[SkillDefaults, list[InvalidEntry]]:
     """Parse the entries of the defaults sections of a skill. If a key is repeated, the first value is used."""
     by_key: dict[str, SkillEntry] = {}
     invalid = []
     for entry in entries:
         key = _KEYS.get(normalize_key(entry.key))
         if key in by_key:
-            invalid.append(entry.to_invalid(f"duplicate `{key}`: the first value is used"))
+            invalid.append(entry.to_invalid_entry(f"duplicate `{key}`: the first value is used"))
         elif key:
             by_key[key] = entry
         elif entry.is_setting:
-            invalid.append(entry.to_invalid(f"unknown default; supported: `{_WINDOW}`, `{_ROLE}` and `{_TOP_K}`"))
+            invalid.append(entry.to_invalid_entry(f"unknown default; supported: `{_WINDOW}`, `{_ROLE}` and `{_TOP_K}`"))
 
     def parse_value(key: str, read: Callable[[str], _Value | None], form: str) -> _Value | None:
         entry = by_key.get(key)
         parsed = read(extract_first_word(entry.value)) if entry else None
         if entry and parsed is None:
-            invalid.append(entry.to_invalid(f"`{key}` must be {form}"))
+            invalid.append(entry.to_invalid_entry(f"`{key}` must be {form}"))
         return parsed
 
-    defaults = Defaults(
+    defaults = SkillDefaults(
         parse_value(_WINDOW, _parse_lookback, "an ISO 8601 duration such as `P30D`, or `all`"),
         parse_value(_ROLE, _ROLES.get, "one of `user`, `assistant`, `system`, `tool` and `any`"),
         parse_value(_TOP_K, _parse_top_k, f"an integer from 1 to {TOP_K_MAX}"),

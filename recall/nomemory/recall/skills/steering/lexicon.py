@@ -49,7 +49,7 @@ class Lexicon:
                 if form and form not in CONVERSATIONAL_STOP_WORDS:  # "It" and "can" occur in almost every question.
                     self._entries.setdefault(form, []).append(canonical)
 
-    def expand(self, text: str) -> tuple[str, ...]:
+    def find_synonyms(self, text: str) -> tuple[str, ...]:
         """Return the synonyms of the terms in a text.
 
         A Chinese term may match anywhere in the text. Other terms match whole words; upper and lower case and singular
@@ -81,10 +81,10 @@ def _to_comparison_form(text: str) -> str:
 
 def _is_whole_word(text: str, start: int, end: int) -> bool:
     """Return whether both ends of a match are word boundaries."""
-    return not (_joins_word(text, start) or _joins_word(text, end))
+    return not (_is_inside_word(text, start) or _is_inside_word(text, end))
 
 
-def _joins_word(text: str, offset: int) -> bool:
+def _is_inside_word(text: str, offset: int) -> bool:
     return 0 < offset < len(text) and bool(_IN_WORD.match(text[offset - 1]) and _IN_WORD.match(text[offset]))
 
 
@@ -109,7 +109,7 @@ def read_lexicon(entries: Iterable[SkillEntry]) -> tuple[Lexicon, list[InvalidEn
         elif merged and _is_term(canonical):
             aliases[canonical] = tuple(merged)[:MAX_ALIASES]
         if problem:
-            invalid.append(entry.to_invalid(problem))
+            invalid.append(entry.to_invalid_entry(problem))
     return Lexicon(aliases), invalid
 
 

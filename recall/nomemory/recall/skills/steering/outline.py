@@ -73,7 +73,7 @@ class SkillEntry:
         """Whether the entry has the form of a setting rather than prose."""
         return bool(self.value and _KEY.fullmatch(self.key))
 
-    def to_invalid(self, problem: str) -> InvalidEntry:
+    def to_invalid_entry(self, problem: str) -> InvalidEntry:
         """Return this entry as an invalid entry, with the reason."""
         return InvalidEntry(self.file, self.line, problem)
 

@@ -10,14 +10,14 @@ from typing import Final
 from nomemory.recall.model.question import Question, Role
 from nomemory.recall.model.search_scope import SearchScope
 from nomemory.recall.skills.folder import SKILL_FILE
-from nomemory.recall.skills.steering.defaults import UNLIMITED_LOOKBACK, Defaults, read_defaults
+from nomemory.recall.skills.steering.defaults import UNLIMITED_LOOKBACK, SkillDefaults, read_defaults
 from nomemory.recall.skills.steering.lexicon import Lexicon, read_lexicon
 from nomemory.recall.skills.steering.outline import InvalidEntry, SectionKind, SkillSection, parse_sections
 from nomemory.recall.skills.steering.template import QueryTemplate, read_templates
 from nomemory.text.analysis import analyze_text
 from nomemory.text.question_analysis import QuestionAnalysis
 from nomemory.text.question_words import remove_question_words
-from nomemory.text.time_expressions import range_of_last_days
+from nomemory.text.time_expressions import last_days_range
 from nomemory.text.time_range import ANY_TIME, TimeRange
 
 LEXICON_FILE: Final = "references/lexicon.md"
@@ -33,7 +33,7 @@ class Steering:
     of all invalid entries.
     """
 
-    defaults: Defaults = field(default_factory=Defaults)
+    defaults: SkillDefaults = field(default_factory=SkillDefaults)
     lexicon: Lexicon = field(default_factory=Lexicon)
     templates: tuple[QueryTemplate, ...] = ()
     invalid_entries: tuple[InvalidEntry, ...] = ()
@@ -46,18 +46,18 @@ class Steering:
         omitted_count = self.invalid_count - len(shown)
         return (*shown, f"{omitted_count} more entries of the skill are invalid") if omitted_count else shown
 
-    def expand_terms(self, sentence: str) -> tuple[str, ...]:
+    def find_synonyms(self, sentence: str) -> tuple[str, ...]:
         """Return synonyms of the words in a sentence, from the lexicon."""
-        return self.lexicon.expand(sentence)
+        return self.lexicon.find_synonyms(sentence)
 
     def select_template(self, analysis: QuestionAnalysis) -> QueryTemplate | None:
         """Return the query template that shares the most words with the question; None if no template shares any."""
-        words = (remove_question_words(analysis.question_text), *self.expand_terms(analysis.question_text))
+        words = (remove_question_words(analysis.question_text), *self.find_synonyms(analysis.question_text))
         question_terms = frozenset(analyze_text(" ".join(words)).terms)
-        best = max(self.templates, key=lambda template: len(template.selecting_terms & question_terms), default=None)
-        return best if best and best.selecting_terms & question_terms else None
+        best = max(self.templates, key=lambda template: len(template.selection_terms & question_terms), default=None)
+        return best if best and best.selection_terms & question_terms else None
 
-    def initial_scope(self, question: Question) -> SearchScope:
+    def choose_initial_scope(self, question: Question) -> SearchScope:
         """Return the initial search scope.
 
         The caller's preference comes first, then the question, then the skill's defaults.
@@ -65,19 +65,19 @@ class Steering:
         time_range = question.time_range
         signal = question.analysis.time_signal
         if time_range is None:
-            time_range = signal.time_range if signal else self.default_time_range(question.now)
-        return SearchScope(time_range or ANY_TIME, self.effective_role(question))
+            time_range = signal.time_range if signal else self.compute_default_time_range(question.now)
+        return SearchScope(time_range or ANY_TIME, self.choose_role(question))
 
-    def default_time_range(self, now: datetime) -> TimeRange | None:
+    def compute_default_time_range(self, now: datetime) -> TimeRange | None:
         """Return the skill's default time range, which ends at `now`; None if the skill sets none."""
         lookback = self.defaults.lookback
         if lookback is None or lookback == UNLIMITED_LOOKBACK:
             return ANY_TIME if lookback else None
-        longer_range = range_of_last_days(lookback.days + 1, now)
+        longer_range = last_days_range(lookback.days + 1, now)
         since = longer_range.since and now - min(lookback, now - longer_range.since)
         return TimeRange(since, now)
 
-    def effective_role(self, question: Question) -> Role:
+    def choose_role(self, question: Question) -> Role:
         """Return the role that the caller prefers, or the skill's default role.
 
         The default is ignored if the question asks about the assistant's messages.
@@ -85,7 +85,7 @@ class Steering:
         default = None if question.analysis.asks_about_assistant else self.defaults.role
         return question.role or default or Role.ANY
 
-    def page_size(self, default_size: int) -> int:
+    def choose_page_size(self, default_size: int) -> int:
         """Return the number of messages per search that the skill sets, or `default_size`."""
         return self.defaults.top_k or default_size
 
@@ -102,16 +102,16 @@ def read_steering(texts: Mapping[str, str]) -> Steering:
     """
     skill_sections = parse_sections(texts.get(SKILL_FILE, ""), SKILL_FILE)
 
-    def sections_of_kind(kind: SectionKind) -> list[SkillSection]:
+    def select_sections(kind: SectionKind) -> list[SkillSection]:
         return [section for section in skill_sections if section.kind is kind]
 
-    lexicons = [*sections_of_kind(SectionKind.LEXICON), *parse_sections(texts.get(LEXICON_FILE, ""), LEXICON_FILE)]
+    lexicons = [*select_sections(SectionKind.LEXICON), *parse_sections(texts.get(LEXICON_FILE, ""), LEXICON_FILE)]
     defaults, invalid_defaults = read_defaults(
-        entry for section in sections_of_kind(SectionKind.DEFAULTS) for entry in section.entries
+        entry for section in select_sections(SectionKind.DEFAULTS) for entry in section.entries
     )
     lexicon, invalid_lexicon = read_lexicon(entry for section in lexicons for entry in section.entries)
     templates, invalid_templates = read_templates(
-        part for section in sections_of_kind(SectionKind.QUERY_TEMPLATES) for part in section.parts
+        part for section in select_sections(SectionKind.QUERY_TEMPLATES) for part in section.parts
     )
     invalid_entries = sorted(
         (*invalid_defaults, *invalid_templates, *invalid_lexicon),

@@ -51,7 +51,7 @@ class QueryTemplate:
     reads_neighbors: bool = False
 
     @property
-    def selecting_terms(self) -> frozenset[str]:
+    def selection_terms(self) -> frozenset[str]:
         """The words that select the template, from its heading and its rewrites."""
         return frozenset(analyze_text(_PLACEHOLDER.sub(" ", " ".join((self.title, *self.rewrites)))).terms)
 
@@ -77,7 +77,7 @@ def read_templates(parts: Iterable[SectionPart]) -> tuple[list[QueryTemplate], l
             else:
                 template, problem = _apply_entry(template, key, entry)
             if problem:
-                invalid.append(entry.to_invalid(problem))
+                invalid.append(entry.to_invalid_entry(problem))
         if any(key for _, key in keyed):
             templates.append(template)
     return templates, invalid
@@ -89,16 +89,16 @@ def _apply_entry(template: QueryTemplate, key: str, entry: SkillEntry) -> tuple[
     Return the new template, and an error message or an empty string.
     """
     if key == _FIRST:
-        return _apply_first(template, normalize_key(extract_first_word(entry.value)))
+        return _set_first_tool(template, normalize_key(extract_first_word(entry.value)))
     if key == _REWRITE:
-        return _apply_rewrite(template, entry.value)
+        return _add_rewrite(template, entry.value)
     enabled = _YES_OR_NO.get(extract_first_word(entry.value))
     return replace(
         template, reads_neighbors=bool(enabled)
     ), "" if enabled is not None else "`neighbors` must be `true` or `false`"
 
 
-def _apply_first(template: QueryTemplate, tool: str) -> tuple[QueryTemplate, str]:
+def _set_first_tool(template: QueryTemplate, tool: str) -> tuple[QueryTemplate, str]:
     if tool not in TOOLS:
         return template, f"`first` must be one of {', '.join(f'`{name}`' for name in TOOLS)}"
     if tool == NEIGHBORS:
@@ -108,7 +108,7 @@ def _apply_first(template: QueryTemplate, tool: str) -> tuple[QueryTemplate, str
     return replace(template, first_tool=tool), ""
 
 
-def _apply_rewrite(template: QueryTemplate, text: str) -> tuple[QueryTemplate, str]:
+def _add_rewrite(template: QueryTemplate, text: str) -> tuple[QueryTemplate, str]:
     if not 0 < len(text) <= _MAX_REWRITE_CHARS:
         return template, f"a `rewrite` must have 1 to {_MAX_REWRITE_CHARS} characters"
     if not _PLACEHOLDERS.issuperset(_PLACEHOLDER.findall(text)):
