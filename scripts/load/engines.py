@@ -75,8 +75,8 @@ def _make_log_and_lexical_calls(
 def _make_list_call(log: LogReader, settings: Settings) -> Call:
     async def call(raw: bytes) -> object:
         listing = decode_list(pb.ListMessagesRequest.FromString(raw), settings).listing
-        pinned = await log.user_sequence(listing.user_id)
-        return await log.page(listing.user_id, listing.filter, before=None, pinned=pinned, limit=_LIMIT)
+        pinned = await log.read_user_sequence(listing.user_id)
+        return await log.read_page(listing.user_id, listing.filter, before=None, pinned=pinned, limit=_LIMIT)
 
     return call
 

@@ -156,11 +156,11 @@ class ShelfLog:
         self._shelf = shelf
         self.deleted: set[int] = set()
 
-    async def by_sequences(self, _user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+    async def read_versions(self, _user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         present = [number for number in sequences if number in self._shelf.messages and number not in self.deleted]
         return {number: self._logged(number, self._shelf.messages[number]) for number in present}
 
-    async def user_sequence(self, _user_id: str) -> int:
+    async def read_user_sequence(self, _user_id: str) -> int:
         return 0
 
     def _logged(self, number: int, each: Message) -> LoggedMessage:

@@ -40,9 +40,9 @@ class WatchedFeed(SqliteChangeFeed):
         super().__init__(path)
         self._reading = reading
 
-    def changes(self, after: int, limit: int) -> list[Change]:
+    def read_changes(self, after: int, limit: int) -> list[Change]:
         self._reading()
-        return super().changes(after, limit)
+        return super().read_changes(after, limit)
 
 
 class Following:
@@ -80,7 +80,7 @@ class Following:
 
     def wait_for(self, sequence: int) -> None:
         with self._caught_up:
-            assert self._caught_up.wait_for(lambda: self.indexer.applied >= sequence, WAIT_S)
+            assert self._caught_up.wait_for(lambda: self.indexer.applied_sequence >= sequence, WAIT_S)
 
     def found(self, text: str, user: str = "u") -> set[str]:
         """Return the ids of what is found."""
@@ -92,7 +92,7 @@ class Following:
         parsed_query = query(text)
         ranking = await index.freeze(user, parsed_query, EVERYTHING)
         hits = await index.search(LexicalSearch(user, parsed_query, ranking, EVERYTHING, None, 10_000))
-        versions = await log.by_sequences(user, [hit.sequence for hit in hits])
+        versions = await log.read_versions(user, [hit.sequence for hit in hits])
         assert len(versions) == len(hits), "each hit is a version that the log has"
         await log.close()
         await threads.close()
@@ -112,7 +112,7 @@ class Following:
     def _note(self) -> None:
         self.on_reading()
         with self._caught_up:
-            before, self._applied = self._applied, self.indexer.applied
+            before, self._applied = self._applied, self.indexer.applied_sequence
             if before not in (None, self._applied):
                 self.commits.append(self._applied)
                 if self.failure:
@@ -163,7 +163,7 @@ def test_commits_follow_each_other_at_once_only_while_a_whole_one_waits(
     pause = following.indexer._pause
 
     def noted(took_s: float) -> None:
-        pauses.append((following.indexer.applied, took_s > 0))
+        pauses.append((following.indexer.applied_sequence, took_s > 0))
         pause(took_s)
 
     monkeypatch.setattr(following.indexer, "_pause", noted)
@@ -196,7 +196,7 @@ def test_stopping_does_not_wait_for_what_has_queued_up(tmp_path: Path) -> None:
     following.write(*(f"火锅 {n}" for n in range(40)))
     following.on_reading = following.indexer.stop
     following.indexer.run()
-    assert following.indexer.applied == 1
+    assert following.indexer.applied_sequence == 1
     following.log.close()
 
 

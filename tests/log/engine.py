@@ -58,8 +58,8 @@ class Log:
             after = swept.after
 
     async def everything(self, user: str = "u", message_filter: Filter = EVERYTHING) -> list[Message]:
-        pinned = await self.reader.sequence()
-        return decoded(await self.reader.page(user, message_filter, before=None, pinned=pinned, limit=10_000))
+        pinned = await self.reader.read_sequence()
+        return decoded(await self.reader.read_page(user, message_filter, before=None, pinned=pinned, limit=10_000))
 
 
 def decoded(messages: list[LoggedMessage]) -> list[Message]:

@@ -52,7 +52,7 @@ async def test_deletions_and_erasures_are_registered_and_replacements_are_not(
 ) -> None:
     await log.write(*(new_message(name, message_id=name, ts_us=at) for at, name in enumerate("abcd", 1)))
     await log.write(new_message("x", message_id="x", ts_us=1, user="v"))
-    key = RegisterKey.from_log_id((await log.reader.identity()).log_id)
+    key = RegisterKey.from_log_id((await log.reader.read_identity()).log_id)
     await log.writer.delete("u", ["a", "unknown"])
     await log.writer.delete_matching("u", Filter(since_us=3, until_us=4))
     entries = await build_metadata_rows(engine, tmp_path)
@@ -70,17 +70,17 @@ async def test_deletions_and_erasures_are_registered_and_replacements_are_not(
 async def test_an_entry_is_later_than_what_was_erased_and_earlier_than_what_is_written_afterwards(
     engine: Engine, log: Log, tmp_path: Path
 ) -> None:
-    key = RegisterKey.from_log_id((await log.reader.identity()).log_id)
+    key = RegisterKey.from_log_id((await log.reader.read_identity()).log_id)
     for erase in (
         lambda: log.writer.delete("u", ["a"]),
         lambda: log.writer.delete_matching("u", Filter(since_us=0)),
         lambda: log.writer.erase("u"),
     ):
         await log.write(new_message("a", message_id="a", ts_us=1))
-        before = (await log.reader.by_ids("u", ["a"]))["a"].sequence
+        before = (await log.reader.read_messages("u", ["a"]))["a"].sequence
         await erase()
         await log.write(new_message("a", message_id="a", ts_us=1))
-        after = (await log.reader.by_ids("u", ["a"]))["a"].sequence
+        after = (await log.reader.read_messages("u", ["a"]))["a"].sequence
         latest = max(entry.sequence for entry in (await build_metadata_rows(engine, tmp_path)).values())
         assert before < latest < after
     assert len(await build_metadata_rows(engine, tmp_path)) == 2  # the message and the user

@@ -47,13 +47,13 @@ async def log(engine: Engine, tmp_path: Path, clock: Clock) -> AsyncIterator[Log
 
 async def ids_by_every_read(log: Log) -> list[list[str]]:
     """Return the ids of all messages, once for each read."""
-    reader, pinned = log.reader, await log.reader.sequence()
-    page = await reader.page("u", EVERYTHING, before=None, pinned=pinned, limit=10)
-    wires = await reader.encoded_page("u", EVERYTHING, after=None, pinned=pinned, limit=10)
-    by_ids = await reader.by_ids("u", ["a", "b", "c"])
-    by_sequences = await reader.by_sequences("u", range(10))
-    [around] = await reader.neighbors([page[-1]], 5, 5)
-    neighbors = await reader.encoded_neighbors("u", "a", 5, 5)
+    reader, pinned = log.reader, await log.reader.read_sequence()
+    page = await reader.read_page("u", EVERYTHING, before=None, pinned=pinned, limit=10)
+    wires = await reader.read_encoded_page("u", EVERYTHING, after=None, pinned=pinned, limit=10)
+    by_ids = await reader.read_messages("u", ["a", "b", "c"])
+    by_sequences = await reader.read_versions("u", range(10))
+    [around] = await reader.read_neighbors([page[-1]], 5, 5)
+    neighbors = await reader.read_encoded_neighbors("u", "a", 5, 5)
     assert neighbors
     return [
         [message.message_id for message in reversed(page)],
@@ -68,37 +68,47 @@ async def ids_by_every_read(log: Log) -> list[list[str]]:
 async def test_expired_messages_are_hidden_from_every_read(log: Log, clock: Clock) -> None:
     clock.now_us = NOW + 4
     assert await ids_by_every_read(log) == [["a", "b", "c"]] * 6
-    assert (await log.reader.counts("u")).messages == 3
+    assert (await log.reader.count_users_and_messages("u")).messages == 3
     clock.now_us = NOW + 5
     assert await ids_by_every_read(log) == [["a", "c"]] * 6
-    assert await log.reader.encoded_neighbors("u", "b", 1, 1) is None
-    assert (await log.reader.counts("u")).messages == (await log.reader.counts(None)).messages == 2
+    assert await log.reader.read_encoded_neighbors("u", "b", 1, 1) is None
+    assert (
+        (await log.reader.count_users_and_messages("u")).messages
+        == (await log.reader.count_users_and_messages(None)).messages
+        == 2
+    )
 
 
 async def test_a_user_with_only_expired_messages_is_not_counted(log: Log, clock: Clock) -> None:
     await log.write(new_message("x", user="v")._replace(expire_us=NOW + 1))
-    assert ((await log.reader.counts(None)).users, (await log.reader.counts("v")).users) == (2, 1)
+    assert (
+        (await log.reader.count_users_and_messages(None)).users,
+        (await log.reader.count_users_and_messages("v")).users,
+    ) == (2, 1)
     clock.now_us += 1
-    assert ((await log.reader.counts(None)).users, (await log.reader.counts("v")).users) == (1, 0)
+    assert (
+        (await log.reader.count_users_and_messages(None)).users,
+        (await log.reader.count_users_and_messages("v")).users,
+    ) == (1, 0)
 
 
 async def test_a_sweep_removes_expired_messages_and_feeds_the_removals(log: Log, clock: Clock) -> None:
     assert await log.sweep() == 0
     clock.now_us = NOW + 5
-    before = await log.reader.counts(None)
+    before = await log.reader.count_users_and_messages(None)
     assert await log.sweep(limit=1) == 1
     assert await log.sweep() == 0
-    after = await log.reader.counts(None)
+    after = await log.reader.count_users_and_messages(None)
     assert (after.messages, after.users) == (before.messages, before.users)
     assert after.sequence > before.sequence
-    [removal] = log.feed.changes(before.sequence, 10)
+    [removal] = log.feed.read_changes(before.sequence, 10)
     assert (removal.message_id, removal.removed_sequence) == ("b", 2)
 
 
 async def test_an_expired_message_does_not_conflict_with_a_new_one(log: Log, clock: Clock) -> None:
     clock.now_us = NOW + 5
     assert await log.write(new_message("other", message_id="b")) == (WriteOutcome.CREATED,)
-    assert (await log.reader.counts("u")).messages == 3
+    assert (await log.reader.count_users_and_messages("u")).messages == 3
     clock.now_us += 1
     assert await log.sweep() == 0
 
@@ -131,12 +141,20 @@ async def test_messages_beyond_the_maximum_age_are_hidden_from_every_read(
         new_message("x", message_id="a", ts_us=NOW),
         new_message("x", message_id="c", ts_us=NOW)._replace(expire_us=NOW + 50),
     )
-    assert (await log.reader.counts("u")).messages == 3
+    assert (await log.reader.count_users_and_messages("u")).messages == 3
     clock.now_us += 1
     assert await ids_by_every_read(log) == [["a", "c"]] * 6
-    assert (await log.reader.counts("u")).messages == (await log.reader.counts(None)).messages == 2
+    assert (
+        (await log.reader.count_users_and_messages("u")).messages
+        == (await log.reader.count_users_and_messages(None)).messages
+        == 2
+    )
     clock.now_us += 49
-    assert (await log.reader.counts("u")).messages == (await log.reader.counts(None)).messages == 1
+    assert (
+        (await log.reader.count_users_and_messages("u")).messages
+        == (await log.reader.count_users_and_messages(None)).messages
+        == 1
+    )
     assert await log.sweep() == 2
     await log.close()
 
@@ -147,5 +165,5 @@ async def test_a_sweep_reaches_all_users_in_small_steps(engine: Engine, tmp_path
         *(new_message("x", user=f"u{n:04}", message_id=f"m{k}", ts_us=k) for n in range(1200) for k in (1, NOW))
     )
     assert await log.sweep(limit=7) == 1200
-    assert (await log.reader.counts(None)).messages == 1200
+    assert (await log.reader.count_users_and_messages(None)).messages == 1200
     await log.close()

@@ -36,8 +36,8 @@ async def test_a_log_of_an_older_schema_keeps_its_messages_and_identity(tmp_path
     log = await open_sqlite_log(tmp_path)
     without_vectors = [message._replace(embedding=None) for message in reversed(STORED)]
     assert await log.everything() == without_vectors
-    assert (await log.reader.identity(), await log.reader.sequence()) == ((LOG_ID, ""), 2)
-    assert [change.sequence for change in log.feed.changes(0, 10)] == [1, 2]
+    assert (await log.reader.read_identity(), await log.reader.read_sequence()) == ((LOG_ID, ""), 2)
+    assert [change.sequence for change in log.feed.read_changes(0, 10)] == [1, 2]
     assert await log.write(*STORED) == (WriteOutcome.UNCHANGED,) * 2
     assert await log.write(new_message("new", message_id="n", ts_us=3)._replace(expire_us=1)) == (WriteOutcome.CREATED,)
     assert await log.sweep() == 1

@@ -37,7 +37,7 @@ async def test_a_large_batch_is_read_completely(log: Log) -> None:
     ]
     assert set(await log.write(*batch)) == {WriteOutcome.CREATED}
     assert [message.content for message in await log.everything()] == [str(n) for n in range(1100, 0, -1)]
-    assert log.feed.embeddings("u", [message.message_id for message in batch]) == {
+    assert log.feed.read_embeddings("u", [message.message_id for message in batch]) == {
         message.message_id: message.embedding for message in batch
     }
 
@@ -45,7 +45,7 @@ async def test_a_large_batch_is_read_completely(log: Log) -> None:
 async def test_a_repeated_message_is_stored_once(log: Log) -> None:
     assert await log.write(new_message("x")) == (WriteOutcome.CREATED,)
     assert await log.write(new_message("x"), new_message("x")) == (WriteOutcome.UNCHANGED, WriteOutcome.UNCHANGED)
-    assert (await log.reader.counts("u")).messages == 1
+    assert (await log.reader.count_users_and_messages("u")).messages == 1
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ async def test_a_repeated_message_is_stored_once(log: Log) -> None:
 )
 async def test_an_existing_id_with_other_content_is_rejected(log: Log, changed: Message) -> None:
     await log.write(new_message("x"))
-    before = await log.reader.sequence()
+    before = await log.reader.read_sequence()
     with pytest.raises(Fault) as refused:
         await log.write(new_message("new", message_id="b"), changed)
     assert refused.value.reason == Reason.ERROR_REASON_MESSAGE_CONFLICT
     assert [violation.field for violation in refused.value.violations] == ["messages[1].message_id"]
     assert await log.everything() == [new_message("x")]
-    assert await log.reader.sequence() == before
+    assert await log.reader.read_sequence() == before
 
 
 async def test_a_conflict_within_a_batch_is_rejected(log: Log) -> None:
@@ -85,13 +85,13 @@ async def test_conflicts_can_be_skipped(log: Log) -> None:
 
 async def test_a_replacement_may_change_every_field_and_is_a_new_version(log: Log) -> None:
     await log.write(new_message("x", ts_us=5))
-    old = (await log.reader.by_ids("u", ["a"]))["a"].sequence
+    old = (await log.reader.read_messages("u", ["a"]))["a"].sequence
     newer = Message("u", "a", 1, Role.ASSISTANT, "y", "N", "c", {"k": "v"})
     assert await log.write(newer, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
     assert await log.everything() == [newer]
-    assert await log.reader.by_sequences("u", [old]) == {}
-    assert [change.removed_sequence for change in log.feed.changes(old, 10)] == [old, None]
-    assert (await log.reader.counts("u")).messages == 1
+    assert await log.reader.read_versions("u", [old]) == {}
+    assert [change.removed_sequence for change in log.feed.read_changes(old, 10)] == [old, None]
+    assert (await log.reader.count_users_and_messages("u")).messages == 1
 
 
 async def test_deleting_reports_missing_ids(log: Log) -> None:
@@ -99,23 +99,23 @@ async def test_deleting_reports_missing_ids(log: Log) -> None:
     receipt = await log.writer.delete("u", ["a", "nobody", "a"])
     assert (receipt.deleted, receipt.missing) == (1, ("nobody",))
     assert [message.message_id for message in await log.everything()] == ["b"]
-    assert (await log.reader.counts("u")).messages == 1
-    assert await log.reader.user_sequence("u") == receipt.sequence
+    assert (await log.reader.count_users_and_messages("u")).messages == 1
+    assert await log.reader.read_user_sequence("u") == receipt.sequence
 
 
 async def test_ids_of_other_users_neither_conflict_nor_are_deleted(log: Log) -> None:
     await log.write(new_message("x"), new_message("y", user="v"))
     assert (await log.writer.delete("w", ["a"])).missing == ("a",)
     assert await log.everything("v") == [new_message("y", user="v")]
-    assert await log.reader.by_sequences("v", [(await log.reader.by_ids("u", ["a"]))["a"].sequence]) == {}
+    assert await log.reader.read_versions("v", [(await log.reader.read_messages("u", ["a"]))["a"].sequence]) == {}
 
 
 async def test_concurrent_batches_get_distinct_sequences(log: Log) -> None:
     batches = [[new_message("x", message_id=f"{batch}-{n}", ts_us=n) for n in range(20)] for batch in range(40)]
     await asyncio.gather(*(log.write(*batch) for batch in batches))
-    feed = log.feed.changes(0, 10_000)
+    feed = log.feed.read_changes(0, 10_000)
     assert [change.sequence for change in feed] == list(range(1, 801))
-    assert (await log.reader.counts(None)).messages == 800
+    assert (await log.reader.count_users_and_messages(None)).messages == 800
 
 
 async def test_a_rejected_batch_does_not_affect_the_others_in_its_commit(log: Log) -> None:
@@ -129,9 +129,9 @@ async def test_a_rejected_batch_does_not_affect_the_others_in_its_commit(log: Lo
 
 async def test_a_vector_is_stored_and_deleted_with_its_message(log: Log) -> None:
     await log.write(new_message("x")._replace(embedding=b"\0\0\x80?"))
-    assert log.feed.embeddings("u", ["a", "b"]) == {"a": b"\0\0\x80?"}
+    assert log.feed.read_embeddings("u", ["a", "b"]) == {"a": b"\0\0\x80?"}
     await log.writer.delete("u", ["a"])
-    assert log.feed.embeddings("u", ["a"]) == {}
+    assert log.feed.read_embeddings("u", ["a"]) == {}
 
 
 async def test_change_refs_are_limited_by_position_and_caller_vectors(log: Log) -> None:
@@ -143,12 +143,12 @@ async def test_change_refs_are_limited_by_position_and_caller_vectors(log: Log) 
     await log.writer.delete("u", ["c"])
 
     def touched(after: int, until: int, *, with_vectors: bool = False) -> list[tuple[int, str]]:
-        changes = log.feed.change_refs(
+        changes = log.feed.read_change_refs(
             FeedPosition.from_sequence(after), FeedPosition.from_sequence(until), 100, caller_vectors_only=with_vectors
         )
         return [(message.sequence, message.message_id) for message in changes.entries]
 
-    a, b, c = (change.sequence for change in log.feed.changes(0, 10))
+    a, b, c = (change.sequence for change in log.feed.read_changes(0, 10))
     assert touched(0, c) == [(a, "a"), (b, "b"), (c, "c")]
     assert touched(a, b) == [(b, "b")]
     assert touched(0, c - 1, with_vectors=True) == [(b, "b")]
@@ -160,21 +160,23 @@ async def test_message_counts_of_users_add_up_over_many_batches(log: Log) -> Non
         await log.write(
             *(new_message("x", message_id=f"{batch}-{n}", user=f"u{n % 600}") for n in range(batch * 300 + 300))
         )
-    assert (await log.reader.counts("u0")).messages == 1 + 1 + 2
-    assert await log.reader.counts("u599") == LogCounts(await log.reader.user_sequence("u599"), 1 + 1, 1)
-    assert (await log.reader.counts(None)).messages == 1800
+    assert (await log.reader.count_users_and_messages("u0")).messages == 1 + 1 + 2
+    assert await log.reader.count_users_and_messages("u599") == LogCounts(
+        await log.reader.read_user_sequence("u599"), 1 + 1, 1
+    )
+    assert (await log.reader.count_users_and_messages(None)).messages == 1800
 
 
 async def test_the_sequence_continues_after_a_restart(engine: Engine, tmp_path: Path) -> None:
     first = await engine(tmp_path)
     await first.write(new_message("x"))
     await first.writer.delete("u", ["a"])
-    until_then = await first.reader.sequence()
+    until_then = await first.reader.read_sequence()
     await first.close()
     second = await engine(tmp_path)
-    assert await second.reader.sequence() == until_then
+    assert await second.reader.read_sequence() == until_then
     await second.write(new_message("y", message_id="b"))
-    assert await second.reader.sequence() > until_then
+    assert await second.reader.read_sequence() > until_then
     await second.close()
 
 
@@ -182,8 +184,8 @@ async def test_neighbors_with_the_time_of_the_anchor_are_returned(log: Log) -> N
     await log.write(
         *(new_message("x", message_id=name, ts_us=7) for name in "abcde"), new_message("z", message_id="z", ts_us=1)
     )
-    anchor = (await log.reader.by_ids("u", ["c"]))["c"]
-    ((before, after),) = await log.reader.neighbors([anchor], 3, 1)
+    anchor = (await log.reader.read_messages("u", ["c"]))["c"]
+    ((before, after),) = await log.reader.read_neighbors([anchor], 3, 1)
     assert [message.message_id for message in before] == ["z", "a", "b"]
     assert [message.message_id for message in after] == ["d"]
 
@@ -252,8 +254,8 @@ def test_pages_equal_brute_force_during_writes(
     async def walk() -> list[Message]:
         log = await engine(tmp_path_factory.mktemp("log"))
         await log.write(*stored)
-        pinned, before, walked = await log.reader.sequence(), None, []
-        while page := await log.reader.page("u", message_filter, before=before, pinned=pinned, limit=size):
+        pinned, before, walked = await log.reader.read_sequence(), None, []
+        while page := await log.reader.read_page("u", message_filter, before=before, pinned=pinned, limit=size):
             walked += decoded(page)
             before = MessagePosition(page[-1].ts_us, page[-1].message_id)
             await log.write(*late, on_conflict=OnConflict.SKIP)

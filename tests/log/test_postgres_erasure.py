@@ -27,8 +27,8 @@ async def test_a_removal_is_deleted_when_all_servers_have_erased_it(postgres: Pr
     for name in ("one", "other"):
         await register_follower(database, name, None)
     await log.write(*(Message("u", f"{n}", n, Role.USER, "x") for n in range(5)))
-    written = await log.reader.sequence()
-    versions = await log.reader.by_ids("u", ["1", "2", "3"])
+    written = await log.reader.read_sequence()
+    versions = await log.reader.read_messages("u", ["1", "2", "3"])
     last = (await log.writer.delete("u", ["1", "2", "3"])).sequence
     latest = FeedPosition(tuple(last if bucket == compute_bucket("u") else 0 for bucket in range(BUCKETS)))
     for server in servers:
@@ -37,12 +37,12 @@ async def test_a_removal_is_deleted_when_all_servers_have_erased_it(postgres: Pr
     assert await servers[0].forget_removals(latest, 2) is False
     assert await servers[0].pending_removals(1) is None
     assert await servers[1].pending_removals(1) == PendingRemovals(latest, are_many=True)
-    assert [change.removed_sequence for change in log.feed.changes(written, 9)] == [
+    assert [change.removed_sequence for change in log.feed.read_changes(written, 9)] == [
         versions[name].sequence for name in "123"
     ]
     assert await servers[1].forget_removals(latest, 2) is True
     assert await servers[1].forget_removals(latest, 2) is False
-    assert log.feed.changes(written, 9) == []
+    assert log.feed.read_changes(written, 9) == []
     assert await servers[0].wipe_pages(0, 10) is None
     assert len(await log.everything()) == 2
     for server in servers:
@@ -101,7 +101,7 @@ async def test_inactive_servers_without_indexes_do_not_keep_removals(postgres: P
     assert await connection.fetchval("SELECT count(*) FROM removals") == 0
     assert [row["name"] for row in await connection.fetch("SELECT name FROM followers")] == ["lasting"]
     connection.terminate()
-    record = Checkpoint((await log.reader.identity()).name, 1)
+    record = Checkpoint((await log.reader.read_identity()).name, 1)
     await register_follower(database, "lost", record, is_lasting=False)  # it has nothing that has missed removals
     for server in (lasting, lost):
         await server.close()

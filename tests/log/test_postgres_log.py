@@ -50,7 +50,9 @@ async def _writers(url: str, count: int) -> AsyncIterator[tuple[list[PostgresLog
 
 
 async def _everything(reader: PostgresLogReader, user_id: str = "u") -> list[Message]:
-    page = await reader.encoded_page(user_id, EVERYTHING, after=None, pinned=2**62, limit=10_000, oldest_first=True)
+    page = await reader.read_encoded_page(
+        user_id, EVERYTHING, after=None, pinned=2**62, limit=10_000, oldest_first=True
+    )
     return list(map(wire.decode, page))
 
 
@@ -92,7 +94,7 @@ async def test_a_pinned_listing_is_stable_during_writes(postgres_url: str) -> No
     async with _writers(postgres_url, 2) as (writers, reader):
         for n in range(30):
             await writers[0].write([new_message(f"{n:02}", n)], on_conflict=OnConflict.REFUSE)
-        first = await reader.first_encoded_page("u", EVERYTHING, limit=10)
+        first = await reader.read_first_encoded_page("u", EVERYTHING, limit=10)
         messages = list(map(wire.decode, first.messages))
         while messages[-1].ts_us > 0:
             at = int(messages[-1].ts_us)
@@ -100,7 +102,7 @@ async def test_a_pinned_listing_is_stable_during_writes(postgres_url: str) -> No
             replaced = new_message(f"{at - 1:02}", at - 1)._replace(content="replaced")
             await writers[1].write([newer, replaced], on_conflict=OnConflict.REPLACE)
             after = MessagePosition(messages[-1].ts_us, messages[-1].message_id)
-            page = await reader.encoded_page("u", EVERYTHING, after=after, pinned=first.pinned, limit=10)
+            page = await reader.read_encoded_page("u", EVERYTHING, after=after, pinned=first.pinned, limit=10)
             if not page:
                 break
             messages += map(wire.decode, page)
@@ -114,15 +116,15 @@ async def test_reads_take_one_round_trip(postgres_url: str, monkeypatch: pytest.
     queries = statements_of(monkeypatch)
     async with _writers(postgres_url, 1) as ((writer,), reader):
         await writer.write([new_message(f"{n}", n) for n in range(5)], on_conflict=OnConflict.REFUSE)
-        anchors = await reader.page("u", EVERYTHING, before=None, pinned=9, limit=5)
+        anchors = await reader.read_page("u", EVERYTHING, before=None, pinned=9, limit=5)
         reads: list[Callable[[], Awaitable[object]]] = [
-            lambda: reader.first_encoded_page("u", Filter(since_us=1), limit=3),
-            lambda: reader.encoded_page("u", EVERYTHING, after=MessagePosition(3, "3"), pinned=9, limit=3),
-            lambda: reader.encoded_neighbors("u", "2", 2, 2),
-            lambda: reader.by_ids("u", ["1", "2", "no"]),
-            lambda: reader.neighbors(anchors, 1, 1),
-            lambda: reader.conversations("u", pinned=9),
-            lambda: reader.counts("u"),
+            lambda: reader.read_first_encoded_page("u", Filter(since_us=1), limit=3),
+            lambda: reader.read_encoded_page("u", EVERYTHING, after=MessagePosition(3, "3"), pinned=9, limit=3),
+            lambda: reader.read_encoded_neighbors("u", "2", 2, 2),
+            lambda: reader.read_messages("u", ["1", "2", "no"]),
+            lambda: reader.read_neighbors(anchors, 1, 1),
+            lambda: reader.list_conversations("u", pinned=9),
+            lambda: reader.count_users_and_messages("u"),
         ]
         for read in reads:
             await read()  # a connection learns a statement when it has it first
@@ -188,7 +190,7 @@ async def test_the_writer_reconnects_to_a_restarted_database() -> None:
         async with _writers(fresh_schema(server), 1) as ((writer,), reader):
             await writer.write([new_message("before")], on_conflict=OnConflict.REFUSE)
             server.stop()
-            for call in (writer.write([new_message("away")], on_conflict=OnConflict.REFUSE), reader.sequence()):
+            for call in (writer.write([new_message("away")], on_conflict=OnConflict.REFUSE), reader.read_sequence()):
                 with pytest.raises(Fault) as away:
                     await call
                 assert away.value.reason == Reason.ERROR_REASON_STORAGE_UNAVAILABLE
@@ -215,10 +217,13 @@ async def test_a_hanging_database_times_out() -> None:
         await upgrade_schema(database)
         writer, reader = _writer(database), PostgresLogReader(database)
         await writer.write([new_message("before")], on_conflict=OnConflict.REFUSE)
-        await reader.sequence()
+        await reader.read_sequence()
         with server.pause():
             async with asyncio.timeout(30):
-                for call in (writer.write([new_message("hung")], on_conflict=OnConflict.REFUSE), reader.sequence()):
+                for call in (
+                    writer.write([new_message("hung")], on_conflict=OnConflict.REFUSE),
+                    reader.read_sequence(),
+                ):
                     with pytest.raises(Fault):
                         await call
         await writer.write([new_message("after")], on_conflict=OnConflict.REFUSE)

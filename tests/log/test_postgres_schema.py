@@ -135,9 +135,9 @@ async def test_an_upgrade_keeps_messages_sequences_and_ids(postgres_url: str, ve
         database, queue_max=9, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
     )
     for user in "uv":
-        assert wire.decode((await reader.by_ids(user, ["m"]))["m"].wire).content == f"of {user}"
-    assert [change.sequence for change in feed.changes(0, 9)] == [1, 3, 4]
-    assert feed.position().sequence == 4
+        assert wire.decode((await reader.read_messages(user, ["m"]))["m"].wire).content == f"of {user}"
+    assert [change.sequence for change in feed.read_changes(0, 9)] == [1, 3, 4]
+    assert feed.read_position().sequence == 4
     for user in "uvw":
         written = await writer.write([Message(user, "", 1, Role.USER, "later")], on_conflict=OnConflict.REFUSE)
         assert written.sequence > 4

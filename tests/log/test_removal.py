@@ -45,7 +45,7 @@ def test_a_deletion_keeps_messages_outside_its_filter(
         log = await engine(tmp_path_factory.mktemp("log"))
         await log.write(*stored)
         deleted = (await log.writer.delete_matching("u", message_filter)).deleted
-        counted = (await log.reader.counts("u")).messages
+        counted = (await log.reader.count_users_and_messages("u")).messages
         rest, others = await log.everything(), await log.everything("v")
         assert counted == len(rest)
         await log.close()
@@ -61,13 +61,13 @@ def test_a_deletion_keeps_messages_outside_its_filter(
 async def test_the_feed_has_every_message_that_a_filter_deleted(log: Log) -> None:
     await log.write(*(new_message("x", message_id=f"m{n}", ts_us=n)._replace(embedding=VECTOR) for n in range(5)))
     deleted = await log.writer.delete_matching("u", Filter(since_us=2))
-    feed = log.feed.changes(0, 100)
+    feed = log.feed.read_changes(0, 100)
     assert [(message.message_id, message.removed_sequence) for message in feed if message.removed_sequence] == [
         ("m2", 3), ("m3", 4), ("m4", 5)
     ]  # fmt: skip
     assert len({message.sequence for message in feed}) == 5
-    assert deleted.sequence == max(message.sequence for message in feed) == await log.reader.user_sequence("u")
-    assert set(log.feed.embeddings("u", [f"m{n}" for n in range(5)])) == {"m0", "m1"}
+    assert deleted.sequence == max(message.sequence for message in feed) == await log.reader.read_user_sequence("u")
+    assert set(log.feed.read_embeddings("u", [f"m{n}" for n in range(5)])) == {"m0", "m1"}
 
 
 async def test_an_erasure_deletes_all_messages_of_one_user_only(log: Log) -> None:
@@ -76,10 +76,10 @@ async def test_an_erasure_deletes_all_messages_of_one_user_only(log: Log) -> Non
     erased = await log.writer.erase("u")
     assert (erased.deleted, erased.was_known) == (1, True)
     assert await log.everything() == []
-    assert log.feed.embeddings("u", named.message_ids) == {}
-    assert (await log.reader.counts("u")).messages == 0
+    assert log.feed.read_embeddings("u", named.message_ids) == {}
+    assert (await log.reader.count_users_and_messages("u")).messages == 0
     assert len(await log.everything("v")) == 1
-    assert log.feed.embeddings("v", ["a"]) == {"a": VECTOR}
+    assert log.feed.read_embeddings("v", ["a"]) == {"a": VECTOR}
     again = await log.write_nameless(new_message("x"), request_id="r")
     assert again.outcomes == (WriteOutcome.CREATED,)
     assert again.message_ids > named.message_ids

@@ -43,21 +43,23 @@ def marks_in(wires: Sequence[bytes]) -> dict[str, str]:
 async def read_in_every_way(log: Log, user: str) -> list[dict[str, str]]:
     """Return the retracting id of each message of a user, once for each read."""
     reader = log.reader
-    pinned = await reader.sequence()
-    page = await reader.page(user, EVERYTHING, before=None, pinned=pinned, limit=99)
+    pinned = await reader.read_sequence()
+    page = await reader.read_page(user, EVERYTHING, before=None, pinned=pinned, limit=99)
     reads = [
         marks(page),
-        marks(list((await reader.by_ids(user, IDS)).values())),
-        marks(list((await reader.by_sequences(user, [message.sequence for message in page])).values())),
-        marks_in(await reader.encoded_page(user, EVERYTHING, after=None, pinned=pinned, limit=99, oldest_first=True)),
-        marks_in(await reader.encoded_page(user, Filter(role=Role.USER), after=None, pinned=pinned, limit=99)),
-        marks_in((await reader.first_encoded_page(user, EVERYTHING, limit=99)).messages),
+        marks(list((await reader.read_messages(user, IDS)).values())),
+        marks(list((await reader.read_versions(user, [message.sequence for message in page])).values())),
+        marks_in(
+            await reader.read_encoded_page(user, EVERYTHING, after=None, pinned=pinned, limit=99, oldest_first=True)
+        ),
+        marks_in(await reader.read_encoded_page(user, Filter(role=Role.USER), after=None, pinned=pinned, limit=99)),
+        marks_in((await reader.read_first_encoded_page(user, EVERYTHING, limit=99)).messages),
     ]
     if page:
-        neighbors = await reader.encoded_neighbors(user, page[0].message_id, 99, 99)
+        neighbors = await reader.read_encoded_neighbors(user, page[0].message_id, 99, 99)
         assert neighbors is not None
         reads.append(marks_in([*neighbors.before, neighbors.anchor, *neighbors.after]))
-        ((before, after),) = await reader.neighbors(page[-1:], 99, 99)
+        ((before, after),) = await reader.read_neighbors(page[-1:], 99, 99)
         reads.append(marks([*before, page[-1], *after]))
     return reads
 
@@ -88,10 +90,10 @@ async def test_a_retraction_ends_when_its_message_expires(engine: Engine, tmp_pa
 
 async def test_a_listing_continues_despite_new_retractions(log: Log) -> None:
     await log.write(*(new_message(f"{n}", ts_us=n) for n in range(6)))
-    pinned = await log.reader.sequence()
-    first = await log.reader.page("u", EVERYTHING, before=None, pinned=pinned, limit=3)
+    pinned = await log.reader.read_sequence()
+    first = await log.reader.read_page("u", EVERYTHING, before=None, pinned=pinned, limit=3)
     await log.write(new_message("late", "1", "4", ts_us=9))
-    rest = await log.reader.page("u", EVERYTHING, before=MessagePosition(3, "3"), pinned=pinned, limit=9)
+    rest = await log.reader.read_page("u", EVERYTHING, before=MessagePosition(3, "3"), pinned=pinned, limit=9)
     assert marks(first) == {"5": "", "4": "", "3": ""}
     assert marks(rest) == {"2": "", "1": "late", "0": ""}
 
@@ -99,7 +101,7 @@ async def test_a_listing_continues_despite_new_retractions(log: Log) -> None:
 async def test_the_change_feed_does_not_mark_retractions(log: Log) -> None:
     message, taker = new_message("a"), new_message("b", "a", ts_us=2)
     await log.write(message, taker)
-    stored = [change.stored for change in log.feed.changes(0, 9)]
+    stored = [change.stored for change in log.feed.read_changes(0, 9)]
     assert [item.wire for item in stored if item] == [wire.encode(message), wire.encode(taker)]
 
 

@@ -90,7 +90,7 @@ async def test_an_erasure_removes_all_bytes_of_removed_rows_only(tmp_path: Path,
         assert file.execute("PRAGMA freelist_count").fetchone() == (0,)
     reader = SqliteLogReader(path)
     for kept in stored.values():
-        assert list(await reader.by_ids(kept.user_id, [kept.message_id])) == [kept.message_id]
+        assert list(await reader.read_messages(kept.user_id, [kept.message_id])) == [kept.message_id]
     await reader.close()
 
 
@@ -103,8 +103,8 @@ async def test_sequences_are_never_reused(tmp_path: Path) -> None:
         await erase_everything(erasure)
     latest = max(message.sequence for message in erased)
     reader = SqliteLogReader(path)
-    assert (await reader.counts(None)).sequence == await reader.sequence() == latest
-    assert await reader.users(after="", limit=9) == []
+    assert (await reader.count_users_and_messages(None)).sequence == await reader.read_sequence() == latest
+    assert await reader.list_users(after="", limit=9) == []
     await reader.close()
     async with opened(path) as (writer, _):
         written = await writer.write([message(11, chance)], on_conflict=OnConflict.REFUSE)

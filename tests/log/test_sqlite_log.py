@@ -52,8 +52,8 @@ async def test_a_log_with_clustered_vectors_still_works(tmp_path: Path) -> None:
     assert await log.write(first) == (WriteOutcome.CREATED,)
     assert await log.write(first) == (WriteOutcome.UNCHANGED,)
     assert await log.write(second, on_conflict=OnConflict.REPLACE) == (WriteOutcome.REPLACED,)
-    assert log.feed.embeddings("u", ["a"]) == {"a": second.embedding}
-    taken = log.feed.change_refs(
+    assert log.feed.read_embeddings("u", ["a"]) == {"a": second.embedding}
+    taken = log.feed.read_change_refs(
         FeedPosition.from_sequence(0), FeedPosition.from_sequence(3), 100, caller_vectors_only=True
     )
     assert [message.sequence for message in taken.entries] == [3, 2]
@@ -93,7 +93,9 @@ async def test_a_rare_metadata_entry_is_found_without_a_scan(log: Log) -> None:
         ]
     assert len(steps) < 60, "counting the common entry is all that takes long"
     steps.clear()
-    page = await log.reader.encoded_page("u", Filter(metadata=(("app", "phone"),)), after=None, pinned=2**62, limit=20)
+    page = await log.reader.read_encoded_page(
+        "u", Filter(metadata=(("app", "phone"),)), after=None, pinned=2**62, limit=20
+    )
     assert len(page) == 20
     assert len(steps) < 3
 
@@ -104,7 +106,9 @@ async def test_a_late_page_of_a_metadata_filter_costs_as_much_as_the_first(log: 
     connection_of(log).set_progress_handler(lambda: steps.append(1), 100)
     for below in (4900, 100):
         steps.clear()
-        page = await log.reader.page("u", message_filter, before=MessagePosition(below, ""), pinned=10_000, limit=20)
+        page = await log.reader.read_page(
+            "u", message_filter, before=MessagePosition(below, ""), pinned=10_000, limit=20
+        )
         assert [message.ts_us for message in page] == list(range(below - 1, below - 21, -1))
         assert len(steps) < 20
 
@@ -145,7 +149,7 @@ async def test_resolving_an_id_does_not_scan_the_user(log: Log) -> None:
     await log.write(*(new_message("x", message_id=f"m{n}", ts_us=n) for n in range(2000)))
     steps = []
     connection_of(log).set_progress_handler(lambda: steps.append(1), 100)
-    assert set(await log.reader.by_ids("u", ["m7", "m1999", "nobody's"])) == {"m7", "m1999"}
+    assert set(await log.reader.read_messages("u", ["m7", "m1999", "nobody's"])) == {"m7", "m1999"}
     assert len(steps) < 5
 
 
@@ -161,7 +165,9 @@ async def test_a_page_in_a_time_range_has_constant_cost(log: Log) -> None:
     async def steps_of_page(below: int) -> int:
         nonlocal steps
         steps = 0
-        page = await log.reader.page("u", message_filter, before=MessagePosition(below, ""), pinned=10_000, limit=20)
+        page = await log.reader.read_page(
+            "u", message_filter, before=MessagePosition(below, ""), pinned=10_000, limit=20
+        )
         assert [message.ts_us for message in page] == list(range(below - 1, below - 21, -1))
         return steps
 
@@ -175,8 +181,8 @@ async def test_unindexed_filters_do_not_block_the_event_loop(log: Log, message_f
     await log.write(matching, *(tagged(n, {"a": "1"} if n % 2 else {"b": "1"}) for n in range(1, 6_000)))
 
     async def listed() -> list[Message]:
-        page = await log.reader.page("u", message_filter, before=None, pinned=6_000, limit=2)
-        wires = await log.reader.encoded_page("u", message_filter, after=None, pinned=6_000, limit=2)
+        page = await log.reader.read_page("u", message_filter, before=None, pinned=6_000, limit=2)
+        wires = await log.reader.read_encoded_page("u", message_filter, after=None, pinned=6_000, limit=2)
         assert wires == [message.wire for message in page]
         return [decode(wire) for wire in wires]
 
@@ -186,7 +192,7 @@ async def test_unindexed_filters_do_not_block_the_event_loop(log: Log, message_f
         turns += 1
     assert [message.message_id for message in await listing] == [matching.message_id]
     assert turns > 2, "others had their turns meanwhile"
-    plain = log.reader.page("u", EVERYTHING, before=None, pinned=6_000, limit=2)
+    plain = log.reader.read_page("u", EVERYTHING, before=None, pinned=6_000, limit=2)
     with pytest.raises(StopIteration):
         plain.send(None)  # it answers at once
 

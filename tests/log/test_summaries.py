@@ -43,13 +43,13 @@ def test_counts_conversations_and_users_equal_brute_force(
         await log.write(*stored)
         names = sorted({message.user_id for message in stored})
         for user in names:
-            assert await log.reader.count(user, message_filter) == len(oracle(stored, user, message_filter))
-            pinned = await log.reader.user_sequence(user)
-            assert await log.reader.conversations(user, pinned=pinned) == summed_up(stored, user)
+            assert await log.reader.count_messages(user, message_filter) == len(oracle(stored, user, message_filter))
+            pinned = await log.reader.read_user_sequence(user)
+            assert await log.reader.list_conversations(user, pinned=pinned) == summed_up(stored, user)
         live_counts = [(user, len(oracle(stored, user, EVERYTHING))) for user in names]
         counts = [(user, messages) for user, messages in live_counts if messages]
-        assert await log.reader.users(after="", limit=100) == counts
-        assert await log.reader.users(after=counts[0][0] if counts else "", limit=1) == counts[1:2]
+        assert await log.reader.list_users(after="", limit=100) == counts
+        assert await log.reader.list_users(after=counts[0][0] if counts else "", limit=1) == counts[1:2]
         await log.close()
 
     asyncio.run(look())
@@ -69,8 +69,8 @@ def test_oldest_first_pages_equal_brute_force_during_writes(
     async def walk() -> list[Message]:
         log = await engine(tmp_path_factory.mktemp("log"))
         await log.write(*stored)
-        pinned, after, walked = await log.reader.sequence(), None, list[Message]()
-        while wires := await log.reader.encoded_page(
+        pinned, after, walked = await log.reader.read_sequence(), None, list[Message]()
+        while wires := await log.reader.read_encoded_page(
             "u", message_filter, after=after, pinned=pinned, limit=size, oldest_first=True
         ):
             walked += map(wire.decode, wires)
@@ -87,11 +87,11 @@ async def test_pinned_conversations_exclude_removed_messages(engine: Engine, tmp
     await log.write(
         new_message("a1", 1, "a"), new_message("a9", 9, "a"), new_message("b5", 5, "b"), new_message("c2", 2, "c")
     )
-    pinned = await log.reader.user_sequence("u")
+    pinned = await log.reader.read_user_sequence("u")
     await log.write(new_message("a7", 7, "a"), new_message("d9", 9, "d"))
     await log.write(new_message("b5", 8, "b"), on_conflict=OnConflict.REPLACE)
     await log.writer.delete("u", ["a9"])
-    assert await log.reader.conversations("u", pinned=pinned) == [
+    assert await log.reader.list_conversations("u", pinned=pinned) == [
         ConversationSummary("c", 2, 2, 1),
         ConversationSummary("a", 1, 1, 1),
     ]
@@ -102,8 +102,8 @@ async def test_users_are_filtered_by_prefix(engine: Engine, tmp_path: Path) -> N
     log = await engine(tmp_path)
     for user in ("a:1", "a:é", "a;", "a", "b:1"):
         await log.write(Message(user, "m", 0, Role.USER, "x"))
-    assert await log.reader.users(after="", limit=9, prefix="a:") == [("a:1", 1), ("a:é", 1)]
-    assert await log.reader.users(after="a:1", limit=9, prefix="a:") == [("a:é", 1)]
+    assert await log.reader.list_users(after="", limit=9, prefix="a:") == [("a:1", 1), ("a:é", 1)]
+    assert await log.reader.list_users(after="a:1", limit=9, prefix="a:") == [("a:é", 1)]
     await log.close()
 
 
@@ -123,7 +123,7 @@ async def test_a_page_of_an_export_has_constant_cost(tmp_path: Path) -> None:
     async def steps_of_slice(above: int) -> int:
         nonlocal steps
         steps = 0
-        page = await log.reader.encoded_page(
+        page = await log.reader.read_encoded_page(
             "u", Filter(since_us=10), after=MessagePosition(above, "~"), pinned=10_000, limit=20, oldest_first=True
         )
         assert [wire.decode(encoded).ts_us for encoded in page] == list(range(above + 1, above + 21))
@@ -136,9 +136,9 @@ async def test_a_page_of_an_export_has_constant_cost(tmp_path: Path) -> None:
 async def test_a_long_count_does_not_block_the_event_loop(tmp_path: Path) -> None:
     log = await open_sqlite_log(tmp_path)
     await log.write(*(new_message(f"{n:05}", n) for n in range(5000)))
-    counting = asyncio.create_task(log.reader.count("u", Filter(role=Role.USER)))
+    counting = asyncio.create_task(log.reader.count_messages("u", Filter(role=Role.USER)))
     await asyncio.sleep(0)
     assert not counting.done()
-    assert await log.reader.user_sequence("u") == 5000
+    assert await log.reader.read_user_sequence("u") == 5000
     assert await counting == 5000
     await log.close()

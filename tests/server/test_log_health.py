@@ -17,7 +17,7 @@ class HaltedLog:
     def __init__(self) -> None:
         self.is_halted, self.goes_on = False, asyncio.Event()
 
-    async def sequence(self) -> int:
+    async def read_sequence(self) -> int:
         while self.is_halted and not self.goes_on.is_set():
             with suppress(asyncio.CancelledError):
                 await self.goes_on.wait()

@@ -85,8 +85,8 @@ def test_dead_letters_become_pending_when_the_message_changes(backlog: Backlog, 
     backlog.add_dead_letters(dict.fromkeys(backlog.next_pending_messages([], 2), "TEXT_REFUSED"))
     assert backlog.next_pending_messages(["ann"], 9) == []
     assert not reader.is_behind("ann", 2)
-    assert reader.counts() == BacklogCounts(pending=0, dead_letters=2)
-    assert reader.counts("ann") == BacklogCounts(pending=0, dead_letters=1)
+    assert reader.count_messages() == BacklogCounts(pending=0, dead_letters=2)
+    assert reader.count_messages("ann") == BacklogCounts(pending=0, dead_letters=1)
     assert reader.dead_letter_ids("bob") == ["m2"]
     assert reader.checkpoint().latest == 2
     backlog.add_changes([change(3)], FeedPosition.from_sequence(3))
@@ -105,7 +105,7 @@ def test_dead_letter_ids_are_limited(backlog: Backlog, reader: BacklogReader) ->
 def test_starting_over_clears_the_backlog(backlog: Backlog, reader: BacklogReader) -> None:
     backlog.add_changes([change(1), change(2, "bob")], FeedPosition.from_sequence(2))
     backlog.start_over()
-    assert (backlog.fed_position().latest, backlog.next_pending_messages([], 9), reader.counts()) == (
+    assert (backlog.fed_position().latest, backlog.next_pending_messages([], 9), reader.count_messages()) == (
         0,
         [],
         BacklogCounts(0, 0),
@@ -193,7 +193,7 @@ class BacklogMachine(RuleBasedStateMachine):
         pending = [(key, row) for key, row in self.rows.items() if row.state == "pending"]
         dead_letters = [key for key, row in self.rows.items() if row.state == "dead_letters"]
         assert self.reader.fed_position() == self.backlog.fed_position() == FeedPosition.from_sequence(self.sequence)
-        assert self.reader.counts() == BacklogCounts(len(pending), len(dead_letters))
+        assert self.reader.count_messages() == BacklogCounts(len(pending), len(dead_letters))
         assert self.reader.checkpoint().latest == min((row.oldest - 1 for _, row in pending), default=self.sequence)
         for user in USERS:
             oldest = min((row.oldest for key, row in pending if key[0] == user), default=self.sequence + 1)

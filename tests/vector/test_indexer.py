@@ -82,13 +82,13 @@ class World:
 
     async def settled(self) -> None:
         """Wait until the backlog is empty."""
-        while (await self.indexer.status()).checkpoint.latest != await self.reader.sequence():  # noqa: ASYNC110 - as above
+        while (await self.indexer.status()).checkpoint.latest != await self.reader.read_sequence():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.005)
 
     async def found(self, user_id: str, text: str) -> list[str]:
         """Return the messages of a user whose vector equals that of a text."""
         hits = await self.index.search(user_id, vector_of(text), EVERYTHING, 100)
-        versions = await self.reader.by_sequences(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
+        versions = await self.reader.read_versions(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
         return sorted(version.message_id for version in versions.values())
 
     async def close(self) -> None:
@@ -252,14 +252,14 @@ async def test_metadata_is_added_to_an_older_index_without_embedding(
         file.executescript("ALTER TABLE work DROP COLUMN bucket; PRAGMA user_version = 0;")
     monkeypatch.setattr(backlog_feed, "_MAX_CHANGES_WITHOUT_EMBEDDER", 5)
     async with world(tmp_path, second) as w:
-        sequence = await w.reader.user_sequence("ann")
+        sequence = await w.reader.read_user_sequence("ann")
         assert await w.indexer.is_lagging("ann", sequence)
         await w.write(new_message("later", "late", embedding=caller_vector)._replace(metadata={"app": "phone"}))
         async with running(w):
             await w.settled()
             assert not await w.indexer.is_lagging("ann", sequence)
             hits = await w.index.search("ann", vector_of("own"), message_filter, 100)
-            messages = await w.reader.by_sequences("ann", [hit.sequence for hit in hits])
+            messages = await w.reader.read_versions("ann", [hit.sequence for hit in hits])
             assert {message.message_id for message in messages.values()} == {*(f"m{n}" for n in range(9)), "late"}
             assert w.indexer.texts_embedded == (1 if embeds else 0), "what is stored keeps its vectors"
 
@@ -276,10 +276,10 @@ async def test_without_an_embedder_only_caller_vectors_are_stored(tmp_path: Path
 async def test_without_an_embedder_messages_without_vectors_are_skipped(tmp_path: Path) -> None:
     async with world(tmp_path, DisabledEmbedder(DIMENSION)) as w:
         await w.write(*(new_message("a", f"m{number}") for number in range(50)))
-        assert await w.indexer.is_lagging("ann", await w.reader.sequence())
+        assert await w.indexer.is_lagging("ann", await w.reader.read_sequence())
         async with running(w):
             await w.settled()
-            assert not await w.indexer.is_lagging("ann", await w.reader.sequence())
+            assert not await w.indexer.is_lagging("ann", await w.reader.read_sequence())
             assert w.index.process_id is None, "the engine was not even started"
 
 
@@ -309,7 +309,7 @@ async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -
     embedder = ScriptedEmbedder()
     async with world(tmp_path, embedder) as w:
         await w.write(new_message("tea"))
-        ann = await w.reader.user_sequence("ann")
+        ann = await w.reader.read_user_sequence("ann")
         assert await w.indexer.is_lagging("ann", ann)
         async with running(w):
             await w.until_applied("ann", ann)
@@ -317,7 +317,7 @@ async def test_a_user_lags_until_their_own_changes_are_applied(tmp_path: Path) -
             embedder.gate.clear()
             await w.write(new_message("milk", "m1", "bob"))
             await w.until_pending(lambda pending: pending == 1)
-            assert await w.indexer.is_lagging("bob", await w.reader.sequence())
+            assert await w.indexer.is_lagging("bob", await w.reader.read_sequence())
             assert not await w.indexer.is_lagging("ann", ann)
             embedder.gate.set()
 
@@ -333,7 +333,7 @@ async def test_queried_users_are_indexed_first(tmp_path: Path) -> None:
             await w.until_pending(lambda pending: pending == 201)
             w.indexer.record_query("ann")
             embedder.gate.set()
-            latest = await w.reader.sequence()
+            latest = await w.reader.read_sequence()
             await w.until_applied("ann", latest)
             assert embedder.texts.index("waited for") <= 32 * document_concurrency()  # one call was on its way
             await w.settled()
@@ -494,7 +494,7 @@ async def test_paraphrases_are_found_in_chinese_and_english(tmp_path: Path) -> N
         await w.settled()
         for question, answer in answers.items():
             hits = await w.index.search("ann", await w.embedder.embed_query(question), EVERYTHING, 1)
-            (best,) = (await w.reader.by_sequences("ann", [hits[0].sequence])).values()
+            (best,) = (await w.reader.read_versions("ann", [hits[0].sequence])).values()
             assert best.message_id == answer
 
 

@@ -28,7 +28,7 @@ LATE, LOST = ChangeRef(1, "u", "late"), ChangeRef(2, "u", "lost")
 class Expected:
     """Expected points that report unread messages as mismatched, and read ones as orphans."""
 
-    def users(self, after: str) -> list[str]:
+    def list_users(self, after: str) -> list[str]:
         return [] if after else ["u"]
 
     def compare(self, _users: Sequence[str], stored: Sequence[Counter[int]], _until: int) -> PointDifferences:
@@ -70,16 +70,16 @@ async def test_concurrent_index_changes_are_not_differences() -> None:
 class Feed:
     """An empty log with the same sequence in all buckets."""
 
-    def position(self) -> LogPosition:
+    def read_position(self) -> LogPosition:
         return LogPosition(LogIdentity("log"), 7)
 
-    def sequence(self) -> int:
+    def read_sequence(self) -> int:
         return 7
 
-    def end_position(self) -> FeedPosition:
+    def read_end_position(self) -> FeedPosition:
         return FeedPosition((7,) * BUCKETS)
 
-    def has_points(self, *, caller_vectors_only: bool) -> bool:
+    def has_messages(self, *, caller_vectors_only: bool) -> bool:
         return caller_vectors_only and False
 
 

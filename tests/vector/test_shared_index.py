@@ -23,7 +23,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.lexical.postgres.token_columns import token_columns
 from nomemory.server.search.semantic.index_progress import IndexCheckpoint
 from nomemory.server.search.semantic.protocol import VectorPoint
-from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
 from nomemory.server.store.postgres.connections import Database
 from nomemory.server.store.postgres.feed import PostgresChangeFeed
 from nomemory.server.store.postgres.reader import PostgresLogReader
@@ -42,7 +42,7 @@ class Cluster:
     def __init__(self, database: Database, directory: Path) -> None:
         self.database = database
         self.directory = directory
-        self.qdrant: AsyncQdrantClient = connect(":memory:", None, 5.0)
+        self.qdrant: AsyncQdrantClient = create_client(":memory:", None, 5.0)
         self.reader = PostgresLogReader(database)
         self.log = PostgresLogWriter(
             database, queue_max=1000, queue_max_bytes=10**9, extract_tokens=token_columns, announce=lambda: None
@@ -58,7 +58,7 @@ class Cluster:
 
     async def settled(self) -> None:
         """Wait until the index has applied all changes."""
-        reached = await self.reader.end_position()
+        reached = await self.reader.read_end_position()
         async with asyncio.timeout(60):
             while not (await self.known.checkpoint()).is_at_or_after(reached):  # noqa: ASYNC110 - a state in the database
                 await asyncio.sleep(0.02)
@@ -66,7 +66,7 @@ class Cluster:
     async def found(self, user_id: str, text: str) -> list[str]:
         """Return the messages of a user whose vector equals that of a text."""
         hits = await self.index.search(user_id, vector_of(text), EVERYTHING, 100)
-        versions = await self.reader.by_sequences(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
+        versions = await self.reader.read_versions(user_id, [hit.sequence for hit in hits if hit.score > 0.9999])
         return sorted(version.message_id for version in versions.values())
 
     async def close(self) -> None:
@@ -157,7 +157,7 @@ async def test_another_server_resumes_after_a_leader_died(postgres: PrivatePostg
         await dying.die()
         await c.settled()
         assert await c.index.count() == 1 + len(USERS)
-        assert not await c.known.is_lagging(USERS[0], await c.reader.user_sequence(USERS[0]))
+        assert not await c.known.is_lagging(USERS[0], await c.reader.read_user_sequence(USERS[0]))
         await other.stop()
 
 
@@ -269,7 +269,7 @@ async def test_users_queried_on_any_server_are_indexed_first(postgres: PrivatePo
         for user in ("crowd", "ann"):
             await c.write(*(new_message(f"{user} {n}", f"m{n}", user) for n in range(200)))
         await embedder.called.wait()
-        sequence = await c.reader.user_sequence("ann")
+        sequence = await c.reader.read_user_sequence("ann")
         assert await c.known.is_lagging("ann", sequence), "any server may be asked"
         await filling.until(lambda: "ann" in filling.indexer._hot.users())
         embedder.gate.set()

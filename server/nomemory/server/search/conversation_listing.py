@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nomemory.server.search.cursor import ConversationCursor, Cursors, Listing
+from nomemory.server.search.cursor import ConversationCursor, CursorCodec, Listing
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import ConversationSummary
 
@@ -32,7 +32,7 @@ class ConversationListing:
     the cursor position.
     """
 
-    def __init__(self, log: LogReader, cursors: Cursors) -> None:
+    def __init__(self, log: LogReader, cursors: CursorCodec) -> None:
         self._log = log
         self._cursors = cursors
 
@@ -43,7 +43,7 @@ class ConversationListing:
             Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         state = await self._resume_listing(listing, cursor)
-        conversations = await self._log.conversations(listing.user_id, pinned=state.pinned)
+        conversations = await self._log.list_conversations(listing.user_id, pinned=state.pinned)
         remaining = [item for item in conversations if _is_remaining(item, state)]
         page = remaining[:page_size]
         if len(page) == len(remaining):
@@ -52,7 +52,7 @@ class ConversationListing:
 
     async def _resume_listing(self, listing: Listing, cursor: str) -> _ListingState:
         if not cursor:
-            return _ListingState(await self._log.user_sequence(listing.user_id))
+            return _ListingState(await self._log.read_user_sequence(listing.user_id))
         resumed = self._cursors.resume(listing, cursor, ConversationCursor)
         return _ListingState(
             resumed.pinned, (resumed.last_us, resumed.conversation_id), _split_digests(resumed.delivered)

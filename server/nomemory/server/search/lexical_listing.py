@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from nomemory.server.faults import index_unavailable_fault
-from nomemory.server.search.cursor import Cursors, Listing, RankedCursor
+from nomemory.server.search.cursor import CursorCodec, Listing, RankedCursor
 from nomemory.server.search.grammar.tree import Query
 from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, LexicalIndex, LexicalSearch, RankPosition
 from nomemory.server.search.lexical.window import RankingWindow
 from nomemory.server.search.ranked import RankedMessage
-from nomemory.server.search.reply_budget import ExtraBytes, count_fitting, no_extra_bytes
+from nomemory.server.search.reply_budget import ExtraBytes, count_fitting_messages, no_extra_bytes
 from nomemory.server.store.protocol import LogReader
 
 _MARGIN: Final = 8
@@ -60,7 +60,7 @@ class LexicalListing:
     the cursor and the message.
     """
 
-    def __init__(self, index: LexicalIndex, log: LogReader, cursors: Cursors, max_response_bytes: int) -> None:
+    def __init__(self, index: LexicalIndex, log: LogReader, cursors: CursorCodec, max_response_bytes: int) -> None:
         self._index = index
         self._log = log
         self._cursors = cursors
@@ -71,8 +71,8 @@ class LexicalListing:
         if not self._index.can_lag:
             return True
         await self._index.refresh()
-        applied = await self._index.applied(user_id)
-        return applied >= sequence or applied >= await self._log.user_sequence(user_id)
+        applied = await self._index.applied_sequence(user_id)
+        return applied >= sequence or applied >= await self._log.read_user_sequence(user_id)
 
     async def read_page(
         self, listing: Listing, query: Query, page_size: int, cursor: str, extra_bytes: ExtraBytes = no_extra_bytes
@@ -85,17 +85,19 @@ class LexicalListing:
             Fault: the cursor is invalid, with one of the CURSOR_… reasons; or INDEX_UNAVAILABLE.
         """
         await self._index.refresh()
-        applied = await self._index.applied(listing.user_id) if self._index.can_lag else None
+        applied = await self._index.applied_sequence(listing.user_id) if self._index.can_lag else None
         state = (
             self._resume_listing(listing, query, cursor, applied)
             if cursor
             else await self._start_listing(listing, query)
         )
         items = await self._next_items(state, page_size + 1)
-        count = count_fitting((item.message for item in items[:page_size]), self._max_response_bytes, extra_bytes)
+        count = count_fitting_messages(
+            (item.message for item in items[:page_size]), self._max_response_bytes, extra_bytes
+        )
         page = items[:count]
         next_cursor = self._cursors.issue(listing, state.build_cursor(page[-1])) if count < len(items) else ""
-        index_lagging = applied is not None and applied < await self._log.user_sequence(listing.user_id)
+        index_lagging = applied is not None and applied < await self._log.read_user_sequence(listing.user_id)
         return RankedPage(page, next_cursor, index_lagging, truncated=state.ranking.window is not None)
 
     async def _start_listing(self, listing: Listing, query: Query) -> _ListingState:
@@ -130,5 +132,5 @@ class LexicalListing:
         """Return the messages of hits; skip versions that the log has deleted."""
         messages = {hit.sequence: hit.message for hit in hits if hit.message}
         if unresolved := [hit.sequence for hit in hits if hit.message is None]:
-            messages |= await self._log.by_sequences(user_id, unresolved)
+            messages |= await self._log.read_versions(user_id, unresolved)
         return [RankedMessage(messages[hit.sequence], hit.score) for hit in hits if hit.sequence in messages]

@@ -29,7 +29,7 @@ async def read_neighborhood(
     Raises:
         Fault: MESSAGE_NOT_FOUND.
     """
-    neighbors = await log.encoded_neighbors(user_id, message_id, before, after)
+    neighbors = await log.read_encoded_neighbors(user_id, message_id, before, after)
     if neighbors is None:
         raise Fault(Reason.ERROR_REASON_MESSAGE_NOT_FOUND, "no such message for this user")
     older, newer = _count_fitting_sides(neighbors, budget_bytes)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from nomemory.server.embedding.vector import Vector
 from nomemory.server.message_filter import Filter
 from nomemory.server.search.ranked import RankedMessage
-from nomemory.server.search.reply_budget import count_fitting
+from nomemory.server.search.reply_budget import count_fitting_messages
 from nomemory.server.search.semantic.vector_space import VectorSpace
-from nomemory.server.search.speakers import SpeakerNames
+from nomemory.server.search.speakers import SpeakerNameSampler
 from nomemory.server.store.protocol import LogReader
 from nomemory.text.names import remove_speaker_names
 
@@ -44,14 +44,14 @@ class SemanticResult:
 class SemanticSearch:
     """Searches a vector index, and reads the messages from the message log."""
 
-    def __init__(self, log: LogReader, speakers: SpeakerNames, max_response_bytes: int) -> None:
+    def __init__(self, log: LogReader, speakers: SpeakerNameSampler, max_response_bytes: int) -> None:
         self._log = log
         self._speakers = speakers
         self._max_response_bytes = max_response_bytes
 
     async def has_applied(self, space: VectorSpace, user_id: str, sequence: int) -> bool:
         """Return whether the index has applied a user's changes up to a sequence."""
-        latest = await self._log.user_sequence(user_id)
+        latest = await self._log.read_user_sequence(user_id)
         if not await space.progress.is_lagging(user_id, min(sequence, latest)):
             return True
         space.progress.poll()
@@ -63,11 +63,11 @@ class SemanticSearch:
         Raises:
             Fault: EMBEDDER_DISABLED, EMBEDDER_UNAVAILABLE or INDEX_UNAVAILABLE.
         """
-        latest = await self._log.user_sequence(query.user_id)
+        latest = await self._log.read_user_sequence(query.user_id)
         index_lagging = await space.progress.is_lagging(query.user_id, latest)
         vector = query.vector or await space.embed_query(query.user_id, await self._embedding_text(query))
         ranked = await self._rank_messages(space, query, vector)
-        items = ranked[: count_fitting((item.message for item in ranked), self._max_response_bytes)]
+        items = ranked[: count_fitting_messages((item.message for item in ranked), self._max_response_bytes)]
         return SemanticResult(items, truncated=len(items) < len(ranked), index_lagging=index_lagging)
 
     async def _embedding_text(self, query: SemanticQuery) -> str:
@@ -82,7 +82,7 @@ class SemanticSearch:
         while True:
             hits = await space.vectors.search(query.user_id, vector, query.filter, limit)
             above = [hit for hit in hits if query.min_score is None or hit.score >= query.min_score]
-            versions = await self._log.by_sequences(query.user_id, [hit.sequence for hit in above])
+            versions = await self._log.read_versions(query.user_id, [hit.sequence for hit in above])
             ranked = [RankedMessage(versions[hit.sequence], hit.score) for hit in above if hit.sequence in versions]
             if len(ranked) >= query.top_k or len(above) < limit:
                 return sorted(ranked, key=RankedMessage.sort_key, reverse=True)[: query.top_k]

@@ -26,7 +26,7 @@ _NOT_PINNED: Final = 2**62
 _CACHED_USERS: Final = 4096
 
 
-class SpeakerNames:
+class SpeakerNameSampler:
     """Samples the names of the authors in a user's log. Results are cached until the user's log changes."""
 
     def __init__(self, log: LogReader) -> None:
@@ -35,7 +35,7 @@ class SpeakerNames:
 
     async def read_names(self, user_id: str, until_us: int | None) -> tuple[str, ...]:
         """Return the names of at most `SPEAKERS_MAX` authors of messages before a time, sorted."""
-        sequence = await self._log.user_sequence(user_id)
+        sequence = await self._log.read_user_sequence(user_id)
         newest = await self._read_page(user_id, None, 1)
         if until_us is not None and newest and newest[0].ts_us >= until_us:
             return _sender_names(await self._sample_messages(user_id, MessagePosition(until_us, "")))
@@ -57,15 +57,17 @@ class SpeakerNames:
         return sample
 
     async def _read_page(self, user_id: str, before: MessagePosition | None, limit: int) -> list[LoggedMessage]:
-        return list(await self._log.page(user_id, EVERYTHING, before=before, pinned=_NOT_PINNED, limit=limit))
+        return list(await self._log.read_page(user_id, EVERYTHING, before=before, pinned=_NOT_PINNED, limit=limit))
 
 
 def _sender_names(messages: Iterable[LoggedMessage]) -> tuple[str, ...]:
     decoded = (message_pb2.ChatMessage.FromString(message.wire) for message in messages)
-    return main_speakers(Counter(item.name for item in decoded if item.name and item.role != message_pb2.ROLE_TOOL))
+    return select_main_speakers(
+        Counter(item.name for item in decoded if item.name and item.role != message_pb2.ROLE_TOOL)
+    )
 
 
-def main_speakers(messages_by_name: Counter[str]) -> tuple[str, ...]:
+def select_main_speakers(messages_by_name: Counter[str]) -> tuple[str, ...]:
     """Return the names with the most messages, at most `SPEAKERS_MAX`, sorted."""
     ranked = sorted(messages_by_name.items(), key=lambda item: (-item[1], item[0]))
     return tuple(sorted(name for name, _ in ranked[:SPEAKERS_MAX]))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from nomemory.server.message import LoggedMessage
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
-from nomemory.server.search.cursor import Cursors, Listing, TimeCursor
-from nomemory.server.search.reply_budget import ExtraBytes, count_fitting, count_fitting_wires, no_extra_bytes
+from nomemory.server.search.cursor import CursorCodec, Listing, TimeCursor
+from nomemory.server.search.reply_budget import ExtraBytes, count_fitting_messages, count_fitting_wires, no_extra_bytes
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import MessagePosition
 from nomemory.server.wire import sort_key
@@ -40,7 +40,7 @@ class TimeListing:
         slots: the limit of concurrent expensive reads.
     """
 
-    def __init__(self, log: LogReader, cursors: Cursors, max_response_bytes: int, slots: RoundRobinLimit) -> None:
+    def __init__(self, log: LogReader, cursors: CursorCodec, max_response_bytes: int, slots: RoundRobinLimit) -> None:
         self._log = log
         self._slots = slots
         self._cursors = cursors
@@ -57,10 +57,10 @@ class TimeListing:
             Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         before, pinned = await self._resume_listing(listing, cursor)
-        messages = await self._log.page(
+        messages = await self._log.read_page(
             listing.user_id, listing.filter, before=before, pinned=pinned, limit=page_size + 1
         )
-        page = messages[: count_fitting(messages[:page_size], self._max_response_bytes, extra_bytes)]
+        page = messages[: count_fitting_messages(messages[:page_size], self._max_response_bytes, extra_bytes)]
         if len(page) == len(messages):
             return TimePage(page, "")
         last = page[-1]
@@ -100,10 +100,12 @@ class TimeListing:
         """Return the pinned sequence and up to `limit` encoded messages."""
         user_id, message_filter, oldest_first = listing.user_id, listing.filter, listing.oldest_first
         if not cursor:
-            first = await self._log.first_encoded_page(user_id, message_filter, limit=limit, oldest_first=oldest_first)
+            first = await self._log.read_first_encoded_page(
+                user_id, message_filter, limit=limit, oldest_first=oldest_first
+            )
             return first.pinned, first.messages
         after, pinned = await self._resume_listing(listing, cursor)
-        wires = await self._log.encoded_page(
+        wires = await self._log.read_encoded_page(
             user_id, message_filter, after=after, pinned=pinned, limit=limit, oldest_first=oldest_first
         )
         return pinned, wires
@@ -111,6 +113,6 @@ class TimeListing:
     async def _resume_listing(self, listing: Listing, cursor: str) -> tuple[MessagePosition | None, int]:
         """Return the position after which the next page starts, and the pinned sequence."""
         if not cursor:
-            return None, await self._log.user_sequence(listing.user_id)
+            return None, await self._log.read_user_sequence(listing.user_id)
         resumed = self._cursors.resume(listing, cursor, TimeCursor)
         return MessagePosition(resumed.ts_us, resumed.message_id), resumed.pinned

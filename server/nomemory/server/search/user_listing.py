@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nomemory.server.search.cursor import Cursors, Listing, UserCursor
+from nomemory.server.search.cursor import CursorCodec, Listing, UserCursor
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import UserCount
 
@@ -21,7 +21,7 @@ class UserPage:
 class UserListing:
     """Reads pages of users from the message log. Each page shows the current state of the log."""
 
-    def __init__(self, log: LogReader, cursors: Cursors) -> None:
+    def __init__(self, log: LogReader, cursors: CursorCodec) -> None:
         self._log = log
         self._cursors = cursors
 
@@ -32,7 +32,7 @@ class UserListing:
             Fault: the cursor is invalid; the reason is one of CURSOR_….
         """
         after = self._cursors.resume(listing, cursor, UserCursor).user_id if cursor else ""
-        users = await self._log.users(after=after, limit=page_size + 1, prefix=listing.user_id)
+        users = await self._log.list_users(after=after, limit=page_size + 1, prefix=listing.user_id)
         page = users[:page_size]
         if len(page) == len(users):
             return UserPage(page, "")

@@ -67,22 +67,22 @@ class ChangeFeed(Protocol):
     All methods block, so a feed is used in a background thread, the one that opened it.
     """
 
-    def position(self) -> LogPosition:
+    def read_position(self) -> LogPosition:
         """Return the identity of the log and its latest sequence."""
 
-    def sequence(self) -> int:
+    def read_sequence(self) -> int:
         """Return the sequence of the latest change; 0 in an empty log."""
 
-    def end_position(self) -> FeedPosition:
+    def read_end_position(self) -> FeedPosition:
         """Return the sequence of the latest change of each bucket."""
 
-    def has_points(self, *, caller_vectors_only: bool) -> bool:
+    def has_messages(self, *, caller_vectors_only: bool) -> bool:
         """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
 
-    def changes(self, after: int, limit: int) -> list[Change]:
+    def read_changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` changes with `sequence > after`, ordered by sequence."""
 
-    def change_refs(
+    def read_change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
         """Return the next changes after one position and up to another, without the messages.
@@ -94,25 +94,25 @@ class ChangeFeed(Protocol):
             caller_vectors_only: whether to leave out stored messages without a caller's vector.
         """
 
-    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return the current versions of a user's messages by id; unknown ids are left out."""
 
-    def users(self, after: str, limit: int) -> list[str]:
+    def list_users(self, after: str, limit: int) -> list[str]:
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
 
-    def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
+    def list_versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
         """Return the message versions of a user with `sequence <= until`, without their content and in any order.
 
         With `caller_vectors_only`, messages without a caller's vector are left out.
         """
 
-    def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+    def read_versions(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages of any users by sequence; removed versions are left out."""
 
-    def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
+    def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
         """Return the versions that are not in the log, of those with the specified sequences."""
 
-    def embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
+    def read_embeddings(self, user_id: str, message_ids: Sequence[str]) -> Mapping[str, bytes]:
         """Return the vectors that callers stored with messages, by message id, as little-endian float32 values."""
 
     def close(self) -> None:

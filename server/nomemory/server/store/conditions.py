@@ -69,7 +69,7 @@ class SqlDialect:
         """Return the conditions of a filter on metadata."""
         return [self.build_metadata_clause(entry_hash_bytes(entry)) for entry in message_filter.metadata]
 
-    def matching(self, user_id: str, message_filter: Filter) -> list[Clause]:
+    def build_match_clauses(self, user_id: str, message_filter: Filter) -> list[Clause]:
         """Return the conditions that select the messages of a user which match a filter."""
         return [
             self.of_user(user_id),
@@ -104,20 +104,20 @@ class ExpiryConditions:
         self._unexpired = condition if retention.max_age_us is None else f"{condition} AND {dialect.unindexed_ts} > ?"
         self._retracted_by = dialect.retracted_by.format(live=self._unexpired.replace("messages.", "retraction."))
 
-    def unexpired(self) -> Clause:
+    def build_unexpired_clause(self) -> Clause:
         """Return the condition that selects messages that have not expired."""
         cutoff_us, now_us = self._retention.cutoff_us(), self._retention.now_us()
         return Clause(self._unexpired, (now_us,) if cutoff_us is None else (now_us, cutoff_us))
 
-    def expired(self) -> Clause:
+    def build_expired_clause(self) -> Clause:
         """Return the condition that selects expired messages."""
-        unexpired = self.unexpired()
+        unexpired = self.build_unexpired_clause()
         return Clause(f"NOT ({unexpired.condition})", unexpired.values)
 
-    def retracted_by(self, user_id: str, unexpired: Clause) -> Clause:
+    def build_retraction_expression(self, user_id: str, unexpired: Clause) -> Clause:
         """Return an expression for the id of the latest message that retracted the current one, or NULL.
 
-        All messages of the statement belong to `user_id`. `unexpired` is the result of the method of this name.
+        All messages of the statement belong to `user_id`. `unexpired` is the result of `build_unexpired_clause`.
         """
         user = self._dialect.of_user(user_id).values
         return Clause(self._retracted_by, (*user, *user, *unexpired.values))

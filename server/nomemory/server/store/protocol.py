@@ -37,36 +37,36 @@ class LogReader(Protocol):
     each read takes one round trip.
     """
 
-    async def identity(self) -> LogIdentity:
+    async def read_identity(self) -> LogIdentity:
         """Return the identity of the log."""
 
-    async def sequence(self) -> int:
+    async def read_sequence(self) -> int:
         """Return the sequence of the latest change; 0 in an empty log."""
 
-    async def end_position(self) -> FeedPosition:
+    async def read_end_position(self) -> FeedPosition:
         """Return the sequence of the latest change of each bucket."""
 
-    async def user_sequence(self, user_id: str) -> int:
+    async def read_user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to a user's messages; 0 if there was none."""
 
-    async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
+    async def count_users_and_messages(self, user_id: str | None, prefix: str = "") -> LogCounts:
         """Count messages and users, and return the latest sequence of these users.
 
         Without a `user_id`, all users whose ids begin with the ASCII `prefix` are counted.
         """
 
-    async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
+    async def count_pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
         """Count the messages after a position.
 
         Without a `user_id`, the messages of all users whose ids begin with the ASCII `prefix` are counted.
         """
 
-    async def page(
+    async def read_page(
         self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
 
-    async def encoded_page(
+    async def read_encoded_page(
         self,
         user_id: str,
         message_filter: Filter,
@@ -81,33 +81,33 @@ class LogReader(Protocol):
         An encoded page costs half as much as a page of `LoggedMessage`s.
         """
 
-    async def first_encoded_page(
+    async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
-        """Return the first page in the format of `encoded_page`, and the sequence that pins the following pages."""
+        """Return the first page like `read_encoded_page`, with the sequence that pins the following pages."""
 
-    async def count(self, user_id: str, message_filter: Filter) -> int:
+    async def count_messages(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages that match a filter."""
 
-    async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
+    async def list_conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, ordered by `last_us` and `conversation_id`, both descending.
 
         Only message versions with `sequence <= pinned` are counted; conversations without such versions are left out.
         """
 
-    async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
+    async def list_users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
         """Return up to `limit` users who have messages and whose ids begin with `prefix`, after the user `after`."""
 
-    async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    async def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages of a user by id; unknown ids are left out."""
 
-    async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+    async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages by sequence; removed versions and versions of other users are left out."""
 
-    async def neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
+    async def read_neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return up to `before` messages before and up to `after` messages after each anchor, all of one user."""
 
-    async def encoded_neighbors(
+    async def read_encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
         """Return a message with its neighbors, or None if the message does not exist."""

@@ -88,7 +88,7 @@ class LocalStatusReporter:
             raise _with_log_fault(fault, log_fault) from fault
 
     async def _read_status(self, user_id: str | None, prefix: str) -> pb.GetIndexStatusResponse:
-        counts = await self.log.counts(user_id, prefix)
+        counts = await self.log.count_users_and_messages(user_id, prefix)
         active, next_ = self.spaces.active, self.spaces.next
         status = pb.GetIndexStatusResponse(
             log=self._log_status(user_id, prefix, counts),
@@ -115,11 +115,14 @@ class LocalStatusReporter:
         return status
 
     async def _lexical_status(self, user_id: str | None, prefix: str, sequence: int) -> pb.IndexStatus:
-        applied, fault = self.lexical.applied, self._active_fault(LEXICAL_INDEXER) or self.job_fault(LEXICAL_JOB)
+        applied, fault = (
+            self.lexical.applied_sequence,
+            self._active_fault(LEXICAL_INDEXER) or self.job_fault(LEXICAL_JOB),
+        )
         return pb.IndexStatus(
             name="lexical",
             checkpoint=min(applied, sequence),
-            pending=await self.log.pending(FeedPosition.from_sequence(applied), user_id, prefix),
+            pending=await self.log.count_pending(FeedPosition.from_sequence(applied), user_id, prefix),
             error=fault.kind if fault else "",
             error_ts=_to_timestamp(fault.since_s) if fault else None,
             notice=self.notice,
@@ -133,7 +136,7 @@ class LocalStatusReporter:
         return pb.IndexStatus(
             name=indexed.space.name,
             checkpoint=min(await self._applied_sequence(vector.checkpoint, user_id), sequence),
-            pending=vector.pending + await self.log.pending(vector.fed, user_id, prefix),
+            pending=vector.pending + await self.log.count_pending(vector.fed, user_id, prefix),
             dead_letters=vector.dead_letters,
             dead_letter_message_ids=vector.dead_letter_ids,
             error=fault.kind if fault else "",
@@ -143,7 +146,7 @@ class LocalStatusReporter:
 
     async def _applied_sequence(self, applied: FeedPosition, user_id: str | None) -> int:
         return (
-            applied.compute_covered_sequence(await self.log.end_position())
+            applied.compute_covered_sequence(await self.log.read_end_position())
             if user_id is None
             else applied.get_user_sequence(user_id)
         )

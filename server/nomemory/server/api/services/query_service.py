@@ -44,7 +44,7 @@ from nomemory.server.search.index_wait import wait_until_applied
 from nomemory.server.search.lexical_listing import LexicalListing, RankedPage
 from nomemory.server.search.neighborhood import read_neighborhood
 from nomemory.server.search.ranked import RankedMessage
-from nomemory.server.search.reply_budget import count_fitting
+from nomemory.server.search.reply_budget import count_fitting_messages
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.search.semantic_search import SemanticSearch
@@ -191,9 +191,9 @@ class QueryService:
         """Return the messages of one user with the given ids."""
         mask = decode_batch_get(request, self.settings)
         message_ids = list(request.message_ids)
-        by_id = await self.log.by_ids(request.user_id, message_ids)
+        by_id = await self.log.read_messages(request.user_id, message_ids)
         messages = [by_id[message_id] for message_id in message_ids if message_id in by_id]
-        count = count_fitting(messages, self.settings.limits.max_response_bytes)
+        count = count_fitting_messages(messages, self.settings.limits.max_response_bytes)
         reply = pb.BatchGetMessagesResponse(
             missing_message_ids=[message_id for message_id in message_ids if message_id not in by_id],
             omitted_message_ids=[message.message_id for message in messages[count:]],
@@ -205,7 +205,7 @@ class QueryService:
         message_filter = decode_count(request, self.settings)
         await self._wait_for_log(request, context)
         async with self.slots.slot(request.user_id):
-            return pb.CountMessagesResponse(count=await self.log.count(request.user_id, message_filter))
+            return pb.CountMessagesResponse(count=await self.log.count_messages(request.user_id, message_filter))
 
     async def list_conversations(
         self, request: pb.ListConversationsRequest, context: CallContext
@@ -254,7 +254,7 @@ class QueryService:
 
     async def _wait_for_log(self, request: HasWriteToken, context: CallContext) -> None:
         async def is_applied(sequence: int) -> bool:
-            return await self.log.sequence() >= sequence
+            return await self.log.read_sequence() >= sequence
 
         await self._wait_for("log", is_applied, request, context)
 

@@ -59,7 +59,7 @@ class LexicalIndexer:
         self._applied = 0
 
     @property
-    def applied(self) -> int:
+    def applied_sequence(self) -> int:
         """The sequence up to which all changes are committed; 0 until `run` has opened the index."""
         return self._applied
 
@@ -68,9 +68,11 @@ class LexicalIndexer:
         with (
             translate_panics(),
             closing(self._work.open_feed()) as feed,
-            TantivyLexicalWriter(self._work.directory, self._work.heap_bytes, feed.position().identity.name) as writer,
+            TantivyLexicalWriter(
+                self._work.directory, self._work.heap_bytes, feed.read_position().identity.name
+            ) as writer,
         ):
-            self._record_applied(writer.applied)
+            self._record_applied(writer.applied_sequence)
             erasure = self._run_erasure_steps(writer, feed)
             while not self._stopping.is_set():
                 self._wake.clear()
@@ -80,7 +82,7 @@ class LexicalIndexer:
                     self._pause(time.monotonic() - began_at)
                 elif not has_more:
                     self._wake.wait(_POLL_S)
-                elif feed.sequence() - writer.applied < self._work.batch_max:
+                elif feed.read_sequence() - writer.applied_sequence < self._work.batch_max:
                     self._pause(time.monotonic() - began_at)
 
     def wake(self) -> None:
@@ -107,7 +109,7 @@ class LexicalIndexer:
 
     def _catch_up(self, writer: TantivyLexicalWriter, feed: ChangeFeed) -> bool:
         """Apply the next batch of changes in one commit. Return False if the log has no new changes."""
-        last = first = writer.applied
+        last = first = writer.applied_sequence
         size = 0
         for change in self._read_changes(feed, first):
             _apply_change(change, writer)
@@ -135,10 +137,10 @@ class LexicalIndexer:
         for ignored in _IGNORED_DELETIONS:
             if erasure.has_no_deletions():
                 break
-            for sequences in erasure.find_rewrite_batches(writer.applied, self._work.wipe_max, ignored):
+            for sequences in erasure.find_rewrite_batches(writer.applied_sequence, self._work.wipe_max, ignored):
                 _move_versions(sequences, writer, feed)
                 yield True
-            writer.commit(writer.applied)
+            writer.commit(writer.applied_sequence)
             yield True
         for _ in range(_COLLECTIONS_MAX):
             writer.delete_unused_files()
@@ -149,7 +151,7 @@ class LexicalIndexer:
     def _read_changes(self, feed: ChangeFeed, after: int) -> Iterator[Change]:
         """Yield the changes of the next commit; read them in small batches to limit the memory use."""
         left = self._work.batch_max
-        while left and (changes := feed.changes(after, min(left, _READ_MAX))):
+        while left and (changes := feed.read_changes(after, min(left, _READ_MAX))):
             yield from changes
             left -= len(changes)
             after = changes[-1].sequence
@@ -157,12 +159,12 @@ class LexicalIndexer:
 
 def _move_versions(sequences: Sequence[int], writer: TantivyLexicalWriter, feed: ChangeFeed) -> None:
     """Move message versions to a new segment in one commit."""
-    stored = feed.by_sequences(sequences)
+    stored = feed.read_versions(sequences)
     for sequence in sequences:
         writer.remove(sequence)
         if sequence in stored:
             writer.add(sequence, wire.decode(stored[sequence].wire))
-    writer.commit(writer.applied)
+    writer.commit(writer.applied_sequence)
 
 
 def _apply_change(change: Change, writer: TantivyLexicalWriter) -> None:

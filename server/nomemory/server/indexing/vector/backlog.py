@@ -93,7 +93,7 @@ class BacklogCounts:
 class BacklogReader:
     """Reads a backlog file, which another process may be writing. A reader belongs to the thread that created it.
 
-    Calls take less than a millisecond, except `counts` of a user with a very long backlog.
+    Calls take less than a millisecond, except `count_messages` of a user with a very long backlog.
     """
 
     def __init__(self, path: Path) -> None:
@@ -129,7 +129,7 @@ class BacklogReader:
             )
         )
 
-    def counts(self, user_id: str | None = None, prefix: str = "") -> BacklogCounts:
+    def count_messages(self, user_id: str | None = None, prefix: str = "") -> BacklogCounts:
         """Count the pending messages and dead letters of one user, or of all users whose ids begin with a prefix."""
         dead_letters = "SELECT count(*) FROM work WHERE state > 0 AND state = ?"
         if user_id is None and not prefix:
@@ -245,7 +245,7 @@ class Backlog(BacklogReader):
         self._connection.execute("VACUUM")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
-    def dead_letters(self) -> list[tuple[int, str, str, int, str]]:
+    def list_dead_letters(self) -> list[tuple[int, str, str, int, str]]:
         """Return the dead letters as `(bucket, user, message, latest change, reason)`."""
         return self._connection.execute(_SELECT_DEAD_LETTERS).fetchall()
 

@@ -50,10 +50,10 @@ class BacklogFeed:
     """An earlier run may have indexed messages up to this sequence."""
 
     def __post_init__(self) -> None:
-        self.log_name = self.log.position().identity.name
+        self.log_name = self.log.read_position().identity.name
         self.backlog.record_log(self.log_name)
         self._is_leading = not self.is_shared
-        self._stored_before = self.log.sequence()
+        self._stored_before = self.log.read_sequence()
 
     def copy_changes(self) -> bool:
         """Copy a batch of changes from the feed to the backlog; return whether there may be more changes."""
@@ -61,7 +61,7 @@ class BacklogFeed:
         if fed.is_at_or_after(end):
             return False
         limit = _MAX_CHANGES if self.split else _MAX_CHANGES_WITHOUT_EMBEDDER
-        batch = self.log.change_refs(fed, end, limit, caller_vectors_only=self.split is None)
+        batch = self.log.read_change_refs(fed, end, limit, caller_vectors_only=self.split is None)
         self.backlog.add_changes(batch.entries, batch.until)
         return not batch.until.is_at_or_after(end)
 
@@ -78,7 +78,7 @@ class BacklogFeed:
 
     def has_messages_to_index(self) -> bool:
         """Return whether the log has messages to index."""
-        return self.log.has_points(caller_vectors_only=self.split is None)
+        return self.log.has_messages(caller_vectors_only=self.split is None)
 
     def requeue(self, changes: Iterable[ChangeRef]) -> None:
         """Add changed messages to the backlog again, if this server fills the index."""
@@ -92,7 +92,7 @@ class BacklogFeed:
     def start_leading(self, checkpoint: FeedPosition, dead_letters: Iterable[DeadLetter]) -> None:
         """Start filling a shared index from a checkpoint."""
         letters = list(dead_letters)
-        self._stored_before = self.log.sequence()
+        self._stored_before = self.log.read_sequence()
         self._may_have_dead_letters |= bool(letters)
         self.backlog.start_over(checkpoint, letters)
         self._is_leading = True
@@ -112,14 +112,16 @@ class BacklogFeed:
             and not self.backlog.has_pending_messages(user)
         ]
         dead = (
-            frozenset(DeadLetter(*row) for row in self.backlog.dead_letters()) if self._may_have_dead_letters else None
+            frozenset(DeadLetter(*row) for row in self.backlog.list_dead_letters())
+            if self._may_have_dead_letters
+            else None
         )
         self._may_have_dead_letters = bool(dead)
         return IndexProgress(checkpoint, tuple(ahead), dead)
 
     def read_log_end(self) -> FeedPosition:
         """Return the end of the log, or the zero position if another server fills the index."""
-        return self.log.end_position() if self._is_leading else FeedPosition()
+        return self.log.read_end_position() if self._is_leading else FeedPosition()
 
     def make_expected_points(self, part_chars: int) -> ExpectedPoints:
         """Create an `ExpectedPoints` for this log, to be used in the thread of this feed."""
@@ -132,7 +134,7 @@ class BacklogFeed:
         for user_id, group in groupby(sorted(items, key=lambda item: item.user_id), key=lambda item: item.user_id):
             of_user = list(group)
             ids = [item.message_id for item in of_user]
-            versions, vectors = self.log.by_ids(user_id, ids), self.log.embeddings(user_id, ids)
+            versions, vectors = self.log.read_messages(user_id, ids), self.log.read_embeddings(user_id, ids)
             for item in of_user:
                 desired[item] = self._build_desired_points(
                     item, versions.get(item.message_id), vectors.get(item.message_id)

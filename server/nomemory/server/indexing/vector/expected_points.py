@@ -59,9 +59,9 @@ class ExpectedPoints:
     part_chars: int
     split: SplitText | None
 
-    def users(self, after: str) -> list[str]:
+    def list_users(self, after: str) -> list[str]:
         """Return the next users who have messages, ordered by id, after the user `after`."""
-        return self.log.users(after, _MAX_USERS)
+        return self.log.list_users(after, _MAX_USERS)
 
     def compare(
         self, users: Sequence[str], stored: Sequence[Mapping[int, int]], until: FeedPosition
@@ -73,7 +73,7 @@ class ExpectedPoints:
         messages, mismatched, orphans = 0, list[ChangeRef](), list[OrphanedVersion]()
         for user_id, points in zip(users, stored, strict=True):
             last = until.get_user_sequence(user_id)
-            versions = self.log.versions(user_id, last, caller_vectors_only=self.split is None)
+            versions = self.log.list_versions(user_id, last, caller_vectors_only=self.split is None)
             messages += len(versions)
             orphans += self._find_orphans(user_id, points.keys() - {version.sequence for version in versions}, last)
             candidates = [v for v in versions if v.size > self.part_chars or points.get(v.sequence, 0) != 1]
@@ -82,7 +82,7 @@ class ExpectedPoints:
         return PointDifferences(messages, mismatched, orphans)
 
     def _find_orphans(self, user_id: str, unknown: Collection[int], until: int) -> list[OrphanedVersion]:
-        deleted = self.log.deleted_versions(sorted(unknown)) if unknown else []
+        deleted = self.log.find_deleted_versions(sorted(unknown)) if unknown else []
         if not deleted:
             return []
         tracked = self.tracked_ids(user_id, [version.removal.message_id for version in deleted if version.removal])
@@ -96,7 +96,7 @@ class ExpectedPoints:
         self, user_id: str, stored: Mapping[int, int], candidates: Sequence[StoredVersion]
     ) -> list[ChangeRef]:
         ids = [version.message_id for version in candidates]
-        current, vectors = self.log.by_ids(user_id, ids), self.log.embeddings(user_id, ids)
+        current, vectors = self.log.read_messages(user_id, ids), self.log.read_embeddings(user_id, ids)
         tracked = self.tracked_ids(user_id, ids)
         return [
             ChangeRef(version.sequence, user_id, version.message_id)

@@ -27,7 +27,7 @@ from nomemory.server.runtime.processes.supervisor import JobFault
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.runtime.structured_logs import get_logger
 from nomemory.server.search.semantic.collection import embedder_collection
-from nomemory.server.search.semantic.hot_users import HotUsers
+from nomemory.server.search.semantic.hot_users import HotUserTracker
 from nomemory.server.search.semantic.index_progress import IndexerStatus
 from nomemory.server.search.semantic.protocol import VectorIndex
 from nomemory.server.store.change_feed import ChangeFeed
@@ -98,7 +98,7 @@ class VectorIndexer:
         self._embedder = embedder
         self._settings = settings
         self._progress = BacklogReader(collection.backlog)
-        self._hot = HotUsers(_HOT_USER_S)
+        self._hot = HotUserTracker(_HOT_USER_S)
         concurrent_batches = document_concurrency()
         call_max = {"openai": settings.embedder.batch_size, "local": _LOCAL_TEXTS * concurrent_batches}.get(
             embedder.kind, 1
@@ -148,7 +148,7 @@ class VectorIndexer:
         fed = (
             self._progress.fed_position()
         )  # read first, so that a change fed in the meantime is counted twice instead of not at all
-        counts = self._progress.counts(user_id, prefix)
+        counts = self._progress.count_messages(user_id, prefix)
         dead_letter_ids = () if user_id is None else tuple(self._progress.dead_letter_ids(user_id))
         checkpoint = self._progress.checkpoint()
         return IndexerStatus(fed, checkpoint, counts.pending, counts.dead_letters, dead_letter_ids)

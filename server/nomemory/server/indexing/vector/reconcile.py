@@ -94,7 +94,7 @@ class Reconciliation:
 
     async def _compare_all(self, sample_every: int) -> ReconciliationReport:
         report, pages, after, seen = ReconciliationReport(), 0, "", set[str]()
-        while users := await self.in_store_thread(partial(self.expected.users, after)):
+        while users := await self.in_store_thread(partial(self.expected.list_users, after)):
             report = await self._compare_and_report(report, users, with_vectors=pages % sample_every == 0)
             seen.update(users)
             after, pages = users[-1], pages + 1

@@ -30,16 +30,16 @@ QUERY: Final = "gen_ai.memory.query.text"
 STORE: Final = "gen_ai.memory.store.id"
 MODEL: Final = "gen_ai.request.model"
 _READ_SPANS: Final = {
-    "page": "list messages",
-    "first_encoded_page": "list messages",
-    "encoded_page": "list messages",
-    "count": "count messages",
-    "conversations": "list conversations",
-    "users": "list users",
-    "by_ids": "get messages",
-    "by_sequences": "get messages",
-    "neighbors": "get neighbors",
-    "encoded_neighbors": "get neighbors",
+    "read_page": "list messages",
+    "read_first_encoded_page": "list messages",
+    "read_encoded_page": "list messages",
+    "count_messages": "count messages",
+    "list_conversations": "list conversations",
+    "list_users": "list users",
+    "read_messages": "get messages",
+    "read_versions": "get messages",
+    "read_neighbors": "get neighbors",
+    "read_encoded_neighbors": "get neighbors",
 }
 _LEXICAL_SPANS: Final = {
     "freeze": "lexical statistics",

@@ -34,4 +34,4 @@ def _record_last_position(store: LogStore, path: Path) -> None:
 
 def _read_position(store: LogStore) -> LogPosition:
     with closing(store.feed_opener()()) as feed:
-        return feed.position()
+        return feed.read_position()

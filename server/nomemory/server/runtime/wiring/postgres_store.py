@@ -57,7 +57,7 @@ class PostgresStore:
         run_blocking(upgrade_schema(self._database))
         try:
             with closing(self.feed_opener()()) as feed:
-                return feed.position()
+                return feed.read_position()
         except DatabaseUnavailableError as error:
             raise LogUnusableError(f"the message log in PostgreSQL cannot be read: {error}") from error
 

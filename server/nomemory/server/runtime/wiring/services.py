@@ -30,7 +30,7 @@ from nomemory.server.runtime.wiring.remote_query import remote_query
 from nomemory.server.runtime.wiring.server_components import ServerComponents
 from nomemory.server.runtime.wiring.server_info import server_service
 from nomemory.server.search.conversation_listing import ConversationListing
-from nomemory.server.search.cursor import Cursors
+from nomemory.server.search.cursor import CursorCodec
 from nomemory.server.search.hybrid.candidate_pool import CandidatePoolReader
 from nomemory.server.search.hybrid.search import HybridSearch
 from nomemory.server.search.hybrid.weights import STEPS, RankingWeights
@@ -38,7 +38,7 @@ from nomemory.server.search.lexical.protocol import LexicalIndex
 from nomemory.server.search.lexical_listing import LexicalListing
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.search.semantic_search import SemanticSearch
-from nomemory.server.search.speakers import SpeakerNames
+from nomemory.server.search.speakers import SpeakerNameSampler
 from nomemory.server.search.time_listing import TimeListing
 from nomemory.server.search.user_listing import UserListing
 from nomemory.server.store.protocol import LogReader
@@ -58,11 +58,11 @@ async def make_services(
     `stack` closes the connections of the services.
     """
     log, lexical = traced_log_reader(components.log, settings), traced_lexical_index(components.lexical, settings)
-    cipher = FileTokenCipher(directory.token_key, (await log.identity()).name)
-    tokens, cursors = WriteTokens(cipher), Cursors(cipher, settings.timing.cursor_lifetime_s)
+    cipher = FileTokenCipher(directory.token_key, (await log.read_identity()).name)
+    tokens, cursors = WriteTokens(cipher), CursorCodec(cipher, settings.timing.cursor_lifetime_s)
 
     slots, threads = RoundRobinLimit(settings.reads.expensive_read_concurrency), components.threads
-    reply_max, speakers = settings.limits.max_response_bytes, SpeakerNames(log)
+    reply_max, speakers = settings.limits.max_response_bytes, SpeakerNameSampler(log)
     query = QueryService(
         slots,
         threads,
@@ -117,7 +117,7 @@ def _hybrid_search(
     settings: Settings,
     lexical: LexicalIndex,
     log: LogReader,
-    speakers: SpeakerNames,
+    speakers: SpeakerNameSampler,
     slots: RoundRobinLimit,
     threads: ReadThreads,
 ) -> HybridSearch:

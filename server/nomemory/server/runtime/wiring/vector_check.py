@@ -44,7 +44,7 @@ async def check_vector_index(settings: Settings) -> ReconciliationReport | None:
             return None
         log = stack.enter_context(closing(SqliteChangeFeed(directory.log_file)))
         index = create_vector_index(
-            settings, directory.vector_collections, embedder, log_id=log.position().identity.log_id
+            settings, directory.vector_collections, embedder, log_id=log.read_position().identity.log_id
         )
         stack.push_async_callback(index.close)
         backlog = stack.enter_context(closing(BacklogReader(collection.backlog)))

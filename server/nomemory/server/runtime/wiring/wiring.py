@@ -100,7 +100,7 @@ async def build_components(
 
 def _log_end_position(store: LogStore) -> FeedPosition:
     with closing(store.feed_opener()()) as feed:
-        return feed.end_position()
+        return feed.read_end_position()
 
 
 def _sample_write_queue(writer: QueuedWriter, samples: Samples) -> None:

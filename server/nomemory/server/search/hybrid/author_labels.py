@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nomemory.server.message_filter import Filter
-from nomemory.server.search.grammar.tree import Leaf, Query, Stream
+from nomemory.server.search.grammar.tree import Leaf, Query, TokenField
 from nomemory.server.search.hybrid.message_features import decode_content
 from nomemory.server.search.lexical.protocol import LexicalIndex, LexicalSearch
 from nomemory.server.store.protocol import LogReader
@@ -66,10 +66,10 @@ class AuthorLabelFinder:
 
     async def _find_labels(self, user_id: str, leaf: Leaf, before: Filter) -> list[str]:
         """Return the names that label several of the newest messages in which a colon follows a term."""
-        query = Query(Leaf(Stream.CHARS, (*leaf.tokens, _COLON)))
+        query = Query(Leaf(TokenField.CHARS, (*leaf.tokens, _COLON)))
         ranking = await self.lexical.freeze(user_id, query, before)
         hits = await self.lexical.search(LexicalSearch(user_id, query, ranking, before, None, _SAMPLED))
-        messages = await self.log.by_sequences(user_id, [hit.sequence for hit in hits[:_SAMPLED]])
+        messages = await self.log.read_versions(user_id, [hit.sequence for hit in hits[:_SAMPLED]])
         labels = Counter(label[1] for message in messages.values() if (label := _LABEL.match(decode_content(message))))
         return [name for name, count in labels.items() if count >= _MIN_LABELED]
 
@@ -78,6 +78,6 @@ def _term_leaves(question: str) -> dict[str, Leaf]:
     """Return the first terms of a question, each with the leaf that matches its tokens."""
     tokens = tokenize(remove_question_words(question))
     return {
-        term.text: Leaf(Stream.CHARS, tuple(token.text for token in tokens if term.start <= token.start < term.end))
+        term.text: Leaf(TokenField.CHARS, tuple(token.text for token in tokens if term.start <= token.start < term.end))
         for term in list(extract_ranking_terms(tokens))[:_MAX_TERMS]
     }

@@ -28,7 +28,7 @@ from nomemory.server.search.hybrid.term_scores import idf
 from nomemory.server.search.hybrid.timeline_cache import TimelineCache, TimelineKey
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
 from nomemory.server.search.semantic.protocol import VectorHit
-from nomemory.server.search.speakers import SpeakerNames
+from nomemory.server.search.speakers import SpeakerNameSampler
 from nomemory.server.store.protocol import LogReader
 from nomemory.server.store.results import LogCounts, MessagePosition
 
@@ -91,7 +91,7 @@ class CandidatePoolReader:
     log: LogReader
     lexical: LexicalIndex
     threads: ReadThreads
-    speaker_names: SpeakerNames
+    speaker_names: SpeakerNameSampler
     candidates_max: int
     timeline_max: int
     cache_bytes: int
@@ -113,7 +113,7 @@ class CandidatePoolReader:
         """
         if message_filter.until_us is None:
             return message_filter
-        latest = await self.log.page(user_id, EVERYTHING, before=None, pinned=_NOT_PINNED, limit=1)
+        latest = await self.log.read_page(user_id, EVERYTHING, before=None, pinned=_NOT_PINNED, limit=1)
         if latest and latest[0].ts_us < message_filter.until_us:
             return replace(message_filter, until_us=None)
         return message_filter
@@ -130,7 +130,7 @@ class CandidatePoolReader:
         `counts` is the number of messages of the user at the start of the search. `total` is the result of
         `count_messages`.
         """
-        pool = await self._complete_pool(user_id, until_us, counts, total)
+        pool = await self._read_complete_pool(user_id, until_us, counts, total)
         if pool is not None:
             return pool.timeline.main_speakers
         return await self.speaker_names.read_names(user_id, until_us)
@@ -159,24 +159,30 @@ class CandidatePoolReader:
         of messages of the user at the start of the search. `total` is the result of `count_messages`. `period_messages`
         has the messages in the time ranges that the question names.
         """
-        pool = await self._complete_pool(user_id, message_filter.until_us, counts, total)
+        pool = await self._read_complete_pool(user_id, message_filter.until_us, counts, total)
         if pool is not None:
             return pool
         overall = [hits.overall_hits for hits in nearest]
         candidates = await self._candidate_sequences(user_id, message_filter, question, overall, total)
         in_period = [hit.sequence for hits in nearest for hit in hits.period_hits]
-        logged = await _read_within_limit(self._read_batches(user_id, list(dict.fromkeys([*candidates, *in_period]))))
+        logged = await _read_limited_messages(
+            self._read_batches(user_id, list(dict.fromkeys([*candidates, *in_period])))
+        )
         by_sequence = {message.sequence: message for message in [*logged, *period_messages]}
         for message in await self._read_neighbors(logged[:_MAX_ANCHORS], message_filter.until_us):
             by_sequence[message.sequence] = message
         for message in await self._read_retractions(user_id, list(by_sequence.values()), message_filter.until_us):
             by_sequence[message.sequence] = message
-        timeline = await self.threads.run(build_timeline, by_sequence.values(), read_features=self._features.read)
+        timeline = await self.threads.run(
+            build_timeline, by_sequence.values(), read_features=self._features.read_features
+        )
         return CandidatePool(timeline, total, message_filter)
 
     async def read_period(self, user_id: str, period: Filter) -> list[LoggedMessage]:
         """Return the newest messages of a time range, at most `_MAX_PERIOD_MESSAGES`, newest first."""
-        return list(await self.log.page(user_id, period, before=None, pinned=_NOT_PINNED, limit=_MAX_PERIOD_MESSAGES))
+        return list(
+            await self.log.read_page(user_id, period, before=None, pinned=_NOT_PINNED, limit=_MAX_PERIOD_MESSAGES)
+        )
 
     async def read_postings(
         self,
@@ -194,7 +200,7 @@ class CandidatePoolReader:
         postings = await self.lexical.postings(user_id, terms, pool.lexical_filter, max_sequences)
         return dict(zip(terms, postings, strict=True))
 
-    async def _complete_pool(
+    async def _read_complete_pool(
         self, user_id: str, until_us: int | None, counts: LogCounts, total: int
     ) -> CandidatePool | None:
         """Return a pool with all of a user's messages before a time; None if there are too many."""
@@ -210,15 +216,15 @@ class CandidatePoolReader:
         return CandidatePool(before, len(before), lexical_filter)
 
     async def _load_timeline(self, key: TimelineKey, previous: Timeline | None) -> Timeline | None:
-        logged = await _read_within_limit(self._read_pages(key))
+        logged = await _read_limited_messages(self._read_pages(key))
         if sum(len(message.wire) for message in logged) >= _MAX_READ_BYTES:
             return None
         return await self.threads.run(build_timeline, logged[: self.timeline_max], previous)
 
     async def _read_pages(self, key: TimelineKey) -> AsyncGenerator[Sequence[LoggedMessage], None]:
-        before = _position_at(key.until_us)
+        before = _page_position(key.until_us)
         for _ in range(0, self.timeline_max, _BATCH):
-            page = await self.log.page(key.user_id, EVERYTHING, before=before, pinned=key.sequence, limit=_BATCH)
+            page = await self.log.read_page(key.user_id, EVERYTHING, before=before, pinned=key.sequence, limit=_BATCH)
             yield page
             if len(page) < _BATCH:
                 return
@@ -229,13 +235,13 @@ class CandidatePoolReader:
     ) -> AsyncGenerator[Sequence[LoggedMessage], None]:
         for start in range(0, len(sequences), _BATCH):
             batch = sequences[start : start + _BATCH]
-            by_sequence = await self.log.by_sequences(user_id, batch)
+            by_sequence = await self.log.read_versions(user_id, batch)
             yield [by_sequence[sequence] for sequence in batch if sequence in by_sequence]
 
     async def _read_neighbors(self, anchors: Sequence[LoggedMessage], until_us: int | None) -> list[LoggedMessage]:
-        sides = chain.from_iterable(await self.log.neighbors(anchors, _NEIGHBORS, _NEIGHBORS))
+        sides = chain.from_iterable(await self.log.read_neighbors(anchors, _NEIGHBORS, _NEIGHBORS))
         messages = chain.from_iterable(sides)
-        return _truncate_to_budget([message for message in messages if until_us is None or message.ts_us < until_us])
+        return _truncate_messages([message for message in messages if until_us is None or message.ts_us < until_us])
 
     async def _read_retractions(
         self, user_id: str, messages: Sequence[LoggedMessage], until_us: int | None
@@ -246,9 +252,9 @@ class CandidatePoolReader:
             missing = {message.retracted_by for message in unresolved} - present - {""}
             if not missing:
                 break
-            by_id = await self.log.by_ids(user_id, sorted(missing))
+            by_id = await self.log.read_messages(user_id, sorted(missing))
             unresolved = [message for message in by_id.values() if until_us is None or message.ts_us < until_us]
-            retracting = _truncate_to_budget([*retracting, *unresolved])
+            retracting = _truncate_messages([*retracting, *unresolved])
             present |= missing
         return retracting
 
@@ -268,12 +274,12 @@ class CandidatePoolReader:
         return await self.threads.run(_merge_candidates, by_sentence, nearest, total, self.candidates_max)
 
 
-def _position_at(until_us: int | None) -> MessagePosition | None:
+def _page_position(until_us: int | None) -> MessagePosition | None:
     """Return the log position of a time. A position limits a page more efficiently than a filter does."""
     return None if until_us is None else MessagePosition(until_us, "")
 
 
-async def _read_within_limit(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:
+async def _read_limited_messages(pages: AsyncGenerator[Sequence[LoggedMessage], None]) -> list[LoggedMessage]:
     """Read pages until the messages exceed the byte limit.
 
     The result includes the message that exceeds the byte limit.
@@ -284,11 +290,11 @@ async def _read_within_limit(pages: AsyncGenerator[Sequence[LoggedMessage], None
             messages += page
             size += sum(len(message.wire) for message in page)
             if size >= _MAX_READ_BYTES:
-                return _truncate_to_budget(messages)
+                return _truncate_messages(messages)
     return messages
 
 
-def _truncate_to_budget(messages: list[LoggedMessage]) -> list[LoggedMessage]:
+def _truncate_messages(messages: list[LoggedMessage]) -> list[LoggedMessage]:
     """Return the first messages up to the byte limit. The result includes the message that exceeds the byte limit."""
     sizes = [len(message.wire) for message in messages]
     if sum(sizes) < _MAX_READ_BYTES:

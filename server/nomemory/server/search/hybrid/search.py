@@ -44,7 +44,7 @@ from nomemory.server.search.hybrid.sufficiency import SufficiencyFeatures, estim
 from nomemory.server.search.hybrid.term_scores import TermScores, compute_term_scores
 from nomemory.server.search.hybrid.weights import RankingWeights
 from nomemory.server.search.lexical.protocol import LexicalIndex, Posting
-from nomemory.server.search.reply_budget import count_fitting, no_extra_bytes
+from nomemory.server.search.reply_budget import count_fitting_messages, no_extra_bytes
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.store.protocol import LogReader
 from nomemory.text.question_analysis import QuestionAnalysis
@@ -161,7 +161,7 @@ class HybridSearch:
         """
         async with self.slots.slot(query.user_id):
             await self.lexical.refresh()
-            counts = await self.log.counts(query.user_id)
+            counts = await self.log.count_users_and_messages(query.user_id)
             index_lagging = await self._is_lagging(space, query.user_id, counts.sequence)
             message_filter = await self.pools.drop_redundant_until(query.user_id, query.filter)
             total = await self.pools.count_messages(query.user_id, message_filter.until_us, counts)
@@ -267,7 +267,7 @@ class HybridSearch:
         eligible = _eligible_indexes(timeline, ranked, query.filter)
         hits = _best_hits(timeline, ranked, eligible, query.top_k)
         extra_bytes = _explanation_bytes if query.explain else no_extra_bytes
-        items = hits[: count_fitting((hit.message for hit in hits), self.max_response_bytes, extra_bytes)]
+        items = hits[: count_fitting_messages((hit.message for hit in hits), self.max_response_bytes, extra_bytes)]
         persons = subject_indexes(question, timeline)
         current = eligible[~timeline.is_retracted[eligible]]
         features = _sufficiency_features(model, timeline, ranked, current)
@@ -282,7 +282,7 @@ class HybridSearch:
         )
 
     async def _is_lagging(self, space: VectorSpace, user_id: str, latest: int) -> bool:
-        lexical_lags = self.lexical.can_lag and await self.lexical.applied(user_id) < latest
+        lexical_lags = self.lexical.can_lag and await self.lexical.applied_sequence(user_id) < latest
         return lexical_lags or await space.progress.is_lagging(user_id, latest)
 
     async def _semantic_search(

@@ -147,25 +147,25 @@ class PostgresChangeFeed:
         self._connection = BlockingConnection(database)
         self._damage_registry = damage_registry or DamageRegistry()
 
-    def position(self) -> LogPosition:
+    def read_position(self) -> LogPosition:
         """Return the identity of the log and its latest sequence."""
         ((log_id, epoch, sequence),) = self._connection.fetch(_POSITION)
         return LogPosition(LogIdentity(log_id, epoch), sequence)
 
-    def sequence(self) -> int:
+    def read_sequence(self) -> int:
         """Return the sequence of the latest change."""
-        return self.end_position().latest
+        return self.read_end_position().latest
 
-    def end_position(self) -> FeedPosition:
+    def read_end_position(self) -> FeedPosition:
         """Return the sequence of the latest change of each bucket."""
         return FeedPosition(tuple(sequence for (sequence,) in self._connection.fetch(_REACHED)))
 
-    def has_points(self, *, caller_vectors_only: bool) -> bool:
+    def has_messages(self, *, caller_vectors_only: bool) -> bool:
         """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return bool(self._connection.fetch(f"SELECT 1 FROM {table} LIMIT 1"))  # noqa: S608 - ours
 
-    def changes(self, after: int, limit: int) -> list[Change]:
+    def read_changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` changes from one snapshot, ordered by sequence."""
         rows = self._connection.fetch(_CHANGES, after, limit, after, limit, limit)
         sound, damaged = self._damage_registry.split_damaged_messages(row[:-1] for row in rows if row[-1] is None)
@@ -178,7 +178,7 @@ class PostgresChangeFeed:
         ]
         return sorted(feed, key=lambda change: change.sequence)
 
-    def change_refs(
+    def read_change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
         """Return the next changes after one position and up to another; each bucket has an equal share of `limit`."""
@@ -195,39 +195,39 @@ class PostgresChangeFeed:
         entries = [ChangeRef(*row) for bucket, _, *row, is_work in rows if is_work and row[0] <= reached[bucket]]
         return ChangeBatch(entries, FeedPosition(tuple(reached.get(b, after.get_sequence(b)) for b in range(BUCKETS))))
 
-    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return the current versions of a user's messages by id; unknown ids are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608 - ours
         rows = self._connection.fetch(statement, compute_bucket(user_id), user_id, list(message_ids))
         sound, _ = self._damage_registry.split_damaged_messages(rows)
         return {message.message_id: message for message in sound}
 
-    def users(self, after: str, limit: int) -> list[str]:
+    def list_users(self, after: str, limit: int) -> list[str]:
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
         statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
         return [user_id for (user_id,) in self._connection.fetch(statement, after, limit)]
 
-    def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
+    def list_versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
         """Return the message versions of a user with `sequence <= until`, without their content."""
         vector_condition = _HAS_VECTOR if caller_vectors_only else "TRUE"
         statement = f"{_VERSIONS} AND {vector_condition}"
         rows = self._connection.fetch(statement, compute_bucket(user_id), user_id, until)
         return list(map(StoredVersion._make, rows))
 
-    def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+    def read_versions(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages of any users by sequence; removed and damaged versions are left out."""
         statement = f"SELECT {COLUMNS} FROM messages WHERE {IN_ANY_BUCKET} AND sequence = ANY(?)"  # noqa: S608 - ours
         sound, _ = self._damage_registry.split_damaged_messages(self._connection.fetch(statement, list(sequences)))
         return {message.sequence: message for message in sound}
 
-    def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
+    def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
         """Return the versions that are not in the log, of those with the specified sequences."""
         rows = self._connection.fetch(_GONE, list(sequences))
         return [
             DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows
         ]
 
-    def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
+    def read_embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the vectors that callers stored with messages, by message id."""
         statement = f"SELECT message_id, vector FROM embeddings WHERE {_OF_USER} AND message_id = ANY(?)"  # noqa: S608
         rows = self._connection.fetch(statement, compute_bucket(user_id), user_id, list(message_ids))

@@ -99,27 +99,27 @@ class PostgresLogReader:
         self._damage_registry = damage_registry or DamageRegistry()
         self._rows = PostgresRows(self._pool, self._expiry, self._damage_registry)
 
-    async def identity(self) -> LogIdentity:
+    async def read_identity(self) -> LogIdentity:
         """Return the identity of the log."""
         ((log_id, epoch),) = await self._rows.fetch("SELECT log_id, epoch FROM log_state", ())
         return LogIdentity(log_id, epoch)
 
-    async def sequence(self) -> int:
+    async def read_sequence(self) -> int:
         """Return the sequence of the latest change."""
-        return (await self.end_position()).latest
+        return (await self.read_end_position()).latest
 
-    async def end_position(self) -> FeedPosition:
+    async def read_end_position(self) -> FeedPosition:
         """Return the sequence of the latest change of each bucket."""
         rows = await self._rows.fetch("SELECT sequence FROM buckets ORDER BY bucket", ())
         return FeedPosition(tuple(sequence for (sequence,) in rows))
 
-    async def user_sequence(self, user_id: str) -> int:
+    async def read_user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to a user's messages."""
         statement = "SELECT latest_sequence FROM users WHERE bucket = ? AND user_id = ?"
         rows = await self._rows.fetch(statement, (compute_bucket(user_id), user_id))
         return int(rows[0][0]) if rows else 0
 
-    async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
+    async def count_users_and_messages(self, user_id: str | None, prefix: str = "") -> LogCounts:
         """Count the messages of one user, or of all users whose ids begin with a prefix."""
         expired, users = self._expiry.build_expired_keys_query(user_id), build_users_clause(user_id, prefix)
         statement = _COUNTS.format(expired=expired.condition, users=users.condition)
@@ -128,7 +128,7 @@ class PostgresLogReader:
         all_users = user_id is None and not prefix  # users without messages may have no row
         return replace(counts, sequence=int(log_sequence)) if all_users else counts
 
-    async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
+    async def count_pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
         """Count the messages after a position, of one user or of all users whose ids begin with a prefix."""
         buckets = range(BUCKETS) if user_id is None else [compute_bucket(user_id)]
         users = build_users_clause(user_id, prefix)
@@ -137,14 +137,14 @@ class PostgresLogReader:
         ((pending,),) = await self._rows.fetch(statement, values)
         return int(pending)
 
-    async def page(
+    async def read_page(
         self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
         clauses, order = _page_clauses(user_id, message_filter, before, limit, oldest_first=False)
-        return await self._rows.messages(user_id, [*clauses, _pin_clause(pinned)], order)
+        return await self._rows.read_messages(user_id, [*clauses, _pin_clause(pinned)], order)
 
-    async def encoded_page(
+    async def read_encoded_page(
         self,
         user_id: str,
         message_filter: Filter,
@@ -156,57 +156,59 @@ class PostgresLogReader:
     ) -> list[bytes]:
         """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position."""
         clauses, order = _page_clauses(user_id, message_filter, after, limit, oldest_first=oldest_first)
-        return await self._rows.encoded_messages(user_id, [*clauses, _pin_clause(pinned)], order)
+        return await self._rows.read_encoded_messages(user_id, [*clauses, _pin_clause(pinned)], order)
 
-    async def first_encoded_page(
+    async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
         """Return the first page, and the sequence that pins the following pages, from one snapshot."""
         clauses, order = _page_clauses(user_id, message_filter, None, limit, oldest_first=oldest_first)
-        return await self._rows.first_page(user_id, clauses, order)
+        return await self._rows.read_first_page(user_id, clauses, order)
 
-    async def count(self, user_id: str, message_filter: Filter) -> int:
+    async def count_messages(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages that match a filter."""
-        where, values = join_clauses([*POSTGRES.matching(user_id, message_filter), self._expiry.unexpired()])
+        where, values = join_clauses(
+            [*POSTGRES.build_match_clauses(user_id, message_filter), self._expiry.build_unexpired_clause()]
+        )
         ((total,),) = await self._rows.fetch(f"SELECT count(*) FROM messages WHERE {where}", values)  # noqa: S608 - ours
         return int(total)
 
-    async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
+    async def list_conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, the latest first, counting only versions with `sequence <= pinned`."""
         has_conversation = Clause("conversation_id <> ''")
         where, values = join_clauses(
-            [build_user_clause(user_id), has_conversation, _pin_clause(pinned), self._expiry.unexpired()]
+            [build_user_clause(user_id), has_conversation, _pin_clause(pinned), self._expiry.build_unexpired_clause()]
         )
         rows = await self._rows.fetch(_CONVERSATIONS.format(where=where), values)
         return list(map(ConversationSummary._make, rows))
 
-    async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
+    async def list_users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
         expired, users = self._expiry.build_expired_keys_query(None), build_users_clause(None, prefix)
         statement = _USERS.format(expired=expired.condition, users=users.condition)
         rows = await self._rows.fetch(statement, (*expired.values, *users.values, after, limit))
         return list(map(UserCount._make, rows))
 
-    async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    async def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages of a user by id; unknown ids are left out."""
-        messages = await self._rows.messages(
+        messages = await self._rows.read_messages(
             user_id, [build_user_clause(user_id), Clause("message_id = ANY(?)", (list(message_ids),))]
         )
         return {message.message_id: message for message in messages}
 
-    async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+    async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages by sequence; removed versions and versions of other users are left out."""
-        messages = await self._rows.messages(
+        messages = await self._rows.read_messages(
             user_id, [build_user_clause(user_id), Clause("sequence = ANY(?)", (list(sequences),))]
         )
         return {message.sequence: message for message in messages}
 
-    async def neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
+    async def read_neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return up to `before` messages before and up to `after` messages after each anchor."""
         if not anchors:
             return []
-        unexpired = self._expiry.unexpired()
-        retraction = self._expiry.retracted_by(anchors[0].user_id, unexpired)
+        unexpired = self._expiry.build_unexpired_clause()
+        retraction = self._expiry.build_retraction_expression(anchors[0].user_id, unexpired)
         buckets = [compute_bucket(anchor.user_id) for anchor in anchors]
         user_ids, message_ids, times, *_ = zip(*anchors, strict=True)
         positions = (buckets, user_ids, times, message_ids)
@@ -219,12 +221,12 @@ class PostgresLogReader:
             )
         return [Neighbors(older[::-1], newer) for older, newer in sides]
 
-    async def encoded_neighbors(
+    async def read_encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
         """Return a message with its neighbors, or None if the message does not exist."""
-        unexpired, user = self._expiry.unexpired(), build_user_clause(user_id)
-        retraction = self._expiry.retracted_by(user_id, unexpired)
+        unexpired, user = self._expiry.build_unexpired_clause(), build_user_clause(user_id)
+        retraction = self._expiry.build_retraction_expression(user_id, unexpired)
         anchor = (*user.values, message_id, *unexpired.values)
         values = (*anchor, *retraction.values, *unexpired.values, before, *unexpired.values, after)
         statement = _ENCODED_NEIGHBORS.format(
@@ -248,7 +250,9 @@ def _page_clauses(
     user_id: str, message_filter: Filter, after: MessagePosition | None, limit: int, *, oldest_first: bool
 ) -> tuple[list[Clause], Clause]:
     """Return the conditions of a page of messages, and its ORDER BY and LIMIT clauses."""
-    filter_clauses = POSTGRES.matching(user_id, drop_redundant_bound(message_filter, after, oldest_first=oldest_first))
+    filter_clauses = POSTGRES.build_match_clauses(
+        user_id, drop_redundant_bound(message_filter, after, oldest_first=oldest_first)
+    )
     order = _OLDEST_FIRST if oldest_first else _NEWEST_FIRST
     return [*filter_clauses, *POSTGRES.build_position_clauses(after, oldest_first=oldest_first)], Clause(
         f"{order} LIMIT ?", (limit,)

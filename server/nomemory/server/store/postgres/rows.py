@@ -98,19 +98,19 @@ class PostgresRows:
             async with self._pool.connection() as connection:
                 return list(await connection.fetch(number_placeholders(statement), *values))
 
-    async def messages(
+    async def read_messages(
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[LoggedMessage]:
         """Return the unexpired messages of a user that match all conditions."""
         return self._damage_registry.verify_messages(user_id, await self._read_rows(COLUMNS, user_id, where, order))
 
-    async def encoded_messages(
+    async def read_encoded_messages(
         self, user_id: str, where: Sequence[Clause], order: Clause = IN_ANY_ORDER
     ) -> list[bytes]:
         """Return the unexpired messages of a user that match all conditions, as encoded ChatMessages."""
         return self._damage_registry.verify_encoded(user_id, await self._read_rows(CHECKED, user_id, where, order))
 
-    async def first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> EncodedFirstPage:
+    async def read_first_page(self, user_id: str, where: Sequence[Clause], order: Clause) -> EncodedFirstPage:
         """Return the first page of matching messages, pinned at the latest sequence of the user."""
         rows = await self._read_rows(f"{_PIN}, {CHECKED}", user_id, where, order, compute_bucket(user_id), user_id)
         pinned = (rows[0][0] or 0) if rows else 0
@@ -120,8 +120,8 @@ class PostgresRows:
         self, columns: str, user_id: str, where: Sequence[Clause], order: Clause, *column_values: Value
     ) -> list[Row]:
         """Return columns of the matching messages, followed by the id of the retracting message or None."""
-        unexpired = self._expiry.unexpired()
+        unexpired = self._expiry.build_unexpired_clause()
         condition, values = join_clauses([*where, unexpired])
-        retraction, retraction_values = self._expiry.retracted_by(user_id, unexpired)
+        retraction, retraction_values = self._expiry.build_retraction_expression(user_id, unexpired)
         statement = f"SELECT {columns}, {retraction} FROM messages WHERE {condition} {order.condition}"  # noqa: S608 - ours
         return await self.fetch(statement, (*column_values, *retraction_values, *values, *order.values))

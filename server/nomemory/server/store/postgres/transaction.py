@@ -86,7 +86,7 @@ class PostgresTransaction:
         await self._lock_buckets([user_id], 1)
         before = self._plan.get_latest_sequence(user_id)
         deleted = await self._remove_where(
-            user_id, [*POSTGRES.matching(user_id, message_filter), self._expiry.unexpired()]
+            user_id, [*POSTGRES.build_match_clauses(user_id, message_filter), self._expiry.build_unexpired_clause()]
         )
         await register_removed_messages(self._connection, user_id, before)
         return DeletionReceipt(deleted, (), self._plan.get_latest_sequence(user_id))
@@ -96,7 +96,7 @@ class PostgresTransaction:
         await self._lock_buckets([user_id], 1)
         user = (compute_bucket(user_id), user_id)
         was_known = bool(await self._fetch_rows(statements.KNOWN_USER, *user))
-        await self._remove_where(user_id, [build_user_clause(user_id), self._expiry.expired()])
+        await self._remove_where(user_id, [build_user_clause(user_id), self._expiry.build_expired_clause()])
         deleted = await self._remove_where(user_id, [build_user_clause(user_id)])
         await self._fetch_rows(statements.FORGET_REQUESTS, *user)
         sequence = self._plan.get_latest_sequence(user_id)
@@ -186,7 +186,7 @@ class PostgresTransaction:
         """Add existing messages to the plan, remove the expired ones, and return the number of expired messages."""
         if not keys:
             return 0
-        unexpired = self._expiry.unexpired()
+        unexpired = self._expiry.build_unexpired_clause()
         statement = statements.EXISTING.format(live=unexpired.condition)
         columns = _transpose_rows(prepend_buckets(MESSAGES, keys), 3)
         existing, expired = dict[Key, MessageVersion](), dict[Key, MessageVersion]()

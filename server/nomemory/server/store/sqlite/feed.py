@@ -39,24 +39,24 @@ class SqliteChangeFeed:
     def __init__(self, path: Path, damage_registry: DamageRegistry | None = None) -> None:
         self._rows = SqliteRows(path, damage_registry=damage_registry)
 
-    def position(self) -> LogPosition:
+    def read_position(self) -> LogPosition:
         """Return the identity of the log and its latest sequence."""
         return read_position(self._rows.connection)
 
-    def sequence(self) -> int:
+    def read_sequence(self) -> int:
         """Return the sequence of the latest change."""
-        return self._rows.sequence()
+        return self._rows.read_sequence()
 
-    def end_position(self) -> FeedPosition:
+    def read_end_position(self) -> FeedPosition:
         """Return the sequence of the latest change, as the position of the only bucket."""
-        return FeedPosition.from_sequence(self._rows.sequence())
+        return FeedPosition.from_sequence(self._rows.read_sequence())
 
-    def has_points(self, *, caller_vectors_only: bool) -> bool:
+    def has_messages(self, *, caller_vectors_only: bool) -> bool:
         """Return whether the log has any message; with `caller_vectors_only`, any message with a caller's vector."""
         table = "embeddings" if caller_vectors_only else "messages"
         return self._rows.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
-    def changes(self, after: int, limit: int) -> list[Change]:
+    def read_changes(self, after: int, limit: int) -> list[Change]:
         """Return up to `limit` changes from one snapshot, ordered by sequence."""
         connection = self._rows.connection
         connection.execute("BEGIN")
@@ -75,7 +75,7 @@ class SqliteChangeFeed:
         ]
         return sorted(feed, key=lambda change: change.sequence)[:limit]
 
-    def change_refs(
+    def read_change_refs(
         self, after: FeedPosition, until: FeedPosition, limit: int, *, caller_vectors_only: bool
     ) -> ChangeBatch:
         """Return the next changes after one position and up to another.
@@ -89,16 +89,16 @@ class SqliteChangeFeed:
         ]
         return ChangeBatch([ChangeRef(*row) for row in rows], FeedPosition.from_sequence(last))
 
-    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return the current versions of a user's messages by id; unknown ids are left out."""
         return self._rows.read_undamaged_messages(user_id, message_ids)
 
-    def users(self, after: str, limit: int) -> list[str]:
+    def list_users(self, after: str, limit: int) -> list[str]:
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
         statement = "SELECT user_id FROM users WHERE user_id > ? AND messages > 0 ORDER BY user_id LIMIT ?"
         return [user_id for (user_id,) in self._rows.connection.execute(statement, (after, limit))]
 
-    def versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
+    def list_versions(self, user_id: str, until: int, *, caller_vectors_only: bool) -> list[StoredVersion]:
         """Return the message versions of a user with `sequence <= until`, without their content."""
         vector_condition = f"AND {_HAS_VECTOR}" if caller_vectors_only else ""
         statement = (
@@ -106,21 +106,21 @@ class SqliteChangeFeed:
         )
         return list(map(StoredVersion._make, self._rows.connection.execute(statement, (user_id, until))))
 
-    def by_sequences(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+    def read_versions(self, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages of any users by sequence; removed and damaged versions are left out."""
         sound, _ = self._rows.split_damaged_messages(
             "seq IN (SELECT value FROM json_each(?))", (orjson.dumps(list(sequences)),)
         )
         return {message.sequence: message for message in sound}
 
-    def deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
+    def find_deleted_versions(self, sequences: Sequence[int]) -> list[DeletedVersion]:
         """Return the versions that are not in the log, of those with the specified sequences."""
         rows = self._rows.connection.execute(_GONE, (orjson.dumps(list(sequences)),))
         return [
             DeletedVersion(sequence, None if removal[0] is None else ChangeRef(*removal)) for sequence, *removal in rows
         ]
 
-    def embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
+    def read_embeddings(self, user_id: str, message_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the vectors that callers stored with messages, by message id."""
         rows = self._rows.connection.execute(
             "SELECT message_id, vector FROM embeddings "

@@ -97,33 +97,33 @@ class SqliteLogReader:
         self._owns_threads = threads is None
         self._long = SqliteRowThreads(self._threads, connect)
 
-    async def identity(self) -> LogIdentity:
+    async def read_identity(self) -> LogIdentity:
         """Return the identity of the log."""
         return read_identity(self._rows.connection)
 
-    async def sequence(self) -> int:
+    async def read_sequence(self) -> int:
         """Return the sequence of the latest change."""
-        return self._rows.sequence()
+        return self._rows.read_sequence()
 
-    async def end_position(self) -> FeedPosition:
+    async def read_end_position(self) -> FeedPosition:
         """Return the sequence of the latest change, as the position of the only bucket."""
-        return FeedPosition.from_sequence(self._rows.sequence())
+        return FeedPosition.from_sequence(self._rows.read_sequence())
 
-    async def user_sequence(self, user_id: str) -> int:
+    async def read_user_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change to a user's messages."""
         rows = self._rows.fetch("SELECT latest_seq FROM users WHERE user_id=?", (user_id,))
         return int(rows[0][0]) if rows else 0
 
-    async def counts(self, user_id: str | None, prefix: str = "") -> LogCounts:
+    async def count_users_and_messages(self, user_id: str | None, prefix: str = "") -> LogCounts:
         """Count the messages of one user, or of all users whose ids begin with a prefix."""
         expired, values = self._expiry.build_expired_keys_query(user_id)
         condition, user_values = build_users_condition(user_id, prefix)
         (row,) = self._rows.fetch(f"{_COUNTS.format(expired=expired)} WHERE {condition}", (*values, *user_values))
         counts = LogCounts(*row)
         all_users = user_id is None and not prefix  # users without messages may have no row
-        return replace(counts, sequence=self._rows.sequence()) if all_users else counts
+        return replace(counts, sequence=self._rows.read_sequence()) if all_users else counts
 
-    async def pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
+    async def count_pending(self, after: FeedPosition, user_id: str | None, prefix: str = "") -> int:
         """Count the messages after a position, of one user or of all users whose ids begin with a prefix."""
         condition, values = build_users_condition(user_id, prefix)
         rows = self._rows.fetch(
@@ -132,16 +132,16 @@ class SqliteLogReader:
         )
         return int(rows[0][0])
 
-    async def page(
+    async def read_page(
         self, user_id: str, message_filter: Filter, *, before: MessagePosition | None, pinned: int, limit: int
     ) -> list[LoggedMessage]:
         """Return up to `limit` versions with `sequence <= pinned`, newest first, strictly before a position."""
         page = self._read_page(user_id, message_filter, before, pinned, limit, oldest_first=False)
         return await self._run(
-            lambda rows: rows.messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
+            lambda rows: rows.read_messages(user_id, page.where, page.values, source=page.source), is_long=page.is_long
         )
 
-    async def encoded_page(
+    async def read_encoded_page(
         self,
         user_id: str,
         message_filter: Filter,
@@ -154,37 +154,39 @@ class SqliteLogReader:
         """Return up to `limit` encoded ChatMessages with `sequence <= pinned`, strictly after a position."""
         page = self._read_page(user_id, message_filter, after, pinned, limit, oldest_first=oldest_first)
         return await self._run(
-            lambda rows: rows.encoded_messages(user_id, page.where, page.values, source=page.source),
+            lambda rows: rows.read_encoded_messages(user_id, page.where, page.values, source=page.source),
             is_long=page.is_long,
         )
 
-    async def first_encoded_page(
+    async def read_first_encoded_page(
         self, user_id: str, message_filter: Filter, *, limit: int, oldest_first: bool = False
     ) -> EncodedFirstPage:
         """Return the first page, and the sequence that pins the following pages."""
-        pinned = await self.user_sequence(user_id)
-        messages = await self.encoded_page(
+        pinned = await self.read_user_sequence(user_id)
+        messages = await self.read_encoded_page(
             user_id, message_filter, after=None, pinned=pinned, limit=limit, oldest_first=oldest_first
         )
         return EncodedFirstPage(pinned, messages)
 
-    async def count(self, user_id: str, message_filter: Filter) -> int:
+    async def count_messages(self, user_id: str, message_filter: Filter) -> int:
         """Count the messages that match a filter."""
-        where, values = join_clauses([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
+        where, values = join_clauses(
+            [*SQLITE.build_match_clauses(user_id, message_filter), self._expiry.build_unexpired_clause()]
+        )
         statement = f"SELECT count(*) FROM messages WHERE {where}"  # noqa: S608 - ours
         rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return int(rows[0][0])
 
-    async def conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
+    async def list_conversations(self, user_id: str, *, pinned: int) -> list[ConversationSummary]:
         """Return all conversations, the latest first, counting only versions with `sequence <= pinned`."""
         # The + prevents the use of the index on conversations, which would need a lookup for each sequence.
         pin = Clause("+conversation_id <> '' AND seq <= ?", (pinned,))
-        where, values = join_clauses([SQLITE.of_user(user_id), pin, self._expiry.unexpired()])
+        where, values = join_clauses([SQLITE.of_user(user_id), pin, self._expiry.build_unexpired_clause()])
         statement = _CONVERSATIONS.format(where=where)
         rows = await self._long.run(lambda rows: rows.fetch(statement, values))
         return list(map(ConversationSummary._make, rows))
 
-    async def users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
+    async def list_users(self, *, after: str, limit: int, prefix: str = "") -> list[UserCount]:
         """Return up to `limit` users who have messages, ordered by id, after the user `after`."""
         expired, expiry_values = self._expiry.build_expired_keys_query(None)
         condition, values = build_users_condition(None, prefix)
@@ -192,20 +194,20 @@ class SqliteLogReader:
         rows = await self._long.run(lambda rows: rows.fetch(statement, (*expiry_values, after, *values, limit)))
         return list(map(UserCount._make, rows))
 
-    async def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    async def read_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages of a user by id; unknown ids are left out."""
-        return self._rows.by_ids(user_id, message_ids)
+        return self._rows.read_messages_by_ids(user_id, message_ids)
 
-    async def by_sequences(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
+    async def read_versions(self, user_id: str, sequences: Sequence[int]) -> dict[int, LoggedMessage]:
         """Return messages by sequence; removed versions and versions of other users are left out."""
         where = "seq IN (SELECT value FROM json_each(?)) AND +user_id=?"
         values = (orjson.dumps(list(sequences)), user_id)
         messages = await self._run(
-            lambda rows: rows.messages(user_id, where, values), is_long=len(sequences) > _SHORT_ROWS
+            lambda rows: rows.read_messages(user_id, where, values), is_long=len(sequences) > _SHORT_ROWS
         )
         return {message.sequence: message for message in messages}
 
-    async def neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
+    async def read_neighbors(self, anchors: Sequence[LoggedMessage], before: int, after: int) -> list[Neighbors]:
         """Return up to `before` messages before and up to `after` messages after each anchor."""
         if not anchors:
             return []
@@ -219,16 +221,16 @@ class SqliteLogReader:
 
         return await self._run(read, is_long=len(anchors) * (before + after) > _SHORT_ROWS)
 
-    async def encoded_neighbors(
+    async def read_encoded_neighbors(
         self, user_id: str, message_id: str, before: int, after: int
     ) -> EncodedNeighbors | None:
         """Return a message with its neighbors, or None if the message does not exist."""
-        messages = self._rows.messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
+        messages = self._rows.read_messages(user_id, "user_id=? AND message_id=?", (user_id, message_id), source=BY_ID)
         if not messages:
             return None
         (anchor,) = messages
-        older = self._rows.encoded_messages(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
-        newer = self._rows.encoded_messages(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
+        older = self._rows.read_encoded_messages(user_id, _OLDER, (user_id, anchor.ts_us, message_id, before))
+        newer = self._rows.read_encoded_messages(user_id, _NEWER, (user_id, anchor.ts_us, message_id, after))
         return EncodedNeighbors(older[::-1], anchor.wire, newer)
 
     async def close(self) -> None:

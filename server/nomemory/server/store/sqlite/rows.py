@@ -46,14 +46,14 @@ class SqliteRows:
         self._expiry = expiry
         self._damage_registry = damage_registry or DamageRegistry()
 
-    def sequence(self) -> int:
+    def read_sequence(self) -> int:
         """Return the sequence of the latest change."""
         with self._damage_registry.translate_errors():
             return read_latest_sequence(self.connection)
 
-    def unexpired(self) -> Clause:
+    def build_unexpired_clause(self) -> Clause:
         """Return the condition that hides expired messages."""
-        return Clause("TRUE") if self._expiry is None else self._expiry.unexpired()
+        return Clause("TRUE") if self._expiry is None else self._expiry.build_unexpired_clause()
 
     def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
         """Return all rows of a statement, without verifying checksums."""
@@ -62,7 +62,9 @@ class SqliteRows:
         except sqlite3.DatabaseError as error:
             raise self._damage_registry.to_fault(error) or error from error
 
-    def messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[LoggedMessage]:
+    def read_messages(
+        self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL
+    ) -> list[LoggedMessage]:
         """Return the messages that match a condition, which must select messages of one user."""
         return self._damage_registry.verify_messages(
             user_id, self._fetch_with_retractions(_MESSAGE, user_id, source, where, values)
@@ -77,7 +79,9 @@ class SqliteRows:
         messages = iter(self._damage_registry.verify_messages(user_id, list(chain.from_iterable(results))))
         return [list(islice(messages, len(rows))) for rows in results]
 
-    def encoded_messages(self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL) -> list[bytes]:
+    def read_encoded_messages(
+        self, user_id: str, where: str, values: Sequence[object], *, source: str = ALL
+    ) -> list[bytes]:
         """Return the messages that match a condition, as encoded ChatMessages."""
         return self._damage_registry.verify_encoded(
             user_id, self._fetch_with_retractions(_CHECKED, user_id, source, where, values)
@@ -87,17 +91,17 @@ class SqliteRows:
         self, where: str, values: Sequence[object], *, source: str = ALL
     ) -> tuple[list[LoggedMessage], list[ChangeRef]]:
         """Return the intact and the damaged messages of any users that match a condition; record the damage."""
-        unexpired, expiry_values = self.unexpired()
+        unexpired, expiry_values = self.build_unexpired_clause()
         statement = _build_select(_MESSAGE, _NO_RETRACTION, source, unexpired, where)
         return self._damage_registry.split_damaged_messages(
             row[:-1] for row in self.fetch(statement, (*expiry_values, *values))
         )
 
-    def by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
+    def read_messages_by_ids(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
         """Return messages of a user by id; unknown ids are left out."""
         return {
             message.message_id: message
-            for message in self.messages(user_id, *_build_ids_condition(user_id, message_ids), source=BY_ID)
+            for message in self.read_messages(user_id, *_build_ids_condition(user_id, message_ids), source=BY_ID)
         }
 
     def read_undamaged_messages(self, user_id: str, message_ids: Sequence[str]) -> dict[str, LoggedMessage]:
@@ -117,8 +121,10 @@ class SqliteRows:
 
     def _build_statement(self, columns: str, user_id: str, source: str, where: str) -> Clause:
         """Return a statement for messages and their retractions, with all bound values except those of `where`."""
-        unexpired = self.unexpired()
-        retraction = self._expiry.retracted_by(user_id, unexpired) if self._expiry else Clause(_NO_RETRACTION)
+        unexpired = self.build_unexpired_clause()
+        retraction = (
+            self._expiry.build_retraction_expression(user_id, unexpired) if self._expiry else Clause(_NO_RETRACTION)
+        )
         statement = _build_select(columns, retraction.condition, source, unexpired.condition, where)
         return Clause(statement, (*retraction.values, *unexpired.values))
 

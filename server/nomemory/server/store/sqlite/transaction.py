@@ -99,7 +99,8 @@ class TransactionStep:
         """Delete the messages of a user that match a filter."""
         before = self._plan.get_latest_sequence(user_id)
         deleted = self._remove_where(
-            user_id, join_clauses([*SQLITE.matching(user_id, message_filter), self._expiry.unexpired()])
+            user_id,
+            join_clauses([*SQLITE.build_match_clauses(user_id, message_filter), self._expiry.build_unexpired_clause()]),
         )
         register_removed_messages(self._connection, before)
         return DeletionReceipt(deleted, (), self._plan.get_latest_sequence(user_id))
@@ -112,7 +113,7 @@ class TransactionStep:
         """Delete all data of a user; expired messages are not counted in the result."""
         was_known = self._connection.execute("SELECT 1 FROM users WHERE user_id=?", (user_id,)).fetchone() is not None
         everything = SQLITE.of_user(user_id)
-        self._remove_where(user_id, join_clauses([everything, self._expiry.expired()]))
+        self._remove_where(user_id, join_clauses([everything, self._expiry.build_expired_clause()]))
         deleted = self._remove_where(user_id, everything)
         self._connection.execute(_DELETE_REQUESTS, (user_id,))
         sequence = self._plan.get_latest_sequence(user_id)
@@ -167,7 +168,7 @@ class TransactionStep:
 
     def _look_up_messages(self, keys: Iterable[Key]) -> int:
         """Add existing messages to the plan, remove the expired ones, and return the number of expired messages."""
-        unexpired, expiry_values = self._expiry.unexpired()
+        unexpired, expiry_values = self._expiry.build_unexpired_clause()
         existing, expired = dict[Key, MessageVersion](), dict[Key, MessageVersion]()
         statement = _SELECT_EXISTING.format(live=unexpired)
         for is_unexpired, user, message_id, *version in self._connection.execute(

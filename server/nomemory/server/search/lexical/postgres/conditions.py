@@ -120,7 +120,7 @@ class ConditionBuilder:
         ends = (message_filter.until_us, None if until_us is None else until_us + 1)
         until = min((end for end in ends if end is not None), default=None)
         times = Filter(since_us=message_filter.since_us, until_us=until)
-        return conjunction(map(self._values.bind_clause, POSTGRES.matching(self._user_id, times)))
+        return conjunction(map(self._values.bind_clause, POSTGRES.build_match_clauses(self._user_id, times)))
 
     def filter_conditions(self, message_filter: Filter) -> list[str]:
         """Return the conditions that a message must meet to pass a filter."""

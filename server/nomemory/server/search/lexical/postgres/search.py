@@ -75,12 +75,14 @@ class RowConditions:
         If the query is a union of leaves, the rows may include messages without any leaf.
         """
         source = self._window_clause(self._ranking.window) if self._ranking.window else self._source_clause()
-        matches = [] if self._query.is_union else [self._match_condition()]
+        matches = [] if self._query.is_leaf_union else [self._match_condition()]
         return conjunction([source, *matches, *self._filter_conditions()])
 
     def retracting_id(self) -> str:
         """Return the SQL expression for the id of the message that retracts the row's message."""
-        return self.values.bind_clause(self._expiry.retracted_by(self._user_id, self._expiry.unexpired()))
+        return self.values.bind_clause(
+            self._expiry.build_retraction_expression(self._user_id, self._expiry.build_unexpired_clause())
+        )
 
     def _source_clause(self, until_us: int | None = None, *, in_order: bool = False) -> str:
         root = self._query.root
@@ -105,7 +107,7 @@ class RowConditions:
     def _filter_conditions(self) -> Iterator[str]:
         yield from self.conditions.filter_conditions(self._filter)
         yield f"sequence <= {self.values.bind(self._ranking.applied, 'bigint')}"
-        yield self.values.bind_clause(self._expiry.unexpired())
+        yield self.values.bind_clause(self._expiry.build_unexpired_clause())
 
     def _estimate_share(self) -> float:
         """Estimate the share of the user's messages that match."""
@@ -159,9 +161,11 @@ def _newest_subquery(rows: RowConditions, search: LexicalSearch, score: float) -
 def _best_subquery(rows: RowConditions, search: LexicalSearch) -> str:
     """Return the SQL subquery of the best matches in the window."""
     query, weights, conditions = search.query, search.ranking.weights, rows.conditions
-    leaves = _sum_of_weights(rows.values, zip(map(conditions.match_condition, query.leaves), weights, strict=False))
+    leaves = _weight_sum_expression(
+        rows.values, zip(map(conditions.match_condition, query.leaves), weights, strict=False)
+    )
     boosts = zip(query.boosts, weights[len(query.leaves) :], strict=True)
-    boosted = _sum_of_weights(
+    boosted = _weight_sum_expression(
         rows.values, ((conditions.boost_condition(boost), weight) for boost, weight in boosts if weight)
     )
     class_weight = _CLASS_WEIGHT if query.uses_class_weight else "1::float8"
@@ -170,14 +174,14 @@ def _best_subquery(rows: RowConditions, search: LexicalSearch) -> str:
         f" FROM messages WHERE {rows.window_condition()} OFFSET 0"
     )
     score = "(matched + boosted) * class_weight"
-    page = [*(["matched > 0"] if query.is_union else []), *_page_conditions(rows.values, score, search.start)]
+    page = [*(["matched > 0"] if query.is_leaf_union else []), *_page_conditions(rows.values, score, search.start)]
     return (
         f"SELECT {score} AS score, {_COLUMNS} FROM ({scored}) AS scored WHERE {conjunction(page)}"
         f" ORDER BY score DESC, ts_us DESC FETCH FIRST ({rows.values.bind(search.limit, 'bigint')}) ROWS WITH TIES"
     )
 
 
-def _sum_of_weights(values: BoundValues, parts: Iterable[tuple[str, float]]) -> str:
+def _weight_sum_expression(values: BoundValues, parts: Iterable[tuple[str, float]]) -> str:
     """Return the SQL expression that adds up the weights of the conditions that are true."""
     cases = (f"CASE WHEN {condition} THEN {values.bind(weight, 'float8')} ELSE 0 END" for condition, weight in parts)
     return " + ".join(["0::float8", *cases])
