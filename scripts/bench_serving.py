@@ -25,7 +25,7 @@ from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.round_robin_limit import RoundRobinLimit
 from nomemory.server.runtime.token_cipher import TokenCipher
-from nomemory.server.search.cursor import Cursors, Listing
+from nomemory.server.search.cursor import CursorCodec, Listing
 from nomemory.server.search.time_listing import TimeListing
 from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.reader import SqliteLogReader
@@ -51,7 +51,7 @@ def make_reads(path: Path) -> dict[str, Read]:
     def thread_listing() -> TimeListing:
         if thread_state.listing is None:
             thread_state.listing = TimeListing(
-                SqliteLogReader(path), Cursors(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000, RoundRobinLimit(1)
+                SqliteLogReader(path), CursorCodec(TokenCipher(bytes(32), "bench"), 60.0), 3_000_000, RoundRobinLimit(1)
             )
         return thread_state.listing
 

@@ -350,11 +350,11 @@ def test_features_are_kept_within_their_room() -> None:
     some = [logged(n, f"{n} Ann said “so” in 19{n}") for n in range(400)]
     kept, room = FeatureCache(60_000), 60_000
     for at in range(0, 400, 7):
-        read = kept.read(some[at : at + 20])
+        read = kept.read_features(some[at : at + 20])
         assert read == [extract_features(item) for item in some[at : at + 20]]
         assert kept.memory_bytes <= room
-    again = kept.read(some[-4:])
-    assert all(item is other for item, other in zip(again, kept.read(some[-4:]), strict=True))
+    again = kept.read_features(some[-4:])
+    assert all(item is other for item, other in zip(again, kept.read_features(some[-4:]), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from lexical.shelf import Shelf, query, shelved
 
 from nomemory.server.faults import Fault, Reason
 from nomemory.server.search.grammar.grammar import QueryLimits, parse_query
-from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Stream
+from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, TokenField
 from nomemory.text.analysis import tokenize
 from nomemory.text.normalization import remove_invisible_characters
 
@@ -24,7 +24,7 @@ BOUNDLESS = QueryLimits(chars=10**7, terms=10**7, depth=50)
 def written(node: Node) -> str:
     """Write a tree down: `stem`, `"literal tokens"`, `(any any)`, `[all all !not]`."""
     match node:
-        case Leaf(Stream.TERMS, tokens):
+        case Leaf(TokenField.TERMS, tokens):
             return tokens[0]
         case Leaf(_, tokens):
             return '"' + " ".join(tokens) + '"'
@@ -218,4 +218,4 @@ def test_example(shelf: Shelf, text: str, numbers: list[int]) -> None:
 def test_a_pasted_text_is_searched_by_its_most_frequent_terms() -> None:
     text = "boiler valve boiler gasket boiler valve manifold sensor pump filter"
     root = parse_query(text, QueryLimits(chars=100, terms=2, depth=3)).root
-    assert root == AnyOf((Leaf(Stream.TERMS, ("boiler",)), Leaf(Stream.TERMS, ("valv",))))
+    assert root == AnyOf((Leaf(TokenField.TERMS, ("boiler",)), Leaf(TokenField.TERMS, ("valv",))))

@@ -76,7 +76,7 @@ class Apart:
         self.process.stop()
 
     def wait_for(self, sequence: int) -> None:
-        until(lambda: self.process.applied >= sequence)
+        until(lambda: self.process.applied_sequence >= sequence)
 
 
 def until(reached: Callable[[], bool]) -> None:

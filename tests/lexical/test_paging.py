@@ -14,7 +14,7 @@ from lexical.shelf import Shelf, ShelfLog, message, query
 
 from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.token_cipher import TokenCipher
-from nomemory.server.search.cursor import Cursors, Listing
+from nomemory.server.search.cursor import CursorCodec, Listing
 from nomemory.server.search.lexical import window
 from nomemory.server.search.lexical.postgres import reader as postgres_reader
 from nomemory.server.search.lexical.tantivy import reader as tantivy_reader
@@ -32,7 +32,7 @@ class Reading:
 
     def __init__(self, shelf: Shelf, user: str) -> None:
         self.shelf, self.user, self.log = shelf, user, ShelfLog(shelf)
-        cursors = Cursors(TokenCipher(b"k" * 32, "log"), 3600)
+        cursors = CursorCodec(TokenCipher(b"k" * 32, "log"), 3600)
         self._listing = LexicalListing(shelf.reader_index, cast("LogReader", self.log), cursors, 1_000_000)
 
     def page(self, text: str, size: int, cursor: str) -> RankedPage:

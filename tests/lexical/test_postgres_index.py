@@ -22,7 +22,7 @@ from postgres import PrivatePostgres, statements_of
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.token_cipher import TokenCipher
-from nomemory.server.search.cursor import Cursors, Listing
+from nomemory.server.search.cursor import CursorCodec, Listing
 from nomemory.server.search.lexical import window
 from nomemory.server.search.lexical.postgres import reader as postgres_reader
 from nomemory.server.search.lexical.postgres import search as postgres_search
@@ -200,7 +200,9 @@ async def listing_over(url: str) -> AsyncIterator[LexicalListing]:
             stack.push_async_callback(close)
         messages = [message("u", f"火锅{' cat' * (n % 2)}", n)._replace(message_id=f"m{n}") for n in range(10)]
         await writer.write(messages, on_conflict=OnConflict.REFUSE)
-        yield LexicalListing(PostgresLexicalIndex(pool), log, Cursors(TokenCipher(b"k" * 32, "log"), 60.0), 1_000_000)
+        yield LexicalListing(
+            PostgresLexicalIndex(pool), log, CursorCodec(TokenCipher(b"k" * 32, "log"), 60.0), 1_000_000
+        )
 
 
 async def test_a_listing_takes_two_round_trips_a_further_page_one_and_a_write_token_none(

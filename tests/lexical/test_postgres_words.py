@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical.shelf import message
 
-from nomemory.server.search.grammar.tree import Leaf, SpeakerBoost, Stream
+from nomemory.server.search.grammar.tree import Leaf, SpeakerBoost, TokenField
 from nomemory.server.search.lexical.message_class import classify_message
 from nomemory.server.search.lexical.postgres.token_columns import (
     TermPredicate,
@@ -45,8 +45,8 @@ def test_every_phrase_and_every_term_of_a_message_is_found(text: str, user: str,
     if tokens:
         start = data.draw(st.integers(0, len(tokens) - 1))
         phrase = tuple(tokens[start : start + data.draw(st.integers(1, 6))])
-        assert has(columns, leaf_predicate(user, Leaf(Stream.CHARS, phrase)))
-    assert all(has(columns, leaf_predicate(user, Leaf(Stream.TERMS, (term,)))) for term in terms)
+        assert has(columns, leaf_predicate(user, Leaf(TokenField.CHARS, phrase)))
+    assert all(has(columns, leaf_predicate(user, Leaf(TokenField.TERMS, (term,)))) for term in terms)
 
 
 @given(FEW, FEW)
@@ -54,10 +54,10 @@ def test_a_predicate_matches_only_messages_that_contain_the_term_or_phrase(text:
     columns = token_columns(message("u", text))
     (tokens, terms), (phrase, others) = analyze_text(text), analyze_text(other)
     if phrase:
-        leaf = Leaf(Stream.CHARS, tuple(phrase))
+        leaf = Leaf(TokenField.CHARS, tuple(phrase))
         assert has(columns, leaf_predicate("u", leaf)) == stands_in(tokens, leaf)
     for term in others:
-        assert has(columns, leaf_predicate("u", Leaf(Stream.TERMS, (term,)))) == (term in terms)
+        assert has(columns, leaf_predicate("u", Leaf(TokenField.TERMS, (term,)))) == (term in terms)
 
 
 @given(ANYTHING, ANYTHING)
@@ -66,7 +66,7 @@ def test_a_speaker_is_found_by_the_terms_of_the_name(name: str, text: str) -> No
     names = tuple(candidate_name_terms(text))
     is_matched = any(has(columns, predicate) for predicate in boost_predicates("u", SpeakerBoost(names)))
     assert is_matched == bool(set(names) & set(name_terms(name)))
-    assert not has(columns, leaf_predicate("u", Leaf(Stream.TERMS, ("zebra",))))
+    assert not has(columns, leaf_predicate("u", Leaf(TokenField.TERMS, ("zebra",))))
 
 
 @given(TEXTS)
@@ -85,7 +85,7 @@ def test_a_user_and_a_text_run_into_no_other(user: str, text: str) -> None:
 
 
 def test_a_query_may_have_half_a_character() -> None:
-    assert not has(token_columns(message("u", "火锅")), leaf_predicate("u", Leaf(Stream.CHARS, ("\ud800",))))
+    assert not has(token_columns(message("u", "火锅")), leaf_predicate("u", Leaf(TokenField.CHARS, ("\ud800",))))
 
 
 def test_keys_do_not_change() -> None:

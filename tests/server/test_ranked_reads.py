@@ -16,7 +16,7 @@ from nomemory.server.message import Message, Role
 from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.runtime.read_threads import ReadThreads
 from nomemory.server.runtime.token_cipher import TokenCipher
-from nomemory.server.search.cursor import Cursors, Listing
+from nomemory.server.search.cursor import CursorCodec, Listing
 from nomemory.server.search.grammar.grammar import QueryLimits, parse_query
 from nomemory.server.search.lexical.tantivy.reader import TantivyLexicalIndex
 from nomemory.server.search.lexical.tantivy.schema import discard_index
@@ -26,7 +26,7 @@ from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorHit, VectorPoint
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.search.semantic_search import SemanticQuery, SemanticSearch
-from nomemory.server.search.speakers import SpeakerNames
+from nomemory.server.search.speakers import SpeakerNameSampler
 from nomemory.server.store.results import OnConflict
 from nomemory.server.store.sqlite.reader import SqliteLogReader
 from nomemory.server.store.sqlite.writer import SqliteLogWriter
@@ -93,7 +93,7 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
             ]
         )
         space = VectorSpace("space", DisabledEmbedder(2), index, UpToDate())
-        nearest = SemanticSearch(log, SpeakerNames(log), BUDGET)
+        nearest = SemanticSearch(log, SpeakerNameSampler(log), BUDGET)
         hits = await nearest.search(space, SemanticQuery("u", None, EAST, EVERYTHING, 20, min_score))
     finally:
         await index.close()
@@ -103,7 +103,7 @@ async def test_a_search_stops_where_scores_fall_below_the_least(
 
 def fill(directory: Path, upto: int) -> None:
     with TantivyLexicalWriter(directory, HEAP_BYTES) as writer:
-        for sequence in range(writer.applied + 1, upto + 1):
+        for sequence in range(writer.applied_sequence + 1, upto + 1):
             writer.add(sequence, Message("u", f"m{sequence - 1:03}", sequence - 1, Role.USER, "hello"))
         writer.commit(upto)
 
@@ -116,7 +116,7 @@ async def test_a_listing_does_not_end_early_while_its_index_is_built_anew(tmp_pa
         stack.push_async_callback(threads.close)
         index = TantivyLexicalIndex(directory, threads)
         stack.push_async_callback(index.close)
-        listing = LexicalListing(index, log, Cursors(TokenCipher(b"k" * 32, "log"), 3600), BUDGET)
+        listing = LexicalListing(index, log, CursorCodec(TokenCipher(b"k" * 32, "log"), 3600), BUDGET)
         lexical_listing, query = (
             Listing("LexicalSearch", "u", "hello", EVERYTHING),
             parse_query("hello", QueryLimits(2000, 128, 16)),

@@ -11,7 +11,7 @@ from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.collection import collection_name, embedder_collection
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.factory import create_vector_index
-from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
 
 
 def test_a_plain_model_name_is_kept() -> None:
@@ -53,7 +53,7 @@ async def test_each_server_collection_has_its_own_backlog(tmp_path: Path) -> Non
     ],
 )
 async def test_the_protocol_of_a_server_follows_its_url(url: str, prefers_grpc: bool, grpc_port: int) -> None:  # noqa: FBT001 - a parameter of the test
-    client = connect(url, None, 5)
+    client = create_client(url, None, 5)
     assert client.init_options["prefer_grpc"] == prefers_grpc
     assert client.init_options["grpc_port"] == grpc_port
     assert client.init_options["url"].startswith("https" if "s:" in url else "http:")

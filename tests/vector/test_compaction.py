@@ -231,15 +231,15 @@ class FullDisk:
 
 def test_versions_replace_each_other_in_one_step(tmp_path: Path) -> None:
     directory = ShardDirectory(tmp_path / "edge")
-    assert directory.find_current() is None
+    assert directory.find_current_version() is None
     for number in (1, 2):
         new = directory.new_version_path()
         assert new == tmp_path / "edge" / str(number)
         new.mkdir()
-        directory.switch_to(new)
-        assert directory.find_current() == new
+        directory.make_current(new)
+        assert directory.find_current_version() == new
     assert directory.new_version_path().name == "3"
-    directory.remove_unused()
+    directory.remove_unused_versions()
     assert versions(tmp_path) == ["2"]
 
 
@@ -247,12 +247,12 @@ def test_versions_replace_each_other_in_one_step(tmp_path: Path) -> None:
 def test_a_malformed_version_file_counts_as_no_shard(tmp_path: Path, content: str) -> None:
     (tmp_path / "edge" / "1").mkdir(parents=True)
     (tmp_path / "edge" / "current").write_text(content)
-    assert ShardDirectory(tmp_path / "edge").find_current() is None
+    assert ShardDirectory(tmp_path / "edge").find_current_version() is None
 
 
 def test_an_unreadable_version_file_discards_nothing(tmp_path: Path) -> None:
     (tmp_path / "edge" / "1").mkdir(parents=True)
     (tmp_path / "edge" / "current").mkdir()  # the system refuses to read it, even for root
     with pytest.raises(IsADirectoryError):
-        ShardDirectory(tmp_path / "edge").remove_unused()
+        ShardDirectory(tmp_path / "edge").remove_unused_versions()
     assert versions(tmp_path) == ["1", "current"]

@@ -288,7 +288,7 @@ def test_queued_searches_are_batched_and_writes_stay_ordered() -> None:
     )
     shard = RecordingShard()
     with pytest.raises(EOFError):
-        EdgeWorker(pipe, shard).run()  # type: ignore[arg-type] # the worker's logic, without pipe and engine
+        EdgeWorker(pipe, shard).handle_requests()  # type: ignore[arg-type] # the worker's logic, without pipe and engine
     assert shard.done == ["search 3", "upsert m1", "remove m1", "upsert m2", "flush"]
     assert pipe.answers == {1: None, 2: [7], 3: None, 4: [8], 5: None, 6: None, 7: [9], 8: "RuntimeError"}
 

@@ -31,7 +31,7 @@ from nomemory.server.search.semantic.collection_state import (
 from nomemory.server.search.semantic.points import point_id
 from nomemory.server.search.semantic.protocol import VectorPoint
 from nomemory.server.search.semantic.qdrant.collection import QdrantCollection
-from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
 from nomemory.server.search.semantic.qdrant.reachability import ForeignCollectionError
 from nomemory.server.search.semantic.qdrant.sharding import QdrantSharding
 from nomemory.server.store.change_feed import ChangeRef
@@ -44,7 +44,7 @@ VECTOR = b"\0\0\x80?" + b"\0" * 12
 
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_a_collection_without_a_local_record_is_emptied(*, is_new: bool) -> None:
-    client = connect(":memory:", None, 5)
+    client = create_client(":memory:", None, 5)
     before = QdrantIndex(client, "vectors", 4)
     await before.upsert([VectorPoint("u", "m", 0, 1, 0, Role.USER, "", VECTOR)])
     now = QdrantIndex(client, "vectors", 4, is_new=is_new)
@@ -58,7 +58,7 @@ POINT = VectorPoint("u", "m", 0, 1, 0, Role.USER, "", VECTOR)
 
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_a_collection_of_another_log_is_neither_read_nor_written(*, is_new: bool) -> None:
-    client = connect(":memory:", None, 5)
+    client = create_client(":memory:", None, 5)
     theirs = QdrantIndex(client, "vectors", 4, is_new=True, log_id="theirs")
     await theirs.upsert([POINT])
     ours = QdrantIndex(client, "vectors", 4, is_new=is_new, log_id="ours")
@@ -76,21 +76,21 @@ async def test_a_collection_of_another_log_is_neither_read_nor_written(*, is_new
 
 
 async def test_a_collection_of_another_log_is_not_cleaned_up() -> None:
-    client = connect(":memory:", None, 5)
+    client = create_client(":memory:", None, 5)
     theirs, former, ours = (
         QdrantIndex(client, name, 4, is_new=True, log_id=log)
         for name, log in (("vectors", "theirs"), ("former", "ours"), ("other", "ours"))
     )
     for index in (theirs, former, ours):
         await index.upsert([POINT])
-    await ours.drop("vectors")
-    await ours.drop("former")
+    await ours.drop_collection("vectors")
+    await ours.drop_collection("former")
     assert await theirs.count() == 1
     assert not await client.collection_exists("former")
 
 
 async def test_a_log_uses_its_own_collection_or_one_without_an_owner() -> None:
-    client = connect(":memory:", None, 5)
+    client = create_client(":memory:", None, 5)
     await QdrantIndex(client, "vectors", 4).upsert([POINT])  # as a version before did
     for _ in range(2):
         assert await QdrantIndex(client, "vectors", 4, log_id="ours").count() == 1
@@ -100,7 +100,7 @@ async def test_a_log_uses_its_own_collection_or_one_without_an_owner() -> None:
 
 
 async def test_a_collection_cannot_be_claimed_by_two_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    client, met = connect(":memory:", None, 5), asyncio.Barrier(2)
+    client, met = create_client(":memory:", None, 5), asyncio.Barrier(2)
     make = QdrantCollection.create
 
     async def make_together(collection: QdrantCollection) -> None:
@@ -115,7 +115,7 @@ async def test_a_collection_cannot_be_claimed_by_two_logs(monkeypatch: pytest.Mo
 
 
 async def test_an_externally_deleted_collection_is_detected() -> None:
-    client = connect(":memory:", None, 5)
+    client = create_client(":memory:", None, 5)
     index = QdrantIndex(client, "vectors", 4, log_id="ours")
     await index.upsert([POINT])
     await index.probe()
@@ -243,7 +243,9 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 async def index(cluster: Cluster) -> AsyncIterator[QdrantIndex]:
-    index = QdrantIndex(connect(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4, SHARDING, timeout_s=7)
+    index = QdrantIndex(
+        create_client(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4, SHARDING, timeout_s=7
+    )
     yield index
     await index.close()
 
@@ -266,15 +268,15 @@ async def test_a_collection_has_a_shard_key_per_bucket_and_replicas(cluster: Clu
     assert made.strict_mode_config.enabled
     assert made.strict_mode_config.search_allow_exact
     keys = [item.request for item in cluster.requests["CreateShardKey"]]
-    assert [item.shard_key.keyword for item in keys] == SHARDING.keys
+    assert [item.shard_key.keyword for item in keys] == SHARDING.shard_keys
     assert {(item.shards_number, item.replication_factor) for item in keys} == {(1, 3)}
 
 
 async def test_missing_shard_keys_are_created_later(cluster: Cluster, index: QdrantIndex) -> None:
-    cluster.exists, cluster.keys = True, SHARDING.keys[:3]
+    cluster.exists, cluster.keys = True, SHARDING.shard_keys[:3]
     await index.count()
     assert not cluster.requests["Create"]
-    assert [item.request.shard_key.keyword for item in cluster.requests["CreateShardKey"]] == SHARDING.keys[3:]
+    assert [item.request.shard_key.keyword for item in cluster.requests["CreateShardKey"]] == SHARDING.shard_keys[3:]
 
 
 async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Cluster, index: QdrantIndex) -> None:
@@ -288,7 +290,7 @@ async def test_writes_use_the_shard_key_of_the_user_and_a_majority(cluster: Clus
         for item in operation.upsert.points
     }
     assert dealt == {user: SHARDING.shard_key(user) for user in USERS}
-    assert set(dealt.values()) == set(SHARDING.keys)
+    assert set(dealt.values()) == set(SHARDING.shard_keys)
     await index.remove_versions("user-1", [1, 2])
     cluster.surplus_points = [str(point_id("user-1", "m", 0))]
     await index.remove("user-1", "m")
@@ -319,7 +321,7 @@ async def test_every_filter_field_is_indexed(cluster: Cluster, index: QdrantInde
 
 @pytest.mark.parametrize("indexed", [10, 9])
 async def test_an_incomplete_tenant_index_is_rebuilt(cluster: Cluster, index: QdrantIndex, indexed: int) -> None:
-    cluster.exists, cluster.keys, cluster.points, cluster.indexed = True, SHARDING.keys, 10, indexed
+    cluster.exists, cluster.keys, cluster.points, cluster.indexed = True, SHARDING.shard_keys, 10, indexed
     await index.count()
     assert [item.field_name for item in cluster.requests["DeleteFieldIndex"]] == ["user_id"] * (10 - indexed)
     made = [item.field_name for item in cluster.requests["CreateFieldIndex"]]
@@ -327,7 +329,7 @@ async def test_an_incomplete_tenant_index_is_rebuilt(cluster: Cluster, index: Qd
 
 
 async def test_a_single_server_gets_no_shard_keys(cluster: Cluster) -> None:
-    index = QdrantIndex(connect(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4)
+    index = QdrantIndex(create_client(f"grpc://127.0.0.1:{cluster.port}", None, 20), "vectors", 4)
     await index.upsert([point("ann")])
     await index.search("ann", VECTOR, EVERYTHING, 10)
     await index.close()

@@ -20,9 +20,9 @@ from nomemory.server.message_filter import EVERYTHING
 from nomemory.server.runtime.settings import Settings
 from nomemory.server.search.semantic.active_index import ActiveSpace
 from nomemory.server.search.semantic.collection import list_unused_collections, named_collection
-from nomemory.server.search.semantic.hot_users import HotUsers
+from nomemory.server.search.semantic.hot_users import HotUserTracker
 from nomemory.server.search.semantic.protocol import VectorPoint
-from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
 from nomemory.server.search.semantic.vector_space import VectorSpace
 from nomemory.server.store.change_feed import ChangeRef
 from nomemory.server.store.feed_position import FeedPosition
@@ -84,7 +84,7 @@ async def test_a_model_is_failing_after_several_consecutive_errors() -> None:
 
 
 async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path: Path) -> None:
-    client = connect(":memory:", None, 5)
+    client = create_client(":memory:", None, 5)
     used, unused = QdrantIndex(client, "new", 4), QdrantIndex(client, "former", 4)
     for index in (used, unused):
         await index.upsert([VectorPoint("u", "m", 0, 1, 0, Role.USER, "", EAST)])
@@ -111,7 +111,7 @@ async def test_unused_collections_are_deleted_on_the_configured_server(tmp_path:
 
 def test_a_user_is_hot_for_a_while_after_a_query() -> None:
     now = 0.0
-    hot = HotUsers(60, lambda: now)
+    hot = HotUserTracker(60, lambda: now)
     assert hot.record_query("ann")
     now = 59.0
     assert not hot.record_query("ann"), "was hot already"
@@ -128,7 +128,7 @@ def test_a_user_is_hot_for_a_while_after_a_query() -> None:
 
 
 def test_the_number_of_hot_users_is_limited() -> None:
-    hot = HotUsers(60)
+    hot = HotUserTracker(60)
     for number in range(1000):
         hot.record_query(f"u{number}")
     assert hot.users() == [f"u{number}" for number in range(999, 743, -1)]

@@ -23,7 +23,7 @@ from nomemory.server.message_filter import EVERYTHING, Filter
 from nomemory.server.metadata_hashes import entry_hashes
 from nomemory.server.search.semantic.edge.index import EdgeIndex
 from nomemory.server.search.semantic.protocol import VectorIndex, VectorPoint
-from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect
+from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*[Ll]ocal (Qdrant|mode):UserWarning")
 
@@ -50,13 +50,13 @@ def edge(directory: Path) -> VectorIndex:
 
 
 def memory(_: Path) -> VectorIndex:
-    return QdrantIndex(connect(":memory:", None, 20), "test", DIMENSION)
+    return QdrantIndex(create_client(":memory:", None, 20), "test", DIMENSION)
 
 
 def server(_: Path) -> VectorIndex:
     if QDRANT_URL is None:
         pytest.skip("set NOMEMORY_TEST_QDRANT_URL to test against a Qdrant server")
-    return QdrantIndex(connect(QDRANT_URL, None, 20), f"nomemory-test-{uuid.uuid4().hex}", DIMENSION)
+    return QdrantIndex(create_client(QDRANT_URL, None, 20), f"nomemory-test-{uuid.uuid4().hex}", DIMENSION)
 
 
 Open = Callable[[Path], VectorIndex]

@@ -103,7 +103,7 @@ class UserCursor:
 _Position = TypeVar("_Position")
 
 
-class Cursors:
+class CursorCodec:
     """Issues and validates cursors.
 
     Args:

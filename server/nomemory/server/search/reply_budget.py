@@ -18,7 +18,7 @@ def no_extra_bytes(_message: LoggedMessage) -> int:
     return 0
 
 
-def count_fitting(
+def count_fitting_messages(
     messages: Iterable[LoggedMessage], budget_bytes: int, extra_bytes: ExtraBytes = no_extra_bytes
 ) -> int:
     """Return how many of the first messages fit into the budget; at least 1 unless there are none."""

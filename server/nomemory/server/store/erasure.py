@@ -48,7 +48,7 @@ class ErasableIndexes:
 
     async def find_lagging(self, until: FeedPosition) -> str:
         """Return the name of an index that has not applied all changes up to a position; empty if there is none."""
-        if not FeedPosition.from_sequence(self.lexical.applied).is_at_or_after(until):
+        if not FeedPosition.from_sequence(self.lexical.applied_sequence).is_at_or_after(until):
             return "lexical"
         for indexed in self.spaces.all_spaces():
             if not (await indexed.indexer.checkpoint()).is_at_or_after(until):

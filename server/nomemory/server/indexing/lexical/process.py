@@ -38,7 +38,7 @@ class LexicalIndexerProcess:
         self._child: ChildProcess | None = None
 
     @property
-    def applied(self) -> int:
+    def applied_sequence(self) -> int:
         """The sequence up to which all changes are committed; 0 until the process has opened the index."""
         return self._applied
 

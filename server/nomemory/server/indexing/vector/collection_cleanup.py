@@ -48,7 +48,7 @@ class CollectionCleanup:
             if name is not None and not await self._delete_shared_state(name):
                 continue
             if name is not None:
-                await self.spaces.active.index.drop(name)
+                await self.spaces.active.index.drop_collection(name)
             _log.info("deleting an unused vector collection", collection=directory.name)
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 

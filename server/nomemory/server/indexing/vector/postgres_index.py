@@ -13,7 +13,7 @@ from nomemory.server.indexing.vector.leader_lock import (
     PostgresLeaderLock,
     read_checkpoint,
 )
-from nomemory.server.search.semantic.hot_users import HotUsers
+from nomemory.server.search.semantic.hot_users import HotUserTracker
 from nomemory.server.search.semantic.index_progress import IndexerStatus
 from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.conditions import Value
@@ -63,7 +63,7 @@ class PostgresSharedIndex:
         self._collection = collection
         self._lease_s = lease_s
         self._checkpoints: dict[int, tuple[float, int]] = {}
-        self._notified = HotUsers(_NOTIFY_AGAIN_S)
+        self._notified = HotUserTracker(_NOTIFY_AGAIN_S)
         self._notifying: set[asyncio.Task[None]] = set()
 
     def create_leader_lock(self) -> PostgresLeaderLock:

@@ -13,7 +13,7 @@ from nomemory.server.search.grammar.parser import (
     Clause,
     Operand,
     QueryToken,
-    TokenKind,
+    QueryTokenKind,
     build_clause,
     nesting_depth,
     split_query,
@@ -31,7 +31,7 @@ from nomemory.server.search.grammar.tree import (
     Leaf,
     Node,
     Query,
-    Stream,
+    TokenField,
     build_all_of,
     build_any_of,
     count_terms,
@@ -44,7 +44,7 @@ _CACHED_QUERIES = 256
 """Number of cached queries. Pages of a listing have the same query, and the searches of a recall are similar."""
 
 
-_OPERATORS = frozenset([TokenKind.AND, TokenKind.OR, TokenKind.NOT])
+_OPERATORS = frozenset([QueryTokenKind.AND, QueryTokenKind.OR, QueryTokenKind.NOT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +81,23 @@ def parse_query(text: str, limits: QueryLimits) -> Query:
         raise _query_too_complex_fault(f"nests deeper than {limits.depth} levels")
     root = _convert_clause(build_clause(iter(tokens)), is_exact=False)
     if count_terms(root) > limits.terms:
-        frequent = _frequent_terms(text, limits.terms)
-        if not frequent or any(token.kind is not TokenKind.WORD for token in tokens):
+        frequent = _select_frequent_terms(text, limits.terms)
+        if not frequent or any(token.kind is not QueryTokenKind.WORD for token in tokens):
             raise _query_too_complex_fault(f"has more than {limits.terms} terms")
         return Query(build_any_of(frequent))
     return _rank_question(text, tokens, Query(root))
 
 
-def _frequent_terms(text: str, limit: int) -> list[Node]:
+def _select_frequent_terms(text: str, limit: int) -> list[Node]:
     """Return the most frequent terms of a text with too many terms, such as a pasted page."""
-    return [Leaf(Stream.TERMS, (term,)) for term, _ in Counter(analyze_text(text).terms).most_common(limit)]
+    return [Leaf(TokenField.TERMS, (term,)) for term, _ in Counter(analyze_text(text).terms).most_common(limit)]
 
 
 def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Query:
     """Return a query without operators, with the term weights of a natural-language question."""
     if any(token.kind in _OPERATORS for token in tokens):
         return query
-    phrases = [phrase_leaf(token.text) for token in tokens if token.kind is TokenKind.PHRASE]
+    phrases = [phrase_leaf(token.text) for token in tokens if token.kind is QueryTokenKind.PHRASE]
     return rank_as_question(QuestionAnalysis(text), query, phrases)
 
 
@@ -123,7 +123,7 @@ def _convert_group(chains: Sequence[Chain], *, is_exact: bool) -> Node:
 
 def _build_term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
     match chain:
-        case [Operand(QueryToken(TokenKind.WORD, word), negated=False)] if not is_exact:
+        case [Operand(QueryToken(QueryTokenKind.WORD, word), negated=False)] if not is_exact:
             return ranking_terms(word)
         case _:
             return TermSets(strong_terms=(_convert_chain(chain, is_exact=is_exact),))
@@ -139,5 +139,5 @@ def _convert_chain(chain: Chain, *, is_exact: bool) -> Node:
 
 def _convert_operand(part: QueryToken | Clause, *, is_exact: bool) -> Node:
     if isinstance(part, QueryToken):
-        return phrase_leaf(part.text) if part.kind is TokenKind.PHRASE else exact_leaf(part.text)
+        return phrase_leaf(part.text) if part.kind is QueryTokenKind.PHRASE else exact_leaf(part.text)
     return _convert_clause(part, is_exact=is_exact)

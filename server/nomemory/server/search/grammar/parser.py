@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 
-class TokenKind(Enum):
+class QueryTokenKind(Enum):
     """Kinds of query tokens: operands, parentheses and operators."""
 
     WORD = auto()
@@ -24,7 +24,7 @@ class TokenKind(Enum):
 class QueryToken(NamedTuple):
     """A token of a query. `text` is the literal text of the token, or the text between the quotes of a phrase."""
 
-    kind: TokenKind
+    kind: QueryTokenKind
     text: str
 
 
@@ -36,9 +36,9 @@ class _Delimiter(NamedTuple):
     token: QueryToken
 
 
-_OPERATORS = {"AND": TokenKind.AND, "OR": TokenKind.OR, "NOT": TokenKind.NOT}
-_BEGINS_OPERAND = frozenset([TokenKind.WORD, TokenKind.PHRASE, TokenKind.OPEN, TokenKind.NOT])
-_ENDS_OPERAND = frozenset([TokenKind.WORD, TokenKind.PHRASE, TokenKind.CLOSE])
+_OPERATORS = {"AND": QueryTokenKind.AND, "OR": QueryTokenKind.OR, "NOT": QueryTokenKind.NOT}
+_BEGINS_OPERAND = frozenset([QueryTokenKind.WORD, QueryTokenKind.PHRASE, QueryTokenKind.OPEN, QueryTokenKind.NOT])
+_ENDS_OPERAND = frozenset([QueryTokenKind.WORD, QueryTokenKind.PHRASE, QueryTokenKind.CLOSE])
 
 _QUOTED = re.compile(r'["＂“”„‟]([^"＂“”„‟]*)["＂“”„‟]|「([^「」]*)」|『([^『』]*)』')
 """Any double quote closes any other. A corner bracket that is followed by another opening one is text, so matching
@@ -63,7 +63,7 @@ def nesting_depth(tokens: Sequence[QueryToken]) -> int:
     """Return the maximum nesting depth of the parentheses."""
     deepest = level = 0
     for token in tokens:
-        level += (token.kind is TokenKind.OPEN) - (token.kind is TokenKind.CLOSE)
+        level += (token.kind is QueryTokenKind.OPEN) - (token.kind is QueryTokenKind.CLOSE)
         deepest = max(deepest, level)
     return deepest
 
@@ -72,7 +72,7 @@ def _find_phrases(text: str) -> Iterator[_Delimiter]:
     for match in _QUOTED.finditer(text):
         quoted = match[match.lastindex or 0]
         if quoted.strip():
-            yield _Delimiter(match.start(), match.end(), QueryToken(TokenKind.PHRASE, quoted))
+            yield _Delimiter(match.start(), match.end(), QueryToken(QueryTokenKind.PHRASE, quoted))
 
 
 def _find_parentheses(text: str, phrases: Sequence[_Delimiter]) -> Iterator[_Delimiter]:
@@ -88,8 +88,8 @@ def _find_parentheses(text: str, phrases: Sequence[_Delimiter]) -> Iterator[_Del
         elif character in _CLOSING:
             opened = unclosed.pop() if unclosed else index
             if opened < last_visible:
-                yield _Delimiter(opened, opened + 1, QueryToken(TokenKind.OPEN, text[opened]))
-                yield _Delimiter(index, index + 1, QueryToken(TokenKind.CLOSE, character))
+                yield _Delimiter(opened, opened + 1, QueryToken(QueryTokenKind.OPEN, text[opened]))
+                yield _Delimiter(index, index + 1, QueryToken(QueryTokenKind.CLOSE, character))
         elif not character.isspace():
             last_visible = index
 
@@ -97,7 +97,7 @@ def _find_parentheses(text: str, phrases: Sequence[_Delimiter]) -> Iterator[_Del
 def _split_tokens(text: str, delimiters: Sequence[_Delimiter]) -> Iterator[QueryToken]:
     start = 0
     for delimiter in delimiters:
-        opens = delimiter.token.kind is not TokenKind.CLOSE
+        opens = delimiter.token.kind is not QueryTokenKind.CLOSE
         yield from _split_words(text[start : delimiter.start], touches_operand=opens)
         yield delimiter.token
         start = delimiter.end
@@ -115,11 +115,11 @@ def _split_words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
         if operator:
             yield QueryToken(operator, word)
         elif _is_negated(word, touches_operand=touches_operand and chunk.end() == len(text)):
-            yield QueryToken(TokenKind.NOT, word[0])
+            yield QueryToken(QueryTokenKind.NOT, word[0])
             if len(word) > 1:
-                yield QueryToken(TokenKind.WORD, word[1:])
+                yield QueryToken(QueryTokenKind.WORD, word[1:])
         else:
-            yield QueryToken(TokenKind.WORD, word)
+            yield QueryToken(QueryTokenKind.WORD, word)
 
 
 def _is_negated(word: str, *, touches_operand: bool) -> bool:
@@ -140,17 +140,17 @@ def _is_negated(word: str, *, touches_operand: bool) -> bool:
 def _drop_incomplete_operators(tokens: list[QueryToken]) -> list[QueryToken]:
     """Convert operators without operands to words: first AND and OR, then NOT from right to left."""
     for index, token in enumerate(tokens):
-        if token.kind in (TokenKind.AND, TokenKind.OR) and not (
+        if token.kind in (QueryTokenKind.AND, QueryTokenKind.OR) and not (
             _token_kind(tokens, index - 1) in _ENDS_OPERAND and _token_kind(tokens, index + 1) in _BEGINS_OPERAND
         ):
-            tokens[index] = QueryToken(TokenKind.WORD, token.text)
+            tokens[index] = QueryToken(QueryTokenKind.WORD, token.text)
     for index, token in reversed(list(enumerate(tokens))):
-        if token.kind is TokenKind.NOT and _token_kind(tokens, index + 1) not in _BEGINS_OPERAND:
-            tokens[index] = QueryToken(TokenKind.WORD, token.text)
+        if token.kind is QueryTokenKind.NOT and _token_kind(tokens, index + 1) not in _BEGINS_OPERAND:
+            tokens[index] = QueryToken(QueryTokenKind.WORD, token.text)
     return tokens
 
 
-def _token_kind(tokens: Sequence[QueryToken], index: int) -> TokenKind | None:
+def _token_kind(tokens: Sequence[QueryToken], index: int) -> QueryTokenKind | None:
     return tokens[index].kind if 0 <= index < len(tokens) else None
 
 
@@ -177,18 +177,18 @@ def build_clause(tokens: Iterator[QueryToken]) -> Clause:
     joins = negated = False
     for token in tokens:
         match token.kind:
-            case TokenKind.CLOSE:
+            case QueryTokenKind.CLOSE:
                 break
-            case TokenKind.AND:
+            case QueryTokenKind.AND:
                 joins = True
-            case TokenKind.OR:
+            case QueryTokenKind.OR:
                 clause.append([])
-            case TokenKind.NOT:
+            case QueryTokenKind.NOT:
                 negated = not negated
             case _:
                 if not joins:
                     clause[-1].append([])
-                part = build_clause(tokens) if token.kind is TokenKind.OPEN else token
+                part = build_clause(tokens) if token.kind is QueryTokenKind.OPEN else token
                 clause[-1][-1].append(Operand(part, negated))
                 joins = negated = False
     return clause

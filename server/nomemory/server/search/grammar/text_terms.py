@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from nomemory.server.search.grammar.tree import Leaf, Node, Stream
+from nomemory.server.search.grammar.tree import Leaf, Node, TokenField
 from nomemory.text.analysis import Token, TokenKind, extract_ranking_terms, tokenize
 from nomemory.text.stems import stem_words
 from nomemory.text.stop_words import CLITICS, CONTRACTION_WORDS, STOP_WORDS
@@ -64,18 +64,18 @@ def ranking_terms(word: str) -> TermSets:
 def _split_runs(tokens: Sequence[Token], word: str) -> Iterator[tuple[TokenKind, list[Token]]]:
     """Split a word into runs of characters, runs of words and symbols, and punctuation between the runs."""
 
-    def group(token: Token) -> tuple[TokenKind, bool]:
+    def group_key(token: Token) -> tuple[TokenKind, bool]:
         kind = TokenKind.CHARACTER if token.kind is TokenKind.CHARACTER else TokenKind.WORD
         return kind, word[token.start] in _BREAKS
 
-    for (kind, _), run in groupby(tokens, group):
+    for (kind, _), run in groupby(tokens, group_key):
         yield kind, list(run)
 
 
 def _pair_terms(run: Sequence[Token]) -> TermSets:
     if len(run) == 1:
         return TermSets(strong_terms=(_literal_leaf(run),))
-    return TermSets(strong_terms=tuple(Leaf(Stream.TERMS, (term.text,)) for term in extract_ranking_terms(run)))
+    return TermSets(strong_terms=tuple(Leaf(TokenField.TERMS, (term.text,)) for term in extract_ranking_terms(run)))
 
 
 def _word_terms(run: Sequence[Token]) -> TermSets:
@@ -121,8 +121,8 @@ def _is_possessive(core: Sequence[Token]) -> bool:
 
 
 def _stem_leaf(token: Token) -> Leaf:
-    return Leaf(Stream.TERMS, tuple(stem_words([token.text])))
+    return Leaf(TokenField.TERMS, tuple(stem_words([token.text])))
 
 
 def _literal_leaf(tokens: Sequence[Token]) -> Leaf:
-    return Leaf(Stream.CHARS, tuple(token.text for token in tokens))
+    return Leaf(TokenField.CHARS, tuple(token.text for token in tokens))

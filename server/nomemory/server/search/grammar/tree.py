@@ -19,7 +19,7 @@ _DOWNWEIGHT = 1 / 8
 """Weight factor of a leaf that occurs only outside question sentences."""
 
 
-class Stream(Enum):
+class TokenField(Enum):
     """The index fields in which a leaf can be searched. Each value is the name of a field."""
 
     CHARS = "chars"
@@ -30,7 +30,7 @@ class Stream(Enum):
 class Leaf:
     """A term or a phrase. A phrase of several tokens can be searched in the stream CHARS only."""
 
-    stream: Stream
+    stream: TokenField
     tokens: tuple[str, ...]
 
 
@@ -105,7 +105,7 @@ class Query:
         return _is_uniform(self.root)
 
     @cached_property
-    def is_union(self) -> bool:
+    def is_leaf_union(self) -> bool:
         """Whether the query matches exactly the messages with at least one leaf."""
         return self.root == build_any_of(self.leaves)
 

@@ -21,7 +21,7 @@ from nomemory.server.search.hybrid.message_features import (
     decode_leading_content,
     extract_features,
 )
-from nomemory.server.search.speakers import main_speakers
+from nomemory.server.search.speakers import select_main_speakers
 from nomemory.text.analysis import analyze_text
 from nomemory.text.attachments import remove_attachments
 from nomemory.text.names import name_prefix
@@ -106,7 +106,7 @@ class Timeline:
     @cached_property
     def main_speakers(self) -> tuple[str, ...]:
         """The names of the authors with the most messages, sorted."""
-        return main_speakers(self._author_counts)
+        return select_main_speakers(self._author_counts)
 
     @cached_property
     def has_author_names(self) -> bool:
@@ -187,7 +187,7 @@ class Timeline:
     def previous_indexes(self) -> Ints:
         """The index of the previous message in the same conversation within 30 minutes; -1 if there is none."""
         previous = np.full(len(self), -1, dtype=np.int64)
-        is_same_conversation = np.diff(self.ordered_conversations) == 0
+        is_same_conversation = np.diff(self.ordered_conversation_numbers) == 0
         linked = np.flatnonzero(
             is_same_conversation & (np.diff(self.ts_us[self.conversation_order]) <= _MAX_REPLY_GAP_US)
         )
@@ -214,7 +214,7 @@ class Timeline:
         return np.array([bool(message.retracted_by) for message in self.logged], dtype=np.bool_)
 
     @cached_property
-    def ordered_conversations(self) -> Ints:
+    def ordered_conversation_numbers(self) -> Ints:
         """The conversation number of each message, in the order of `conversation_order`."""
         return np.repeat(np.arange(len(self.conversation_sizes)), self.conversation_sizes)
 

@@ -78,7 +78,7 @@ class FeatureCache:
         self._lock = threading.Lock()
         self.memory_bytes = 0
 
-    def read(self, logged: Sequence[LoggedMessage]) -> list[MessageFeatures]:
+    def read_features(self, logged: Sequence[LoggedMessage]) -> list[MessageFeatures]:
         """Return the features of each message, from the cache if possible."""
         cached = map(self._features.get, [message.sequence for message in logged])
         return [item or self._extract_and_cache(message) for item, message in zip(cached, logged, strict=True)]

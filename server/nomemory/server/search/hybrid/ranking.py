@@ -75,7 +75,7 @@ def build_ranking(components: Mapping[str, Floats]) -> Ranking:
 
 def rank_matches(match: MatchScores, weights: RankingWeights) -> Ranking:
     """Return a ranking by the match scores only."""
-    lexical = _normalize(match.lexical)
+    lexical = _normalize_scores(match.lexical)
     if match.semantic is None or not weights.meaning:
         return build_ranking({"words": lexical})
     return build_ranking({"meaning": weights.meaning * match.semantic, "words": (1 - weights.meaning) * lexical})
@@ -165,7 +165,11 @@ def _window_means(timeline: Timeline, scores: Floats) -> Floats:
 
 def _conversation_scores(timeline: Timeline, scores: Floats) -> Floats:
     """Return, for each message, the mean score of the two best messages in the same conversation."""
-    result, sizes, conversations = np.zeros(len(timeline)), timeline.conversation_sizes, timeline.ordered_conversations
+    result, sizes, conversations = (
+        np.zeros(len(timeline)),
+        timeline.conversation_sizes,
+        timeline.ordered_conversation_numbers,
+    )
     ordered = scores[timeline.conversation_order]
     ordered = ordered[np.lexsort((-ordered, conversations))]
     is_scored = (sizes >= _BEST_OF_CONVERSATION) & (sizes < _MAX_CONVERSATION_SHARE * len(timeline))
@@ -176,6 +180,6 @@ def _conversation_scores(timeline: Timeline, scores: Floats) -> Floats:
     return result
 
 
-def _normalize(values: Floats) -> Floats:
+def _normalize_scores(values: Floats) -> Floats:
     best = float(values.max(initial=0.0))
     return values / best if best > 0 else values

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # it ships without types
 
-from nomemory.server.search.grammar.tree import Leaf, Query, Stream
+from nomemory.server.search.grammar.tree import Leaf, Query, TokenField
 from nomemory.text.analysis import Term, Token, TokenKind, extract_ranking_terms, tokenize
 from nomemory.text.normalization import COMBINING, INVISIBLE, normalize
 
@@ -108,26 +108,26 @@ def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightL
 
 def _find_matches(content: str, leaves: Sequence[Leaf], chars: int) -> Iterator[Span]:
     """Yield the matches of leaves in the first `chars` characters, in any order."""
-    has_phrases = any(leaf.stream is Stream.CHARS for leaf in leaves)
+    has_phrases = any(leaf.stream is TokenField.CHARS for leaf in leaves)
     normal = None if has_phrases or len(content) > chars else normalize_plain_text(content)
     if normal is None:
-        return _match_leaves(_whole_tokens(content, chars), leaves)
+        return _match_leaves(_tokenize_prefix(content, chars), leaves)
     return (Span(start, end) for start, end in find_terms(normal, {leaf.tokens[0] for leaf in leaves}))
 
 
-def _whole_tokens(content: str, chars: int) -> list[Token]:
+def _tokenize_prefix(content: str, chars: int) -> list[Token]:
     """Return the tokens that are completely within the first `chars` characters."""
     tokens = tokenize(content[:chars])
     return tokens[:-1] if len(content) > chars and tokens and tokens[-1].end == chars else tokens
 
 
 def _match_leaves(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> Iterator[Span]:
-    ranking = {leaf.tokens[0] for leaf in leaves if leaf.stream is Stream.TERMS}
+    ranking = {leaf.tokens[0] for leaf in leaves if leaf.stream is TokenField.TERMS}
     if ranking:
         yield from (Span(term.start, term.end) for term in extract_ranking_terms(tokens) if term.text in ranking)
     texts = [token.text for token in tokens]
     for leaf in leaves:
-        if leaf.stream is Stream.CHARS:
+        if leaf.stream is TokenField.CHARS:
             for first in _find_phrase(texts, leaf.tokens):
                 yield Span(tokens[first].start, tokens[first + len(leaf.tokens) - 1].end)
 
@@ -161,7 +161,7 @@ def _merge_spans(spans: Iterable[Span]) -> list[Span]:
 def _select_snippet(content: str, spans: Sequence[Span], chars: int, analyzed_chars: int) -> Span:
     if len(content) <= chars:
         return Span(0, len(content))
-    shown = _densest_range(spans, chars)
+    shown = _find_densest_range(spans, chars)
     if shown.end - shown.start >= chars:
         return Span(shown.start, shown.start + chars)
     start = max(0, min(shown.start - (chars - (shown.end - shown.start)) // 2, len(content) - chars))
@@ -172,13 +172,13 @@ def _select_snippet(content: str, spans: Sequence[Span], chars: int, analyzed_ch
 def _find_tokens_near(content: str, window: Span, analyzed_chars: int) -> list[Span]:
     """Return the ranges of the tokens near a window, including every token that overlaps the window."""
     if len(content) > analyzed_chars:
-        return [Span(token.start, token.end) for token in _whole_tokens(content, analyzed_chars)]
+        return [Span(token.start, token.end) for token in _tokenize_prefix(content, analyzed_chars)]
     first, end = content.rfind(" ", 0, window.start) + 1, content.find(" ", window.end)
     tokens = tokenize(content[first : end if end >= 0 else len(content)])
     return [Span(first + token.start, first + token.end) for token in tokens]
 
 
-def _densest_range(spans: Sequence[Span], chars: int) -> Span:
+def _find_densest_range(spans: Sequence[Span], chars: int) -> Span:
     """Return the range of at most `chars` characters that starts at a span and contains the most complete spans."""
     ends = [span.end for span in spans]
     counts = [bisect_right(ends, span.start + chars) - index for index, span in enumerate(spans)]

@@ -98,9 +98,9 @@ class LexicalIndex(Protocol):
 
     @property
     def can_lag(self) -> bool:
-        """Whether the index can lag behind the log. Callers need `applied` only for an index that can lag."""
+        """Whether the index can lag behind the log. Callers need `applied_sequence` only for an index that can lag."""
 
-    async def applied(self, user_id: str) -> int:
+    async def applied_sequence(self, user_id: str) -> int:
         """Return the sequence up to which the index contains every change of a user.
 
         This sequence may be greater than the sequence of the user's latest change.
@@ -160,7 +160,7 @@ class LexicalProgress(Protocol):
     """The progress of the process that writes the lexical index."""
 
     @property
-    def applied(self) -> int:
+    def applied_sequence(self) -> int:
         """The sequence up to which all changes are committed."""
 
     async def erase_deleted(self) -> None:

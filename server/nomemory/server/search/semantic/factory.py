@@ -65,10 +65,10 @@ def _create_qdrant_index(
     The client library is imported here, because the import takes half a second and 40 MB.
     """
     require_extra("qdrant", ("qdrant_client",), "NOMEMORY_QDRANT_URL")
-    from nomemory.server.search.semantic.qdrant.index import QdrantIndex, connect  # noqa: PLC0415
+    from nomemory.server.search.semantic.qdrant.index import QdrantIndex, create_client  # noqa: PLC0415
 
     vector, key = settings.vector, settings.vector.qdrant_api_key
-    client = connect(url, key.get_secret_value() if key else None, vector.timeout_s)
+    client = create_client(url, key.get_secret_value() if key else None, vector.timeout_s)
     return QdrantIndex(
         client,
         collection.name,

@@ -11,7 +11,7 @@ from cachetools import TTLCache
 _MAX_USERS: Final = 256
 
 
-class HotUsers:
+class HotUserTracker:
     """Tracks the users with recent queries.
 
     Args:

@@ -127,7 +127,7 @@ class VectorIndex(VectorSearch, Protocol):
     async def reset(self) -> None:
         """Replace a damaged index with an empty one."""
 
-    async def drop(self, collection: str) -> None:
+    async def drop_collection(self, collection: str) -> None:
         """Delete another collection on the Qdrant server. For an embedded engine, do nothing."""
 
     async def probe(self) -> None:

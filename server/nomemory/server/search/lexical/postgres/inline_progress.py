@@ -11,7 +11,7 @@ class InlineLexicalProgress:
     """Implements LexicalProgress for an index that never lags behind the message log."""
 
     @property
-    def applied(self) -> int:
+    def applied_sequence(self) -> int:
         """The maximum sequence number, because every commit of the log is searchable at once."""
         return _MAX_SEQUENCE
 

@@ -58,7 +58,7 @@ class PostgresLexicalIndex:
         self._damage_registry = damage_registry or DamageRegistry()
         self._sizes = LRUCache[str, int](_CACHED_SIZES)
 
-    async def applied(self, user_id: str) -> int:
+    async def applied_sequence(self, user_id: str) -> int:
         """Return the sequence of the latest change of this user's messages.
 
         Every change up to this sequence is applied, because a change is searchable as soon as it is committed.

@@ -11,7 +11,7 @@ from typing import Final
 
 from nomemory.server.message import Role
 from nomemory.server.message_filter import EVERYTHING, Filter
-from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost, Stream
+from nomemory.server.search.grammar.tree import Leaf, Query, SpeakerBoost, TokenField
 from nomemory.server.search.lexical.postgres.conditions import BoundValues, ConditionBuilder, Statement, conjunction
 from nomemory.server.search.lexical.postgres.token_columns import TermPredicate, boost_predicates, leaf_predicate
 from nomemory.server.store.buckets import compute_bucket
@@ -120,7 +120,7 @@ def postings_statement(user_id: str, terms: Sequence[str], message_filter: Filte
     values = BoundValues()
     conditions = ConditionBuilder(user_id, values)
     admitted = _filter_clause(conditions, message_filter)
-    predicates = [leaf_predicate(user_id, Leaf(Stream.TERMS, (term,))) for term in terms]
+    predicates = [leaf_predicate(user_id, Leaf(TokenField.TERMS, (term,))) for term in terms]
     if message_filter == EVERYTHING:
         total = _USER_TOTAL.format(users=values.bind_clause(build_users_clause(user_id, "")))
     else:

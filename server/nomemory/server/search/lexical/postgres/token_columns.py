@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from nomemory.server.message import Message
-from nomemory.server.search.grammar.tree import Leaf, SpeakerBoost, Stream
+from nomemory.server.search.grammar.tree import Leaf, SpeakerBoost, TokenField
 from nomemory.server.search.lexical.message_class import classify_message
 from nomemory.text.analysis import analyze_text
 from nomemory.text.names import name_terms
@@ -27,7 +27,7 @@ WORDS_VERSION: Final = 1
 
 _KEY_BYTES: Final = 8
 _NAMES: Final = b"\xfd"
-_SEPARATORS: Final = {Stream.CHARS: b"\xff", Stream.TERMS: b"\xfe"}
+_SEPARATORS: Final = {TokenField.CHARS: b"\xff", TokenField.TERMS: b"\xfe"}
 """The separators of tokens and terms. These bytes do not occur in UTF-8."""
 
 _FIRST_UNSPACED: Final = "\u0e00"
@@ -60,8 +60,8 @@ def token_columns(message: Message) -> TokenColumns:
     texts = chain(map(_encode_text, {*tokens, *terms, *_adjacent_pairs(tokens)}), map(_encode_name, names))
     keys = sorted(set(lookup_keys(message.user_id, texts)))
     parts = (
-        _join_with_separator(_SEPARATORS[Stream.CHARS], tokens),
-        _join_with_separator(_SEPARATORS[Stream.TERMS], dict.fromkeys(terms)),
+        _join_with_separator(_SEPARATORS[TokenField.CHARS], tokens),
+        _join_with_separator(_SEPARATORS[TokenField.TERMS], dict.fromkeys(terms)),
         _join_with_separator(_NAMES, names),
     )
     return TokenColumns(keys, b"".join((bytes((classify_message(message.content, len(terms)),)), *parts)))

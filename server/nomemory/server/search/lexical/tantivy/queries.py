@@ -11,13 +11,13 @@ from tantivy import Occur
 from nomemory.server.message import Role
 from nomemory.server.message_filter import Filter
 from nomemory.server.metadata_hashes import entry_hashes
-from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Query, SpeakerBoost, Stream
+from nomemory.server.search.grammar.tree import AllOf, AnyOf, Leaf, Node, Query, SpeakerBoost, TokenField
 from nomemory.server.search.lexical.tantivy.schema import METADATA, build_schema
 from nomemory.server.search.lexical.window import RankingWindow, window_terms
 
 _SCHEMA = build_schema()
 _UNRANKED = "basic"
-TERMS: Final = Stream.TERMS.value
+TERMS: Final = TokenField.TERMS.value
 
 
 def user_query(user_id: str) -> tantivy.Query:
@@ -103,7 +103,7 @@ def ranking_query(query: Query, weights: Sequence[float], user: tantivy.Query) -
         for boost, weight in zip(query.boosts, boost_weights, strict=True)
         if weight
     ]
-    if not query.is_union:
+    if not query.is_leaf_union:
         return _boolean_query(must=[matching_query(query, user)], should=[*leaves, *boosts])
     return _boolean_query(must=[union_query(leaves)], should=boosts) if boosts else union_query(leaves)
 

@@ -163,7 +163,7 @@ class TantivyLexicalIndex:
         with _translate_errors():
             self._load_latest_commit()
 
-    async def applied(self, _user_id: str) -> int:
+    async def applied_sequence(self, _user_id: str) -> int:
         """Return the sequence up to which the current snapshot contains all changes of all users."""
         return self._applied
 

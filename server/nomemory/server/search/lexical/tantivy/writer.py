@@ -30,8 +30,8 @@ class TantivyLexicalWriter:
 
     Use a writer from one thread only, and open at most one writer per directory.
 
-    An unreadable index is replaced with an empty one, whose `applied` is 0. Indexes of previous schema versions are
-    deleted.
+    An unreadable index is replaced with an empty index, whose `applied_sequence` is 0. Indexes of previous schema
+    versions are deleted.
 
     Args:
         directory: the directory of the index; created if it does not exist.
@@ -52,7 +52,7 @@ class TantivyLexicalWriter:
         self._writer = index.writer(heap_bytes, num_threads=1)
 
     @property
-    def applied(self) -> int:
+    def applied_sequence(self) -> int:
         """The sequence up to which all changes are committed."""
         return self._applied
 

@@ -157,7 +157,7 @@ class EdgeIndex:
         mark_corrupt(self._directory)
         self._worker.kill()
 
-    async def drop(self, collection: str) -> None:
+    async def drop_collection(self, collection: str) -> None:
         """Do nothing, because each collection has its own directory."""
 
     async def probe(self) -> None:

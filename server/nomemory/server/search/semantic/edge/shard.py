@@ -65,13 +65,13 @@ class Shard:
         self._dimension = dimension
         self._compaction: Compaction | None = None
         self._versions: dict[PointId, tuple[int, int]] = {}
-        self._directory.remove_unused()
-        current = self._directory.find_current()
+        self._directory.remove_unused_versions()
+        current = self._directory.find_current_version()
         if current is None:
             current = self._directory.new_version_path()
             self._engine = open_engine(current, dimension)
             self._engine.flush()
-            self._directory.switch_to(current)
+            self._directory.make_current(current)
         else:
             self._engine = open_engine(current, dimension)
 
@@ -192,7 +192,7 @@ class Shard:
         cancelled, self._compaction = self._compaction, None
         if cancelled is not None:
             cancelled.target.close()
-            self._directory.remove_unused()
+            self._directory.remove_unused_versions()
 
     def close(self) -> None:
         """Write all changes to disk and close the files."""
@@ -202,10 +202,10 @@ class Shard:
 
     def _switch_to_copy(self, compaction: Compaction) -> None:
         compaction.target.flush()
-        self._directory.switch_to(compaction.directory)
+        self._directory.make_current(compaction.directory)
         previous, self._engine, self._compaction = self._engine, compaction.target, None
         previous.close()
-        self._directory.remove_unused()
+        self._directory.remove_unused_versions()
 
     @contextmanager
     def _cancel_compaction_on_failure(self) -> Iterator[None]:

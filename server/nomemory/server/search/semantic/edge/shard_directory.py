@@ -57,7 +57,7 @@ class ShardDirectory:
             else:
                 return
 
-    def find_current(self) -> Path | None:
+    def find_current_version(self) -> Path | None:
         """Return the directory of the files in use; None if there are none.
 
         Raises:
@@ -75,7 +75,7 @@ class ShardDirectory:
         self._root.mkdir(mode=0o700, exist_ok=True)
         return self._root / str(max(map(int, (path.name for path in self._list_versions())), default=0) + 1)
 
-    def switch_to(self, directory: Path) -> None:
+    def make_current(self, directory: Path) -> None:
         """Make a version current, and write this to disk. The caller must have flushed the files of the version."""
         new = self._root / "current.new"
         with new.open("w") as file:
@@ -86,9 +86,9 @@ class ShardDirectory:
         new.replace(self._current)
         _fsync_directory(self._root)
 
-    def remove_unused(self) -> None:
+    def remove_unused_versions(self) -> None:
         """Delete the files that are not in use."""
-        current = self.find_current()
+        current = self.find_current_version()
         for path in self._list_versions():
             if path != current:
                 shutil.rmtree(path, ignore_errors=True)

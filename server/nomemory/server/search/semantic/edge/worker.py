@@ -28,7 +28,7 @@ class EdgeWorker:
         self._shard = shard
         self._waiting: deque[Call] = deque()
 
-    def run(self) -> None:
+    def handle_requests(self) -> None:
         """Handle requests until the server closes the pipe, which raises EOFError or ConnectionError."""
         while True:
             calls = self._pipe.receive_calls(wait=not self._waiting)
@@ -71,7 +71,7 @@ def main(descriptor: int, directory: Path, dimension: int, max_memory_bytes: int
         return
     try:
         pipe.report_ready()
-        EdgeWorker(pipe, shard).run()
+        EdgeWorker(pipe, shard).handle_requests()
     except (EOFError, ConnectionError):
         shard.close()
 

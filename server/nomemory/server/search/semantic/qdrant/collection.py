@@ -100,7 +100,7 @@ class QdrantCollection:
         existing = {shard.shard_key for shard in cluster.local_shards} | {
             shard.shard_key for shard in cluster.remote_shards
         }
-        for key in self._sharding.keys:
+        for key in self._sharding.shard_keys:
             if key not in existing:
                 await await_response(
                     self._client.create_shard_key(

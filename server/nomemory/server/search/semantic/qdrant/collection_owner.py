@@ -30,7 +30,7 @@ class CollectionOwner:
         self._client = client
         self._log_id = log_id
 
-    async def check(self, collection: str) -> None:
+    async def check_owner(self, collection: str) -> None:
         """Check that no other log owns a collection.
 
         Raises:
@@ -41,7 +41,7 @@ class CollectionOwner:
         if await self._read_owners(collection) - {self._log_id}:
             raise ForeignCollectionError(collection)
 
-    async def claim(self, collection: str) -> None:
+    async def claim_collection(self, collection: str) -> None:
         """Make this log the owner of a collection.
 
         Raises:

@@ -49,7 +49,7 @@ _EXACT = models.SearchParams(exact=True)
 _UNSHARDED = QdrantSharding()
 
 
-def connect(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
+def create_client(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
     """Create a client of a Qdrant server, without connecting.
 
     Args:
@@ -218,16 +218,16 @@ class QdrantIndex:
 
     async def reset(self) -> None:
         """Delete the collection. The next call creates the collection again."""
-        await self._owner.check(self._collection)
+        await self._owner.check_owner(self._collection)
         await await_response(self._client.delete_collection(self._collection))
         self._is_created = False
 
-    async def drop(self, collection: str) -> None:
+    async def drop_collection(self, collection: str) -> None:
         """Delete another collection, if the server has it and no other log owns it."""
         if collection == self._collection or not await await_response(self._client.collection_exists(collection)):
             return
         try:
-            await self._owner.check(collection)
+            await self._owner.check_owner(collection)
         except ForeignCollectionError:
             _log.warning("not deleting a collection that belongs to another message log", collection=collection)
             return
@@ -239,7 +239,7 @@ class QdrantIndex:
             async with asyncio.timeout(self._probe_s):
                 exists = await await_response(self._client.collection_exists(self._collection))
                 if exists and not self._is_created:
-                    await self._owner.check(self._collection)
+                    await self._owner.check_owner(self._collection)
         except ForeignCollectionError:
             self._is_unavailable = False
             raise
@@ -339,11 +339,11 @@ class QdrantIndex:
             if self._is_created:
                 return
             collection = QdrantCollection(self._client, self._collection, self._dimension, self._sharding)
-            await self._owner.check(self._collection)
+            await self._owner.check_owner(self._collection)
             if self._is_new:
                 await collection.discard()
             await collection.create()
-            await self._owner.claim(self._collection)
+            await self._owner.claim_collection(self._collection)
             self._is_created = True
 
 

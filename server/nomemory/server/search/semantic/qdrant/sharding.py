@@ -43,7 +43,7 @@ class QdrantSharding:
         return self.replicas > 1
 
     @property
-    def keys(self) -> list[str]:
+    def shard_keys(self) -> list[str]:
         """All shard keys."""
         return [_bucket_key(bucket) for bucket in range(self.buckets)]
 
