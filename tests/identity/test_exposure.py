@@ -19,7 +19,7 @@ from identity.calls import bearer, listing
 from identity.keyring import Keyring
 
 from nomemory.server.runtime.app import running_server
-from nomemory.server.runtime.exposure import Protection, check_exposure
+from nomemory.server.runtime.exposure import ServerProtection, check_exposure
 from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressError, parse_listen_address
 from nomemory.server.runtime.settings import Settings
 from running_server import Server
@@ -32,7 +32,7 @@ Start = Callable[[Settings], AbstractContextManager[Server]]
 
 LOOPBACK = ["127.0.0.1", "127.1.2.3", "::1", "localhost"]
 OPEN = ["0.0.0.0", "::", "192.0.2.1", "2001:db8::1", "memory.example", "::ffff:127.0.0.1", "127.0.0.1.example"]  # noqa: S104 - to be refused
-NOTHING = Protection(credentials=False, tls=False, plaintext_accepted=False)
+NOTHING = ServerProtection(credentials=False, tls=False, plaintext_accepted=False)
 
 
 @pytest.mark.parametrize("host", LOOPBACK)
@@ -48,7 +48,7 @@ def test_unix_socket_address_needs_no_credentials() -> None:
 
 @pytest.mark.parametrize("host", OPEN)
 def test_public_address_requires_credentials_and_tls(host: str) -> None:
-    for protection in (NOTHING, Protection(credentials=False, tls=True, plaintext_accepted=True)):
+    for protection in (NOTHING, ServerProtection(credentials=False, tls=True, plaintext_accepted=True)):
         with pytest.raises(ListenAddressError, match="without authentication") as error:
             check_exposure(ListenAddress(host, 7700), protection)
         for way_out in ("127.0.0.1:7700", "NOMEMORY_API_KEYS", "NOMEMORY_JWT_JWKS", "NOMEMORY_TLS_CLIENT_CA"):
@@ -59,11 +59,11 @@ def test_public_address_requires_credentials_and_tls(host: str) -> None:
 def test_plaintext_credentials_require_an_explicit_setting(host: str) -> None:
     address = ListenAddress(host, 7700)
     with pytest.raises(ListenAddressError, match="without TLS") as error:
-        check_exposure(address, Protection(credentials=True, tls=False, plaintext_accepted=False))
+        check_exposure(address, ServerProtection(credentials=True, tls=False, plaintext_accepted=False))
     for way_out in ("NOMEMORY_TLS_CERT", "NOMEMORY_INSECURE_PLAINTEXT"):
         assert way_out in str(error.value)
-    check_exposure(address, Protection(credentials=True, tls=True, plaintext_accepted=False))
-    check_exposure(address, Protection(credentials=True, tls=False, plaintext_accepted=True))
+    check_exposure(address, ServerProtection(credentials=True, tls=True, plaintext_accepted=False))
+    check_exposure(address, ServerProtection(credentials=True, tls=False, plaintext_accepted=True))
 
 
 @pytest.mark.parametrize(

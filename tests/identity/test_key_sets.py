@@ -26,7 +26,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from nomemory.server.api.identity.caller import Caller
 from nomemory.server.api.identity.credentials import IdentitySettingsError
 from nomemory.server.api.identity.factory import make_authenticator
-from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch_document, is_secure_url
+from nomemory.server.api.identity.key_set_url import RemoteKeySet, fetch_document, is_secure_url
 from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, parse_key_set
 from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
 from nomemory.server.faults import Fault, Reason
@@ -191,8 +191,8 @@ class Issuer:
             raise OSError("no route")
         return self.document
 
-    def keys(self) -> KeySetUrl:
-        return KeySetUrl(self.fetch, ALGORITHMS, lambda: self.now)
+    def keys(self) -> RemoteKeySet:
+        return RemoteKeySet(self.fetch, ALGORITHMS, lambda: self.now)
 
 
 async def test_concurrent_calls_share_one_fetch() -> None:
@@ -256,7 +256,7 @@ async def test_cancelled_call_does_not_cancel_the_fetch() -> None:
         fetch_started.wait(5)
         return issuer.fetch()
 
-    keys = KeySetUrl(slow, ALGORITHMS, lambda: issuer.now)
+    keys = RemoteKeySet(slow, ALGORITHMS, lambda: issuer.now)
     impatient = asyncio.create_task(keys.find_key("rsa-1"))
     await asyncio.sleep(0)
     impatient.cancel()

@@ -30,7 +30,7 @@ class Fault(Exception):  # noqa: N818 - used throughout the code base
 
     Args:
         reason: the ErrorReason, which determines the status code.
-        message: the text for people; never quotes message content, keys or query text.
+        message: the human-readable text; never quotes message content, keys or query text.
         retry_after_s: the recommended retry delay in seconds; None if a retry does not help.
     """
 
@@ -59,7 +59,7 @@ def index_unavailable_fault(message: str, cause: str = "", retry_after_s: float 
     """Return the INDEX_UNAVAILABLE fault with its cause.
 
     Args:
-        message: the text for people.
+        message: the human-readable text, without message content.
         cause: the class of the underlying error, not its text, which may contain message content.
         retry_after_s: the recommended retry delay, in seconds.
     """

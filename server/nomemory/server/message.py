@@ -59,7 +59,8 @@ class LoggedMessage(NamedTuple):
         user_id: the user whose memory contains the message.
         ts_us: the timestamp, in microseconds since the Unix epoch.
         sequence: the number of the version in the message log. Replacing a message creates a version with a new number.
-        wire: the serialized `nomemory.v1.ChatMessage`. Responses are built from these bytes without parsing them.
+        wire: the serialized `nomemory.v1.ChatMessage`. The server builds responses from these bytes without parsing
+            them.
         retracted_by: the id of the message that retracts this message, also present in `wire`; empty if there is none.
     """
 

@@ -15,7 +15,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The conditions of a message filter.
+    """The conditions that a message must meet.
 
     A condition that is None or empty matches all messages.
 
@@ -23,7 +23,7 @@ class Filter:
         since_us: the minimum timestamp, inclusive.
         until_us: the maximum timestamp, exclusive.
         metadata: the required metadata entries, sorted by key, with unique keys.
-        exclude_conversation_ids: conversations whose messages are excluded; sorted, unique, none empty.
+        exclude_conversation_ids: the ids of the conversations whose messages are excluded; sorted, unique, none empty.
     """
 
     since_us: int | None = None

@@ -37,7 +37,7 @@ class AuditedRecall:
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class AuditLog:
     """Writes audit entries to the log stream, if the audit log is enabled."""
 
     is_on: bool = True

@@ -27,7 +27,7 @@ Reserve = Callable[[int], None]
 
 
 class ConcurrencyLimit:
-    """A limit on the number of concurrent operations, which does not queue.
+    """A limit on the number of concurrent operations, above which an operation is rejected.
 
     Args:
         maximum: the maximum number of concurrent operations.
@@ -54,7 +54,7 @@ class ConcurrencyLimit:
             self._free += 1
 
 
-class RequestMemory:
+class RequestMemoryLimit:
     """A limit on the memory that large requests use together.
 
     Args:
@@ -108,4 +108,4 @@ class RequestLimits:
         self.public_reads = ConcurrencyLimit(
             public_reads, f"limit of {public_reads} concurrent health and reflection requests reached"
         )
-        self.request_memory = RequestMemory(request_bytes)
+        self.request_memory = RequestMemoryLimit(request_bytes)

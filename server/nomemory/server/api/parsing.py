@@ -36,7 +36,7 @@ _FIXED_BYTES: Final = {_FIXED_64: 8, _FIXED_32: 4}
 _MAX_VARINT_BITS: Final = 70
 
 
-class _Field(NamedTuple):
+class _EncodedField(NamedTuple):
     """The number of a field in an encoded message, and the offsets of its value."""
 
     number: int
@@ -117,7 +117,7 @@ def _chunk_ends(field_ends: Sequence[int]) -> Iterator[int]:
         yield field_ends[-1]
 
 
-def _parse_fields(encoded: bytes, start: int, end: int, message_type: Descriptor) -> Iterator[_Field]:
+def _parse_fields(encoded: bytes, start: int, end: int, message_type: Descriptor) -> Iterator[_EncodedField]:
     """Yield the top-level fields of an encoded message.
 
     Raises:
@@ -135,7 +135,7 @@ def _parse_fields(encoded: bytes, start: int, end: int, message_type: Descriptor
         start = field.end
 
 
-def _read_field(encoded: bytes, start: int, end: int, message_type: Descriptor) -> _Field:
+def _read_field(encoded: bytes, start: int, end: int, message_type: Descriptor) -> _EncodedField:
     tag, start = _read_varint(encoded, start, end, message_type)
     wire_type = tag & 7
     if wire_type == _LENGTH_DELIMITED:
@@ -146,7 +146,7 @@ def _read_field(encoded: bytes, start: int, end: int, message_type: Descriptor) 
         length = _FIXED_BYTES[wire_type]
     else:
         raise _malformed_request_fault(message_type)
-    return _Field(tag >> 3, start, min(start + length, end))
+    return _EncodedField(tag >> 3, start, min(start + length, end))
 
 
 def _read_varint(encoded: bytes, start: int, end: int, message_type: Descriptor) -> tuple[int, int]:

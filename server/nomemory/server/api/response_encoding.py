@@ -1,6 +1,6 @@
 """Encoding of responses that list messages, without decoding stored messages.
 
-All these responses contain messages in field 1, and the message log stores encoded ChatMessages. The encoder
+A response that lists messages contains them in field 1, and the message log stores encoded ChatMessages. The encoder
 concatenates the length-delimited messages with the other encoded fields of the response. Decoding and encoding each
 message would take most of the time of a page. Messages are decoded only if a field mask excludes some of their fields.
 """
@@ -100,7 +100,7 @@ def _encode_frame(payload: bytes) -> bytes:
 
 @lru_cache(4096)
 def _encode_header(length: int) -> bytes:
-    """Return the tag and the length prefix of field 1, cached because message sizes repeat."""
+    """Return the tag and the length prefix of field 1. The result is cached because message sizes repeat."""
     return _FIELD_1_BYTES + _encode_varint(length)
 
 

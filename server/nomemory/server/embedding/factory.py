@@ -78,8 +78,7 @@ def choose_embedder(
 
     The function `wrap` wraps the embedder below the cache. `policy` is the watchdog policy of embedder processes.
 
-    The setting `auto` selects `local` if its packages are installed or a custom model is configured, and otherwise
-    `none`.
+    The kind `auto` selects `local` if its packages are installed or a custom model is configured, and otherwise `none`.
 
     Raises:
         EmbedderSettingsError: the embedder is unknown, or its settings are invalid or incomplete.

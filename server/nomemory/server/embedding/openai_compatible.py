@@ -89,7 +89,7 @@ _TRANSIENT_CAUSES = frozenset({"connection", "server_error"})
 
 
 def create_client(base_url: str | None, api_key: str | None, timeout_s: float) -> AsyncOpenAI:
-    """Return a client without the retries of the `openai` package, which would delay the error to the caller."""
+    """Return a client of the embedding endpoint without retries, which would delay the error to the caller."""
     return AsyncOpenAI(base_url=base_url, api_key=api_key or _NO_KEY, timeout=timeout_s, max_retries=0)
 
 
@@ -99,8 +99,7 @@ class OpenAICompatibleEmbedder:
     Args:
         client: the client of the endpoint, which is closed with the embedder.
         model: the name of the model at the endpoint.
-        dimension: the dimension of the vectors. The requests contain it for OpenAI models that support shortened
-            vectors.
+        dimension: the dimension of the vectors, which is sent to OpenAI models that support shortened vectors.
         batch_max: the maximum number of texts in a request.
     """
 

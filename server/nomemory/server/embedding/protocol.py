@@ -62,7 +62,7 @@ def embedder_unavailable_fault(message: str, cause: str, retry_after_s: float = 
     """Return the EMBEDDER_UNAVAILABLE fault for a temporary failure.
 
     Args:
-        message: the text for people, without message content or keys.
+        message: the human-readable text, without message content or keys.
         cause: the machine-readable cause in the metadata of the fault.
         retry_after_s: the recommended retry delay, in seconds.
     """

@@ -1,4 +1,4 @@
-"""Preparation of texts for an embedder: removal of unreadable characters, and batches of similar length."""
+"""Preparation of texts for an embedder: replacement of unencodable characters, and batches of similar length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def split_batches(lengths: Sequence[int], max_padded_length: int) -> Iterator[Se
     Args:
         lengths: the length of each text, in any unit.
         max_padded_length: the maximum total length of a batch after its texts are padded to the longest one. A text
-            that is longer than this maximum gets a separate batch.
+            that is longer than the maximum gets a separate batch.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):

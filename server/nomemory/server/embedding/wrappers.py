@@ -77,8 +77,8 @@ class WatchedEmbedder(EmbedderWrapper):
     """An embedder wrapper that measures for how long queries have been failing.
 
     Attributes:
-        failing_s: the time between the first and the latest of at least three consecutive failed queries, in seconds; 0
-            if fewer have failed. A rate limit is not a failure, and any successful call resets the value.
+        failing_s: the time between the first and the latest of at least three consecutive failed queries, in seconds;
+            otherwise 0. A rate limit does not count as a failure, and a successful call resets the value.
     """
 
     def __init__(self, embedder: Embedder) -> None:

@@ -41,7 +41,7 @@ message log, or unset the variable."""
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The paths of the files in a data directory. The indexes can be rebuilt from the message log.
+    """The paths of the files in a data directory. The server can rebuild the indexes from the message log.
 
     Attributes:
         key_file: the configured token key file; None means `server.key` in the directory.
@@ -74,7 +74,7 @@ class DataDirectory:
 
     @property
     def follower_file(self) -> Path:
-        """The file that contains this server's follower name in a shared message log."""
+        """The file that contains the name by which this server follows a shared message log."""
         return self.root / "follower"
 
     @property

@@ -8,13 +8,14 @@ from nomemory.server.runtime.listen_address import ListenAddress, ListenAddressE
 
 
 @dataclass(frozen=True, slots=True)
-class Protection:
+class ServerProtection:
     """The protection of a server against access from other machines.
 
     Attributes:
         credentials: whether callers must authenticate.
         tls: whether the server terminates TLS.
-        plaintext_accepted: whether the operator allows plaintext, because TLS is terminated elsewhere.
+        plaintext_accepted: whether the operator allows plaintext, because a proxy terminates TLS or the network is
+            encrypted.
     """
 
     credentials: bool
@@ -22,7 +23,7 @@ class Protection:
     plaintext_accepted: bool
 
 
-def check_exposure(address: ListenAddress, protection: Protection) -> None:
+def check_exposure(address: ListenAddress, protection: ServerProtection) -> None:
     """Raise an error if an address is reachable from other machines but not protected.
 
     Raises:

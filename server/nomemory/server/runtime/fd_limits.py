@@ -1,4 +1,4 @@
-"""The connection limit that the limit on open files (`RLIMIT_NOFILE`) allows."""
+"""The maximum number of connections under the limit on open files (`RLIMIT_NOFILE`)."""
 
 from __future__ import annotations
 

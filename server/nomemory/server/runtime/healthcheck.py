@@ -1,4 +1,6 @@
-"""Health check command: `python -m nomemory.server.runtime.healthcheck [HOST:PORT]` exits 0 if the server is SERVING.
+"""The health check command.
+
+`python -m nomemory.server.runtime.healthcheck [HOST:PORT]` exits with 0 if the server is SERVING.
 
 The command reads the server's settings. With TLS, the command trusts only the server's own certificate and ignores the
 host name. If the server requires client certificates, the command presents the server's certificate.

@@ -1,4 +1,4 @@
-"""A thread pool for expensive reads, which would block the event loop."""
+"""A thread pool for expensive reads, which would otherwise block the event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ReadThreads:
     ) -> _Result:
         """Run a blocking function in a thread and return its result.
 
-        Cancelling the call returns immediately, but the function continues to run in its thread.
+        A cancelled call returns immediately, but its function continues to run in the thread.
         """
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(function, *args, **kwargs))
 

@@ -26,7 +26,7 @@ def make_private(root: Path) -> None:
 
     The function skips symbolic links.
 
-    It logs a warning for a file of another user, whose mode it cannot change.
+    The function logs a warning for a file of another user, whose mode it cannot change.
     """
     failures = sum(not _restrict_to_owner(path) for path in (root, *_descendants(root)))
     if failures:
@@ -41,7 +41,7 @@ def paths_readable_by_others(root: Path) -> list[Path]:
 def write_atomically(path: Path, content: bytes, like: os.stat_result | None = None) -> None:
     """Replace a file atomically, so that it has either the old or the new content after a crash.
 
-    The file gets the owner and mode of `like`. If `like` is None, it gets the current user and mode 600.
+    The file gets the owner and mode of `like`. If `like` is None, the file gets the current user and mode 600.
 
     Raises:
         OSError: the file cannot be written, and its content is unchanged.

@@ -50,7 +50,7 @@ def reserve_stderr_for_logs(level: str) -> Iterator[None]:
 
 
 def report_crashes() -> None:
-    """Enable the writing of a stack trace, without values, to the log if this process crashes."""
+    """Make this process write a stack trace without values to the log if it crashes."""
     faulthandler.enable(_STDERR if (descriptor := log_descriptor()) is None else descriptor)
 
 

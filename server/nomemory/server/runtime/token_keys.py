@@ -1,4 +1,4 @@
-"""The file with the key of cursors and write tokens, or with two keys during a key rotation."""
+"""The file with the key that encrypts cursors and write tokens, and with two keys during a key rotation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FileTokenCipher(TokenCipher):
         self._file = WatchedFile(path, _parse_keys)
 
     def ciphers(self) -> Ciphers:
-        """Return the ciphers of the current keys, after one system call that detects changes of the file."""
+        """Return the ciphers of the current keys, after one system call that detects whether the file has changed."""
         with suppress(UnusableFileError):  # WatchedFile logs the error
             self._ciphers = self._file.load()
         return self._ciphers

@@ -41,16 +41,16 @@ class MethodAdapter:
     def handler(self) -> RpcHandler:
         """Return the gRPC handler, which takes and returns encoded messages."""
         if self._method.descriptor.client_streaming:
-            return grpc.stream_unary_rpc_method_handler(self._client_stream)
+            return grpc.stream_unary_rpc_method_handler(self._handle_client_stream)
         if self._method.descriptor.server_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._server_stream)
-        return grpc.stream_unary_rpc_method_handler(self._unary)
+            return grpc.stream_stream_rpc_method_handler(self._handle_server_stream)
+        return grpc.stream_unary_rpc_method_handler(self._handle_unary)
 
-    async def _unary(self, requests: Requests, context: ServicerContext) -> bytes:
+    async def _handle_unary(self, requests: Requests, context: ServicerContext) -> bytes:
         async with self._provide_call(context) as incoming:
             return await self._pipeline.execute_unary(incoming, partial(self._read_request, requests))
 
-    async def _server_stream(self, requests: Requests, context: ServicerContext) -> None:
+    async def _handle_server_stream(self, requests: Requests, context: ServicerContext) -> None:
         async with (
             self._provide_call(context) as incoming,
             aclosing(self._pipeline.execute_server_stream(incoming, partial(self._read_request, requests))) as replies,
@@ -58,9 +58,9 @@ class MethodAdapter:
             async for reply in replies:
                 await context.write(reply)
 
-    async def _client_stream(self, requests: Requests, context: ServicerContext) -> bytes:
+    async def _handle_client_stream(self, requests: Requests, context: ServicerContext) -> bytes:
         async with self._provide_call(context) as incoming:
-            return await self._pipeline.execute_client_stream(incoming, partial(self._read_next, requests))
+            return await self._pipeline.execute_client_stream(incoming, partial(self._read_next_request, requests))
 
     @asynccontextmanager
     async def _provide_call(self, context: ServicerContext) -> AsyncIterator[IncomingCall]:
@@ -74,17 +74,17 @@ class MethodAdapter:
         try:
             yield IncomingCall(self._method.path, "grpc", metadata, request_id, context.auth_context, timeout_s)
         except Fault as fault:
-            await abort(context, fault, request_id)
+            await abort_call(context, fault, request_id)
         # Keep the trailing metadata that an interceptor of the embedding program may have set.
         context.set_trailing_metadata((*(context.trailing_metadata() or ()), (REQUEST_ID, request_id)))
 
     async def _read_request(self, requests: Requests, reserve: Reserve) -> ProtoMessage:
-        request = await self._read_next(requests, reserve)
+        request = await self._read_next_request(requests, reserve)
         if request is None:
             raise Fault(Reason.ERROR_REASON_MALFORMED_REQUEST, "the call has no request message")
         return request
 
-    async def _read_next(self, requests: Requests, reserve: Reserve) -> ProtoMessage | None:
+    async def _read_next_request(self, requests: Requests, reserve: Reserve) -> ProtoMessage | None:
         encoded = await anext(requests, None)
         if encoded is None:
             return None
@@ -92,7 +92,7 @@ class MethodAdapter:
         return await self._parser.parse(encoded)
 
 
-async def abort(context: ServicerContext, fault: Fault, request_id: str) -> NoReturn:
+async def abort_call(context: ServicerContext, fault: Fault, request_id: str) -> NoReturn:
     """End a gRPC call with the status of a fault, and remove the tracebacks of its exceptions.
 
     A traceback would keep the request in memory until the next full garbage collection.

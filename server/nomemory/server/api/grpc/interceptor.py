@@ -1,6 +1,6 @@
 """The gRPC interceptor that dispatches calls to the pipeline.
 
-All other methods except health and reflection are answered with UNIMPLEMENTED.
+Calls of unknown methods are rejected with UNIMPLEMENTED.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class RestartingServer:
     """Runs a gRPC server and replaces it if it stops accepting calls.
 
     Args:
-        listen: creates a server that listens at an address. Its errors are retried, except at the first start.
+        listen: creates a server that listens at an address; is retried after an error, except at the first start.
     """
 
     def __init__(self, listen: Listen) -> None:
@@ -50,7 +50,7 @@ class RestartingServer:
         return bound
 
     async def stop(self, grace_s: float) -> None:
-        """Stop the server. Calls in flight have `grace_s` seconds to finish."""
+        """Stop the server after its calls in flight, but at most `grace_s` seconds later."""
         if self._restarts is not None:
             self._restarts.cancel()
             await asyncio.wait([self._restarts])

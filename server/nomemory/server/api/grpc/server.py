@@ -37,7 +37,6 @@ class GrpcServer:
     """Serves the pipeline over gRPC.
 
     Args:
-        settings: the configuration.
         interceptors: the interceptors of the program that embeds the server, which run before the pipeline.
     """
 
@@ -56,7 +55,7 @@ class GrpcServer:
         self._server = RestartingServer(self._listen)
 
     async def start(self, address: ListenAddress) -> ListenAddress:
-        """Start the server and return the bound address. Port 0 selects a free port.
+        """Start the server and return the bound address. If the port of `address` is 0, the system selects a free port.
 
         Raises:
             ListenAddressError: the port is in use.
@@ -65,7 +64,7 @@ class GrpcServer:
         return await self._server.start(address)
 
     async def stop(self, grace_s: float) -> None:
-        """Stop the server. Calls in flight have `grace_s` seconds to finish."""
+        """Stop the server after its calls in flight, but at most `grace_s` seconds later."""
         await self._server.stop(grace_s)
 
     def _listen(self, address: ListenAddress) -> tuple[grpc.aio.Server, ListenAddress]:

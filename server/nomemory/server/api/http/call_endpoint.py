@@ -141,7 +141,9 @@ class CallEndpoint:
         try:
             async with body.cancel_on_disconnect():
                 if self._rule.method.client_streaming:
-                    encoded = await self._executor.execute_client_stream(incoming, self._read_next(body, read))
+                    encoded = await self._executor.execute_client_stream(
+                        incoming, self._make_request_reader(body, read)
+                    )
                 else:
                     encoded = await self._executor.execute_unary(incoming, read)
                 return JsonReply(await self._to_json(encoded))
@@ -178,7 +180,7 @@ class CallEndpoint:
         raw = await body.read(reserve)
         return await self._threads.run(len(raw), lambda: decode_request(self._rule, path_values, query, raw))
 
-    def _read_next(self, body: RequestBody, read: ReadRequest) -> ReadNextRequest:
+    def _make_request_reader(self, body: RequestBody, read: ReadRequest) -> ReadNextRequest:
         """Return a function that reads the requests of a client stream.
 
         Each JSON line contains a request. A body of another media type is a single request.

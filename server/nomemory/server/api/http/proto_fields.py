@@ -14,7 +14,7 @@ _WELL_KNOWN: Final = "google.protobuf."
 
 @cache
 def fields_by_json_key(message: Descriptor) -> Mapping[str, FieldDescriptor]:
-    """Return the fields of a message by JSON key, each under two keys such as `pageSize` and `page_size`."""
+    """Return the fields of a message by JSON key, such as `pageSize` and `page_size` for the same field."""
     return {key: field for field in message.fields for key in (field.json_name, field.name)}
 
 

@@ -46,13 +46,13 @@ class RequestBody:
         self._is_read = asyncio.Event()
 
     def require_media_type(self, *media_types: str) -> None:
-        """Raise if the media type is not one of `media_types`.
+        """Raise an error if the media type is not one of `media_types`.
 
         This check also prevents cross-site requests, because browsers send forms and plain text without a preflight
         request.
 
         Raises:
-            UnsupportedMediaTypeError: the media type is another one, or the body is compressed.
+            UnsupportedMediaTypeError: the media type is not in `media_types`, or the body is compressed.
             Fault: MALFORMED_REQUEST, the request has both a content-length and a transfer-encoding (request smuggling).
         """
         if self._has_two_lengths:
@@ -63,7 +63,7 @@ class RequestBody:
             raise UnsupportedMediaTypeError("unsupported content-encoding: send the body uncompressed")
 
     async def read(self, reserve: Reserve) -> bytes:
-        """Return the whole body.
+        """Read and return the whole body.
 
         Args:
             reserve: called with the size of each chunk, to reserve memory for it.

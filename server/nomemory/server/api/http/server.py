@@ -58,7 +58,7 @@ class HttpServer:
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self, address: ListenAddress) -> ListenAddress:
-        """Start the server and return the bound address. Port 0 selects a free port.
+        """Start the server and return the bound address. If the port of `address` is 0, the system selects a free port.
 
         Raises:
             ListenAddressError: the port is in use.
@@ -75,7 +75,7 @@ class HttpServer:
         return bound
 
     async def stop(self, grace_s: float) -> None:
-        """Stop the server. Requests in flight have `grace_s` seconds to finish."""
+        """Stop the server after its requests in flight, but at most `grace_s` seconds later."""
         if self._serving is None:
             for listener in self._sockets:
                 listener.close()

@@ -1,4 +1,4 @@
-"""The static pages of the API explorer and the inspector. The server reads their files once, at startup."""
+"""The static pages of the API explorer and the inspector. The server reads the files of the pages once, at startup."""
 
 from __future__ import annotations
 

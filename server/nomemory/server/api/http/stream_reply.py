@@ -85,7 +85,7 @@ class StreamReply:
 
     @asynccontextmanager
     async def send_heartbeats(self) -> AsyncIterator[None]:
-        """Send a heartbeat whenever the stream has been idle for `HEARTBEAT_S`, until the context ends."""
+        """Send a heartbeat whenever the stream has been idle for `HEARTBEAT_S` seconds, until the context ends."""
         task = asyncio.create_task(self._repeat_heartbeat())
         try:
             yield

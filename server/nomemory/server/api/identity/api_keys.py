@@ -1,8 +1,8 @@
 """API keys.
 
-A key has the form `nm_<id>_<secret>`. The id identifies the key's record in the key file and is not secret. The secret
-is 256 random bits, stored as an unsalted SHA-256 hash. A slow, salted hash would delay every call, and is not needed
-because a random 256-bit secret cannot be guessed.
+A key has the form `nm_<id>_<secret>`. The id identifies the record of the key in the key file and is not secret. The
+secret consists of 256 random bits, and the key file contains its unsalted SHA-256 hash. A slow, salted hash would delay
+every call, and is not needed because a random 256-bit secret cannot be guessed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ApiKey:
     secret: str = field(repr=False)
 
     def text(self) -> str:
-        """Return the key as `nm_<id>_<secret>`."""
+        """Return the text of the key, `nm_<id>_<secret>`."""
         return f"{KEY_PREFIX}{self.id}_{self.secret}"
 
     def digest(self) -> str:
@@ -43,7 +43,7 @@ class ApiKey:
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def matches(self, digest: str) -> bool:
-        """Compare the digest of the key's secret with `digest` in constant time."""
+        """Return whether the digest of the key's secret equals `digest`, after a comparison in constant time."""
         return hmac.compare_digest(self.digest(), digest)
 
 
@@ -53,7 +53,7 @@ def generate_key() -> ApiKey:
 
 
 def parse_key(text: str) -> ApiKey | None:
-    """Parse a key. The result is None if the text is not a well-formed key."""
+    """Parse a key. The function returns None if the text is not a well-formed key."""
     match = _KEY_PATTERN.fullmatch(text)
     return ApiKey(match[1], match[2]) if match else None
 
@@ -78,7 +78,7 @@ class KeyRecord(CallerRecord):
 class KeyFile(BaseModel):
     """The content of a key file, which contains no secrets.
 
-    Deleting a record revokes the key.
+    Deleting the record of a key revokes the key.
     """
 
     model_config = CallerRecord.model_config
@@ -123,9 +123,6 @@ class ApiKeyAuthenticator:
     """Authenticates services by API keys.
 
     A change to the key file takes effect with the next call.
-
-    Args:
-        path: the key file.
 
     Raises:
         IdentitySettingsError: the file cannot be read or is malformed.

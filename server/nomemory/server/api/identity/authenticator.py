@@ -38,7 +38,7 @@ class Authenticator(Protocol):
 class CredentialAuthenticator:
     """Authenticates callers by the credential that they send.
 
-    The attribute of a kind of credential is None if the settings do not configure it.
+    An attribute is None if the settings do not configure this kind of credential.
     """
 
     api_keys: ApiKeyAuthenticator | None

@@ -1,7 +1,7 @@
 r"""Client certificates.
 
-A file maps names in client certificates to callers. The server reads the names from the certificate itself, because
-some gRPC versions truncate the names of a peer at a NUL character.
+A certificate file maps names in client certificates to callers. The server reads the names from the certificate itself,
+because some gRPC versions truncate the names of a peer at a NUL character.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ class CredentialFile(Generic[_Content]):
     """A file with the credentials that the server accepts, reloaded when it changes.
 
     Args:
-        path: the file.
         parse: parses the content; raises ValueError for malformed content, without quoting it.
         kind: the kind of credential in error messages, such as `API keys`.
         advice: a text that the constructor appends to its error messages.

@@ -1,7 +1,7 @@
 """Construction of the authenticator from the settings.
 
-The server does not start with incomplete credential settings. If the server started, a variable that a deployment
-forgets to set could leave it without authentication.
+The server does not start with incomplete credential settings. Otherwise a deployment that forgets to set a variable
+could run a server without authentication.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nomemory.server.api.identity.authenticator import Authenticator, Credential
 from nomemory.server.api.identity.caller import parse_scopes
 from nomemory.server.api.identity.certificates import CertificateAuthenticator
 from nomemory.server.api.identity.credentials import IdentitySettingsError
-from nomemory.server.api.identity.key_set_url import KeySetUrl, fetch_document, is_secure_url
+from nomemory.server.api.identity.key_set_url import RemoteKeySet, fetch_document, is_secure_url
 from nomemory.server.api.identity.key_sets import KeySetFile, KeySource, SharedSecret
 from nomemory.server.api.identity.namespace import namespace_of
 from nomemory.server.api.identity.tokens import TokenAuthenticator, TokenRules
@@ -37,7 +37,7 @@ def requires_credentials(settings: Settings) -> bool:
 
 
 def make_authenticator(settings: Settings) -> Authenticator:
-    """Create the authenticator. The function does not fetch a key set from its URL yet.
+    """Create the authenticator. A key set at a URL is fetched later, for the first token.
 
     Raises:
         IdentitySettingsError: a setting is missing, is empty or contradicts another setting, or a file cannot be used.
@@ -101,7 +101,7 @@ def _make_key_source(path_or_url: str, algorithms: frozenset[str]) -> KeySource:
         return KeySetFile(Path(path_or_url), algorithms)
     if not is_secure_url(path_or_url):
         raise IdentitySettingsError("NOMEMORY_JWT_JWKS must be a file or an https URL")
-    return KeySetUrl(functools.partial(fetch_document, path_or_url), algorithms)
+    return RemoteKeySet(functools.partial(fetch_document, path_or_url), algorithms)
 
 
 _TOKEN_RULES: Final = ("jwt_issuer", "jwt_audience", "jwt_algorithms", "jwt_default_scopes", "jwt_namespace")

@@ -27,7 +27,7 @@ _MIN_FETCH_INTERVAL_S: Final = 10.0
 _FETCH_TIMEOUT_S: Final = 5.0
 
 
-class KeySetUrl:
+class RemoteKeySet:
     """A JSON Web Key Set at a URL, which is fetched again for an unknown key id.
 
     Args:

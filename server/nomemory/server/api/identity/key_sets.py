@@ -42,7 +42,6 @@ class KeySetFile:
     """A JSON Web Key Set in a file, which is reloaded when it changes.
 
     Args:
-        path: the file.
         algorithms: the allowed algorithms; keys for other algorithms are ignored.
 
     Raises:

@@ -1,7 +1,7 @@
 """Namespaces of user ids, which isolate applications on one server.
 
-If a caller in the namespace `acme` uses the user id `lin`, the server stores `acme/lin`. Namespace names contain no
-slash. Therefore no prefix starts with another prefix, and a caller cannot address users of other namespaces.
+If a caller in the namespace `acme` uses the user id `lin`, the server stores `acme/lin`. Because namespace names
+contain no slash, no prefix starts with another prefix, and a caller cannot address users of other namespaces.
 """
 
 from __future__ import annotations

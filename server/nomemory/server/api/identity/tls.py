@@ -60,7 +60,7 @@ class TlsFiles:
 
 
 def tls_files(settings: Settings) -> TlsFiles | None:
-    """Return the TLS files of the settings, or None if TLS is not configured.
+    """Return the TLS files that the settings configure, or None if TLS is not configured.
 
     Raises:
         IdentitySettingsError: a setting is missing.

@@ -1,6 +1,6 @@
 """User id fields in protobuf messages.
 
-The functions find the fields through the message descriptors, at any depth, and therefore also process fields that are
+The functions find the fields at any depth through the message descriptors. Therefore they also process fields that are
 added to the API later.
 """
 

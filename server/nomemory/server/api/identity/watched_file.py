@@ -24,7 +24,6 @@ class WatchedFile(Generic[_Content]):
     If a changed file is unusable, its previous content is discarded, because the change may have revoked credentials.
 
     Args:
-        path: the file.
         parse: parses the content; raises ValueError for malformed content, without quoting it.
     """
 

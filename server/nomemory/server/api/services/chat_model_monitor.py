@@ -39,8 +39,7 @@ _MIN_SPORADIC: Final = 3
 class ChatModelMonitor:
     """Counts the failures and the tokens of the chat model, and reports its active fault. Not thread-safe.
 
-    A fault is active from a recall in which the chat model fails until the next recall in which it gives a valid
-    answer.
+    A fault becomes active when the chat model fails in a recall, and is cleared when the model gives a valid answer.
     """
 
     def __init__(self, meters: Meters, faults: ActiveFaults) -> None:

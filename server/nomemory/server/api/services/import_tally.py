@@ -20,7 +20,7 @@ class ImportTally:
     """Accumulates the results of the batches in an import stream.
 
     Attributes:
-        max_rejections: the maximum number of rejections that the response lists; all rejections are counted.
+        max_rejections: the maximum number of rejections that the response lists. The response counts all rejections.
         response: the totals of the batches so far, without a write token.
         sequence: the highest sequence number of the batches in the message log.
     """

@@ -103,7 +103,7 @@ class LocalStatusReporter:
         return status
 
     def _log_status(self, user_id: str | None, prefix: str, counts: LogCounts) -> pb.LogStatus:
-        damaged = self.damage_registry.damaged_messages(user_id, prefix)
+        damaged = self.damage_registry.list_damaged_messages(user_id, prefix)
         status = pb.LogStatus(
             sequence=counts.sequence, messages=counts.messages, users=counts.users, damaged=len(damaged)
         )

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from nomemory.server.api.audit import Action, Audit
+from nomemory.server.api.audit import Action, AuditLog
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
@@ -60,7 +60,7 @@ class IngestService:
     full_name: str = "nomemory.v1.IngestService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods by their short names."""
+        """Return the methods of the service by their short names."""
         write = RequiredScopes(frozenset({Scope.INGEST}))
         status = RequiredScopes(frozenset({Scope.QUERY, Scope.ADMIN}))
         return {
@@ -72,9 +72,9 @@ class IngestService:
         }
 
     @property
-    def audit(self) -> Audit:
+    def audit(self) -> AuditLog:
         """The audit log."""
-        return Audit(is_on=self.settings.server.audit_log)
+        return AuditLog(is_on=self.settings.server.audit_log)
 
     async def write_messages(self, request: pb.WriteMessagesRequest, context: CallContext) -> pb.WriteMessagesResponse:
         """Store a batch of messages atomically."""

@@ -93,7 +93,7 @@ class QueryService:
     full_name: str = "nomemory.v1.QueryService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods by their short names."""
+        """Return the methods of the service by their short names."""
         query, admin = RequiredScopes(frozenset({Scope.QUERY})), RequiredScopes(frozenset({Scope.ADMIN}))
         return {
             "ListMessages": ServedMethod(query, self.list_messages),

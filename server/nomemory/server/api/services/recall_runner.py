@@ -22,7 +22,7 @@ Metadata = Sequence[tuple[str, str]]
 
 
 def _no_planner() -> None:
-    """Return None, the value that selects the rule-based planner."""
+    """Return None, which selects the rule-based planner."""
 
 
 @dataclass(frozen=True, slots=True)

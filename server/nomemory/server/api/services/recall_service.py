@@ -22,7 +22,7 @@ from nomemory.recall.tools.query_stub import (
     QueryServiceUnavailableError,
     WriteTokenRefusedError,
 )
-from nomemory.server.api.audit import Audit
+from nomemory.server.api.audit import AuditLog
 from nomemory.server.api.call import CallContext
 from nomemory.server.api.identity.access import RequiredScopes
 from nomemory.server.api.identity.caller import Scope
@@ -71,7 +71,10 @@ class RecallService:
     full_name: str = "nomemory.v1.RecallService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods, all of which bind the call to one user, by their short names."""
+        """Return the methods of the service by their short names.
+
+        Each method binds its calls to one user.
+        """
         required = RequiredScopes(frozenset({Scope.RECALL}), binds_user=True)
         max_duration_s = _max_duration_s(self.budget)
         return {
@@ -116,7 +119,7 @@ class RecallService:
         decoded = decode_context(request, self.settings, datetime.now(UTC))
         with (
             _translate_recall_errors(),
-            Audit(is_on=self.settings.server.audit_log).record_recall(context) as audited,
+            AuditLog(is_on=self.settings.server.audit_log).record_recall(context) as audited,
         ):
             built = await self.build(user_id, decoded, _time_until_reply_s(context.remaining_s()))
             audited.messages = len(built.recent) + len(built.related)
@@ -125,7 +128,7 @@ class RecallService:
     async def _run_recall(
         self, context: CallContext, user_id: str, query: RecallQuery, skill: Skill, on_step: OnStep
     ) -> RecallResult:
-        with Audit(is_on=self.settings.server.audit_log).record_recall(context) as audited:
+        with AuditLog(is_on=self.settings.server.audit_log).record_recall(context) as audited:
             result = await self.run_recall(user_id, query, skill, on_step)
             audited.messages = len(result.evidence)
             self._count_recall(result)
@@ -185,7 +188,7 @@ async def _ignore_step(_step: RecallStep) -> None:
 
 @contextmanager
 def _translate_recall_errors() -> Iterator[None]:
-    """Translate errors of the recall into faults."""
+    """Translate errors of the recall agent into faults."""
     try:
         yield
     except SkillNotFoundError as error:

@@ -24,8 +24,8 @@ _Method = Callable[[Request, CallContext], Awaitable[bytes]]
 class InProcessQueryStub:
     """A QueryService stub for recalls that calls the service in this process, without a network connection.
 
-    A call over a loopback channel takes about 1 ms longer. A call of the stub raises an `AioRpcError` instead of any
-    `Fault` except OVERLOADED.
+    A call over a loopback channel takes about 1 ms longer. A call of the stub raises `AioRpcError` if the service
+    raises a `Fault` other than OVERLOADED.
     """
 
     def __init__(self, service: QueryService) -> None:

@@ -32,7 +32,7 @@ class ServerService:
     full_name: str = "nomemory.v1.ServerService"
 
     def methods(self) -> Mapping[str, ServedMethod]:
-        """Return the methods by their short names."""
+        """Return the methods of the service by their short names."""
         return {"GetServerInfo": ServedMethod(PUBLIC, self.get_server_info)}
 
     async def get_server_info(

@@ -47,7 +47,7 @@ def collect_violations(settings: Settings) -> Iterator[Checker]:
     """Provide a checker, and raise a fault with its violations, if any, when the context ends.
 
     Raises:
-        Fault: INVALID_FIELD, with all violations.
+        Fault: INVALID_FIELD, with all violations of the request.
     """
     checker = Checker(settings)
     yield checker
@@ -137,7 +137,7 @@ class Checker:
         return self.check_text(field, value, maximum=self.settings.limits.max_query_chars)
 
     def check_role(self, field: str, value: int, *, required: bool) -> Role | None:
-        """Validate a role. The result is None for ROLE_UNSPECIFIED."""
+        """Validate a role. The method returns None for ROLE_UNSPECIFIED."""
         if value == message_pb2.ROLE_UNSPECIFIED:
             if required:
                 self.add_violation(field, "must be set")
@@ -186,7 +186,7 @@ class Checker:
         return dict(value)
 
     def check_filter(self, field: str, value: message_pb2.Filter) -> Filter:
-        """Validate a filter. An unset filter matches all messages."""
+        """Validate a filter. A filter that is unset matches all messages."""
         if not value.ByteSize():
             return EVERYTHING
         span = value.time_range

@@ -64,7 +64,7 @@ class WriteBatch:
 
 
 async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dimension: int) -> WriteBatch:
-    """Validate a WriteMessagesRequest. Validating many messages yields to the event loop.
+    """Validate a WriteMessagesRequest. The function yields to the event loop while it validates many messages.
 
     Raises:
         Fault: INVALID_FIELD, with the violations of all messages.
@@ -80,7 +80,7 @@ async def decode_write(request: pb.WriteMessagesRequest, settings: Settings, dim
 
 
 async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, dimension: int) -> WriteBatch:
-    """Validate each message of an import batch. Validating many messages yields to the event loop.
+    """Validate each message of an import batch. The function yields to the event loop while it validates many messages.
 
     Raises:
         Fault: INVALID_FIELD, the batch is empty or too large, or its `request_id` is invalid.
@@ -105,7 +105,7 @@ async def decode_import(request: pb.ImportMessagesRequest, settings: Settings, d
 def decode_delete(request: pb.DeleteMessagesRequest, settings: Settings) -> Filter | None:
     """Validate a DeleteMessagesRequest.
 
-    The result is the filter of the request, or None if the request lists message ids.
+    The function returns the filter of the request, or None if the request lists message ids.
 
     Raises:
         Fault: INVALID_FIELD.

@@ -44,7 +44,7 @@ class Pooling(StrEnum):
 
 
 class DirectoryModel:
-    """Embeds texts with the model in a directory.
+    """Embeds texts with a custom model from a directory.
 
     Args:
         arguments: the path of the directory, the query prefix, the document prefix, and the pooling.
@@ -167,7 +167,7 @@ def _measure_dimension(model: DirectoryModel) -> int:
 def _print_error(_kind: type[BaseException], error: BaseException, _traceback: TracebackType | None) -> None:
     """Print an uncaught exception in one line.
 
-    This hook is used because the exceptions of `onnxruntime` and `tokenizers` have no common base class.
+    A hook is necessary because the exceptions of `onnxruntime` and `tokenizers` have no common base class.
     """
     sys.stderr.write(f"the model or its tokenizer cannot be used: {' '.join(str(error).split())}\n")
 

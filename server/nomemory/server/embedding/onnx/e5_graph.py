@@ -2,10 +2,10 @@
 
 The quantization preserves search results compared to float32:
 
-- A weight matrix has one scale per column.
-- A hidden state is quantized before the scale and shift of the layer normalization are applied; these are folded into
-  the next matrix. At this point, the values of all tokens have the same range, except in the dimensions `OUTLIERS`.
-- The outputs of attention and GELU have one scale per token, because single tokens have values of 30 or 60.
+- A weight matrix has one scale per column. - A hidden state is quantized before the scale and shift of the layer
+normalization are applied, because its values then have the same range for all tokens, except in the dimensions
+`OUTLIERS`. The scale and shift are folded into the next matrix. - The outputs of attention and GELU have one scale per
+token, because single tokens have values of 30 or 60.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class E5GraphBuilder:
         self._outlier_scales[list(OUTLIERS)] = _OUTLIER_SCALE
 
     def build(self) -> tuple[bytes, bytes]:
-        """Build the model, and return it serialized with the content of its data file."""
+        """Build the model, and return the serialized model and the content of its data file."""
         self._add_constants()
         state = self._add_embeddings()
         for layer in range(self._shape.layers):
@@ -200,7 +200,7 @@ class E5GraphBuilder:
         return name
 
     def _add_residual(self, name: str, state: str, previous_norm: str, outlier_scales: _Floats, update: str) -> str:
-        """Add an update and its bias to the state, after applying the scale and shift of the state's normalization."""
+        """Add an update and its bias to the state, after the scale and shift of the state's layer normalization."""
         scale, shift = self._read_affine(previous_norm)
         self._add_floats(f"{name}.norm_scale", scale / outlier_scales)
         self._add_floats(f"{name}.b", shift + self._weights.vector(f"{name}.b"))

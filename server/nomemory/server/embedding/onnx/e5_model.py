@@ -34,7 +34,7 @@ class E5Model:
     """The multilingual-e5-small model with its tokenizer.
 
     Args:
-        model: the ONNX file, next to the file of the trie. Both files may be deleted after construction.
+        model: the ONNX file, in the same directory as the trie. Both files may be deleted after construction.
         weights: the weights file that the model was converted from.
     """
 
@@ -50,7 +50,7 @@ class E5Model:
         self._batcher = ParallelBatcher(resources.concurrent_batches)
 
     def encode(self, texts: Sequence[str], *, is_query: bool) -> list[Vector]:
-        """Return the vectors of texts, not normalized.
+        """Return the vectors of texts, which are not normalized.
 
         A text that exceeds the maximum length of the model is split into windows. The vector of a long text is the
         average of the vectors of its windows, weighted by length.

@@ -14,8 +14,9 @@ _VNNI_FLAGS: Final = frozenset({"avx512_vnni", "avx_vnni"})
 def int8_products_saturate() -> bool:
     """Return whether products of unsigned and signed 8-bit matrices may saturate on this CPU.
 
-    Products may saturate on x86-64 without VNNI, where ONNX Runtime adds pairs of products in 16 bits. Unsigned
-    matrices are slower but exact: https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
+    Products may saturate on x86-64 without VNNI, where ONNX Runtime adds pairs of products in 16 bits. Products of
+    unsigned matrices are slower but exact:
+    https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
     """
     if platform.machine().lower() not in {"x86_64", "amd64"}:
         return False

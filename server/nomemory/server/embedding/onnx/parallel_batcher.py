@@ -1,4 +1,4 @@
-"""Parallel computation of batches of similar length."""
+"""Parallel computation of batches whose items have similar lengths."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ParallelBatcher:
         """Group items of similar length into batches, compute them, and return the results in the order of the items.
 
         Args:
-            items: the items.
+            items: the items to compute, such as texts or windows.
             lengths: the length of each item.
             batch_length_max: the maximum total length of a batch after its items are padded to the longest one.
             compute: returns the results of the items in a batch.

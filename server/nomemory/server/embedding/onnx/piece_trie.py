@@ -1,7 +1,7 @@
 """A memory-mapped trie of tokenizer pieces.
 
-A dictionary of 250,000 pieces would take 40 MB in every process. The pages of a memory-mapped file are shared between
-processes and loaded on demand.
+A dictionary of 250,000 pieces would take 40 MB in every process. Processes share the pages of the memory-mapped file,
+which are loaded on demand.
 
 Nodes are stored in breadth-first order in four columns: the last character of the prefix, the index of the first child,
 the id of the piece that ends at the node, and its score. The children of a node are consecutive and sorted.
@@ -66,7 +66,7 @@ def _code_point_matrix(texts: Sequence[str], longest: int) -> npt.NDArray[np.uin
 
 
 def _first_with_prefix(characters: npt.NDArray[np.uint32], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return a mask of shape (prefix lengths, sorted texts); True marks the first text with each distinct prefix."""
+    """Return a mask of shape (prefix lengths, sorted texts) that marks the first text with each distinct prefix."""
     differs = np.ones(characters.shape, np.bool_)
     differs[1:] = np.logical_or.accumulate(characters[1:] != characters[:-1], axis=1)
     prefix_lengths = np.arange(characters.shape[1] + 1)[:, np.newaxis]
@@ -94,7 +94,7 @@ class PieceTrie:
         self._scores = columns[3 * size + _ELEMENT_BYTES :].cast("f")
 
     def prefixes(self, code_points: Sequence[int], start: int) -> list[tuple[int, int, float]]:
-        """Return the pieces that match at an offset, shortest first, as (end offset, token id, score)."""
+        """Return the pieces that match the text at `start`, shortest first, as (end offset, token id, score)."""
         matches = []
         characters, first_children = self._characters, self._first_children
         node = 0

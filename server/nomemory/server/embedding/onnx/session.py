@@ -19,7 +19,7 @@ _ERRORS_ONLY: Final = 3
 def open_session(model: Path, resources: ModelResources) -> onnxruntime.InferenceSession:
     """Open an ONNX Runtime session for a model.
 
-    The file `model` may be deleted afterwards.
+    The file of the model may be deleted while the session is open.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = resources.threads

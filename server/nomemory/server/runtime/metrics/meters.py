@@ -1,4 +1,4 @@
-"""Counters and histograms. The meters have no lock. Use them on the event loop only."""
+"""Counters and histograms. Meters are not thread-safe; only the event loop may use them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Meters:
         self._sources.append(source)
 
     def samples(self) -> Samples:
-        """Return the current value of every sample."""
+        """Return the current values of all counters, histograms and sources."""
         samples = Samples()
         for family, counter in self._counters.items():
             for labels, count in counter.items():

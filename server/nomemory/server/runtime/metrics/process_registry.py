@@ -10,7 +10,7 @@ class ProcessRecord:
     """The statistics of a named process across its restarts.
 
     Attributes:
-        process_id: the PID of the running process; None if none is running.
+        process_id: the PID of the running process; None if no process is running.
         starts: how often the process has been started.
     """
 

@@ -14,7 +14,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def render_metrics(samples: Samples) -> bytes:
-    """Render samples. The output contains the HELP and TYPE lines of every family, even of a family without samples."""
+    """Render samples. The text contains the HELP and TYPE lines of every family, even of a family without samples."""
     return "".join(_render_lines(samples)).encode()
 
 

@@ -15,20 +15,20 @@ _LENGTH: Final = Struct("!i")
 
 
 class Call(NamedTuple):
-    """A call of the worker, which answers with a `Reply` unless the call is cancelled."""
+    """A call by the server, to which the worker sends a `Reply` unless the call is cancelled."""
 
     call_id: int
     request: Any
 
 
 class Cancel(NamedTuple):
-    """A cancellation. The worker then drops the call if it has not started it."""
+    """A cancellation. The worker drops a cancelled call that it has not started."""
 
     call_id: int
 
 
 class Heartbeat(NamedTuple):
-    """A liveness check. The worker answers a heartbeat with a `Reply`, immediately or after the current call."""
+    """A liveness check. The worker sends a `Reply` to a heartbeat, immediately or after the current call."""
 
     call_id: int
 
@@ -57,7 +57,7 @@ class StartupReport(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """A message that the worker sends without being called."""
+    """A message from the worker that is not a reply."""
 
     body: Any
 

@@ -21,7 +21,7 @@ class WorkerPipe:
     """Receives calls from the server and sends replies.
 
     A worker ignores SIGINT and SIGTERM and exits when its connection is closed. If the server is killed, the next
-    `receive_calls` raises EOFError. If a call hangs, the worker exits after a grace period.
+    `receive_calls` raises EOFError. If a call hangs after the server has exited, the worker exits after a grace period.
 
     Args:
         descriptor: the file descriptor of the socket that the server passes to the worker.
@@ -45,7 +45,7 @@ class WorkerPipe:
         self._send_message(StartupReport(error))
 
     def receive_call(self) -> Call:
-        """Wait for a call and return the oldest one, while later calls can still be cancelled.
+        """Wait for a call and return the oldest call. The server can still cancel later calls.
 
         Raises:
             EOFError: the server has exited.

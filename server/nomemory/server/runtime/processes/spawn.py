@@ -26,8 +26,8 @@ class ProcessLaunch:
     Attributes:
         module: the Python module to run, whose first argument is the file descriptor of the socket.
         arguments: further arguments.
-        environment: additional environment variables. Workers do not inherit the server's settings, which may contain
-            secrets, because other processes of the same user can read the environment of a process.
+        environment: additional environment variables. Workers do not inherit the variables of settings, because these
+            may contain secrets, and other processes of the same user can read the environment of a worker.
         logs: whether the worker inherits stderr even if the server does not log to stderr.
     """
 

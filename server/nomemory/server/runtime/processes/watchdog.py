@@ -34,8 +34,9 @@ class WatchPolicy:
         faults: receives the faults of the processes.
         registry: records the starts and exits of the processes.
         heartbeat_s: the heartbeat interval, in seconds.
-        idle_timeout_s: the time after which a process that misses heartbeats and uses no CPU is killed, in seconds.
-        busy_timeout_s: the time after which a process that misses heartbeats although it uses the CPU is killed, in
+        idle_timeout_s: the time after which the watchdog kills a process that misses heartbeats and uses no CPU, in
+            seconds.
+        busy_timeout_s: the time after which the watchdog kills a process that misses heartbeats and uses the CPU, in
             seconds.
     """
 
@@ -62,11 +63,11 @@ def build_watch_policy(processes: ProcessSettings, faults: ActiveFaults, registr
 class Watchdog:
     """Watches one worker process until its connection is closed.
 
-    The watchdog only kills the process; its owner replaces it when the connection closes. The fault of a killed process
-    is cleared when its replacement replies to the first heartbeat.
+    The watchdog only kills the process. The owner of the process replaces it when the connection closes. The fault of a
+    killed process is cleared when its replacement replies to the first heartbeat.
 
     Args:
-        component: the component name in faults.
+        component: the name of the process in faults.
         policy: the limits of the process, and the objects that record its faults, starts and exits.
     """
 
@@ -106,7 +107,7 @@ class Watchdog:
                 beat = self._pipe.send_heartbeat()
 
     def _is_healthy(self, stats: ProcessStats | None, beat: asyncio.Future[Reply | None]) -> bool:
-        """Return whether the process is healthy, after killing it if it is not."""
+        """Return whether the process is healthy, and kill a process that is not."""
         limit = self._policy.memory_max_bytes
         if stats is not None and 0 < limit < stats.private_bytes:
             detail = f"memory limit exceeded: {stats.private_bytes >> 20} MiB used, limit {limit >> 20} MiB"
@@ -138,7 +139,7 @@ class Watchdog:
         return False
 
     def _limit_memory(self) -> None:
-        """Set RLIMIT_DATA, where available, because it takes effect before the next check."""
+        """Set RLIMIT_DATA of the process, where available, because it takes effect before the next check."""
         limit = self._policy.memory_max_bytes
         if limit and hasattr(resource, "prlimit"):
             with suppress(OSError, ValueError):  # the process may have exited

@@ -23,12 +23,12 @@ _FIRST_RESTART_DELAY_S, _MAX_RESTART_DELAY_S = 0.1, 5.0
 
 
 class Worker:
-    """A worker process that is started on the first call and restarted if it dies.
+    """A worker process that is started by the first call and restarted if it dies.
 
     Args:
         timeout_s: the time limit of a call, in seconds. A worker that sends no message during a call that times out is
             killed.
-        component: the component name in faults.
+        component: the name of the process in faults.
     """
 
     def __init__(self, launch: ProcessLaunch, timeout_s: float, component: str, policy: WatchPolicy) -> None:
@@ -71,7 +71,7 @@ class Worker:
         return result
 
     def kill(self) -> None:
-        """Kill the process. The next call starts a new process."""
+        """Kill the process. The next call after a kill starts a new process."""
         if self._child is not None:
             self._child.pipe.reject_calls()
             self._child.kill()

@@ -11,7 +11,7 @@ from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup
 
 
 class IdentitySettings(SettingsGroup):
-    """Authentication and TLS (docs/authentication.md)."""
+    """Settings of authentication and TLS (docs/authentication.md)."""
 
     heading: ClassVar[str] = "Authentication and TLS"
 

@@ -51,7 +51,7 @@ class VectorSettings(SettingsGroup):
 
 
 class EmbedderSettings(SettingsGroup):
-    """The embedding model and its cache."""
+    """Settings of the embedding model and its cache."""
 
     model_config = map_fields_to_variables("embedding_")
     heading: ClassVar[str] = "Embedder"
@@ -119,7 +119,7 @@ class EmbedderSettings(SettingsGroup):
 
 
 class OpenAISettings(SettingsGroup):
-    """The endpoint of the `openai` embedder and the chat model."""
+    """Settings of the endpoint of the `openai` embedder and the chat model."""
 
     model_config = map_fields_to_variables("openai_")
     heading: ClassVar[str] = "OpenAI-compatible endpoint"

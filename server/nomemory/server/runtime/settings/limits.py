@@ -10,7 +10,7 @@ from nomemory.server.runtime.settings.group import SettingsGroup
 
 
 class LimitSettings(SettingsGroup):
-    """Limits of requests and responses."""
+    """Settings that limit requests and responses."""
 
     heading: ClassVar[str] = "API limits"
 
@@ -31,7 +31,7 @@ class LimitSettings(SettingsGroup):
 
 
 class AdmissionSettings(SettingsGroup):
-    """Admission of expensive reads: searches, recalls, counts and exports."""
+    """Settings of the admission of expensive reads: searches, recalls, counts and exports."""
 
     heading: ClassVar[str] = "Expensive reads"
 

@@ -10,7 +10,7 @@ from nomemory.server.runtime.settings.group import SettingsGroup, map_fields_to_
 
 
 class McpSettings(SettingsGroup):
-    """The MCP server, `nomemory mcp` (docs/mcp.md)."""
+    """Settings of the MCP server, `nomemory mcp` (docs/mcp.md)."""
 
     model_config = map_fields_to_variables("mcp_")
     heading: ClassVar[str] = "MCP server"

@@ -11,7 +11,7 @@ from nomemory.server.runtime.settings.group import NonEmpty, SettingsGroup, map_
 
 
 class RecallSettings(SettingsGroup):
-    """Planner and limits of recalls (docs/recall.md)."""
+    """Settings of the planner and the limits of recalls (docs/recall.md)."""
 
     model_config = map_fields_to_variables("recall_")
     heading: ClassVar[str] = "Recall"

@@ -11,7 +11,7 @@ from nomemory.server.runtime.settings.group import SettingsGroup, map_fields_to_
 
 
 class ServerSettings(SettingsGroup):
-    """Data directory, listen address and logging."""
+    """Settings of the data directory, the listen address and logging."""
 
     heading: ClassVar[str] = "Server"
 
@@ -63,7 +63,7 @@ INSPECTOR_ADDRESS: Final = "127.0.0.1:7701"
 
 
 class HttpSettings(SettingsGroup):
-    """The HTTP API and the inspector (docs/http.md)."""
+    """Settings of the HTTP API and the inspector (docs/http.md)."""
 
     model_config = map_fields_to_variables("http_")
     heading: ClassVar[str] = "HTTP"
@@ -87,7 +87,7 @@ class HttpSettings(SettingsGroup):
 
 
 class ProcessSettings(SettingsGroup):
-    """The watchdog of the worker processes (docs/operating.md)."""
+    """Settings of the watchdog of worker processes (docs/operating.md)."""
 
     model_config = map_fields_to_variables("process_")
     heading: ClassVar[str] = "Worker processes"

@@ -62,7 +62,7 @@ class Settings(BaseModel):
         return cls._validate_groups(values | {_variable_of(name): value for name, value in overrides.items()})
 
     def copy_with_changes(self, **changes: object) -> Self:
-        """Return a copy with changed values, whose names are those of the overrides of `from_environment`.
+        """Return a copy with changed values, which are named like the overrides of `from_environment`.
 
         Raises:
             ValidationError: a value is invalid.
@@ -76,7 +76,7 @@ class Settings(BaseModel):
 
     @classmethod
     def _validate_groups(cls, values: dict[str, object]) -> Self:
-        """Validate all groups. Each group ignores the variables of the other groups."""
+        """Validate all groups. Each settings group ignores the variables of other groups."""
         return cls.model_validate(dict.fromkeys(cls.model_fields, values))
 
 
@@ -90,7 +90,7 @@ def settings_groups() -> dict[str, type[SettingsGroup]]:
 
 
 def strip_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy of an environment without the variables of settings, in any case of letters."""
+    """Return a copy of an environment without the variables of settings. Case is ignored."""
     variables = _known_variables()
     return {name: value for name, value in environment.items() if name.upper() not in variables}
 
@@ -100,5 +100,5 @@ def _known_variables() -> set[str]:
 
 
 def _variable_of(name: str) -> str:
-    """Return the environment variable of an override, which has no `NOMEMORY_` prefix for the OpenAI endpoint."""
+    """Return the environment variable of an override. Variables of the OpenAI endpoint have no `NOMEMORY_` prefix."""
     return name.upper() if name.startswith("openai_") else f"{PREFIX}{name.upper()}"

@@ -10,7 +10,7 @@ from nomemory.server.runtime.settings.group import SettingsGroup, map_fields_to_
 
 
 class LogSettings(SettingsGroup):
-    """The write queue and the damage check of the message log."""
+    """Settings of the write queue and the damage check of the message log."""
 
     heading: ClassVar[str] = "Message log"
 
@@ -64,7 +64,7 @@ class PostgresSettings(SettingsGroup):
 
 
 class RetentionSettings(SettingsGroup):
-    """Retention, which deletes messages after a maximum age."""
+    """Settings of retention, which deletes messages after a maximum age."""
 
     model_config = map_fields_to_variables("retention_")
     heading: ClassVar[str] = "Retention"
@@ -83,7 +83,7 @@ class RetentionSettings(SettingsGroup):
 
 
 class ErasureSettings(SettingsGroup):
-    """Physical erasure of deleted messages (docs/operating.md)."""
+    """Settings of the physical erasure of deleted messages (docs/operating.md)."""
 
     model_config = map_fields_to_variables("erase_")
     heading: ClassVar[str] = "Erasure"

@@ -32,12 +32,10 @@ class TracingSettingsError(StartupError):
 def start_tracing(settings: Settings, stack: AsyncExitStack) -> CallTracer | None:
     """Start exporting spans.
 
-    Args:
-        settings: the configuration.
-        stack: the exit stack that exports the remaining spans and stops the exporter.
+    On exit, `stack` exports the remaining spans and stops the exporter.
 
     Returns:
-        The tracer of calls, or None if tracing is disabled.
+        The tracer that starts the spans of calls, or None if tracing is disabled.
 
     Raises:
         TracingSettingsError: the settings are incomplete, or would send content or credentials to another machine

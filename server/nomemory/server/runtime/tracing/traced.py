@@ -114,7 +114,7 @@ class _Traced:
 
     Args:
         component: the component that the proxy delegates to.
-        methods: the replacements of methods by method name.
+        methods: the methods that replace those of the component, by name.
     """
 
     def __init__(self, component: object, methods: Mapping[str, Method]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nomemory.server.api.identity.factory import check_credential_settings, requires_credentials
 from nomemory.server.api.identity.tls import tls_files
-from nomemory.server.runtime.exposure import Protection, check_exposure
+from nomemory.server.runtime.exposure import ServerProtection, check_exposure
 from nomemory.server.runtime.listen_address import Addresses, ListenAddress, http_address, parse_listen_address
 from nomemory.server.runtime.settings import Settings
 
@@ -25,5 +25,5 @@ def listen_addresses(settings: Settings) -> Addresses:
 def _parse_address(text: str, settings: Settings) -> ListenAddress:
     address = parse_listen_address(text)
     credentials, tls = requires_credentials(settings), tls_files(settings) is not None
-    check_exposure(address, Protection(credentials, tls, settings.identity.insecure_plaintext))
+    check_exposure(address, ServerProtection(credentials, tls, settings.identity.insecure_plaintext))
     return address

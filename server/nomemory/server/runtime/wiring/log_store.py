@@ -42,7 +42,9 @@ class LogStore(Protocol):
         """
 
     def begin_epoch(self) -> LogPosition:
-        """Start a new epoch of the log, which is created if it does not exist. No server may be running.
+        """Start a new epoch of the log, which is created if it does not exist.
+
+        While this method runs, no server may use the log.
 
         Raises:
             LogUnusableError, LogVersionError: the log cannot be used.

@@ -62,7 +62,10 @@ class PreviousModel:
 
 
 class PreviousModelUnavailableError(Exception):
-    """The previous model is unavailable, for the reason that the index status shows."""
+    """The previous model is unavailable.
+
+    The index status shows the message of this error.
+    """
 
 
 def restore_previous_model(

@@ -63,7 +63,7 @@ def _optional_features(settings: Settings, services: Sequence[str], *, embeds: b
 
 
 def _server_limits(settings: Settings, services: Sequence[str]) -> pb.ServerLimits:
-    """Return the limits of the enabled services, with 0 for the limits of other services."""
+    """Return the limits of the services. The limits of a service that the server does not serve are 0."""
     limits = settings.limits
     described = pb.ServerLimits(max_request_bytes=limits.max_request_bytes)
     if _INGEST in services:

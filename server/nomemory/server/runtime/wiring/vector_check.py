@@ -50,9 +50,9 @@ async def check_vector_index(settings: Settings) -> ReconciliationReport | None:
         backlog = stack.enter_context(closing(BacklogReader(collection.backlog)))
         max_chars, max_parts = settings.embedder.chunk_chars, settings.embedder.max_chunks
         split = None if embedder.kind == "none" else partial(split_text, max_chars=max_chars, max_parts=max_parts)
-        expected = ExpectedPoints(log, backlog.tracked_ids, embedder.dimension, max_chars, split)
+        expected = ExpectedPoints(log, backlog.find_tracked_ids, embedder.dimension, max_chars, split)
         return await Reconciliation(
-            index, expected, _run_in_this_thread, backlog.fed_position(), _skip_repair, _skip_repair
+            index, expected, _run_in_this_thread, backlog.read_feed_position(), _skip_repair, _skip_repair
         ).run()
 
 

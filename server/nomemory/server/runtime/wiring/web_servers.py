@@ -28,7 +28,7 @@ def web_servers(
     access: AccessControl,
     exporter: MetricsExporter | None,
 ) -> Iterator[tuple[str, HttpServer, ListenAddress]]:
-    """Yield the name, the HTTP server and the address of the API and of the separate metrics endpoint.
+    """Yield the HTTP servers of the API and of the separate metrics endpoint, with their names and addresses.
 
     The API has no metrics endpoint if `exporter` is None.
     """
