@@ -24,14 +24,14 @@ _FULL_YEAR: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class PartialDate:
-    """A date with optional parts."""
+    """A date whose year, month and day are optional."""
 
     year: int | None = None
     month: int | None = None
     day: int | None = None
 
     def covers(self, other: PartialDate) -> bool:
-        """Return whether every part of another date is equal to the same part of this date."""
+        """Return whether this date equals another date in every part that the other date specifies."""
         pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
         return all(part is None or expected == part for expected, part in pairs)
 
@@ -47,11 +47,11 @@ class PartialDate:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure in a text, with all its possible readings.
+    """A figure in a text, with all values that it may stand for.
 
     Attributes:
         text: the original spelling.
-        times: possible times of day; both readings if there is no AM/PM cue.
+        times: possible times of day; without an AM/PM cue, both the morning and the afternoon time.
         weekday: the weekday, 0 for Monday; None for other figures.
     """
 

@@ -50,7 +50,7 @@ def remove_names(text: str, names: Iterable[str]) -> str:
 
 
 def remove_speaker_names(text: str, speakers: Sequence[str]) -> str:
-    """Remove speakers' full and shortened names from a query. The result may be empty."""
+    """Remove speakers' full and shortened names from a query. The remaining query may be empty."""
     speaker_prefixes = name_prefixes(speakers)
     text_without_names = _CAPITALIZED.sub(
         lambda word: " " if name_prefix(word[0]) in speaker_prefixes else word[0], remove_names(text, speakers)

@@ -73,7 +73,7 @@ def fold_text(text: str) -> str:
 
 
 def remove_invisible_characters(text: str) -> str:
-    """Return the NFC form of a text, without invisible characters. The result may have a different length."""
+    """Return the NFC form of a text, without invisible characters. The returned text may have a different length."""
     visible_text: str = _MARKS_AND_INVISIBLE.sub("", unicodedata.normalize("NFC", text))
     return visible_text
 

@@ -51,8 +51,8 @@ _ORDINAL: Final = re.compile(rf"\b(?:{'|'.join(list(_ORDINALS)[2:])})\b|\b(?:fir
 def parse_chinese_numeral(run: str) -> frozenset[Decimal]:
     """Return the possible values of a run of Chinese numerals and digits; empty if the run is not a number.
 
-    A last digit without unit has the next lower unit: 三千八 is 3,800. Digits without a unit are read both as one
-    number and digit by digit: 二〇二五 is a year, 两三 is two or three.
+    If the last digit has no unit, the next lower unit applies: 三千八 is 3,800. Digits without a unit are read both as
+    one number and digit by digit: 二〇二五 is a year, 两三 is two or three.
     """
     run = run.replace("廿", "二十").lstrip("百千万亿")
     tokens = _TOKEN.findall(run)

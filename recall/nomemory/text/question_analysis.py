@@ -67,7 +67,7 @@ class QuestionAnalysis:
 
     @cached_property
     def content_words(self) -> tuple[str, ...]:
-        """The question's words that can occur in an answer."""
+        """The words of the question that can occur in an answer."""
         return tuple(extract_content_words(self.question_text))
 
     @cached_property
@@ -82,7 +82,7 @@ class QuestionAnalysis:
 
     @cached_property
     def time_signal(self) -> TimeSignal | None:
-        """The time expression of the question; None without one, or if `now` is unknown."""
+        """The time expression of the question; None if the question has none, or if `now` is unknown."""
         return None if self.now is None else find_time_signal(remove_quotations(self.question_text), self.now)
 
     @cached_property

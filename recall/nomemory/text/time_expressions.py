@@ -14,7 +14,7 @@ from nomemory.text.time_range import ANY_TIME, TimeRange
 
 
 class TimePrecision(Enum):
-    """How precisely an expression specifies a time."""
+    """How precisely an expression specifies a time: exactly, vaguely, or without a limit."""
 
     EXACT = "exact"
     """An exact date, week or month."""
@@ -146,7 +146,7 @@ def _month_range(year: int, month: int, now: datetime, months: int = 1) -> TimeR
 
 
 def _latest_month_range(month: int, now: datetime) -> TimeRange | None:
-    """Return the range of a month in the latest year in which it has already begun."""
+    """Return the range of a month in this year, or in the previous year if the month has not begun yet."""
     return _month_range(now.year, month, now) or _month_range(now.year - 1, month, now)
 
 

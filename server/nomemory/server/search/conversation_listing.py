@@ -27,9 +27,9 @@ class ConversationListing:
 
     A page summarizes the message versions that existed when the first page was read and that have not been deleted
     since. Writes after the first page therefore do not affect the listing. A deletion can move a conversation towards
-    the end of the listing, where it would be returned a second time. To prevent this, the cursor contains the digests
-    of the returned conversations that a deletion could move past the cursor: those whose first message is older than
-    the cursor position.
+    the end of the listing, where it would be returned a second time. The cursor therefore contains the digests of the
+    returned conversations whose first message is older than the cursor position, because only these conversations could
+    move past the cursor.
     """
 
     def __init__(self, log: LogReader, cursors: CursorCodec) -> None:
@@ -61,7 +61,7 @@ class ConversationListing:
 
 @dataclass(frozen=True, slots=True)
 class _ListingState:
-    """The pinned sequence, the position of the last conversation (None on page 1), and the returned digests."""
+    """The state of a listing: pinned sequence, last returned position (None on page 1), and returned digests."""
 
     pinned: int
     after: tuple[int, str] | None = None

@@ -113,7 +113,7 @@ class LexicalListing:
         return _ListingState(listing, query, ranking, (resumed.score, resumed.ts_us, resumed.message_id))
 
     async def _next_items(self, state: _ListingState, count: int) -> list[RankedMessage]:
-        """Return the next `count` items of the listing; fewer items only at its end."""
+        """Return the next `count` items of the listing; return fewer items only at the end of the listing."""
         items: list[RankedMessage] = []
         limit = count + _MARGIN
         start = RankPosition(*state.last[:2]) if state.last else None

@@ -24,7 +24,9 @@ class Neighborhood:
 async def read_neighborhood(
     log: LogReader, user_id: str, message_id: str, *, before: int, after: int, budget_bytes: int
 ) -> Neighborhood:
-    """Return a message and its neighbors. If the neighbors exceed the budget, the most distant ones are omitted.
+    """Return a message and its neighbors.
+
+    If the neighbors exceed the budget, the most distant neighbors are omitted.
 
     Raises:
         Fault: MESSAGE_NOT_FOUND.
@@ -42,7 +44,7 @@ async def read_neighborhood(
 
 
 def _count_fitting_sides(neighbors: EncodedNeighbors, budget_bytes: int) -> tuple[int, int]:
-    """Return how many messages before and after the anchor fit into the budget, if added alternately, nearest first."""
+    """Return how many messages before and after the anchor fit into the budget, nearest messages first."""
     wires = [*neighbors.before, neighbors.anchor, *neighbors.after]
     if count_fitting_wires(wires, budget_bytes) == len(wires):
         return len(neighbors.before), len(neighbors.after)

@@ -21,12 +21,12 @@ def no_extra_bytes(_message: LoggedMessage) -> int:
 def count_fitting_messages(
     messages: Iterable[LoggedMessage], budget_bytes: int, extra_bytes: ExtraBytes = no_extra_bytes
 ) -> int:
-    """Return how many of the first messages fit into the budget; at least 1 unless there are none."""
+    """Return how many of the first messages fit into the budget; at least 1, unless there are no messages."""
     return _count_within_budget((len(message.wire) + extra_bytes(message) for message in messages), budget_bytes)
 
 
 def count_fitting_wires(wires: Sequence[bytes], budget_bytes: int) -> int:
-    """Return how many of the first encoded messages fit into the budget; at least 1 unless there are none."""
+    """Return how many of the first encoded messages fit into the budget; at least 1, unless there are no messages."""
     return _count_within_budget(map(len, wires), budget_bytes)
 
 

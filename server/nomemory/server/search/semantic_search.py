@@ -71,7 +71,10 @@ class SemanticSearch:
         return SemanticResult(items, truncated=len(items) < len(ranked), index_lagging=index_lagging)
 
     async def _embedding_text(self, query: SemanticQuery) -> str:
-        """Return the query text without author names, which make greetings similar, unless it has no other words."""
+        """Return the query text without author names, or unchanged if it has no other words.
+
+        Author names would make greetings similar to the query.
+        """
         text = query.text or ""
         names = await self._speakers.read_names(query.user_id, query.filter.until_us)
         return remove_speaker_names(text, names) or text

@@ -79,7 +79,7 @@ class TimeListing:
         return WirePage(page, self._cursors.issue(listing, TimeCursor(pinned, *sort_key(page[-1]))))
 
     async def read_batches(self, listing: Listing, batch_size: int, cursor: str) -> AsyncIterator[WirePage]:
-        """Yield a listing from a cursor to its end, in batches of at most `batch_size` messages.
+        """Yield the messages of a listing after a cursor, in batches of at most `batch_size` messages.
 
         The cursor of a batch continues the listing after the batch. All batches are pinned at the sequence of the first
         batch. The last batch has no cursor and may be empty. A slot for expensive reads is held while a batch is read,

@@ -49,7 +49,7 @@ _OPERATORS = frozenset([QueryTokenKind.AND, QueryTokenKind.OR, QueryTokenKind.NO
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """Limits of a query: characters of the text, number of terms, nesting depth of parentheses.
+    """Limits of a query: the length of its text in characters, the number of terms, and the nesting depth.
 
     A phrase counts as one term per eight words, symbols or characters of unspaced scripts, rounded up.
     """
@@ -94,7 +94,7 @@ def _select_frequent_terms(text: str, limit: int) -> list[Node]:
 
 
 def _rank_question(text: str, tokens: Sequence[QueryToken], query: Query) -> Query:
-    """Return a query without operators, with the term weights of a natural-language question."""
+    """Add the term weights of a natural-language question to a query without operators."""
     if any(token.kind in _OPERATORS for token in tokens):
         return query
     phrases = [phrase_leaf(token.text) for token in tokens if token.kind is QueryTokenKind.PHRASE]
@@ -130,7 +130,7 @@ def _build_term_sets(chain: Chain, *, is_exact: bool) -> TermSets:
 
 
 def _convert_chain(chain: Chain, *, is_exact: bool) -> Node:
-    """Convert operands that are joined by AND, or a single operand."""
+    """Convert a single operand, or several operands joined by AND, to a node."""
     is_exact = is_exact or len(chain) > 1 or chain[0].negated
     required = [_convert_operand(operand.part, is_exact=is_exact) for operand in chain if not operand.negated]
     excluded = [_convert_operand(operand.part, is_exact=is_exact) for operand in chain if operand.negated]

@@ -22,7 +22,7 @@ class QueryTokenKind(Enum):
 
 
 class QueryToken(NamedTuple):
-    """A token of a query. `text` is the literal text of the token, or the text between the quotes of a phrase."""
+    """A token of a query. The text of a phrase does not include the quotes."""
 
     kind: QueryTokenKind
     text: str
@@ -105,9 +105,9 @@ def _split_tokens(text: str, delimiters: Sequence[_Delimiter]) -> Iterator[Query
 
 
 def _split_words(text: str, *, touches_operand: bool) -> Iterator[QueryToken]:
-    """Split text without phrases and parentheses into tokens.
+    """Split query text without phrases and parentheses into tokens.
 
-    If `touches_operand`, an operand follows without a space.
+    `touches_operand` states whether an operand follows the text without a space.
     """
     for chunk in _CHUNK.finditer(text):
         word = chunk[0]
@@ -155,7 +155,7 @@ def _token_kind(tokens: Sequence[QueryToken], index: int) -> QueryTokenKind | No
 
 
 class Operand(NamedTuple):
-    """A word, a phrase or a group in parentheses, which may be negated."""
+    """An operand of a query: a word, a phrase or a group in parentheses, which may be negated."""
 
     part: QueryToken | Clause
     negated: bool

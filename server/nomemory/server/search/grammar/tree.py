@@ -28,7 +28,7 @@ class TokenField(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A term or a phrase. A phrase of several tokens can be searched in the stream CHARS only."""
+    """A term or a phrase. A phrase of several tokens can be searched in the field CHARS only."""
 
     stream: TokenField
     tokens: tuple[str, ...]
@@ -36,7 +36,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """A node that matches if all required nodes match and no excluded node matches. `required` may be empty."""
+    """A node that matches if all required nodes match and no excluded node matches.
+
+    The list of required nodes may be empty.
+    """
 
     required: tuple[Node, ...] = ()
     excluded: tuple[Node, ...] = ()
@@ -62,7 +65,7 @@ EVERYTHING = AllOf()
 class SpeakerBoost:
     """A score bonus for messages by authors whose name contains one of `names`, or by the user if `names` is empty.
 
-    A boost does not make a message match.
+    A boost does not affect which messages match.
     """
 
     names: tuple[str, ...] = ()
@@ -76,8 +79,8 @@ class Query:
         root: the condition on messages.
         downweighted: leaves outside question sentences, which have a lower weight.
         boosts: speaker boosts; only the first boost that applies to any message of the user counts.
-        uses_class_weight: whether the score is multiplied by the weight of the message class. This is the case for
-            queries without operators.
+        uses_class_weight: whether scores are multiplied by the weight of the message class, as for queries without
+            operators.
     """
 
     root: Node = EVERYTHING

@@ -115,7 +115,7 @@ class Timeline:
 
     @cached_property
     def speaker_indexes(self) -> Ints:
-        """The index of the author in `speakers`; -1 for a message without a name."""
+        """The index of each message's author in `speakers`; -1 for a message without an author name."""
         index_by_name = {name: index for index, name in enumerate(self.speakers)}
         if not index_by_name:
             return np.full(len(self), -1, dtype=np.int64)
@@ -170,7 +170,7 @@ class Timeline:
 
     @cached_property
     def time_cues(self) -> Floats:
-        """How clearly each message states when something happened, 0 to 4/3."""
+        """A score of each message, 0 to 4/3, for how clearly it states when something happened."""
         return np.array([feature.time_cue for feature in self.features], dtype=np.float64)
 
     @cached_property
@@ -180,7 +180,7 @@ class Timeline:
 
     @cached_property
     def conversation_sizes(self) -> Ints:
-        """The number of messages of each conversation."""
+        """The number of messages in each conversation."""
         return np.bincount(self._conversation_numbers, minlength=len(self._number_by_conversation))
 
     @cached_property

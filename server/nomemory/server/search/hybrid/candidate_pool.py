@@ -60,7 +60,7 @@ class CandidatePool:
 
     @property
     def searches_messages(self) -> bool:
-        """Whether terms are searched in the messages, which costs less than reading postings if the log is short."""
+        """Whether terms are searched in the messages, which costs less than reading postings for a short log."""
         return self.is_complete and self.timeline.is_short
 
     def find_occurrences(
@@ -153,11 +153,11 @@ class CandidatePoolReader:
         total: int,
         period_messages: Sequence[LoggedMessage] = (),
     ) -> CandidatePool:
-        """Read the messages to rank.
+        """Read the pool of messages to rank for a question.
 
-        `nearest` has the semantic hits of each sentence, and is empty without semantic search. `counts` is the number
-        of messages of the user at the start of the search. `total` is the result of `count_messages`. `period_messages`
-        has the messages in the time ranges that the question names.
+        `nearest` contains the semantic hits of each sentence, and is empty without semantic search. `counts` is the
+        number of messages of the user at the start of the search. `total` is the result of `count_messages`.
+        `period_messages` contains the messages in the time ranges that the question names.
         """
         pool = await self._read_complete_pool(user_id, message_filter.until_us, counts, total)
         if pool is not None:

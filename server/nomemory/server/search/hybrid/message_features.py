@@ -34,7 +34,7 @@ _ENTRY_BYTES: Final = 300
 class MessageFeatures(NamedTuple):
     """Ranking features of a message.
 
-    Instances are tuples, which cost less than dataclasses, because a ranking creates many.
+    The class is a tuple instead of a dataclass, because a ranking creates many instances.
 
     Attributes:
         role: the role of the author, as a number of the enum `Role`.

@@ -77,8 +77,8 @@ def compute_feedback_scores(
 ) -> Floats:
     """Return, for each message, the maximum product of a feedback message's weight and its IDF cosine.
 
-    `occurrences` has the occurrences of the feedback terms. For frequent terms, the indexes may be missing. `total` is
-    the number of messages of the user.
+    `occurrences` contains the occurrences of the feedback terms. The indexes of frequent terms may be missing. `total`
+    is the number of messages of the user.
     """
     if not feedback:
         return np.zeros(len(timeline))

@@ -72,7 +72,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class HybridQuery:
-    """A question about a user's messages.
+    """The parameters of a hybrid search: a question about a user's messages.
 
     Attributes:
         vector: the caller's embedding of the whole question; None: the server embeds each sentence.
@@ -136,9 +136,9 @@ class HybridSearch:
     The event loop reads the data, and a thread computes the rankings.
 
     Attributes:
-        slots: limits concurrent reads and rankings. A search holds no slot while it waits for semantic search.
-        threads: runs the rankings.
-        pools: reads the messages to rank.
+        slots: the limit of concurrent reads and rankings. A search holds no slot while it waits for semantic search.
+        threads: the threads that compute the rankings.
+        pools: the reader of the messages to rank.
         candidates_max: the maximum number of candidates from each of the two searches, lexical and semantic.
     """
 
@@ -454,7 +454,7 @@ def _eligible_indexes(timeline: Timeline, ranked: Sequence[_SentenceRanking], me
 
 
 def _best_hits(timeline: Timeline, ranked: Sequence[_SentenceRanking], eligible: Ints, top_k: int) -> list[HybridHit]:
-    """Return the best messages, each with its scores for the sentence for which its score is highest."""
+    """Return the best messages. The scores of a message are those for the sentence with its highest score."""
     scores = np.round(np.stack([sentence.ranking.scores[eligible] for sentence in ranked]), _DECIMALS)
     best_scores, best_sentences = scores.max(axis=0), scores.argmax(axis=0)
     order = np.lexsort((-eligible, -best_scores))[:top_k]

@@ -33,7 +33,7 @@ class SemanticScores:
         cosines: cosine similarities; 0 for messages that semantic search did not return.
         is_hit: 1 for messages that semantic search returned, otherwise 0.
         mean: the estimated mean cosine of all messages of the user.
-        deviation: the estimated standard deviation of these cosines.
+        deviation: the estimated standard deviation of the cosines of all messages of the user.
         count: the number of messages of the user.
     """
 
@@ -56,10 +56,10 @@ def compute_semantic_scores(
     """Score the messages of a timeline by the hits of a semantic search, best first.
 
     Min-max normalization over all messages of a user ranks best (docs/quality.md). If the search returned only part of
-    the user's messages, the minimum is estimated.
+    the user's messages, the minimum cosine is estimated.
 
-    `nearest` has the hits in the whole time range, and the hits in periods, which may have lower scores. `is_complete`
-    is True if the search returned all messages of the user, whose number is `total`.
+    `nearest` contains the hits in the whole time range, and the hits in periods, which may have lower scores.
+    `is_complete` is True if the search returned all messages of the user, whose number is `total`.
 
     Returns:
         The scores; None if no hit is in the timeline.

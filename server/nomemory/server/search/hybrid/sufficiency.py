@@ -81,10 +81,9 @@ class SufficiencyFeatures:
         count: the number of messages of the user.
         coverage: the weighted share of the query terms in each message, 0 to 1; None without query terms.
         unknown_terms: the weighted share of the query terms that no message of the user contains, 0 to 1.
-        is_assertion: whether a message is an assertion by the user or by an author with a name.
+        is_assertion: whether each message is an assertion by the user or by an author with a name.
         speaker_indexes: the index of the author; -1 if unknown.
-        ends_with_question: whether a message ends with a question.
-        text_of: returns the text of the message at an index, without descriptions of attachments.
+        text_of: a function that returns the text of the message at an index, without descriptions of attachments.
     """
 
     match_scores: Floats
@@ -117,9 +116,9 @@ class SufficiencyFeatures:
 def estimate_sufficiency(features: SufficiencyFeatures, persons: Collection[int], speaker_count: int) -> float:
     """Return the estimated probability that the messages answer the question.
 
-    If the question names one of several authors, the person feature has the highest weight. Otherwise, the strongest
-    feature is the difference between the best cosine and the user's mean cosine. Only cosines of the local model can be
-    compared in this way.
+    If the question names one of several authors, the person feature has the highest weight. For other questions, the
+    strongest feature is the difference between the best cosine and the user's mean cosine. Only cosines of the local
+    model can be compared in this way.
 
     `persons` are the indexes of the authors that the question names. `speaker_count` is the number of authors with a
     name.
@@ -164,7 +163,10 @@ def _topic_probability(features: SufficiencyFeatures, persons: Collection[int], 
 
 
 def names_single_speaker(persons: Collection[int], speaker_count: int) -> bool:
-    """Return whether the question names exactly one of several authors. Only then, the person feature applies."""
+    """Return whether the question names exactly one of several authors.
+
+    The person feature applies only to such questions.
+    """
     return len(persons) == 1 and speaker_count > 1
 
 

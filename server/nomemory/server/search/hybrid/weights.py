@@ -14,7 +14,7 @@ class RankingWeights:
     Attributes:
         meaning: weight of the cosine similarity; the lexical score has the weight 1 - `meaning`.
         neighbors: weight of a term in the previous or next message, relative to a term in the message itself.
-        speaker: bonus for messages by the person that the question names; if it names nobody, by the user.
+        speaker: bonus for messages by the person that the question names, or by the user if the question names nobody.
         dates: bonus for messages on a date that the question names.
         concrete: bonus for messages that contain a name, a title or a number.
         occasion: bonus for messages that state when something happened, if the question asks for a time.

@@ -77,7 +77,7 @@ class Highlight:
     Attributes:
         spans: the matches, in order; they neither overlap nor touch.
         snippet: the range of the snippet.
-        truncated: whether there may be more matches.
+        truncated: whether the limits may have cut off further matches.
     """
 
     spans: tuple[Span, ...]
@@ -94,11 +94,12 @@ class HighlightLimits:
 
 
 def highlight(content: str, query: Query, snippet_chars: int, limits: HighlightLimits) -> Highlight:
-    """Find the matches of the query's terms and phrases, except the excluded ones. Offsets refer to the original text.
+    """Find the matches of a query's terms and phrases, without excluded terms, and select a snippet.
 
-    The snippet has at most `snippet_chars` characters, a limit of at least 1. If the content is longer, the snippet is
-    the first part with the most spans. The snippet is cut between tokens if possible. The run time is O(limits.chars *
-    phrases).
+    Offsets refer to the original text.
+
+    The snippet has at most `snippet_chars` characters, a limit of at least 1. A snippet of a longer content is the
+    first part with the most spans, cut between tokens if possible. The run time is O(limits.chars * phrases).
     """
     matches = _merge_spans(sorted(_find_matches(content, query.leaves, limits.chars)))
     spans = matches[: limits.spans]

@@ -122,8 +122,8 @@ class LexicalIndex(Protocol):
         A score is the sum of the weights of the leaves and boosts that match, multiplied by the weight of the message
         class if `Query.uses_class_weight`. If `Query.has_uniform_score`, the score is the sum of all weights.
 
-        Hits with the same score and `ts` are never separated, so there may be more than `search.limit`. Fewer hits than
-        `search.limit` are returned only at the end of the listing. A limit below 1 returns no hits.
+        Hits with the same score and `ts` are never separated, so there may be more than `search.limit` hits. Fewer hits
+        than `search.limit` are returned only at the end of the listing. A limit below 1 returns no hits.
 
         Raises:
             Fault: INDEX_UNAVAILABLE.

@@ -52,10 +52,7 @@ class ActiveSpace:
         return self._lease
 
     async def replace(self, space: VectorSpace, timeout_s: float) -> VectorSpace:
-        """Replace the space for new reads.
-
-        Return the previous space when its reads have ended, or after `timeout_s`.
-        """
+        """Replace the space for new reads, wait for reads of the previous space, and return the previous space."""
         previous = self._lease
         self._lease = SpaceLease(space)
         with suppress(TimeoutError):

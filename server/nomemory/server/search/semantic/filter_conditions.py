@@ -41,7 +41,7 @@ Condition = MatchCondition | ExclusionCondition | RangeCondition
 def filter_conditions(user_id: str, filters: Filter) -> tuple[Condition, ...]:
     """Return the conditions of a search. The first condition restricts the search to the user.
 
-    Engines compare times as 64-bit floats, whose resolution is more than a microsecond after the year 2255. The time
+    Engines compare times as 64-bit floats, which cannot represent every microsecond after the year 2255. The time
     bounds are therefore extended by one float step, and `message_hits.rank_messages` applies the exact bounds.
     """
     result: list[Condition] = [MatchCondition(USER, user_id)]

@@ -1,8 +1,8 @@
 """Convert the nearest points of an engine to ranked messages.
 
-A message has a point for each part of its text, and is ranked by its best part. The result includes all messages that
-tie with the last one, which may require more points. Callers start with `initial_point_limit` points, and multiply the
-number by `GROWTH` until `rank_messages` returns a list.
+A message has a point for each part of its text, and is ranked by its best part. The ranked messages include all ties
+with the last message, for which more points may be needed. Callers start with `initial_point_limit` points, and
+multiply the number by `GROWTH` until `rank_messages` returns a list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SCORE, _TIME, _SEQUENCE = attrgetter("score"), attrgetter("ts_us"), attrgetter(
 
 
 def initial_point_limit(limit: int) -> int:
-    """Return the initial number of points to request for a number of messages."""
+    """Return how many points to request first if `limit` messages are needed."""
     return limit + limit // 2 + _MARGIN
 
 
@@ -30,7 +30,7 @@ def rank_messages(points: Sequence[VectorHit], window: int, filters: Filter, lim
 
     Args:
         points: the nearest points, best first, with ties in any order; fewer than `window` only if there are no more.
-        window: the number of requested points.
+        window: the number of points that were requested from the engine.
         filters: the filter of the search, whose exact time bounds are applied here.
         limit: the number of messages. Messages that tie with the last one are returned in addition.
     """

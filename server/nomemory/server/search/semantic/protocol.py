@@ -45,7 +45,7 @@ class StoredPoints:
 
     Attributes:
         by_user: for each user, the number of valid points by sequence.
-        invalid: the number of damaged points.
+        invalid: the number of points with a damaged payload or vector.
     """
 
     by_user: list[Counter[int]]
@@ -112,14 +112,14 @@ class VectorIndex(VectorSearch, Protocol):
         On a Qdrant server, the content remains until the server optimizes its segments.
 
         Raises:
-            InsufficientSpaceError: the disk is too full. In this case, the index does not change.
+            InsufficientSpaceError: there is not enough disk space, and the index was not changed.
         """
 
     async def count(self) -> int:
         """Count the points."""
 
     async def read_points(self, user_ids: Sequence[str], *, with_vectors: bool) -> StoredPoints:
-        """Read the points of users with the same condition as a search, so that every returned point can be found.
+        """Read the points of users. A point is returned only if a search can find it.
 
         If `with_vectors`, the vectors are validated in addition to the payloads.
         """

@@ -18,7 +18,7 @@ class VectorProgress(Protocol):
         """Return whether the index may lack a change of this user up to `sequence`."""
 
     def poll(self) -> None:
-        """Poll the message log at once, because a read waits for a write, which another server may have made."""
+        """Poll the message log at once, because a read waits for a write, possibly of another server."""
 
     def record_query(self, user_id: str) -> None:
         """Record a query of a user, so that the user's backlog is indexed first."""
@@ -41,7 +41,6 @@ class VectorSpace:
     Attributes:
         name: the name of the collection, which identifies the space within a server.
         vectors: the search in the index, in round-robin order of the users.
-        progress: the progress of the index.
         queries: the limit of concurrent queries to the embedder, in round-robin order of the users.
     """
 

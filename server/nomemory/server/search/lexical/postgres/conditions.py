@@ -58,7 +58,7 @@ class ConditionBuilder:
     is therefore compared with a collation that no index has.
 
     Args:
-        values: collects the bound values.
+        values: the collection to which bound values are added.
     """
 
     def __init__(self, user_id: str, values: BoundValues) -> None:

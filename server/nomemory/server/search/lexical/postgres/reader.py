@@ -1,4 +1,4 @@
-"""The lexical index in PostgreSQL: columns of the message table, so it is always up to date."""
+"""The lexical index in PostgreSQL, which consists of columns of the message table and is always up to date."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nomemory.server.search.lexical.protocol import FrozenRanking, LexicalHit, L
 from nomemory.server.search.lexical.window import WINDOW, RankingWindow, count_window_terms, exceeds_window
 from nomemory.server.store.buckets import compute_bucket
 from nomemory.server.store.damage import DamageRegistry
-from nomemory.server.store.postgres.connections import ERRORS, RETRY_AFTER_S, Pool
+from nomemory.server.store.postgres.connections import ERRORS, RETRY_AFTER_S, ConnectionPool
 from nomemory.server.store.retention import RetentionPolicy
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ _SEQUENCE: Final = "SELECT latest_sequence FROM users WHERE bucket = $1 AND user
 class PostgresLexicalIndex:
     """Implements LexicalIndex with the tables of a message log in PostgreSQL.
 
-    Each call takes one round trip to the database. `freeze` takes two if the matches exceed the ranking window.
+    Each call takes one round trip to the database. A call of `freeze` takes two round trips if the matches exceed the
+    ranking window.
 
     Args:
         pool: the connection pool, which the index does not close.
@@ -51,7 +52,10 @@ class PostgresLexicalIndex:
     can_lag: Final = False
 
     def __init__(
-        self, pool: Pool, retention: RetentionPolicy | None = None, damage_registry: DamageRegistry | None = None
+        self,
+        pool: ConnectionPool,
+        retention: RetentionPolicy | None = None,
+        damage_registry: DamageRegistry | None = None,
     ) -> None:
         self._pool = pool
         self._retention = retention or RetentionPolicy()

@@ -111,7 +111,7 @@ class _PostingKey(NamedTuple):
 def open_lexical_index(directory: Path, threads: ReadThreads) -> TantivyLexicalIndex:
     """Open the index for reading. Replace an unreadable index with an empty one, which the indexer fills.
 
-    Indexes of previous schema versions are ignored. The indexer deletes them.
+    Indexes of previous schema versions are ignored here and deleted by the indexer.
     """
     if has_previous_version(directory):
         _log.info("the lexical index has an outdated schema and is being rebuilt", directory=str(directory))
@@ -134,12 +134,12 @@ def _translate_errors() -> Iterator[None]:
 
 
 class TantivyLexicalIndex:
-    """Implements LexicalIndex for a directory to which a writer in any process commits.
+    """Implements LexicalIndex for an index directory. The writer of the index may be in another process.
 
     Short searches run on the event loop, because a switch to a thread would take longer.
 
     Args:
-        directory: the directory of the index; an empty index is created if it does not exist.
+        directory: the directory of the index. If the directory does not exist, an empty index is created.
         threads: the threads for long searches.
 
     Raises:

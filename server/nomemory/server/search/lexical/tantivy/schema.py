@@ -146,8 +146,8 @@ def checkpoint_document(schema: tantivy.Schema, applied: int, log: str) -> tanti
 def lexical_checkpoint(directory: Path, log: LogIdentity | None) -> Checkpoint | None:
     """Return the checkpoint of the index; None if there is no readable index.
 
-    Reading a checkpoint creates no files. The name of the log is indexed but not stored. If it is not the name of
-    `log`, the checkpoint contains a placeholder.
+    Reading a checkpoint creates no files. The name of the log is indexed but not stored. If the index belongs to
+    another log than `log`, the checkpoint contains a placeholder for the name.
     """
     if not (directory / "meta.json").exists():
         return None

@@ -1,7 +1,7 @@
 """Compaction: copy the live points of a shard to new files, page by page, to erase deleted content.
 
 The engine cannot rewrite its write-ahead log, so all files are replaced. During the copy, the shard reads from the old
-files and applies each write to both.
+files, and applies each write to the old and the new files.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class EdgeIndex:
         directory: the directory of the shard. Only one process can open the directory at a time.
         timeout_s: the number of seconds without a response after which the worker is restarted.
         policy: the limits of the worker process.
-        min_free_bytes: the free disk space that `erase_deleted` preserves.
+        min_free_bytes: the free disk space that must remain during `erase_deleted`, in bytes.
     """
 
     def __init__(

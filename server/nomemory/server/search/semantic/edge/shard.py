@@ -50,7 +50,7 @@ _EXACT: Final = qdrant.SearchParams(exact=True)
 
 
 class NotCompactingError(Exception):
-    """No compaction is in progress: the worker was restarted, or a write to the new files failed."""
+    """There is no compaction in progress, because the worker was restarted or a write to the new files failed."""
 
 
 class Shard:
@@ -219,7 +219,7 @@ class Shard:
     def _add_versions(self, points: Sequence[qdrant.ScoredPoint]) -> list[ScoredPoint]:
         """Add the time and the sequence of each point.
 
-        Both are cached, because reading 400 payloads takes a third of a search.
+        These values are cached, because reading 400 payloads takes a third of a search.
         """
         unknown = [point.id for point in points if point.id not in self._versions]
         if len(self._versions) + len(unknown) > _MAX_CACHED_VERSIONS:

@@ -63,10 +63,7 @@ class QdrantCollection:
         return await await_response(self._client.collection_exists(self._name))
 
     async def find_incomplete_indexes(self) -> tuple[int, list[str]]:
-        """Return the number of points, and the payload indexes that lack some points.
-
-        Searches would miss these points.
-        """
+        """Return the number of points, and the payload indexes that lack some of them."""
         points = (await await_response(self._client.count(self._name, exact=True))).count
         schema = (await await_response(self._client.get_collection(self._name))).payload_schema
         return points, [field for field in _REQUIRED_FIELDS if field in schema and schema[field].points < points]

@@ -53,8 +53,9 @@ def create_client(url: str, api_key: str | None, timeout_s: float) -> AsyncQdran
     """Create a client of a Qdrant server, without connecting.
 
     Args:
-        url: `grpc://HOST:PORT` or `grpcs://…`: gRPC on this port. `http://…` or `https://…`: HTTP on this port; with
-            the default port or no port, also gRPC on its default port. `:memory:`: an in-memory index for tests.
+        url: `grpc://HOST:PORT` and `grpcs://…` select gRPC on this port. `http://…` and `https://…` select HTTP on this
+            port; with the default port or no port, the client also uses gRPC on its default port. `:memory:` selects an
+            in-memory index for tests.
         api_key: the API key; None if the server needs none.
         timeout_s: the timeout of a call, in seconds.
     """
@@ -84,7 +85,7 @@ class QdrantIndex:
         sharding: the shard keys and replicas of the collection.
         timeout_s: the timeout of a search, in seconds.
         probe_s: the timeout of a probe, in seconds.
-        is_new: whether this log has never stored points. If it is new, an existing collection without another owner is
+        is_new: whether this log has never stored points. For a new log, an existing collection without another owner is
             deleted, because its sequences belong to another epoch of the log.
         log_id: the id of the message log that fills the collection; empty in tests.
     """
@@ -223,7 +224,7 @@ class QdrantIndex:
         self._is_created = False
 
     async def drop_collection(self, collection: str) -> None:
-        """Delete another collection, if the server has it and no other log owns it."""
+        """Delete another collection, if the collection exists and no other log owns it."""
         if collection == self._collection or not await await_response(self._client.collection_exists(collection)):
             return
         try:

@@ -29,6 +29,6 @@ async def await_response(call: Awaitable[_T]) -> _T:
 def unavailable_fault(error: BaseException) -> Fault:
     """Return the INDEX_UNAVAILABLE fault for an error.
 
-    It contains only the error's type, because messages may quote content.
+    The fault contains only the type of the error.
     """
     return index_unavailable_fault("the vector index does not respond", type(error).__name__)

@@ -20,7 +20,7 @@ class QdrantSharding:
     """The shard keys and replicas of a collection.
 
     Attributes:
-        buckets: the number of shard keys. If it is 0, the Qdrant server distributes the points.
+        buckets: the number of shard keys. With 0 shard keys, the Qdrant server distributes the points.
         replicas: the number of copies of each shard.
     """
 
@@ -60,7 +60,7 @@ class QdrantSharding:
 
     @property
     def suffix(self) -> str:
-        """The suffix of collection names for this number of buckets."""
+        """The suffix that names of collections with this number of buckets have."""
         return f"-b{self.buckets}" if self.buckets else ""
 
     def group_by_key(self, points: Sequence[VectorPoint]) -> Iterator[tuple[str | None, list[VectorPoint]]]:
