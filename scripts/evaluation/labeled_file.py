@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from nomemory.importing.fields import Fields
-from nomemory.importing.files import Source
-from nomemory.importing.json_stream import read_values
-from nomemory.importing.jsonl import MessageLines
-from nomemory.importing.record import Accepted, ImportDefaults, Record, Rejected
+from nomemory.importing.fields import JsonFields
+from nomemory.importing.files import ImportFile
+from nomemory.importing.json_stream import read_json_values
+from nomemory.importing.jsonl import JsonLinesImporter
+from nomemory.importing.record import AcceptedMessage, ImportDefaults, Record, RejectedRecord
 
 ADVERSARIAL: Final = "adversarial"
 """Category of unanswerable questions that resemble answerable ones."""
@@ -75,20 +75,20 @@ class LabeledDataError(Exception):
         super().__init__("\n".join([*errors[:_SHOWN_MAX], *more]))
 
 
-def read_messages(path: Path) -> list[Accepted]:
+def read_messages(path: Path) -> list[AcceptedMessage]:
     """Read a messages file in the format of `nomemory import`.
 
     Raises:
         LabeledDataError: a line is not a valid message.
         OSError: the file cannot be read.
     """
-    form = MessageLines(ImportDefaults())
+    form = JsonLinesImporter(ImportDefaults())
     accepted, errors = [], []
-    for record in read_values(Source(str(path))):
-        for parsed in [record] if isinstance(record, Rejected) else form.parse(record):
-            if isinstance(parsed, Accepted):
+    for record in read_json_values(ImportFile(str(path))):
+        for parsed in [record] if isinstance(record, RejectedRecord) else form.parse(record):
+            if isinstance(parsed, AcceptedMessage):
                 accepted.append(parsed)
-            elif isinstance(parsed, Rejected):
+            elif isinstance(parsed, RejectedRecord):
                 errors.append(format_line_error(path, parsed))
     if errors:
         raise LabeledDataError(errors)
@@ -109,11 +109,11 @@ def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None =
     """
     questions: dict[str, Question] = {}
     errors = []
-    for record in read_values(Source(str(path))):
+    for record in read_json_values(ImportFile(str(path))):
         question = _parse_question(record)
         if isinstance(question, Question):
             question = _check_question(record, question, questions.keys(), message_keys)
-        if isinstance(question, Rejected):
+        if isinstance(question, RejectedRecord):
             errors.append(format_line_error(path, question))
         else:
             questions[question.question_id] = question
@@ -124,18 +124,18 @@ def read_questions(path: Path, message_keys: frozenset[tuple[str, str]] | None =
     return list(questions.values())
 
 
-def format_line_error(path: Path, rejected: Accepted | Rejected, reasons: tuple[str, ...] = ()) -> str:
+def format_line_error(path: Path, rejected: AcceptedMessage | RejectedRecord, reasons: tuple[str, ...] = ()) -> str:
     """Format an error of a line: `path:line: reasons`."""
-    reasons = reasons or (rejected.reasons if isinstance(rejected, Rejected) else ())
+    reasons = reasons or (rejected.reasons if isinstance(rejected, RejectedRecord) else ())
     return f"{path}:{rejected.location.number}: {'; '.join(reasons)}"
 
 
-def _parse_question(record: Record | Rejected) -> Question | Rejected:
-    if isinstance(record, Rejected):
+def _parse_question(record: Record | RejectedRecord) -> Question | RejectedRecord:
+    if isinstance(record, RejectedRecord):
         return record
     if not isinstance(record.value, dict):
-        return Rejected(record.location, record.original, ("is not a JSON object",))
-    fields = Fields(record.value)
+        return RejectedRecord(record.location, record.original, ("is not a JSON object",))
+    fields = JsonFields(record.value)
     question = Question(
         question_id=fields.get_text("question_id", required=True),
         user_id=fields.get_text("user_id", required=True),
@@ -148,7 +148,7 @@ def _parse_question(record: Record | Rejected) -> Question | Rejected:
         verdict=fields.get_text("verdict"),
         language=fields.get_text("language"),
     )
-    return Rejected(record.location, record.original, tuple(fields.reasons)) if fields.reasons else question
+    return RejectedRecord(record.location, record.original, tuple(fields.reasons)) if fields.reasons else question
 
 
 def _parse_ids(name: str, value: object, reasons: list[str]) -> frozenset[str]:
@@ -170,11 +170,11 @@ def _parse_needed_facts(value: object, reasons: list[str]) -> tuple[frozenset[st
 
 
 def _check_question(
-    record: Record | Rejected,
+    record: Record | RejectedRecord,
     question: Question,
     seen_ids: Collection[str],
     message_keys: frozenset[tuple[str, str]] | None,
-) -> Question | Rejected:
+) -> Question | RejectedRecord:
     reasons = []
     if question.question_id in seen_ids:
         reasons.append("question_id: duplicate in the file")
@@ -182,4 +182,4 @@ def _check_question(
     missing = [] if message_keys is None else [item for item in named if (question.user_id, item) not in message_keys]
     if missing:
         reasons.append(f"evidence: this user has no message {', '.join(sorted(missing))}")
-    return Rejected(record.location, record.original, tuple(reasons)) if reasons else question
+    return RejectedRecord(record.location, record.original, tuple(reasons)) if reasons else question

@@ -10,8 +10,8 @@ from typing import Final
 
 from evaluation.labeled_file import LabeledDataError, Question, format_line_error, read_messages, read_questions
 from nomemory.client.sync import Client
-from nomemory.importing.record import Accepted
-from nomemory.importing.upload import Upload, wait_until_indexed
+from nomemory.importing.record import AcceptedMessage
+from nomemory.importing.upload import MessageUploader, wait_until_indexed
 from nomemory.v1 import message_pb2
 
 _MESSAGES: Final = "messages.jsonl"
@@ -36,7 +36,7 @@ class LabeledSet:
 
     name: str
     path: Path
-    messages: tuple[Accepted, ...]
+    messages: tuple[AcceptedMessage, ...]
     questions: tuple[Question, ...]
 
     @property
@@ -100,7 +100,7 @@ def find_questions_file(messages: Path) -> Path:
     return path
 
 
-def _add_conversations(questions: Iterable[Question], accepted: Iterable[Accepted]) -> Iterator[Question]:
+def _add_conversations(questions: Iterable[Question], accepted: Iterable[AcceptedMessage]) -> Iterator[Question]:
     conversations: dict[str, dict[str, str]] = defaultdict(dict)
     for message in (item.message for item in accepted if item.message.conversation_id):
         conversations[message.user_id][message.message_id] = message.conversation_id
@@ -133,7 +133,7 @@ def _rename_user(message: message_pb2.ChatMessage, names: dict[str, str]) -> mes
     return renamed
 
 
-def import_messages(client: Client, path: Path, messages: Sequence[Accepted]) -> None:
+def import_messages(client: Client, path: Path, messages: Sequence[AcceptedMessage]) -> None:
     """Import the messages of a file into a server; `path` appears only in error messages.
 
     Raises:
@@ -141,7 +141,7 @@ def import_messages(client: Client, path: Path, messages: Sequence[Accepted]) ->
         NoMemoryError: the call failed.
     """
     errors: list[str] = []
-    upload = Upload(
+    upload = MessageUploader(
         client.import_messages, lambda rejected, reasons: errors.append(format_line_error(path, rejected, reasons))
     )
     for _ in upload.send_all(messages):

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from server.test_export import anything_said
 
-from nomemory.cli.json_lines import message_record
+from nomemory.cli.json_lines import build_message_record
 from nomemory.cli.terminal import encode_utf8_line
-from nomemory.client.messages import chat_message, timestamp
+from nomemory.client.messages import chat_message, to_timestamp
 from nomemory.client.sync import Client
-from nomemory.importing.jsonl import MessageLines
-from nomemory.importing.record import Accepted, ImportDefaults, Record, SourceLocation
+from nomemory.importing.jsonl import JsonLinesImporter
+from nomemory.importing.record import AcceptedMessage, ImportDefaults, Record, SourceLocation
 from nomemory.server.runtime.settings import Settings
 from nomemory.v1 import message_pb2, query_service_pb2
 from running_server import Server
@@ -28,8 +28,8 @@ MESSAGE = chat_message(user_id="ann", ts="2024-05-01T08:30:00.000001Z", role="us
 
 
 def imported(line: str) -> message_pb2.ChatMessage:
-    (parsed,) = MessageLines(ImportDefaults()).parse(Record(SourceLocation("line", 1), json.loads(line), line))
-    assert isinstance(parsed, Accepted)
+    (parsed,) = JsonLinesImporter(ImportDefaults()).parse(Record(SourceLocation("line", 1), json.loads(line), line))
+    assert isinstance(parsed, AcceptedMessage)
     assert parsed.ignored == ()
     return parsed.message
 
@@ -42,7 +42,7 @@ def test_a_line_of_an_export_is_the_message_again(message: message_pb2.ChatMessa
         message.expire_ts.FromMicroseconds(message.ts.ToMicroseconds() + expires)
     shown = message_pb2.ChatMessage(retracted_by="m1")
     shown.MergeFrom(message)
-    line = encode_utf8_line(message_record(shown))
+    line = encode_utf8_line(build_message_record(shown))
     assert line.count("\n") == len(line.splitlines()) == 1
     assert imported(line) == message
 
@@ -104,7 +104,7 @@ def test_a_file_is_there_when_it_is_complete(script: Scripted, run: Run) -> None
 def test_a_message_that_expires_says_so(script: Scripted, run: Run) -> None:
     expiring = message_pb2.ChatMessage()
     expiring.CopyFrom(MESSAGE)
-    expiring.expire_ts.CopyFrom(timestamp("expire_ts", "2030-01-01T00:00:00Z"))
+    expiring.expire_ts.CopyFrom(to_timestamp("expire_ts", "2030-01-01T00:00:00Z"))
     script.will("ExportMessages", query_service_pb2.ExportMessagesResponse(messages=[expiring]))
     line = run("export", "--user", "ann", "--target", script.target).stdout
     assert json.loads(line)["expire_ts"] == "2030-01-01T00:00:00Z"

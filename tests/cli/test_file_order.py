@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nomemory.client.messages import chat_message
 from nomemory.client.sync import Client
 from nomemory.importing.file_order import FileOrder
-from nomemory.importing.record import Accepted, Rejected, SourceLocation
+from nomemory.importing.record import AcceptedMessage, RejectedRecord, SourceLocation
 from running_server import Server
 
 BEGAN = 1_714_552_200
@@ -137,23 +137,23 @@ def test_lines_that_are_the_same_in_everything_are_one_message(import_: Callable
     assert import_(lines + lines[::-1]) == {"created": 10, "unchanged": 10}
 
 
-def accepted(message_id: str, ts: int, user: str, *, keeps_id: bool = False) -> Accepted:
+def accepted(message_id: str, ts: int, user: str, *, keeps_id: bool = False) -> AcceptedMessage:
     moment = datetime.fromtimestamp(BEGAN + ts, UTC)
     message = chat_message(user_id=user, message_id=message_id, ts=moment, role="user", content="x")
-    return Accepted(SourceLocation("line", 1), "", message, keeps_id=keeps_id)
+    return AcceptedMessage(SourceLocation("line", 1), "", message, keeps_id=keeps_id)
 
 
 IDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=128)
 ITEMS = st.lists(st.builds(accepted, IDS, st.integers(0, 2), st.sampled_from(["ann", "bob"])), max_size=30)
 
 
-def placed(items: Sequence[Accepted]) -> list[Accepted]:
+def placed(items: Sequence[AcceptedMessage]) -> list[AcceptedMessage]:
     order = FileOrder()
-    return [item for item in map(order.assign_ordered_id, items) if isinstance(item, Accepted)]
+    return [item for item in map(order.assign_ordered_id, items) if isinstance(item, AcceptedMessage)]
 
 
 @given(ITEMS)
-def test_ids_of_one_user_and_time_grow_and_stay_apart(items: list[Accepted]) -> None:
+def test_ids_of_one_user_and_time_grow_and_stay_apart(items: list[AcceptedMessage]) -> None:
     given_ids: dict[tuple[str, int], dict[str, str]] = {}
     for before, after in zip(items, placed(items), strict=True):
         assert len(after.message.message_id) <= 128
@@ -166,12 +166,12 @@ def test_ids_of_one_user_and_time_grow_and_stay_apart(items: list[Accepted]) -> 
 
 
 @given(ITEMS, ITEMS)
-def test_later_messages_do_not_change_earlier_ids(items: list[Accepted], more: list[Accepted]) -> None:
+def test_later_messages_do_not_change_earlier_ids(items: list[AcceptedMessage], more: list[AcceptedMessage]) -> None:
     assert placed(items + more)[: len(items)] == placed(items)
 
 
 @given(ITEMS)
-def test_ids_that_are_in_order_or_have_to_stay_are_not_changed(items: list[Accepted]) -> None:
+def test_ids_that_are_in_order_or_have_to_stay_are_not_changed(items: list[AcceptedMessage]) -> None:
     kept = [replace(item, keeps_id=True) for item in items]
     assert placed(kept) == kept
     alone = [accepted(f"i{n:03}", 0, "ann") for n in range(30)]
@@ -179,5 +179,5 @@ def test_ids_that_are_in_order_or_have_to_stay_are_not_changed(items: list[Accep
 
 
 def test_rejected_items_are_passed_through() -> None:
-    refused = Rejected(SourceLocation("line", 1), "", ("is not JSON",))
+    refused = RejectedRecord(SourceLocation("line", 1), "", ("is not JSON",))
     assert FileOrder().assign_ordered_id(refused) is refused

@@ -16,11 +16,11 @@ from client.scripted_server import Scripted
 from rich.console import Console
 
 from nomemory.client.sync import Client
-from nomemory.importing.files import Source
-from nomemory.importing.json_stream import read_values
+from nomemory.importing.files import ImportFile
+from nomemory.importing.json_stream import read_json_values
 from nomemory.importing.progress import show_indexing_progress
-from nomemory.importing.record import Record, Rejected, SourceLocation
-from nomemory.importing.upload import OTHER_REASONS, Upload, wait_until_indexed
+from nomemory.importing.record import Record, RejectedRecord, SourceLocation
+from nomemory.importing.upload import OTHER_REASONS, MessageUploader, wait_until_indexed
 from nomemory.server.faults import Fault, Reason
 from nomemory.v1 import ingest_service_pb2, message_pb2
 from running_server import Server
@@ -111,11 +111,11 @@ def test_oversized_record_is_not_kept_in_memory(form: str, tmp_path: Path) -> No
             file.write("x" * (1 << 20))
         file.write(f'"}}\n{good}\n' if form == "lines" else f'"}},{good}]')
     tracemalloc.start()
-    source = Source(str(path))
-    kinds = [type(item) for item in read_values(source)]
+    source = ImportFile(str(path))
+    kinds = [type(item) for item in read_json_values(source)]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kinds == [Record, Rejected, Record]
+    assert kinds == [Record, RejectedRecord, Record]
     assert peak < 200 << 20
 
 
@@ -236,8 +236,8 @@ def test_the_terminal_says_how_many_were_rejected_why_and_where(import_: Import,
 
 
 def test_reasons_without_end_are_counted_together() -> None:
-    upload = Upload(lambda _: ingest_service_pb2.ImportMessagesResponse(), lambda *_: None)
-    refused = [Rejected(SourceLocation("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
+    upload = MessageUploader(lambda _: ingest_service_pb2.ImportMessagesResponse(), lambda *_: None)
+    refused = [RejectedRecord(SourceLocation("line", number), "", (f"reason {number}",)) for number in range(1, 31)]
     assert list(upload.send_all(refused))
     assert (
         len(upload.rejection_groups),

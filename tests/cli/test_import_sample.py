@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cli.command_line import Run
 
-from nomemory.importing.sample import sample_path
+from nomemory.importing.sample import get_sample_path
 from running_server import Server
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ def test_import_of_the_sample_needs_no_file(run: Run, vector_server: Server) -> 
 
 
 def test_sample_of_a_checkout_is_the_one_that_ships() -> None:
-    assert sample_path() == ROOT / "sample" / "messages.jsonl"
+    assert get_sample_path() == ROOT / "sample" / "messages.jsonl"
 
 
 def test_import_of_nothing_names_the_sample(run: Run) -> None:

@@ -16,7 +16,7 @@ from nomemory.cli.console import stderr_console, stdout_console
 from nomemory.cli.json_lines import JsonLines
 from nomemory.cli.text_output import TextOutput
 from nomemory.client import Client
-from nomemory.client.messages import chat_message, timestamp
+from nomemory.client.messages import chat_message, to_timestamp
 from nomemory.v1 import message_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 from running_server import Server
@@ -33,7 +33,7 @@ def cited(message_id: str, quote: str, day: int) -> pb.Citation:
         message_id=message_id,
         quote=quote,
         span=message_pb2.Span(start=0, end=len(quote)),
-        ts=timestamp("ts", datetime(2025, 3, day, tzinfo=UTC)),
+        ts=to_timestamp("ts", datetime(2025, 3, day, tzinfo=UTC)),
     )
 
 

@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nomemory.client import requests
-from nomemory.client.channel import channel_options, is_loopback
-from nomemory.client.messages import NewMessage, chat_message, role_name, role_number, timestamp
+from nomemory.client.channel import build_channel_options, is_loopback
+from nomemory.client.messages import NewMessage, chat_message, to_role_name, to_role_value, to_timestamp
 from nomemory.v1 import message_pb2, recall_service_pb2
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -35,7 +35,7 @@ def test_a_message_is_made_from_plain_values() -> None:
     )
     assert message == message_pb2.ChatMessage(
         user_id="ann",
-        ts=timestamp("ts", NOON),
+        ts=to_timestamp("ts", NOON),
         role=message_pb2.ROLE_ASSISTANT,
         content="吃了吗？",
         message_id="m1",
@@ -115,7 +115,7 @@ def test_a_time_may_be_a_text_in_rfc_3339(text: str) -> None:
     written = chat_message(user_id="ann", ts=text, role="user", content="hi")
     listed = requests.list_messages("ann", since=text, until=text)
     request = requests.recall("tea?", since=text, until=text, now=text)
-    noon = timestamp("ts", NOON)
+    noon = to_timestamp("ts", NOON)
     assert written.ts == noon
     for span in (listed.filter.time_range, request.context.time_range):
         assert (span.since, span.until) == (noon, noon)
@@ -147,20 +147,20 @@ def test_a_numeric_timestamp_is_a_type_error() -> None:
 def test_a_time_that_leaves_the_calendar_in_utc_is_refused() -> None:
     early = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
     with pytest.raises(ValueError, match="must be between the years 1 and 9999 in UTC"):
-        timestamp("ts", early)
+        to_timestamp("ts", early)
 
 
 @given(st.datetimes(timezones=st.timezones()))
 def test_a_time_stays_the_same_moment_to_the_microsecond(moment: datetime) -> None:
     assume(1 < moment.year < 9999)
-    assert timestamp("ts", moment).ToDatetime(tzinfo=UTC) == moment.astimezone(UTC)
+    assert to_timestamp("ts", moment).ToDatetime(tzinfo=UTC) == moment.astimezone(UTC)
 
 
 def test_roles_go_by_their_names() -> None:
     for name in ("user", "assistant", "system", "tool"):
-        assert role_name(role_number(name)) == name
+        assert to_role_name(to_role_value(name)) == name
     with pytest.raises(ValueError, match="role must be one of"):
-        role_number("boss")
+        to_role_value("boss")
 
 
 def test_unset_options_are_not_sent() -> None:
@@ -191,8 +191,8 @@ def test_every_option_reaches_its_field() -> None:
         at_least="t_1",
         snippet_chars=80,
     )
-    assert request.filter.time_range.since == timestamp("since", NOON)
-    assert request.filter.time_range.until == timestamp("until", NOON + timedelta(days=1))
+    assert request.filter.time_range.since == to_timestamp("since", NOON)
+    assert request.filter.time_range.until == to_timestamp("until", NOON + timedelta(days=1))
     assert request.filter.role == message_pb2.ROLE_USER
     assert dict(request.filter.metadata) == {"app": "phone"}
     assert (request.filter.conversation_id, request.page_size, request.cursor) == ("c", 7, "c_1")
@@ -263,13 +263,13 @@ def test_an_import_of_nothing_sends_nothing() -> None:
 )
 def test_no_proxy_leads_to_this_machine(target: str, expected: bool) -> None:  # noqa: FBT001 - a parameter of a table
     assert is_loopback(target) is expected
-    assert (("grpc.enable_http_proxy", 0) in channel_options(target, 1)) is expected
+    assert (("grpc.enable_http_proxy", 0) in build_channel_options(target, 1)) is expected
 
 
 def test_attempts_have_bounds() -> None:
     for attempts in (0, 6):
         with pytest.raises(ValueError, match="attempts must be"):
-            channel_options("localhost:1", attempts)
+            build_channel_options("localhost:1", attempts)
 
 
 def test_a_recall_carries_its_conversation_its_turns_and_its_token() -> None:

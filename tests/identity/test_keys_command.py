@@ -12,7 +12,7 @@ from identity.issuer import token
 
 from nomemory.cli.main import nomemory
 from nomemory.client.aio import AsyncClient
-from nomemory.client.channel import Identity
+from nomemory.client.channel import ClientCredentials
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.server.api.identity.api_keys import ApiKeyAuthenticator
@@ -85,7 +85,7 @@ def test_cli_sends_the_api_key(guarded: Guarded, user: str) -> None:
 
 async def test_clients_send_keys_and_tokens(guarded: Guarded, user: str) -> None:
     key = guarded.keyring.key("query", "recall", "act-as")
-    for identity in (Identity(api_key=key), Identity(token=token(user))):
+    for identity in (ClientCredentials(api_key=key), ClientCredentials(token=token(user))):
         with Client(guarded.target, **identity) as client:
             client.list_messages(user)
             client.recall("tea?", user_id=user)

@@ -13,11 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nomemory.cli.json_lines import message_record
+from nomemory.cli.json_lines import build_message_record
 from nomemory.client.messages import chat_message
-from nomemory.importing.files import Source
+from nomemory.importing.files import ImportFile
 from nomemory.importing.formats import FORMATS, detect_format, read_records
-from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, Record, Rejected, Skipped, SourceLocation
+from nomemory.importing.record import (
+    AcceptedMessage,
+    ImportDefaults,
+    ParseResult,
+    Record,
+    RejectedRecord,
+    SkippedRecord,
+    SourceLocation,
+)
 
 IMPORTS = Path(__file__).parent / "files"
 NOBODY = ImportDefaults()
@@ -27,24 +35,24 @@ START = datetime(2024, 5, 1, 8, tzinfo=UTC)
 
 def parsed(name: str, defaults: ImportDefaults = NOBODY) -> list[ParseResult]:
     def items() -> Iterator[ParseResult]:
-        source = Source(str(IMPORTS / name))
+        source = ImportFile(str(IMPORTS / name))
         chosen, recognized = detect_format(read_records(source, None), defaults)
         for item in recognized:
-            yield from [item] if isinstance(item, Rejected) else chosen.parse(item)
+            yield from [item] if isinstance(item, RejectedRecord) else chosen.parse(item)
 
     return list(items())
 
 
 def accepted(items: list[ParseResult]) -> list[dict[str, object]]:
-    return [message_record(item.message) for item in items if isinstance(item, Accepted)]
+    return [build_message_record(item.message) for item in items if isinstance(item, AcceptedMessage)]
 
 
 def refusals(items: list[ParseResult]) -> list[tuple[int, str, tuple[str, ...]]]:
-    return [(i.location.number, i.location.element, i.reasons) for i in items if isinstance(i, Rejected)]
+    return [(i.location.number, i.location.element, i.reasons) for i in items if isinstance(i, RejectedRecord)]
 
 
 def ids(items: list[ParseResult]) -> list[str]:
-    return [item.message.message_id for item in items if isinstance(item, Accepted)]
+    return [item.message.message_id for item in items if isinstance(item, AcceptedMessage)]
 
 
 def archived(path: Path, **members: str) -> str:
@@ -113,7 +121,7 @@ def test_archive_without_messages_or_over_the_size_limit_is_rejected(tmp_path: P
     ],
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
-    source = Source(str(IMPORTS / name))
+    source = ImportFile(str(IMPORTS / name))
     items = list(read_records(source, None))
     chosen, again = detect_format(iter(items), ImportDefaults())
     assert chosen.name == expected
@@ -124,7 +132,7 @@ def test_unrecognized_format_error_names_the_missing_fields() -> None:
     chosen, _ = detect_format(iter([Record(SourceLocation("line", 1), {"text": "hi"}, "")]), ImportDefaults())
     assert chosen.name == "jsonl"
     (refused,) = chosen.parse(Record(SourceLocation("line", 1), {"text": "hi"}, ""))
-    assert isinstance(refused, Rejected)
+    assert isinstance(refused, RejectedRecord)
     assert set(refused.reasons) == {
         "user_id: is required",
         "ts: is required",
@@ -151,7 +159,7 @@ def test_messages_of_our_own_form() -> None:
 
 
 def test_a_field_that_has_no_place_is_reported() -> None:
-    ignored = [item.ignored for item in parsed("messages.jsonl") if isinstance(item, Accepted)]
+    ignored = [item.ignored for item in parsed("messages.jsonl") if isinstance(item, AcceptedMessage)]
     assert ignored == [(), (), (), ("score",)]
 
 
@@ -239,7 +247,7 @@ def test_chatgpt_gives_the_branch_that_was_seen_last() -> None:
 
 def test_chatgpt_skips_what_nobody_said_and_refuses_what_it_cannot_place() -> None:
     items = parsed("conversations.json", ANN)
-    assert sum(isinstance(item, Skipped) for item in items) == 4
+    assert sum(isinstance(item, SkippedRecord) for item in items) == 4
     assert refusals(items) == [
         (
             2,
@@ -301,20 +309,20 @@ NEARLY = st.recursive(
 def test_any_value_is_taken_or_refused(name: str, value: object, user: str, start: datetime | None) -> None:
     defaults = ImportDefaults(user, start)
     for item in FORMATS[name](defaults).parse(Record(SourceLocation("item", 1), value, value)):
-        assert isinstance(item, Accepted | Rejected | Skipped)
-        if isinstance(item, Accepted):
+        assert isinstance(item, AcceptedMessage | RejectedRecord | SkippedRecord)
+        if isinstance(item, AcceptedMessage):
             assert item.message.message_id
             assert item.message.user_id
             assert item.message.HasField("ts")
-        if isinstance(item, Rejected):
+        if isinstance(item, RejectedRecord):
             assert item.reasons
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.datetimes(timezones=st.just(UTC)))
 def test_import_reads_the_output_of_list(content: str, ts: datetime) -> None:
     message = chat_message(user_id="ann", message_id="m", ts=ts, role="assistant", content=content, metadata={"k": "v"})
-    line = json.loads(json.dumps(message_record(message)))
+    line = json.loads(json.dumps(build_message_record(message)))
     (item,) = FORMATS["jsonl"](ImportDefaults()).parse(Record(SourceLocation("line", 1), line, ""))
-    assert isinstance(item, Accepted)
+    assert isinstance(item, AcceptedMessage)
     assert item.message == message
     assert not item.ignored

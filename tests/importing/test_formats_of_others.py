@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from importing.test_formats import ANN, NOBODY, accepted, parsed, refusals
 
-from nomemory.importing.files import Source
+from nomemory.importing.files import ImportFile
 from nomemory.importing.formats import detect_format, read_records
-from nomemory.importing.letta import Letta
-from nomemory.importing.record import ImportDefaults, Record, Skipped, SourceLocation
+from nomemory.importing.letta import LettaImporter
+from nomemory.importing.record import ImportDefaults, Record, SkippedRecord, SourceLocation
 
 SHANGHAI = ImportDefaults(user="ann", zone=ZoneInfo("Asia/Shanghai"))
 
@@ -34,7 +34,7 @@ SHANGHAI = ImportDefaults(user="ann", zone=ZoneInfo("Asia/Shanghai"))
     ],
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
-    source = Source(f"tests/importing/files/{name}")
+    source = ImportFile(f"tests/importing/files/{name}")
     chosen, _ = detect_format(read_records(source, None), NOBODY)
     assert chosen.name == expected
 
@@ -53,7 +53,7 @@ def test_claude_gives_what_was_said_and_names_the_rest() -> None:
     }
     assert (second["role"], second["content"]) == ("assistant", "是的。")
     assert second["metadata"] == {"conversation_title": "重庆旅行", "non_text_parts": "thinking, tool_use"}
-    assert sum(isinstance(item, Skipped) for item in items) == 1
+    assert sum(isinstance(item, SkippedRecord) for item in items) == 1
     assert refusals(items) == [(1, "c-1, message 4", ("created_at: is required",))]
 
 
@@ -81,7 +81,7 @@ def test_letta_gives_what_was_said_and_nothing_else() -> None:
         ("user", "And you?"),
     ]
     assert {entry["conversation_id"] for entry in accepted(items)} == {"agent-0"}
-    assert sum(isinstance(item, Skipped) for item in items) == 3
+    assert sum(isinstance(item, SkippedRecord) for item in items) == 3
     assert [reasons for _, _, reasons in refusals(items)] == [("created_at: is required",)]
 
 
@@ -100,7 +100,7 @@ def test_a_chat_of_whatsapp_has_messages_of_several_lines() -> None:
     assert (first["name"], first["ts"]) == ("Ann", "2023-12-24T12:05:00Z")
     assert (second["name"], second["ts"]) == ("李雷", "2023-12-30T16:10:00Z")
     assert {entry["conversation_id"] for entry in accepted(items)} == {"WhatsApp Chat with Ann"}
-    assert sum(isinstance(item, Skipped) for item in items) == 2
+    assert sum(isinstance(item, SkippedRecord) for item in items) == 2
 
 
 def test_whatsapp_system_messages_are_skipped(tmp_path: Path) -> None:
@@ -175,5 +175,5 @@ def letta(*contents: str) -> dict[str, object]:
 def test_json_that_a_user_said_is_kept_and_a_file_of_one_agent_is_read() -> None:
     content = '{"type": "object", "message": "my own json"}'
     record = Record(SourceLocation("item", 1), letta(content, '{"type": "login"}'), "")
-    kept = accepted(list(Letta(ANN).parse(record)))
+    kept = accepted(list(LettaImporter(ANN).parse(record)))
     assert [item["content"] for item in kept] == [content]

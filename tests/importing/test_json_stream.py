@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nomemory.importing.files import HEAD_BYTES, Source
-from nomemory.importing.json_stream import read_values
-from nomemory.importing.record import Record, Rejected
+from nomemory.importing.files import HEAD_BYTES, ImportFile
+from nomemory.importing.json_stream import read_json_values
+from nomemory.importing.record import Record, RejectedRecord
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
@@ -23,17 +23,17 @@ OBJECTS = st.lists(st.dictionaries(st.text(max_size=5), JSON, min_size=1, max_si
 SAME_DIRECTORY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def read(path: Path, content: bytes) -> list[Record | Rejected]:
+def read(path: Path, content: bytes) -> list[Record | RejectedRecord]:
     path.write_bytes(content)
-    source = Source(str(path))
-    return list(read_values(source))
+    source = ImportFile(str(path))
+    return list(read_json_values(source))
 
 
-def values(items: list[Record | Rejected]) -> list[object]:
+def values(items: list[Record | RejectedRecord]) -> list[object]:
     return [item.value for item in items if isinstance(item, Record)]
 
 
-def locations(items: list[Record | Rejected]) -> list[tuple[str, int]]:
+def locations(items: list[Record | RejectedRecord]) -> list[tuple[str, int]]:
     return [(item.location.unit, item.location.number) for item in items]
 
 
@@ -66,8 +66,8 @@ def test_a_truncated_array_gives_its_whole_items_and_one_refusal(path: Path, obj
     whole = text[: max(1, len(text) - cut)]
     items = read(path, whole.encode())
     assert values(items) == objects[: len(values(items))]
-    assert [type(item) for item in items[-1:]] == [Rejected]
-    assert sum(isinstance(item, Rejected) for item in items) == 1
+    assert [type(item) for item in items[-1:]] == [RejectedRecord]
+    assert sum(isinstance(item, RejectedRecord) for item in items) == 1
 
 
 def test_an_object_over_many_lines_is_one_value(path: Path) -> None:
@@ -83,7 +83,7 @@ def test_an_object_longer_than_the_head_is_one_value(path: Path) -> None:
 def test_a_bad_line_is_refused_and_the_others_are_read(path: Path) -> None:
     items = read(path, b'{"a": 1}\n{"b": 2\n\xff\xfe\n{"c": NaN}\n{"d": 4}')
     assert values(items) == [{"a": 1}, {"d": 4}]
-    refused = [item for item in items if isinstance(item, Rejected)]
+    refused = [item for item in items if isinstance(item, RejectedRecord)]
     assert [item.location.number for item in refused] == [2, 3, 4]
     assert all(item.reasons[0].startswith("is not JSON: ") for item in refused)
     assert [item.original for item in refused] == ['{"b": 2', "\\xff\\xfe", '{"c": NaN}']
@@ -108,7 +108,7 @@ def test_a_bad_first_line_does_not_take_the_others_with_it(path: Path) -> None:
 def test_item_error_is_reported_once(path: Path, content: bytes, reason: str) -> None:
     first, last = read(path, content)
     assert isinstance(first, Record)
-    assert isinstance(last, Rejected)
+    assert isinstance(last, RejectedRecord)
     assert last.reasons[0].startswith(reason)
 
 
@@ -124,7 +124,7 @@ def test_a_broken_item_costs_itself(path: Path) -> None:
 )
 def test_a_text_takes_no_more_time_than_its_length(path: Path, content: bytes) -> None:
     began = time.process_time()
-    assert all(isinstance(item, Rejected) for item in read(path, content))
+    assert all(isinstance(item, RejectedRecord) for item in read(path, content))
     assert time.process_time() - began < 10
 
 
@@ -146,7 +146,7 @@ def test_a_byte_order_mark_is_passed_over(path: Path, content: bytes) -> None:
 
 def test_an_archive_is_recognised(path: Path) -> None:
     (item,) = read(path, b"PK\x03\x04 and so on")
-    assert isinstance(item, Rejected)
+    assert isinstance(item, RejectedRecord)
     assert "extract it" in item.reasons[0]
 
 
@@ -160,6 +160,6 @@ def test_any_bytes_are_read_or_refused(path: Path, content: bytes) -> None:
 def test_all_of_a_file_is_counted(path: Path) -> None:
     content = b'{"a": 1}\n' * 100_000
     path.write_bytes(content)
-    source = Source(str(path))
-    assert sum(1 for _ in read_values(source)) == 100_000
+    source = ImportFile(str(path))
+    assert sum(1 for _ in read_json_values(source)) == 100_000
     assert source.consumed == len(source.content) == len(content)

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from importing.test_formats import ANN, START, accepted, ids, parsed, refusals
 
-from nomemory.importing.files import Source
+from nomemory.importing.files import ImportFile
 from nomemory.importing.formats import detect_format, read_records
-from nomemory.importing.record import ImportDefaults, Skipped
+from nomemory.importing.record import ImportDefaults, SkippedRecord
 from nomemory.importing.secret_redaction import REDACTED, redact_secrets
-from nomemory.importing.transcripts import content_to_store
+from nomemory.importing.transcripts import prepare_content
 
 CURSOR = replace(ANN, start=START, file="k1")
 
@@ -23,7 +23,7 @@ CURSOR = replace(ANN, start=START, file="k1")
     [("claude_code.jsonl", "claude-code"), ("codex.jsonl", "codex"), ("cursor.jsonl", "cursor")],
 )
 def test_the_format_is_found_out(name: str, expected: str) -> None:
-    chosen, _ = detect_format(read_records(Source(f"tests/importing/files/{name}"), None), ImportDefaults())
+    chosen, _ = detect_format(read_records(ImportFile(f"tests/importing/files/{name}"), None), ImportDefaults())
     assert chosen.name == expected
 
 
@@ -39,7 +39,7 @@ def test_claude_code_gives_what_was_said_and_what_tools_answered() -> None:
     assert (first["ts"], first["conversation_id"]) == ("2026-03-02T09:00:01.313000Z", "s1")
     assert first["metadata"] == {"agent": "claude-code", "project": "harbour"}
     assert refusals(items) == [(12, "", ("timestamp: is required",))]
-    assert sum(isinstance(item, Skipped) for item in items) == 7
+    assert sum(isinstance(item, SkippedRecord) for item in items) == 7
 
 
 def test_codex_gives_what_was_said_and_not_what_it_says_in_the_users_place() -> None:
@@ -71,13 +71,13 @@ def test_ids_are_the_same_every_time_and_one_for_each_message(name: str) -> None
 
 def test_long_tool_output_is_truncated_in_the_middle_and_user_text_is_not() -> None:
     long = "".join(f"line {number}\n" for number in range(1000))
-    cut = content_to_store(long, "tool")
+    cut = prepare_content(long, "tool")
     assert cut.startswith("line 0\n")
     assert cut.endswith("line 999")
     assert "characters left out]" in cut
     assert len(cut) < 2_100
-    assert content_to_store(long, "user") == long
-    assert len(content_to_store("字" * 100_000, "user").encode()) < 262_144
+    assert prepare_content(long, "user") == long
+    assert len(prepare_content("字" * 100_000, "user").encode()) < 262_144
 
 
 SECRETS = (

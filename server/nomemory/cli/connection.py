@@ -16,7 +16,7 @@ import grpc
 from nomemory.agents.local_data_dir import LocalDataDir
 from nomemory.agents.local_server import LocalServerError, ensure_running
 from nomemory.cli.terminal import replace_control_characters, to_single_line
-from nomemory.client.channel import Identity
+from nomemory.client.channel import ClientCredentials
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 
@@ -34,14 +34,14 @@ class CallError(click.ClickException):
     """Raised if a call fails or the server cannot be reached."""
 
     def __init__(self, error: NoMemoryError, target: str) -> None:
-        super().__init__("\n".join(error_lines(error, target)))
+        super().__init__("\n".join(format_error_lines(error, target)))
 
     def show(self, file: object = None) -> None:  # noqa: ARG002 - click's signature
         """Print the message to standard error."""
         click.echo(self.message, err=True)
 
 
-def error_lines(error: NoMemoryError, target: str) -> Iterator[str]:
+def format_error_lines(error: NoMemoryError, target: str) -> Iterator[str]:
     """Yield the lines of an error message: the cause, each invalid field, and what to do."""
     if not error.reason:
         yield _describe_transport_error(error, target)
@@ -77,7 +77,7 @@ class Target:
     """A server address with credentials. Formatting it as a string returns the address."""
 
     address: str
-    identity: Identity = field(default_factory=Identity, repr=False)
+    identity: ClientCredentials = field(default_factory=ClientCredentials, repr=False)
 
     def __str__(self) -> str:
         return self.address
@@ -120,7 +120,9 @@ def target_option(command: Command) -> Command:
     ) -> None:
         if (tls_client_cert is None) != (tls_client_key is None):
             raise click.UsageError("--tls-client-cert and --tls-client-key must be used together.")
-        identity = Identity(api_key=api_key, tls=tls, tls_ca=tls_ca, tls_cert=tls_client_cert, tls_key=tls_client_key)
+        identity = ClientCredentials(
+            api_key=api_key, tls=tls, tls_ca=tls_ca, tls_cert=tls_client_cert, tls_key=tls_client_key
+        )
         with running_local_server() if target == LOCAL else nullcontext(target) as address:
             command(target=Target(address, identity), **others)
 
@@ -152,7 +154,7 @@ def client_option(command: Command) -> Command:
 
     @functools.wraps(command)
     def wrapper(*, target: Target, **others: object) -> None:
-        with connect(target) as client:
+        with open_client(target) as client:
             command(client=client, **others)
 
     return target_option(wrapper)
@@ -176,7 +178,7 @@ def _parse_target(text: str) -> str:
 
 
 @contextmanager
-def connect(target: Target) -> Iterator[Client]:
+def open_client(target: Target) -> Iterator[Client]:
     """Open a client for the duration of a `with` block.
 
     Raises:

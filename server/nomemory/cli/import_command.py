@@ -19,13 +19,13 @@ from nomemory.cli.terminal import pluralize
 from nomemory.client.errors import NoMemoryError
 from nomemory.client.sync import Client
 from nomemory.importing.file_order import FileOrder
-from nomemory.importing.files import STDIN, Source
+from nomemory.importing.files import STDIN, ImportFile
 from nomemory.importing.formats import FORMATS, detect_format, load_format, read_records
 from nomemory.importing.progress import show_indexing_progress, show_progress
-from nomemory.importing.record import Format, ImportDefaults, ParseResult, Rejected
-from nomemory.importing.rejects import Rejects, rejects_path
-from nomemory.importing.sample import sample_path
-from nomemory.importing.upload import Summary, Upload, wait_until_indexed
+from nomemory.importing.record import ImportDefaults, ImportFormat, ParseResult, RejectedRecord
+from nomemory.importing.rejects import RejectsFile, build_rejects_path
+from nomemory.importing.sample import get_sample_path
+from nomemory.importing.upload import ImportSummary, MessageUploader, wait_until_indexed
 from nomemory.server.runtime.extension_point import ExtensionError
 from nomemory.v1 import ingest_service_pb2
 
@@ -121,21 +121,21 @@ def import_messages(  # noqa: PLR0913 - a parameter for each option
     file is written to the temporary directory of the system.
     """
     if sample:
-        files = [*files, str(sample_path())]
+        files = [*files, str(get_sample_path())]
     if not files:
         raise click.UsageError("Specify a file to import, or import the sample with --sample.")
-    if {rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
+    if {build_rejects_path(file).resolve() for file in files} & {Path(file).resolve() for file in files}:
         raise click.UsageError("The rejects file of one input would overwrite another input; rename that input.")
     send = _discard_batch if dry_run else functools.partial(client.import_messages, replace=replace)
     rejected = 0
     for file in files:
-        source = Source(file)
+        source = ImportFile(file)
         file_format, items = _parse_source(source, name, ImportDefaults(user, start, step, time_zone, Path(file).stem))
-        with Rejects(rejects_path(file)) as rejects:
-            upload = Upload(send, functools.partial(rejects.write_rejection, file))
+        with RejectsFile(build_rejects_path(file)) as rejects:
+            upload = MessageUploader(send, functools.partial(rejects.write_rejection, file))
             _run_import(upload, items, source, rejects)
         output.show(
-            Summary(
+            ImportSummary(
                 source=file,
                 format=file_format.name,
                 title=file_format.title,
@@ -155,19 +155,23 @@ def import_messages(  # noqa: PLR0913 - a parameter for each option
         raise click.exceptions.Exit(1)
 
 
-def _parse_source(source: Source, name: str | None, defaults: ImportDefaults) -> tuple[Format, Iterator[ParseResult]]:
+def _parse_source(
+    source: ImportFile, name: str | None, defaults: ImportDefaults
+) -> tuple[ImportFormat, Iterator[ParseResult]]:
     items = read_records(source, name)
     if name is None:
         file_format, items = detect_format(items, defaults)
     else:
         file_format = load_format(name)(defaults)
     results = itertools.chain.from_iterable(
-        [item] if isinstance(item, Rejected) else file_format.parse(item) for item in items
+        [item] if isinstance(item, RejectedRecord) else file_format.parse(item) for item in items
     )
     return file_format, map(FileOrder().assign_ordered_id, results)
 
 
-def _run_import(upload: Upload, items: Iterator[ParseResult], source: Source, rejects: Rejects) -> None:
+def _run_import(
+    upload: MessageUploader, items: Iterator[ParseResult], source: ImportFile, rejects: RejectsFile
+) -> None:
     """Upload the messages of a file, and show the progress."""
     label = "standard input" if source.name == STDIN else Path(source.name).name
     try:

@@ -8,12 +8,12 @@ from typing import Final
 import click
 
 from nomemory.cli.configuration import load_settings, parse_address
-from nomemory.cli.connection import Target, connect, target_option
+from nomemory.cli.connection import Target, open_client, target_option
 from nomemory.cli.http_server import run_application
 from nomemory.client import channel
-from nomemory.client.channel import channel_credentials
+from nomemory.client.channel import create_channel_credentials
 from nomemory.inspector.gateway import CallForwarder, RequestGuard, make_gateway
-from nomemory.server.api.limits import RequestMemory
+from nomemory.server.api.limits import RequestMemoryLimit
 from nomemory.server.runtime.listen_address import INSPECTOR, ListenAddress
 from nomemory.server.runtime.settings import Settings
 
@@ -39,7 +39,7 @@ def serve_inspector(*, listen: ListenAddress, target: Target) -> None:
     """
     if not listen.is_loopback():
         raise click.UsageError("--listen must be a loopback address, such as 127.0.0.1:0.")
-    with connect(target) as client:
+    with open_client(target) as client:
         client.server_info()
     asyncio.run(_serve_inspector(target, listen, load_settings()))
 
@@ -51,6 +51,8 @@ async def _serve_inspector(target: Target, address: ListenAddress, settings: Set
         guard.set_address(bound)
         click.echo(f"Inspector of {target}. Stop it with Ctrl-C.\nhttp://{bound}{INSPECTOR}#token={guard.token}")
 
-    async with channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS) as opened:
-        calls = CallForwarder(guard, opened, target.identity, _TIMEOUT_S, RequestMemory())
+    async with channel.open_asyncio_channel(
+        target.address, create_channel_credentials(target.identity), _ATTEMPTS
+    ) as opened:
+        calls = CallForwarder(guard, opened, target.identity, _TIMEOUT_S, RequestMemoryLimit())
         await run_application(make_gateway(guard, calls), address, settings, announce)

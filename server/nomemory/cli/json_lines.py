@@ -14,10 +14,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.cli.output import CheckResult, Diagnosis
 from nomemory.cli.terminal import encode_json_line
-from nomemory.client.messages import role_name
+from nomemory.client.messages import to_role_name
 from nomemory.client.prompt_block import sort_evidence_by_time
 from nomemory.client.search_hits import LexicalHit, lexical_hits
-from nomemory.importing.upload import Summary
+from nomemory.importing.upload import ImportSummary
 from nomemory.v1 import message_pb2, recall_service_pb2, server_service_pb2
 from nomemory.v1 import query_service_pb2 as query
 
@@ -26,7 +26,7 @@ Json = dict[str, object]
 _OPTIONAL: Final = ("name", "conversation_id", "retracted_by")
 
 
-def message_record(message: message_pb2.ChatMessage) -> Json:
+def build_message_record(message: message_pb2.ChatMessage) -> Json:
     """Return a message in the format of `nomemory import`, without empty optional fields.
 
     `user_id` is also omitted if it is empty, as in the messages of a recall.
@@ -35,7 +35,7 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
     record |= {
         "message_id": message.message_id,
         "ts": format_rfc3339(message.ts),
-        "role": role_name(message.role),
+        "role": to_role_name(message.role),
         "content": message.content,
     }
     record.update({field: getattr(message, field) for field in _OPTIONAL if getattr(message, field)})
@@ -48,26 +48,26 @@ def message_record(message: message_pb2.ChatMessage) -> Json:
     return record
 
 
-def neighbor_records(reply: query.GetNeighborsResponse) -> Iterator[Json]:
+def build_neighbor_records(reply: query.GetNeighborsResponse) -> Iterator[Json]:
     """Yield the messages around an anchor; the anchor message has the field `anchor`."""
     for index, message in enumerate(reply.items):
-        yield message_record(message) | ({"anchor": True} if index == reply.anchor_index else {})
+        yield build_message_record(message) | ({"anchor": True} if index == reply.anchor_index else {})
 
 
-def lexical_record(hit: LexicalHit) -> Json:
+def build_lexical_record(hit: LexicalHit) -> Json:
     """Return a hit of a lexical search: the message, its score, and the highlight if there is one."""
-    record = {**message_record(hit.message), "score": round(hit.score, 6)}
+    record = {**build_message_record(hit.message), "score": round(hit.score, 6)}
     if hit.highlight is not None:
-        record["highlight"] = full_record(hit.highlight)
+        record["highlight"] = build_full_record(hit.highlight)
     return record
 
 
-def semantic_record(item: query.SemanticItem) -> Json:
+def build_semantic_record(item: query.SemanticItem) -> Json:
     """Return a hit of a semantic search: the message and its score."""
-    return {**message_record(item.message), "semantic_score": round(item.score, 6)}
+    return {**build_message_record(item.message), "semantic_score": round(item.score, 6)}
 
 
-def hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
+def build_hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
     """Yield the hits of a hybrid search, each with the fields of the whole response."""
     response_fields = {
         "sufficiency": round(reply.sufficiency, 6),
@@ -76,12 +76,12 @@ def hybrid_records(reply: query.HybridSearchResponse) -> Iterator[Json]:
         "embedding_model": reply.embedding_model,
     }
     for item in reply.items:
-        yield hybrid_record(item) | response_fields
+        yield build_hybrid_record(item) | response_fields
 
 
-def hybrid_record(item: query.HybridItem) -> Json:
+def build_hybrid_record(item: query.HybridItem) -> Json:
     """Return a hit of a hybrid search: the message, its score, and the score components if requested."""
-    record = {**message_record(item.message), "score": round(item.score, 6)}
+    record = {**build_message_record(item.message), "score": round(item.score, 6)}
     if item.HasField("explanation"):
         explanation = item.explanation
         record["explanation"] = {
@@ -93,12 +93,12 @@ def hybrid_record(item: query.HybridItem) -> Json:
     return record
 
 
-def server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
+def build_server_info_record(reply: server_service_pb2.GetServerInfoResponse) -> Json:
     """Return all fields of the server info; `read_load` is null if the server does not report its load."""
-    return full_record(reply) | ({} if reply.HasField("read_load") else {"read_load": None})
+    return build_full_record(reply) | ({} if reply.HasField("read_load") else {"read_load": None})
 
 
-def summary_record(summary: Summary) -> Json:
+def build_summary_record(summary: ImportSummary) -> Json:
     """Return the import summary of a file."""
     record: Json = {"file": summary.source, "format": summary.format, "dry_run": summary.dry_run}
     record |= asdict(summary.counts)
@@ -106,12 +106,12 @@ def summary_record(summary: Summary) -> Json:
     return record | ({"rejects": str(summary.rejects)} if summary.rejects else {})
 
 
-def check_result_record(check: CheckResult) -> Json:
+def build_check_result_record(check: CheckResult) -> Json:
     """Return the record of a doctor check."""
     return {"check": check.name, "state": check.state, "finding": check.finding, "advice": check.advice}
 
 
-def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
+def build_recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
     """Return a recall response with the field names of the API, without empty fields.
 
     Messages have the format of `nomemory import`, and roles have short names. `evidence` is in ranking order;
@@ -119,21 +119,23 @@ def recall_record(reply: recall_service_pb2.RecallResponse) -> Json:
     """
     record = _to_dict(reply)
     if reply.evidence:
-        record["evidence"] = [_to_dict(item) | {"message": message_record(item.message)} for item in reply.evidence]
+        record["evidence"] = [
+            _to_dict(item) | {"message": build_message_record(item.message)} for item in reply.evidence
+        ]
         record["oldest_first"] = [item.message.message_id for item in sort_evidence_by_time(reply)]
     if reply.limits.role:
-        record["limits"] = _to_dict(reply.limits) | {"role": role_name(reply.limits.role)}
+        record["limits"] = _to_dict(reply.limits) | {"role": to_role_name(reply.limits.role)}
     return record
 
 
-def context_record(reply: recall_service_pb2.BuildContextResponse) -> Json:
+def build_context_record(reply: recall_service_pb2.BuildContextResponse) -> Json:
     """Return a context with the field names of the API, without empty fields.
 
     Messages have the format of `nomemory import`.
     """
     sections = {"recent": reply.recent, "related": reply.related}
     shown = {
-        name: [_to_dict(item) | {"message": message_record(item.message)} for item in items]
+        name: [_to_dict(item) | {"message": build_message_record(item.message)} for item in items]
         for name, items in sections.items()
         if items
     }
@@ -150,7 +152,7 @@ def _to_dict(message: Message) -> Json:
     return fields
 
 
-def full_record(message: Message) -> Json:
+def build_full_record(message: Message) -> Json:
     """Return all fields of an API message, including empty ones, but without unset times and messages."""
     return {
         field.name: _simplify_value(getattr(message, field.name))
@@ -164,7 +166,7 @@ def _simplify_value(value: object) -> object:
         case Timestamp():
             return format_rfc3339(value)
         case Message():
-            return full_record(value)
+            return build_full_record(value)
         case Sequence() if not isinstance(value, str):
             return [_simplify_value(item) for item in value]
         case _:
@@ -172,18 +174,18 @@ def _simplify_value(value: object) -> object:
 
 
 _RECORDS: Final[Mapping[type, Callable[[Any], Iterable[Json]]]] = {
-    query.ListMessagesResponse: lambda reply: map(message_record, reply.items),
-    query.GetNeighborsResponse: neighbor_records,
-    query.LexicalSearchResponse: lambda reply: map(lexical_record, lexical_hits(reply)),
-    query.SemanticSearchResponse: lambda reply: map(semantic_record, reply.items),
-    query.HybridSearchResponse: hybrid_records,
-    query.ListConversationsResponse: lambda reply: map(full_record, reply.conversations),
-    query.ListUsersResponse: lambda reply: map(full_record, reply.users),
-    server_service_pb2.GetServerInfoResponse: lambda reply: [server_info_record(reply)],
-    recall_service_pb2.RecallResponse: lambda reply: [recall_record(reply)],
-    recall_service_pb2.BuildContextResponse: lambda reply: [context_record(reply)],
-    Diagnosis: lambda diagnosis: map(check_result_record, diagnosis.checks),
-    Summary: lambda summary: [summary_record(summary)],
+    query.ListMessagesResponse: lambda reply: map(build_message_record, reply.items),
+    query.GetNeighborsResponse: build_neighbor_records,
+    query.LexicalSearchResponse: lambda reply: map(build_lexical_record, lexical_hits(reply)),
+    query.SemanticSearchResponse: lambda reply: map(build_semantic_record, reply.items),
+    query.HybridSearchResponse: build_hybrid_records,
+    query.ListConversationsResponse: lambda reply: map(build_full_record, reply.conversations),
+    query.ListUsersResponse: lambda reply: map(build_full_record, reply.users),
+    server_service_pb2.GetServerInfoResponse: lambda reply: [build_server_info_record(reply)],
+    recall_service_pb2.RecallResponse: lambda reply: [build_recall_record(reply)],
+    recall_service_pb2.BuildContextResponse: lambda reply: [build_context_record(reply)],
+    Diagnosis: lambda diagnosis: map(build_check_result_record, diagnosis.checks),
+    ImportSummary: lambda summary: [build_summary_record(summary)],
 }
 """Converters for results that are not written as one record with all fields."""
 
@@ -214,4 +216,4 @@ class JsonLines:
 def _answer_records(answer: Any) -> Iterable[Json]:  # noqa: ANN401 - by its type
     if type(answer) in _RECORDS:
         return _RECORDS[type(answer)](answer)
-    return [full_record(answer) if isinstance(answer, Message) else asdict(answer)]
+    return [build_full_record(answer) if isinstance(answer, Message) else asdict(answer)]

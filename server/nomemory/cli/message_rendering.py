@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nomemory.cli.terminal import pluralize, replace_control_characters, to_single_line
-from nomemory.client.messages import role_name
+from nomemory.client.messages import to_role_name
 from nomemory.v1 import message_pb2, query_service_pb2
 from nomemory.v1 import recall_service_pb2 as pb
 
@@ -56,7 +56,7 @@ def render_speaker(message: message_pb2.ChatMessage) -> Text:
     if message.name:
         style = _NAME_STYLES[zlib.crc32(message.name.encode()) % len(_NAME_STYLES)]
         return Text(to_single_line(message.name), style=style)
-    return Text(role_name(message.role), style=_ROLE_STYLES.get(message.role, "bold"))
+    return Text(to_role_name(message.role), style=_ROLE_STYLES.get(message.role, "bold"))
 
 
 def render_content(

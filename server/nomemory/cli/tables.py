@@ -15,7 +15,7 @@ from rich.text import Text
 from nomemory.cli.output import Diagnosis, ExportSummary, MessageCount
 from nomemory.cli.terminal import pluralize, to_single_line
 from nomemory.importing.record import SourceLocation
-from nomemory.importing.upload import Summary
+from nomemory.importing.upload import ImportSummary
 from nomemory.v1 import ingest_service_pb2, query_service_pb2, server_service_pb2
 
 _LIMITS: Final = {
@@ -35,7 +35,7 @@ _TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 _STATES: Final = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 
 
-def status_tables(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[Table]:
+def render_status_tables(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[Table]:
     """Render the state of the message log and the indexes."""
     log, embedder = reply.log, reply.embedder
     table = Table.grid(padding=(0, 2))
@@ -76,7 +76,7 @@ def status_tables(reply: ingest_service_pb2.GetIndexStatusResponse) -> Iterable[
     return [table]
 
 
-def server_info_tables(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Table]:
+def render_server_info_tables(reply: server_service_pb2.GetServerInfoResponse) -> Iterable[Table]:
     """Render version, features, embedder, limits and load of a server."""
     table = Table.grid(padding=(0, 2))
     table.add_row(_render_label("Version"), to_single_line(reply.version))
@@ -99,7 +99,7 @@ def describe_embedding_model(reply: server_service_pb2.GetServerInfoResponse) ->
     return f"{model}, {pluralize(reply.embedding_dimension, 'dimension')}" if model else ""
 
 
-def import_summary_lines(done: Summary) -> Iterator[Text]:
+def render_import_summary_lines(done: ImportSummary) -> Iterator[Text]:
     """Render an import summary: file, format, nonzero counts, ignored fields and rejection reasons."""
     totals = done.counts
     yield Text.assemble(
@@ -132,7 +132,7 @@ def _describe_location(location: SourceLocation) -> str:
     return to_single_line(f"{location.unit} {location.number}{element}")
 
 
-def diagnosis_tables(result: Diagnosis) -> Iterable[Table]:
+def render_diagnosis_tables(result: Diagnosis) -> Iterable[Table]:
     """Render the checks, each with its advice below the finding."""
     table = Table.grid(padding=(0, 2))
     for check in result.checks:
@@ -144,7 +144,7 @@ def diagnosis_tables(result: Diagnosis) -> Iterable[Table]:
     return [table]
 
 
-def conversation_tables(reply: query_service_pb2.ListConversationsResponse) -> Iterable[RenderableType]:
+def render_conversation_tables(reply: query_service_pb2.ListConversationsResponse) -> Iterable[RenderableType]:
     """Render conversations with first and last time, message count and id."""
     if not reply.conversations:
         return [Text("No conversations found.", style="dim")]
@@ -158,7 +158,7 @@ def conversation_tables(reply: query_service_pb2.ListConversationsResponse) -> I
     return [table]
 
 
-def user_tables(reply: query_service_pb2.ListUsersResponse) -> Iterable[RenderableType]:
+def render_user_tables(reply: query_service_pb2.ListUsersResponse) -> Iterable[RenderableType]:
     """Render users with message count and id."""
     if not reply.users:
         return [Text("No user has messages.", style="dim")]
@@ -169,26 +169,26 @@ def user_tables(reply: query_service_pb2.ListUsersResponse) -> Iterable[Renderab
     return [table]
 
 
-def count_lines(result: MessageCount) -> Iterable[Text]:
+def render_count_lines(result: MessageCount) -> Iterable[Text]:
     """Render a message count."""
     return [Text(f"{pluralize(result.count, 'message')}.")]
 
 
-def export_lines(done: ExportSummary) -> Iterable[Text]:
+def render_export_lines(done: ExportSummary) -> Iterable[Text]:
     """Render an export summary."""
     return [
         Text(f"{to_single_line(done.file)}: {pluralize(done.messages, 'message')} of {pluralize(done.users, 'user')}.")
     ]
 
 
-def deletion_lines(reply: ingest_service_pb2.DeleteMessagesResponse) -> Iterator[Text]:
+def render_deletion_lines(reply: ingest_service_pb2.DeleteMessagesResponse) -> Iterator[Text]:
     """Render the number of deleted messages, and the ids that were not found."""
     yield Text(f"Deleted {pluralize(reply.deleted, 'message')}.")
     for message_id in reply.missing_message_ids:
         yield Text(f"  Not found: {to_single_line(message_id)}", style="yellow")
 
 
-def erasure_lines(reply: ingest_service_pb2.EraseUserResponse) -> Iterator[RenderableType]:
+def render_erasure_lines(reply: ingest_service_pb2.EraseUserResponse) -> Iterator[RenderableType]:
     """Render an erasure receipt, with the storage that still contains bytes of the messages."""
     erased_at = reply.erase_ts.ToDatetime(tzinfo=UTC)
     yield Text(f"Erased at {erased_at:{_TIME_FORMAT}}: {pluralize(reply.deleted, 'message')}.")
@@ -249,15 +249,15 @@ def _render_embedder(embedder: ingest_service_pb2.EmbedderStatus) -> tuple[Text,
 
 
 RENDERERS: Final[Mapping[type, Callable[[Any], Iterable[RenderableType]]]] = {
-    ingest_service_pb2.GetIndexStatusResponse: status_tables,
-    ingest_service_pb2.DeleteMessagesResponse: deletion_lines,
-    ingest_service_pb2.EraseUserResponse: erasure_lines,
-    query_service_pb2.ListConversationsResponse: conversation_tables,
-    query_service_pb2.ListUsersResponse: user_tables,
-    server_service_pb2.GetServerInfoResponse: server_info_tables,
-    MessageCount: count_lines,
-    Diagnosis: diagnosis_tables,
-    ExportSummary: export_lines,
-    Summary: import_summary_lines,
+    ingest_service_pb2.GetIndexStatusResponse: render_status_tables,
+    ingest_service_pb2.DeleteMessagesResponse: render_deletion_lines,
+    ingest_service_pb2.EraseUserResponse: render_erasure_lines,
+    query_service_pb2.ListConversationsResponse: render_conversation_tables,
+    query_service_pb2.ListUsersResponse: render_user_tables,
+    server_service_pb2.GetServerInfoResponse: render_server_info_tables,
+    MessageCount: render_count_lines,
+    Diagnosis: render_diagnosis_tables,
+    ExportSummary: render_export_lines,
+    ImportSummary: render_import_summary_lines,
 }
 """Renderer for each result type."""

@@ -16,7 +16,7 @@ from nomemory.cli.message_rendering import render_content, render_speaker
 from nomemory.cli.output import ExportSummary
 from nomemory.cli.terminal import to_single_line
 from nomemory.client.search_hits import lexical_hits
-from nomemory.importing.upload import Summary
+from nomemory.importing.upload import ImportSummary
 from nomemory.v1 import message_pb2, query_service_pb2, recall_service_pb2
 
 _SPEAKER_CELLS: Final = 10
@@ -39,7 +39,7 @@ class TextOutput:
 
     def show(self, answer: object, *, explain: bool = False) -> None:
         """Show a result. `explain` adds all evidence and the limits of a recall."""
-        one_line_each = isinstance(answer, Summary | ExportSummary)
+        one_line_each = isinstance(answer, ImportSummary | ExportSummary)
         for shown in self._render(answer, explain=explain):
             self._console.print(shown, soft_wrap=one_line_each)
 

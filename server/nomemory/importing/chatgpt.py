@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from nomemory.importing.fields import Fields, Importer, parse_message, read_content, title_metadata
+from nomemory.importing.fields import Importer, JsonFields, build_title_metadata, parse_message, read_content
 from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.record import ParseResult, Record
 
@@ -22,7 +22,7 @@ _HIDDEN_CONTENT_TYPES: Final = frozenset(
 """Content types that ChatGPT does not show to the user."""
 
 
-class ChatGPT(Importer):
+class ChatGPTImporter(Importer):
     """Importer of ChatGPT exports.
 
     It reads the current branch of each conversation, without hidden and empty messages.
@@ -37,23 +37,24 @@ class ChatGPT(Importer):
         """Return whether a value has the message tree of a ChatGPT conversation."""
         return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
-    def messages(self, record: Record) -> Iterator[ParseResult]:
+    def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages of a conversation's current branch, from the first to the last."""
-        fields = Fields(record.value)
-        conversation = _Conversation(
+        fields = JsonFields(record.value)
+        conversation = _ConversationState(
             self.user,
             fields.get_text("conversation_id") or fields.get_text("id"),
-            title_metadata(fields.get_text("title")),
+            build_title_metadata(fields.get_text("title")),
             fields.get_time("create_time"),
         )
-        for message in _messages_of_current_branch(record.value):
+        for message in _list_branch_messages(record.value):
             yield parse_message(
-                record.child(f"{conversation.id}, message {message.get('id')}", message), conversation.build_draft
+                record.create_child(f"{conversation.id}, message {message.get('id')}", message),
+                conversation.build_draft,
             )
 
 
 @dataclass(slots=True)
-class _Conversation:
+class _ConversationState:
     """A conversation that is being parsed: fields that all its messages share, and the latest time so far."""
 
     user: str
@@ -61,10 +62,10 @@ class _Conversation:
     metadata: Mapping[str, str]
     latest: datetime | None
 
-    def build_draft(self, fields: Fields) -> MessageDraft | None:
+    def build_draft(self, fields: JsonFields) -> MessageDraft | None:
         """Return the draft of the next message. A message without a time gets the time of the previous message."""
         message = fields.value
-        text, non_text = read_content(_content_parts(message))
+        text, non_text = read_content(_extract_content_parts(message))
         if _is_hidden(message) or not text.strip():
             return None
         ts = fields.get_time("create_time", required=self.latest is None)
@@ -73,17 +74,17 @@ class _Conversation:
         return MessageDraft(
             user_id=self.user,
             ts=self.latest,
-            role=_author_field(message, "role"),
+            role=_read_author_field(message, "role"),
             content=text,
             message_id=fields.get_text("id"),
             keeps_id=False,
-            name=_author_field(message, "name"),
+            name=_read_author_field(message, "name"),
             conversation_id=self.id,
             metadata={**non_text, **time_source, **self.metadata},
         )
 
 
-def _messages_of_current_branch(conversation: Object) -> list[Object]:
+def _list_branch_messages(conversation: Object) -> list[Object]:
     """Return the messages from the root of the tree to the current node."""
     mapping = conversation["mapping"]
     if not isinstance(mapping, dict):
@@ -104,7 +105,7 @@ def _find_last_leaf(mapping: Object) -> str | None:
     return leaves[-1] if leaves else None
 
 
-def _content_parts(message: Object) -> object:
+def _extract_content_parts(message: Object) -> object:
     content = message.get("content")
     if not isinstance(content, dict):
         return content
@@ -124,7 +125,7 @@ def _is_hidden(message: Object) -> bool:
     )
 
 
-def _author_field(message: Object, key: str) -> str:
+def _read_author_field(message: Object, key: str) -> str:
     author = message.get("author")
     value = author.get(key) if isinstance(author, dict) else None
     return value if isinstance(value, str) else ""

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from nomemory.importing.fields import NON_TEXT, Fields, Importer, parse_messages, read_content, title_metadata
+from nomemory.importing.fields import NON_TEXT, Importer, JsonFields, build_title_metadata, parse_messages, read_content
 from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.record import ParseResult, Record
 
 _ROLES_BY_SENDER: Final = {"human": "user"}
 
 
-class Claude(Importer):
+class ClaudeImporter(Importer):
     """Importer of Claude exports, `{uuid, name, chat_messages: [{uuid, sender, text, content, created_at}, …]}`.
 
     Only the text parts of a message become its content. The metadata lists the types of the other parts.
@@ -28,14 +28,16 @@ class Claude(Importer):
         """Return whether a value has the message list of a Claude conversation."""
         return isinstance(value, dict) and isinstance(value.get("chat_messages"), list)
 
-    def messages(self, record: Record) -> Iterator[ParseResult]:
+    def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages of a conversation, in order."""
-        conversation = Fields(record.value)
-        conversation_id, metadata = conversation.get_text("uuid"), title_metadata(conversation.get_text("name"))
+        conversation = JsonFields(record.value)
+        conversation_id, metadata = conversation.get_text("uuid"), build_title_metadata(conversation.get_text("name"))
         draft = partial(self._build_draft, conversation_id, metadata)
         return parse_messages(record, record.value["chat_messages"], f"{conversation_id}, message", draft)
 
-    def _build_draft(self, conversation_id: str, metadata: Mapping[str, str], fields: Fields) -> MessageDraft | None:
+    def _build_draft(
+        self, conversation_id: str, metadata: Mapping[str, str], fields: JsonFields
+    ) -> MessageDraft | None:
         text, non_text = _extract_text_and_metadata(fields.value)
         if not text.strip():
             return None

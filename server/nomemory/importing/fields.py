@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, metadata_text
-from nomemory.importing.record import ImportDefaults, ParseResult, Record, Rejected, Skipped
+from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, format_metadata_value
+from nomemory.importing.record import ImportDefaults, ParseResult, Record, RejectedRecord, SkippedRecord
 
 _MILLISECONDS_FROM: Final = 1e11  # larger numbers are milliseconds: in seconds, this is the year 5138
 NON_TEXT: Final = "non_text_parts"
@@ -53,7 +53,7 @@ def read_content(content: object) -> tuple[str, dict[str, str]]:
     """
     parts = content if isinstance(content, list) else [content]
     texts = [_extract_text(part) for part in parts]
-    non_text = [_part_type(part) for part, text in zip(parts, texts, strict=True) if text is None]
+    non_text = [_get_part_type(part) for part, text in zip(parts, texts, strict=True) if text is None]
     return "\n".join(filter(None, texts)), {NON_TEXT: ", ".join(non_text)} if non_text else {}
 
 
@@ -74,18 +74,18 @@ def _extract_text(part: object) -> str | None:
     return None
 
 
-def _part_type(part: object) -> str:
+def _get_part_type(part: object) -> str:
     if isinstance(part, dict):
         return str(part.get("type") or part.get("content_type") or "object")
     return type(part).__name__
 
 
-def title_metadata(title: str) -> dict[str, str]:
+def build_title_metadata(title: str) -> dict[str, str]:
     """Return message metadata with the title of the conversation."""
     return {"conversation_title": title[:METADATA_VALUE_CHARS]} if title else {}
 
 
-class Fields:
+class JsonFields:
     """Reads fields of a JSON object and checks their types.
 
     If a field has the wrong type, an empty value is returned, and an error is added to `reasons`.
@@ -145,12 +145,12 @@ class Fields:
             self.reasons.append(f"{key}: must be an object")
             return {}
         try:
-            return {name: metadata_text(item) for name, item in value.items() if item is not None}
+            return {name: format_metadata_value(item) for name, item in value.items() if item is not None}
         except RecursionError:
             self.reasons.append(f"{key}: is nested too deeply")
             return {}
 
-    def ignored_names(self) -> tuple[str, ...]:
+    def list_unread_fields(self) -> tuple[str, ...]:
         """Return the names of the fields that have not been read."""
         return tuple(sorted(self.value.keys() - self._read))
 
@@ -179,29 +179,32 @@ class Importer(ABC):
         """Return whether a record of a file has this format."""
 
     @abstractmethod
-    def messages(self, record: Record) -> Iterator[ParseResult]:
+    def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield a result for each message of a record that has this format, in order."""
 
     def parse(self, record: Record) -> Iterator[ParseResult]:
         """Yield a result for each message of a record, in order."""
         if not (self.user or self.names_users):
-            yield Rejected(
+            yield RejectedRecord(
                 record.location, record.original, ("user_id: this format has no user ids; set one with --user",)
             )
         elif self.required and not self.matches(record.value):
-            yield Rejected(record.location, record.original, (self.required,))
+            yield RejectedRecord(record.location, record.original, (self.required,))
         else:
-            yield from self.messages(record)
+            yield from self.iterate_messages(record)
 
 
 def parse_messages(
-    record: Record, values: Iterable[object], element: str, draft: Callable[[Fields], MessageDraft | None]
+    record: Record, values: Iterable[object], element: str, draft: Callable[[JsonFields], MessageDraft | None]
 ) -> Iterator[ParseResult]:
     """Parse the messages of a record. Errors name a message by `element` and its number, as in `message 3`."""
-    return (parse_message(record.child(f"{element} {number}", value), draft) for number, value in enumerate(values, 1))
+    return (
+        parse_message(record.create_child(f"{element} {number}", value), draft)
+        for number, value in enumerate(values, 1)
+    )
 
 
-def parse_message(record: Record, draft: Callable[[Fields], MessageDraft | None]) -> ParseResult:
+def parse_message(record: Record, draft: Callable[[JsonFields], MessageDraft | None]) -> ParseResult:
     """Parse one message.
 
     Args:
@@ -209,11 +212,11 @@ def parse_message(record: Record, draft: Callable[[Fields], MessageDraft | None]
         draft: a function that returns the draft of the message, or None to skip it.
     """
     if not isinstance(record.value, dict):
-        return Rejected(record.location, record.original, ("is not a JSON object",))
-    fields = Fields(record.value)
+        return RejectedRecord(record.location, record.original, ("is not a JSON object",))
+    fields = JsonFields(record.value)
     message_draft = draft(fields)
     return (
-        Skipped(record.location)
+        SkippedRecord(record.location)
         if message_draft is None
         else message_draft.build(record.location, record.original, fields.reasons)
     )

@@ -11,8 +11,8 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from nomemory.importing.message_builder import hash_to_id
-from nomemory.importing.record import Accepted, ParseResult
+from nomemory.importing.message_builder import derive_message_id
+from nomemory.importing.record import AcceptedMessage, ParseResult
 from nomemory.v1 import message_pb2
 
 CHANGED_ID_PREFIX: Final = "z"
@@ -33,7 +33,7 @@ _Timestamp = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _LastAtTimestamp:
+class _LastMessage:
     """For a user and a timestamp: the last message id, and the number of messages so far."""
 
     message_id: str = ""
@@ -50,12 +50,12 @@ class FileOrder:
     """
 
     def __init__(self) -> None:
-        self._latest: LRUCache[_Timestamp, _LastAtTimestamp] = LRUCache(_STATE_MAX)
+        self._latest: LRUCache[_Timestamp, _LastMessage] = LRUCache(_STATE_MAX)
         self._assigned: LRUCache[tuple[_Timestamp, str], str] = LRUCache(_STATE_MAX)
 
     def assign_ordered_id(self, item: ParseResult) -> ParseResult:
         """Return the next item of the file, with a changed id if necessary."""
-        if not isinstance(item, Accepted):
+        if not isinstance(item, AcceptedMessage):
             return item
         message = item.message
         timestamp = (message.user_id, message.ts.seconds, message.ts.nanos)
@@ -65,19 +65,19 @@ class FileOrder:
         return item if chosen == message.message_id else replace(item, message=_replace_id(message, chosen))
 
     def _choose_id(self, timestamp: _Timestamp, message_id: str, *, keeps_id: bool) -> str:
-        latest = self._latest.get(timestamp, _LastAtTimestamp())
+        latest = self._latest.get(timestamp, _LastMessage())
         keeps = keeps_id or latest.message_id < message_id < CHANGED_ID_PREFIX
-        chosen = message_id if keeps else _prefixed_id(latest.count, message_id)
-        self._latest[timestamp] = _LastAtTimestamp(chosen, latest.count + 1)
+        chosen = message_id if keeps else _add_index_prefix(latest.count, message_id)
+        self._latest[timestamp] = _LastMessage(chosen, latest.count + 1)
         return chosen
 
 
-def _prefixed_id(index: int, message_id: str) -> str:
+def _add_index_prefix(index: int, message_id: str) -> str:
     prefixed = f"{CHANGED_ID_PREFIX}{index:0{_DIGITS}}_{message_id}"
     return (
         prefixed
         if len(prefixed) <= _ID_CHARS
-        else f"{CHANGED_ID_PREFIX}{index:0{_DIGITS}}_{hash_to_id('i', message_id)}"
+        else f"{CHANGED_ID_PREFIX}{index:0{_DIGITS}}_{derive_message_id('i', message_id)}"
     )
 
 

@@ -29,7 +29,7 @@ _RATIO_MAX: Final = 200
 _CONVERSATIONS: Final = re.compile(r"conversations(-\d+)?\.json|_chat\.txt|WhatsApp Chat.*\.txt")
 
 
-class Source:
+class ImportFile:
     """A file to import, mapped into memory.
 
     Attributes:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
-from nomemory.importing.files import VALUE_MAX, ZIP, Bytes, Source
-from nomemory.importing.record import Record, Rejected, SourceLocation
+from nomemory.importing.files import VALUE_MAX, ZIP, Bytes, ImportFile
+from nomemory.importing.record import Record, RejectedRecord, SourceLocation
 
 _SHOWN_CHARS: Final = 1000
 """Characters of an invalid or oversized value that go to the rejects file."""
@@ -26,23 +26,23 @@ _SPACE: Final = b" \t\r\n"
 _BLANK: Final = _SPACE + codecs.BOM_UTF8
 
 
-def read_values(source: Source) -> Iterator[Record | Rejected]:
+def read_json_values(source: ImportFile) -> Iterator[Record | RejectedRecord]:
     """Read the JSON values of a file. An invalid value is rejected, and reading continues after it.
 
     ijson is not used: its compiled parser silently replaces unpaired surrogates with `?`, and its memory use grows with
     the square of the nesting depth. The pure Python parser of ijson is 15 times slower.
     """
     if source.head.startswith(ZIP):
-        yield Rejected(
+        yield RejectedRecord(
             SourceLocation("item", 1), "", ("is a zip archive without readable conversations; extract it first",)
         )
     elif _is_json_lines(source):
         yield from _read_lines(source)
     else:
-        yield from _read_items(source)
+        yield from _split_json_values(source)
 
 
-def _is_json_lines(source: Source) -> bool:
+def _is_json_lines(source: ImportFile) -> bool:
     """Return whether a file is JSON Lines: one of its first two lines is a complete value other than an array."""
     beginning = source.head.removeprefix(codecs.BOM_UTF8).lstrip(_SPACE)[:1]
     if beginning != b"{":
@@ -51,13 +51,13 @@ def _is_json_lines(source: Source) -> bool:
     return any(isinstance(_parse_value(SourceLocation("line", 1), line), Record) for line in first_lines)
 
 
-def _read_lines(source: Source) -> Iterator[Record | Rejected]:
+def _read_lines(source: ImportFile) -> Iterator[Record | RejectedRecord]:
     for number, line in enumerate(source.read_lines(), 1):
         if line.strip(_BLANK):
             yield _parse_value(SourceLocation("line", number), line)
 
 
-def _read_items(source: Source) -> Iterator[Record | Rejected]:
+def _split_json_values(source: ImportFile) -> Iterator[Record | RejectedRecord]:
     """Split a file into JSON values by bracket depth. An array at the top level is split into its items."""
     content = source.content
     opening = _OPENING.match(content)
@@ -86,7 +86,7 @@ def _read_items(source: Source) -> Iterator[Record | Rejected]:
     if depth > floor:
         yield _parse_value(next(locations), content[begin : begin + VALUE_MAX + 1])
     elif floor:
-        yield Rejected(next(locations), "", ("the file ends inside the array",))
+        yield RejectedRecord(next(locations), "", ("the file ends inside the array",))
     else:
         yield from _reject_text_between(content, ended, len(content), locations)
     source.consumed = len(content)
@@ -94,26 +94,28 @@ def _read_items(source: Source) -> Iterator[Record | Rejected]:
 
 def _reject_text_between(
     content: Bytes, begin: int, end: int, locations: Iterator[SourceLocation]
-) -> Iterator[Rejected]:
+) -> Iterator[RejectedRecord]:
     """Reject text between two JSON values, other than commas and white space."""
     if match := _NO_SEPARATOR.search(content, begin, end):
         shown = content[match.start() : min(end, match.start() + _SHOWN_CHARS)]
-        yield Rejected(next(locations), shown.decode(errors="backslashreplace"), ("is neither an object nor an array",))
+        yield RejectedRecord(
+            next(locations), shown.decode(errors="backslashreplace"), ("is neither an object nor an array",)
+        )
 
 
-def _parse_value(location: SourceLocation, text: bytes) -> Record | Rejected:
+def _parse_value(location: SourceLocation, text: bytes) -> Record | RejectedRecord:
     if len(text) > VALUE_MAX:
         beginning = text[:_SHOWN_CHARS].decode(errors="backslashreplace")
-        return Rejected(location, beginning, (f"is longer than {VALUE_MAX:,} bytes",))
+        return RejectedRecord(location, beginning, (f"is longer than {VALUE_MAX:,} bytes",))
     shown = text.decode(errors="backslashreplace").strip("\ufeff \t\r\n")
     try:
         value = json.loads(text.decode("utf-8-sig"), parse_constant=_reject_constant)
     except UnicodeDecodeError:
-        return Rejected(location, shown, ("is not JSON: it is not UTF-8",))
+        return RejectedRecord(location, shown, ("is not JSON: it is not UTF-8",))
     except RecursionError:
-        return Rejected(location, shown, ("is not JSON: nested too deeply",))
+        return RejectedRecord(location, shown, ("is not JSON: nested too deeply",))
     except ValueError as error:
-        return Rejected(location, shown, (f"is not JSON: {error}",))
+        return RejectedRecord(location, shown, (f"is not JSON: {error}",))
     return Record(location, value, shown if location.unit == "line" else value)
 
 

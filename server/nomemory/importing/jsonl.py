@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nomemory.importing.fields import Fields, Importer, parse_message
+from nomemory.importing.fields import Importer, JsonFields, parse_message
 from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.record import ParseResult, Record
 
 
-class MessageLines(Importer):
+class JsonLinesImporter(Importer):
     """Importer of lines `{user_id, message_id?, ts, role, content, name?, conversation_id?, metadata?, …}`.
 
     The optional fields `expire_ts` and `retracts` are read, too. The field `retracted_by` of an export is ignored,
@@ -25,11 +25,11 @@ class MessageLines(Importer):
         """Return whether a value has fields that no other format has."""
         return isinstance(value, dict) and "content" in value and bool(value.keys() & {"user_id", "ts"})
 
-    def messages(self, record: Record) -> Iterator[ParseResult]:
+    def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the message of a record."""
         yield parse_message(record, self._build_draft)
 
-    def _build_draft(self, fields: Fields) -> MessageDraft:
+    def _build_draft(self, fields: JsonFields) -> MessageDraft:
         user_id = fields.get_text("user_id", required=not self.user)
         fields.get_text("retracted_by")
         return MessageDraft(
@@ -43,5 +43,5 @@ class MessageLines(Importer):
             metadata=fields.get_metadata("metadata"),
             expire_ts=fields.get_time("expire_ts"),
             retracts=fields.get_strings("retracts"),
-            ignored=fields.ignored_names(),
+            ignored=fields.list_unread_fields(),
         )

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from nomemory.importing.fields import Fields, Importer, parse_message, read_content
+from nomemory.importing.fields import Importer, JsonFields, parse_message, read_content
 from nomemory.importing.message_builder import MessageDraft
-from nomemory.importing.record import ParseResult, Record, Rejected
+from nomemory.importing.record import ParseResult, Record, RejectedRecord
 
 _SEND_TOOL: Final = "send_message"
 """The tool that older Letta agents send replies with."""
@@ -19,7 +19,7 @@ _SYSTEM_EVENTS: Final = frozenset({"heartbeat", "login", "system_alert"})
 _STORED_ROLES: Final = frozenset({"user", "assistant"})
 
 
-class Letta(Importer):
+class LettaImporter(Importer):
     """Importer of agent files, `{agents: [{id, messages: [{role, content, created_at, tool_calls}, …]}, …]}`.
 
     Files with only one agent, at the top level, are read as well. Instructions, tool calls and tool results are
@@ -37,23 +37,23 @@ class Letta(Importer):
             isinstance(value.get("agents"), list) or ("agent_type" in value and isinstance(value.get("messages"), list))
         )
 
-    def messages(self, record: Record) -> Iterator[ParseResult]:
+    def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages of each agent, in order."""
         agents = record.value.get("agents")
         for agent in agents if isinstance(agents, list) else [record.value]:
             if isinstance(agent, dict) and isinstance(agent.get("messages"), list):
                 yield from self._parse_agent(record, agent)
             else:
-                yield Rejected(record.location, agent, ("messages: is required",))
+                yield RejectedRecord(record.location, agent, ("messages: is required",))
 
     def _parse_agent(self, record: Record, agent: Mapping[str, Any]) -> Iterator[ParseResult]:
-        fields = Fields(agent)
+        fields = JsonFields(agent)
         agent_id = fields.get_text("id") or fields.get_text("name")
         for number, message in enumerate(agent["messages"], 1):
             element = f"{agent_id}, message {number}"
-            yield parse_message(record.child(element, message), partial(self._build_draft, agent_id, element))
+            yield parse_message(record.create_child(element, message), partial(self._build_draft, agent_id, element))
 
-    def _build_draft(self, agent_id: str, position: str, fields: Fields) -> MessageDraft | None:
+    def _build_draft(self, agent_id: str, position: str, fields: JsonFields) -> MessageDraft | None:
         role, text = fields.get_text("role", required=True), _extract_text(fields.value)
         if role not in _STORED_ROLES or not text.strip():
             return None

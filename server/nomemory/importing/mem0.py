@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nomemory.importing.fields import Fields, Importer, parse_message, parse_messages
+from nomemory.importing.fields import Importer, JsonFields, parse_message, parse_messages
 from nomemory.importing.message_builder import MessageDraft
 from nomemory.importing.record import ParseResult, Record
 
 
-class Mem0(Importer):
+class Mem0Importer(Importer):
     """Importer of memories `{id, memory, user_id, created_at, metadata}`: objects, an array, or a list `results`.
 
     The messages get the role `tool` and the name `mem0`, so that a recall does not attribute them to the user.
@@ -26,14 +26,14 @@ class Mem0(Importer):
         first = memories[0] if isinstance(memories, list) and memories else value
         return isinstance(first, dict) and isinstance(first.get("memory"), str) and "id" in first
 
-    def messages(self, record: Record) -> Iterator[ParseResult]:
+    def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the memories of a record."""
         memories = record.value.get("results") if isinstance(record.value, dict) else None
         if isinstance(memories, list):
             return parse_messages(record, memories, "memory", self._build_draft)
         return iter([parse_message(record, self._build_draft)])
 
-    def _build_draft(self, fields: Fields) -> MessageDraft:
+    def _build_draft(self, fields: JsonFields) -> MessageDraft:
         return MessageDraft(
             user_id=self.user or fields.get_text("user_id", required=True),
             ts=fields.get_time("created_at", required=True),

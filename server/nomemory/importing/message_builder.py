@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from nomemory.client.messages import RoleName, chat_message
-from nomemory.importing.record import Accepted, Rejected, SourceLocation
+from nomemory.importing.record import AcceptedMessage, RejectedRecord, SourceLocation
 
 ORIGINAL_ROLE: Final = "original_role"
 """Metadata key for the role in the source, if it differs from the stored role."""
@@ -66,14 +66,16 @@ class MessageDraft:
     retracts: Sequence[str] = ()
     ignored: tuple[str, ...] = ()
 
-    def build(self, location: SourceLocation, original: object, parse_errors: Iterable[str]) -> Accepted | Rejected:
+    def build(
+        self, location: SourceLocation, original: object, parse_errors: Iterable[str]
+    ) -> AcceptedMessage | RejectedRecord:
         """Build the message. If there are `parse_errors` or a field is invalid, reject it."""
         reasons = list(parse_errors)
         role, role_metadata = map_role(self.role)
         if role is None:
             reasons.append(f"role: must be one of {', '.join(ROLES)}")
         if role is None or self.ts is None or reasons:
-            return Rejected(location, original, tuple(reasons))
+            return RejectedRecord(location, original, tuple(reasons))
         try:
             message = chat_message(
                 user_id=self.user_id,
@@ -88,24 +90,28 @@ class MessageDraft:
                 retracts=self.retracts,
             )
         except UnicodeEncodeError:
-            return Rejected(location, original, ("a text contains an unpaired surrogate, which is not valid Unicode",))
+            return RejectedRecord(
+                location, original, ("a text contains an unpaired surrogate, which is not valid Unicode",)
+            )
         except ValueError as error:
-            return Rejected(location, original, (str(error),))
-        return Accepted(location, original, message, self.ignored, keeps_id=self.keeps_id and bool(self.message_id))
+            return RejectedRecord(location, original, (str(error),))
+        return AcceptedMessage(
+            location, original, message, self.ignored, keeps_id=self.keeps_id and bool(self.message_id)
+        )
 
     def _derive_id(self) -> str:
         moment = self.ts.timestamp() if self.ts else None
-        return hash_to_id(
+        return derive_message_id(
             "i", self.user_id, self.conversation_id, self.position, moment, self.role, self.name, self.content
         )
 
 
-def hash_to_id(prefix: str, *parts: object) -> str:
+def derive_message_id(prefix: str, *parts: object) -> str:
     """Return a message id of 28 characters that is a hash of the parts."""
     digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).digest()
     return f"{prefix}_{base64.b32encode(digest).decode().rstrip('=').lower()}"
 
 
-def metadata_text(value: object) -> str:
+def format_metadata_value(value: object) -> str:
     """Convert a metadata value to text. A string is returned unchanged; other values become JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -39,7 +39,7 @@ def show_indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
     with show_progress(console, "Indexing", "pending") as update:
         total, last_print = 1, time.monotonic()
 
-        def update_pending(pending: int) -> None:
+        def update_pending_count(pending: int) -> None:
             nonlocal total, last_print
             total = max(total, pending)
             update(pending, total - pending, total)
@@ -47,4 +47,4 @@ def show_indexing_progress(console: Console) -> Iterator[Callable[[int], None]]:
                 last_print = time.monotonic()
                 console.print(f"Indexing: {pending:,} pending")
 
-        yield update_pending
+        yield update_pending_count

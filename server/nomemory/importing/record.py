@@ -38,13 +38,13 @@ class Record:
     value: Any
     original: object
 
-    def child(self, element: str, value: object) -> Record:
+    def create_child(self, element: str, value: object) -> Record:
         """Return a record for an element of this record, such as one message of a conversation."""
         return Record(replace(self.location, element=element), value, value)
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedMessage:
     """A message that was parsed without errors.
 
     Attributes:
@@ -61,7 +61,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedRecord:
     """A value in a file that cannot be imported. Each reason has the form `field: problem`."""
 
     location: SourceLocation
@@ -70,16 +70,16 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedRecord:
     """A value in a file that is not a message and is not imported, such as an event."""
 
     location: SourceLocation
 
 
-ParseResult = Accepted | Rejected | Skipped
+ParseResult = AcceptedMessage | RejectedRecord | SkippedRecord
 
 
-class Format(Protocol):
+class ImportFormat(Protocol):
     """Interface of import formats, which parse the records of a file."""
 
     name: str

@@ -11,12 +11,12 @@ from types import TracebackType
 from typing import Final, Self, TextIO
 
 from nomemory.importing.files import STDIN
-from nomemory.importing.record import Accepted, Rejected
+from nomemory.importing.record import AcceptedMessage, RejectedRecord
 
 _SUFFIX: Final = ".rejects.jsonl"
 
 
-class Rejects:
+class RejectsFile:
     """Writes the rejects file, a JSON Lines file of rejected messages.
 
     Entering the context removes the rejects file of an earlier import. The file is created when the first message is
@@ -45,7 +45,9 @@ class Rejects:
         if self._file is not None:
             self._file.close()
 
-    def write_rejection(self, source: str, rejected: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+    def write_rejection(
+        self, source: str, rejected: AcceptedMessage | RejectedRecord, reasons: tuple[str, ...]
+    ) -> None:
         """Write one rejected message with its location and reasons."""
         location = rejected.location
         entry: dict[str, object] = {"file": source, location.unit: location.number}
@@ -53,10 +55,10 @@ class Rejects:
             entry["element"] = location.element
         entry |= {"reasons": list(reasons), "original": rejected.original}
         if self._file is None:
-            self._file = self._create()
+            self._file = self._create_file()
         self._file.write(_encode_rejection(entry))
 
-    def _create(self) -> TextIO:
+    def _create_file(self) -> TextIO:
         """Create the rejects file, in the temporary directory if necessary."""
         try:
             file: TextIO = self._path.open("w", encoding="utf-8", errors="backslashreplace")
@@ -79,7 +81,7 @@ def _encode_rejection(entry: dict[str, object]) -> str:
         return json.dumps(entry | {"original": "nested too deeply to be written"}, ensure_ascii=False) + "\n"
 
 
-def rejects_path(source: str) -> Path:
+def build_rejects_path(source: str) -> Path:
     """Return the path of the rejects file.
 
     It is next to the imported file, or in the working directory for standard input.

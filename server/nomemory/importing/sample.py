@@ -11,6 +11,6 @@ _FOLDERS: Final = (_HERE.parents[1], _HERE.parents[3])
 """The parent folder of the sample in an installed package and in a source checkout."""
 
 
-def sample_path() -> Path:
+def get_sample_path() -> Path:
     """Return the path of the JSON Lines file with the sample messages."""
     return next(path for folder in _FOLDERS if (path := folder / _FILE).exists())

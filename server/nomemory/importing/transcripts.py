@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from nomemory.importing.fields import Fields, Importer, parse_message, read_content
-from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, hash_to_id
-from nomemory.importing.record import ImportDefaults, ParseResult, Record, Skipped
+from nomemory.importing.fields import Importer, JsonFields, parse_message, read_content
+from nomemory.importing.message_builder import METADATA_VALUE_CHARS, MessageDraft, derive_message_id
+from nomemory.importing.record import ImportDefaults, ParseResult, Record, SkippedRecord
 from nomemory.importing.secret_redaction import redact_secrets
 
 _CONTENT_CHARS: Final = 60_000
@@ -32,7 +32,7 @@ _SKIPPED_FLAGS: Final = ("isSidechain", "isMeta", "isCompactSummary")
 _NO_TIME: Final = "the transcript has no times; set the time of the first message with --start"
 
 
-def content_to_store(text: str, role: str) -> str:
+def prepare_content(text: str, role: str) -> str:
     """Redact secrets in a message, and truncate it to the limit for its role.
 
     The last 500 characters of tool output are kept.
@@ -46,18 +46,18 @@ def content_to_store(text: str, role: str) -> str:
     return f"{head}\n[{len(redacted) - max_chars:,} characters left out]\n{tail}".rstrip("\n")
 
 
-def turn_metadata(agent: str, directory: str) -> dict[str, str]:
+def build_turn_metadata(agent: str, directory: str) -> dict[str, str]:
     """Return message metadata with the agent, and the name of the working directory as the project."""
     project = PurePath(directory).name[:METADATA_VALUE_CHARS]
     return {"agent": agent, **({"project": project} if project else {})}
 
 
-def turn_id(session_id: str, source_id: str) -> str:
+def derive_turn_id(session_id: str, source_id: str) -> str:
     """Derive a short, stable message id from a session id and an id that is unique within the session."""
-    return hash_to_id("t", session_id, source_id)
+    return derive_message_id("t", session_id, source_id)
 
 
-class _TurnText(NamedTuple):
+class _TranscriptMessage(NamedTuple):
     """A text message in a line of a transcript.
 
     Attributes:
@@ -71,7 +71,7 @@ class _TurnText(NamedTuple):
     name: str = ""
 
 
-class _Transcript(Importer):
+class _TranscriptImporter(Importer):
     """Base class of importers of transcripts. It tracks the session, the working directory and the tool calls."""
 
     def __init__(self, defaults: ImportDefaults) -> None:
@@ -79,42 +79,44 @@ class _Transcript(Importer):
         self._session = self._directory = ""
         self._tool_names: dict[object, str] = {}
 
-    def messages(self, record: Record) -> Iterator[ParseResult]:
+    def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages in a line of a transcript."""
         texts = [turn for turn in self._parse_texts(record.value) if turn.text.strip() and OWN_TOOLS not in turn.name]
         yield from (parse_message(record, partial(self._build_draft, turn)) for turn in texts)
         if not texts:
-            yield Skipped(record.location)
+            yield SkippedRecord(record.location)
 
-    def _parse_texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - whatever JSON has
         raise NotImplementedError
 
-    def _parse_time(self, fields: Fields) -> datetime | None:
+    def _parse_time(self, fields: JsonFields) -> datetime | None:
         return fields.get_time("timestamp", required=True)
 
-    def _build_draft(self, turn: _TurnText, fields: Fields) -> MessageDraft:
+    def _build_draft(self, turn: _TranscriptMessage, fields: JsonFields) -> MessageDraft:
         ts = self._parse_time(fields)
         return MessageDraft(
             user_id=self.user,
             ts=ts,
             role=turn.role,
-            content=content_to_store(turn.text, turn.role),
-            message_id=turn_id(self._session, turn.source_id or hash_to_id("i", str(ts), turn.role, turn.text)),
+            content=prepare_content(turn.text, turn.role),
+            message_id=derive_turn_id(
+                self._session, turn.source_id or derive_message_id("i", str(ts), turn.role, turn.text)
+            ),
             name=turn.name,
             conversation_id=self._session,
-            metadata=turn_metadata(self.name, self._directory),
+            metadata=build_turn_metadata(self.name, self._directory),
         )
 
     def _record_tool_call(self, call_id: object, name: object) -> None:
         if isinstance(call_id, str) and isinstance(name, str):
             self._tool_names[call_id] = name
 
-    def _build_tool_result(self, call_id: object, content: object, source_id: str) -> _TurnText:
+    def _build_tool_result(self, call_id: object, content: object, source_id: str) -> _TranscriptMessage:
         name = self._tool_names.get(call_id, "") if isinstance(call_id, str) else ""
-        return _TurnText("tool", read_content(content)[0], source_id, name)
+        return _TranscriptMessage("tool", read_content(content)[0], source_id, name)
 
 
-class ClaudeCode(_Transcript):
+class ClaudeCodeImporter(_TranscriptImporter):
     """Importer of Claude Code transcripts, `{type, uuid, timestamp, sessionId, cwd, message: {role, content}, …}`.
 
     Notes that Claude Code itself added, summaries, and messages between the agent and its sub-agents are skipped.
@@ -128,27 +130,27 @@ class ClaudeCode(_Transcript):
         """Return whether a value has a type and a session, leaf or snapshot id."""
         return isinstance(value, dict) and "type" in value and bool({"sessionId", "leafUuid", "snapshot"} & set(value))
 
-    def _parse_texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - whatever JSON has
         if (
             not isinstance(line, dict)
             or line.get("type") not in ("user", "assistant")
             or any(map(line.get, _SKIPPED_FLAGS))
         ):
             return
-        fields, parts = Fields(line), _content_parts(line)
+        fields, parts = JsonFields(line), _extract_content_parts(line)
         self._session, self._directory, source_id = (
             fields.get_text("sessionId"),
             fields.get_text("cwd"),
             fields.get_text("uuid"),
         )
-        yield _TurnText(line["type"], _join_text_parts(parts), source_id)
+        yield _TranscriptMessage(line["type"], _join_text_parts(parts), source_id)
         for number, part in enumerate(parts):
             self._record_tool_call(part.get("id"), part.get("name"))
             if part.get("type") == "tool_result":
                 yield self._build_tool_result(part.get("tool_use_id"), part.get("content"), f"{source_id}:{number}")
 
 
-class Codex(_Transcript):
+class CodexImporter(_TranscriptImporter):
     """Importer of Codex transcripts, `{timestamp, type, payload}`.
 
     The first line has the session id and working directory.
@@ -164,11 +166,11 @@ class Codex(_Transcript):
             isinstance(value, dict) and {"timestamp", "type"} <= set(value) and isinstance(value.get("payload"), dict)
         )
 
-    def _parse_texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - whatever JSON has
         payload = line.get("payload") if isinstance(line, dict) else None
         if not isinstance(payload, dict):
             return
-        fields, kind = Fields(payload), (line.get("type"), payload.get("type"))
+        fields, kind = JsonFields(payload), (line.get("type"), payload.get("type"))
         self._record_tool_call(payload.get("call_id"), payload.get("name"))
         if kind[0] == "session_meta" and not self._session:
             self._session, self._directory = fields.get_text("id"), fields.get_text("cwd")
@@ -176,12 +178,12 @@ class Codex(_Transcript):
             content = payload.get("content")
             texts = [read_content(part)[0] for part in (content if isinstance(content, list) else [content])]
             kept_texts = [text for text in texts if payload["role"] != "user" or not _INSERTED_BY_CODEX.match(text)]
-            yield _TurnText(payload["role"], "\n".join(filter(None, kept_texts)), fields.get_text("id"))
+            yield _TranscriptMessage(payload["role"], "\n".join(filter(None, kept_texts)), fields.get_text("id"))
         elif kind in (("response_item", "function_call_output"), ("response_item", "custom_tool_call_output")):
             yield self._build_tool_result(payload.get("call_id"), payload.get("output"), fields.get_text("id"))
 
 
-class Cursor(_Transcript):
+class CursorImporter(_TranscriptImporter):
     """Importer of Cursor transcripts, `{role, message: {content}}`, which have neither times nor ids.
 
     The messages get the times `start`, `start + step`, `start + 2 * step`, and so on. The session id is the file name.
@@ -200,15 +202,15 @@ class Cursor(_Transcript):
         """Return whether a value has a role and a message."""
         return isinstance(value, dict) and "role" in value and isinstance(value.get("message"), dict)
 
-    def _parse_texts(self, line: Any) -> Iterator[_TurnText]:  # noqa: ANN401 - whatever JSON has
+    def _parse_texts(self, line: Any) -> Iterator[_TranscriptMessage]:  # noqa: ANN401 - whatever JSON has
         if not isinstance(line, dict) or line.get("role") not in ("user", "assistant"):
             return
-        text = _join_text_parts(_content_parts(line))
+        text = _join_text_parts(_extract_content_parts(line))
         queries = _USER_QUERY.findall(text)
         self._number += 1
-        yield _TurnText(line["role"], "\n".join(queries) if queries else text, str(self._number))
+        yield _TranscriptMessage(line["role"], "\n".join(queries) if queries else text, str(self._number))
 
-    def _parse_time(self, fields: Fields) -> datetime | None:
+    def _parse_time(self, fields: JsonFields) -> datetime | None:
         if self.defaults.start is None:
             fields.reasons.append(f"ts: {_NO_TIME}")
             return None
@@ -219,7 +221,7 @@ def _join_text_parts(parts: Sequence[Mapping[str, Any]]) -> str:
     return read_content([part for part in parts if part.get("type") == "text"])[0]
 
 
-def _content_parts(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _extract_content_parts(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the content parts of the message in a line. A plain string becomes one text part."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None

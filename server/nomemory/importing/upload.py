@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from nomemory.client.requests import BATCH_BYTES
-from nomemory.importing.record import Accepted, ParseResult, Rejected, Skipped, SourceLocation
+from nomemory.importing.record import AcceptedMessage, ParseResult, RejectedRecord, SkippedRecord, SourceLocation
 from nomemory.v1 import error_reason_pb2, ingest_service_pb2, message_pb2
 
 STREAM_MESSAGES: Final = 1_000
 """Messages per stream. A server lists at most as many rejections."""
 _BATCH_INDEX: Final = re.compile(r"^messages\[\d+\]\.?")
-RejectHandler = Callable[[Accepted | Rejected, tuple[str, ...]], None]
+RejectHandler = Callable[[AcceptedMessage | RejectedRecord, tuple[str, ...]], None]
 Send = Callable[[Sequence[message_pb2.ChatMessage]], ingest_service_pb2.ImportMessagesResponse]
 _REASONS_MAX: Final = 20
 OTHER_REASONS: Final = "other reasons"
@@ -48,7 +48,7 @@ class RejectionGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ImportSummary:
     """Summary of the import of one file.
 
     Attributes:
@@ -71,7 +71,7 @@ class Summary:
     rejection_groups: Mapping[str, RejectionGroup] = field(default_factory=dict)
 
 
-class Upload:
+class MessageUploader:
     """Sends messages to the server in streams of at most 1,000, and records rejected messages.
 
     If `send` raises an exception, `counts`, `ignored` and `rejection_groups` cover only the streams before.
@@ -94,25 +94,27 @@ class Upload:
         rest = iter(items)
         while chunk := list(itertools.islice(rest, STREAM_MESSAGES)):
             for item in chunk:
-                if isinstance(item, Rejected):
+                if isinstance(item, RejectedRecord):
                     self._reject_message(item, item.reasons)
-                elif isinstance(item, Skipped):
+                elif isinstance(item, SkippedRecord):
                     self.counts.skipped += 1
-            self._send_stream([item for item in chunk if isinstance(item, Accepted) and self._fits_into_batch(item)])
+            self._send_stream(
+                [item for item in chunk if isinstance(item, AcceptedMessage) and self._fits_into_batch(item)]
+            )
             yield self.counts
 
-    def _fits_into_batch(self, item: Accepted) -> bool:
+    def _fits_into_batch(self, item: AcceptedMessage) -> bool:
         """Return whether a message is small enough for a batch; reject the message if it is not."""
         size = item.message.ByteSize()
         if size > BATCH_BYTES:
             self._reject_message(item, (f"is {size:,} bytes; the limit is {BATCH_BYTES:,}",))
         return size <= BATCH_BYTES
 
-    def _reject_message(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+    def _reject_message(self, item: AcceptedMessage | RejectedRecord, reasons: tuple[str, ...]) -> None:
         self._record_rejection(item, reasons)
         self.counts.rejected += 1
 
-    def _record_rejection(self, item: Accepted | Rejected, reasons: tuple[str, ...]) -> None:
+    def _record_rejection(self, item: AcceptedMessage | RejectedRecord, reasons: tuple[str, ...]) -> None:
         """Add a rejected message to the groups of its reasons. After 20 groups, add it to `other reasons`."""
         self._on_reject(item, reasons)
         groups = self.rejection_groups
@@ -121,7 +123,7 @@ class Upload:
             group = reason if reason in groups or len(groups) < _REASONS_MAX else OTHER_REASONS
             groups.setdefault(group, RejectionGroup(item.location)).count += 1
 
-    def _send_stream(self, accepted: Sequence[Accepted]) -> None:
+    def _send_stream(self, accepted: Sequence[AcceptedMessage]) -> None:
         if not accepted:
             return
         reply = self._send([item.message for item in accepted])
@@ -157,7 +159,7 @@ def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pe
     deadline = time.monotonic() + timeout_s
     status = get_status()
     sequence, pause_s = status.log.sequence, _POLL_S
-    while _is_behind(status, sequence):
+    while _is_index_behind(status, sequence):
         on_pending(_count_pending(status))
         if time.monotonic() >= deadline:
             return False
@@ -168,19 +170,19 @@ def wait_until_indexed(get_status: Callable[[], Status], timeout_s: float, on_pe
     return True
 
 
-def _is_behind(status: Status, sequence: int) -> bool:
+def _is_index_behind(status: Status, sequence: int) -> bool:
     """Return whether an index has not reached a sequence number of the message log.
 
     A caller in a namespace gets no sequence numbers. For it, the number of pending messages decides.
     """
-    return any(index.checkpoint < sequence if sequence else index.pending for index in _indexes_in_use(status))
+    return any(index.checkpoint < sequence if sequence else index.pending for index in _list_used_indexes(status))
 
 
 def _count_pending(status: Status) -> int:
-    return max(index.pending for index in _indexes_in_use(status))
+    return max(index.pending for index in _list_used_indexes(status))
 
 
-def _indexes_in_use(status: Status) -> list[ingest_service_pb2.IndexStatus]:
+def _list_used_indexes(status: Status) -> list[ingest_service_pb2.IndexStatus]:
     """Return the status of the lexical index and, if the server has an embedder, of the vector index."""
     return (
         [status.lexical]

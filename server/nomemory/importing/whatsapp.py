@@ -14,9 +14,9 @@ from pathlib import PurePath
 from typing import Final
 
 from nomemory.importing.fields import Importer
-from nomemory.importing.files import Source
+from nomemory.importing.files import ImportFile
 from nomemory.importing.message_builder import MessageDraft
-from nomemory.importing.record import ParseResult, Record, Rejected, Skipped, SourceLocation
+from nomemory.importing.record import ParseResult, Record, RejectedRecord, SkippedRecord, SourceLocation
 
 _MARKS: Final = str.maketrans({"\u200e": "", "\u200f": "", "\u202a": "", "\u202c": "", "\u202f": " ", "\u00a0": " "})
 """Direction marks to remove, and special spaces to replace."""
@@ -49,7 +49,7 @@ _NO_ZONE: Final = "ts: the file has no time zone; set one with --time-zone"
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
+class _ChatLine:
     """A line of a chat that begins with a date and time.
 
     Attributes:
@@ -69,25 +69,25 @@ class _Message:
     order: tuple[int, int, int] | None = None
 
 
-def is_chat(head: bytes) -> bool:
+def is_chat_export(head: bytes) -> bool:
     """Return whether the first line of a file has the format of a chat export."""
     return _parse_header(head.partition(b"\n")[0].decode(errors="replace")) is not None
 
 
-def read_messages(source: Source) -> Iterator[Record | Rejected]:
+def read_messages(source: ImportFile) -> Iterator[Record | RejectedRecord]:
     """Read the messages of a chat. A message extends to the next line that begins with a date and time."""
     order = _find_date_order(message for _, message, _ in _group_lines(source.head.split(b"\n")))
     name = PurePath(source.name).stem[:_CONVERSATION_CHARS]
     for number, message, text in _group_lines(source.read_lines()):
         location = SourceLocation("line", number)
-        if _is_unicode(text):
+        if _is_valid_unicode(text):
             yield Record(location, replace(message, chat=name, order=order), text)
         else:
             shown = text.encode(errors="surrogateescape").decode(errors="replace")
-            yield Rejected(location, shown, ("is not UTF-8",))
+            yield RejectedRecord(location, shown, ("is not UTF-8",))
 
 
-class WhatsApp(Importer):
+class WhatsAppImporter(Importer):
     """Importer of WhatsApp chats. All messages have the role `user`; `name` is the sender.
 
     A chat export has no time zone, so the time zone of the phone must be set on the command line.
@@ -100,13 +100,13 @@ class WhatsApp(Importer):
     @staticmethod
     def matches(value: object) -> bool:
         """Return whether a value is a message from `read_messages`."""
-        return isinstance(value, _Message)
+        return isinstance(value, _ChatLine)
 
-    def messages(self, record: Record) -> Iterator[ParseResult]:
+    def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the message of a record."""
         sender, colon, text = record.value.rest.partition(": ")
         if not colon or _is_app_text(text):
-            yield Skipped(record.location)
+            yield SkippedRecord(record.location)
             return
         ts, reasons = self._parse_time(record.value)
         draft = MessageDraft(
@@ -120,7 +120,7 @@ class WhatsApp(Importer):
         )
         yield draft.build(record.location, record.original, reasons)
 
-    def _parse_time(self, message: _Message) -> tuple[datetime | None, tuple[str, ...]]:
+    def _parse_time(self, message: _ChatLine) -> tuple[datetime | None, tuple[str, ...]]:
         if self.defaults.zone is None:
             return None, (_NO_ZONE,)
         if message.order is None:
@@ -131,7 +131,7 @@ class WhatsApp(Importer):
             return None, ("ts: is not a valid date in the date format of this file",)
 
 
-def _group_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, _Message, str]]:
+def _group_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, _ChatLine, str]]:
     """Group the lines of a chat into messages. Yield each message with the number of its first line."""
     first_line, text = 0, ""
     for number, raw in enumerate(lines, 1):
@@ -139,17 +139,17 @@ def _group_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, _Message, str]]:
         if _parse_header(line) is None:
             text = f"{text}\n{line}" if len(text) < _TEXT_MAX else text
             continue
-        yield from _complete_message(first_line, text)
+        yield from _join_message_lines(first_line, text)
         first_line, text = number, line
-    yield from _complete_message(first_line, text)
+    yield from _join_message_lines(first_line, text)
 
 
-def _complete_message(first_line: int, text: str) -> Iterator[tuple[int, _Message, str]]:
+def _join_message_lines(first_line: int, text: str) -> Iterator[tuple[int, _ChatLine, str]]:
     if first_line and (message := _parse_header(text)):
         yield first_line, message, text
 
 
-def _is_unicode(text: str) -> bool:
+def _is_valid_unicode(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -157,13 +157,13 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _parse_header(text: str) -> _Message | None:
+def _parse_header(text: str) -> _ChatLine | None:
     bare = text.lstrip("\u200e\u200f\ufeff")
     match = _HEADER.match(bare[:_HEADER_CHARS].replace("\u202f", " ").replace("\u00a0", " "))
     if match is None:
         return None
     hour = _to_24_hours(int(match["hour"]), match["early"] or match["late"] or "")
-    return _Message(
+    return _ChatLine(
         (int(match["a"]), int(match["b"]), int(match["c"])),
         (hour, int(match["minute"]), int(match["second"] or 0)),
         bare[match.end() :],
@@ -178,7 +178,7 @@ def _to_24_hours(hour: int, half: str) -> int:
     return hour % _NOON + _NOON * afternoon
 
 
-def _find_date_order(lines: Iterable[_Message]) -> tuple[int, int, int] | None:
+def _find_date_order(lines: Iterable[_ChatLine]) -> tuple[int, int, int] | None:
     """Return the order of year, month and day in which all dates are valid and ascending; None if it is not unique."""
     parsed_lines = list(lines)
     if parsed_lines and parsed_lines[0].four_digits_first:
@@ -187,7 +187,7 @@ def _find_date_order(lines: Iterable[_Message]) -> tuple[int, int, int] | None:
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _is_ascending(lines: list[_Message], order: tuple[int, int, int]) -> bool:
+def _is_ascending(lines: list[_ChatLine], order: tuple[int, int, int]) -> bool:
     try:
         dates = [_to_datetime(line, order) for line in lines]
     except ValueError:
@@ -195,7 +195,7 @@ def _is_ascending(lines: list[_Message], order: tuple[int, int, int]) -> bool:
     return all(earlier <= later for earlier, later in itertools.pairwise(dates))
 
 
-def _to_datetime(message: _Message, order: tuple[int, int, int]) -> datetime:
+def _to_datetime(message: _ChatLine, order: tuple[int, int, int]) -> datetime:
     year, month, day = (message.date[position] for position in order)
     hour, minute, second = message.time
     return datetime(year + _CENTURY * (year < 100), month, day, hour, minute, second)  # noqa: DTZ001, PLR2004 - the zone comes after; two digits

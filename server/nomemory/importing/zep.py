@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from nomemory.importing.fields import Fields, Importer, parse_messages
+from nomemory.importing.fields import Importer, JsonFields, parse_messages
 from nomemory.importing.message_builder import MessageDraft
-from nomemory.importing.record import ParseResult, Record, Rejected
+from nomemory.importing.record import ParseResult, Record, RejectedRecord
 
 _ZEP_FIELDS: Final = frozenset({"role_type", "processed"})
 """Fields of Zep messages that OpenAI chat messages do not have."""
 
 
-class Zep(Importer):
+class ZepImporter(Importer):
     """Importer of `{messages: [{uuid, role, name, content, created_at, metadata}, …], user_id, thread_id}`.
 
     In version 2 of Zep, `role_type` is the role, and `role` is the speaker's name.
@@ -32,19 +32,19 @@ class Zep(Importer):
         first = value["messages"][0]
         return isinstance(first, dict) and "uuid" in first and bool(_ZEP_FIELDS & first.keys())
 
-    def messages(self, record: Record) -> Iterator[ParseResult]:
+    def iterate_messages(self, record: Record) -> Iterator[ParseResult]:
         """Yield the messages of a thread, in order."""
         if not isinstance(record.value, dict) or not isinstance(record.value.get("messages"), list):
-            yield Rejected(record.location, record.original, ("messages: is required",))
+            yield RejectedRecord(record.location, record.original, ("messages: is required",))
             return
-        thread = Fields(record.value)
+        thread = JsonFields(record.value)
         user = self.user or thread.get_text("user_id")
         thread_id = thread.get_text("thread_id") or thread.get_text("session_id")
         element = f"{thread_id or 'thread'}, message"
         yield from parse_messages(record, record.value["messages"], element, partial(_build_draft, user, thread_id))
 
 
-def _build_draft(user: str, thread_id: str, fields: Fields) -> MessageDraft:
+def _build_draft(user: str, thread_id: str, fields: JsonFields) -> MessageDraft:
     if not user:
         fields.reasons.append("user_id: is required; set one with --user")
     role_type, role = fields.get_text("role_type"), fields.get_text("role")

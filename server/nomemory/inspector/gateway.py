@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from nomemory.client.channel import Identity, with_credential
+from nomemory.client.channel import ClientCredentials, add_authorization
 from nomemory.server.api.call import IncomingCall
 from nomemory.server.api.http.application import build_application
 from nomemory.server.api.http.call_endpoint import RemoteStatusError, call_routes
@@ -27,7 +27,7 @@ from nomemory.server.api.http.http_rules import http_rule, method_descriptors
 from nomemory.server.api.http.request_rejecter import RequestRejecter
 from nomemory.server.api.http.static_pages import inspector_redirect, inspector_routes
 from nomemory.server.api.identity.caller import Metadata
-from nomemory.server.api.limits import RequestMemory
+from nomemory.server.api.limits import RequestMemoryLimit
 from nomemory.server.api.parsing import MAX_READ_BYTES
 from nomemory.server.api.pipeline import ReadNextRequest, ReadRequest
 from nomemory.server.faults import Fault, Reason
@@ -135,9 +135,9 @@ class CallForwarder:
 
     guard: RequestGuard
     channel: grpc.aio.Channel
-    identity: Identity
+    identity: ClientCredentials
     timeout_s: float
-    memory: RequestMemory
+    memory: RequestMemoryLimit
 
     async def execute_unary(self, incoming: IncomingCall, read: ReadRequest) -> bytes:
         """Forward a unary call."""
@@ -151,12 +151,12 @@ class CallForwarder:
         with self.memory.reservation() as reserve:
             request = await read(reserve)
             method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(incoming.path)
-            call = method(request.SerializeToString(), timeout=self.timeout_s, metadata=self._metadata(incoming))
+            call = method(request.SerializeToString(), timeout=self.timeout_s, metadata=self._build_metadata(incoming))
             try:
                 async for reply in call:
                     yield reply
             except grpc.aio.AioRpcError as error:
-                raise RemoteStatusError(_status_of(error)) from None
+                raise RemoteStatusError(_read_status(error)) from None
             finally:
                 call.cancel()
 
@@ -164,12 +164,12 @@ class CallForwarder:
         """Raise NotImplementedError, because no read-only method streams requests."""
         raise NotImplementedError(incoming.path)
 
-    def _metadata(self, incoming: IncomingCall) -> grpc.aio.Metadata:
+    def _build_metadata(self, incoming: IncomingCall) -> grpc.aio.Metadata:
         forwarded = [(name, value) for name, value in incoming.metadata if name in _FORWARDED_HEADERS]
-        return grpc.aio.Metadata(*with_credential((), self.identity), *forwarded)
+        return grpc.aio.Metadata(*add_authorization((), self.identity), *forwarded)
 
 
-def _status_of(error: grpc.aio.AioRpcError) -> status_pb2.Status:
+def _read_status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
     code, message = error.code(), error.details() or ""
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin" and isinstance(value, bytes):

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import grpc
 
-from nomemory.client.errors import NoMemoryError, from_rpc_error
-from nomemory.mcp.credentials import BoundCaller, Credential, Metadata, UserNotNamedError, tool_scopes
+from nomemory.client.errors import NoMemoryError, convert_rpc_error
+from nomemory.mcp.credentials import BoundCaller, Credential, Metadata, UserNotNamedError, select_tool_scopes
 from nomemory.v1 import server_service_pb2
 from nomemory.v1.ingest_service_pb2_grpc import IngestServiceStub
 from nomemory.v1.query_service_pb2_grpc import QueryServiceStub
@@ -62,7 +62,7 @@ class Backend:
         try:
             return await method(request, metadata=metadata, timeout=self._timeout_s)
         except grpc.RpcError as error:
-            raise from_rpc_error(error) from None
+            raise convert_rpc_error(error) from None
 
     async def bind(self, credential: Credential) -> BoundCaller:
         """Authenticate a credential and bind it to a user.
@@ -75,7 +75,7 @@ class Backend:
         user_id = credential.user_id or info.caller.user_id
         if not user_id:
             raise UserNotNamedError("no user id: the credentials are not bound to a user")
-        scopes = tool_scopes(frozenset(info.caller.scopes), user_token=bool(info.caller.user_id))
+        scopes = select_tool_scopes(frozenset(info.caller.scopes), user_token=bool(info.caller.user_id))
         return BoundCaller(user_id, credential.metadata, scopes)
 
     async def allows_anonymous(self) -> bool:

@@ -24,7 +24,7 @@ class NoSuchResourceError(Exception):
     """Raised if no resource has the requested URI."""
 
 
-def resource_templates() -> list[types.ResourceTemplate]:
+def build_resource_templates() -> list[types.ResourceTemplate]:
     """Return the resource URI templates."""
     return [
         types.ResourceTemplate(
@@ -98,7 +98,7 @@ async def _read_message(backend: Backend, caller: BoundCaller, message_id: str) 
 
 
 def _encode_message(message: message_pb2.ChatMessage) -> dict[str, object]:
-    return {**tool_results.message_result(message), "content": message.content, "truncated": False}
+    return {**tool_results.message_to_json(message), "content": message.content, "truncated": False}
 
 
 def _encode_json(value: object) -> str:

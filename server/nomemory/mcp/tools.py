@@ -63,11 +63,11 @@ class Tool:
     deletes: bool = False
 
     @property
-    def writes(self) -> bool:
+    def is_write(self) -> bool:
         """Whether the tool changes the memory."""
         return self.scope is ToolScope.INGEST
 
-    def definition(self) -> types.Tool:
+    def build_definition(self) -> types.Tool:
         """Return the tool definition for clients."""
         return types.Tool(
             name=self.name,
@@ -76,9 +76,9 @@ class Tool:
             input_schema=build_object_schema(self.arguments),
             output_schema=self.result.model_json_schema(),
             annotations=types.ToolAnnotations(
-                read_only_hint=not self.writes,
+                read_only_hint=not self.is_write,
                 destructive_hint=self.deletes,
-                idempotent_hint=self.deletes or not self.writes,
+                idempotent_hint=self.deletes or not self.is_write,
                 open_world_hint=False,
             ),
         )
@@ -90,27 +90,27 @@ async def _call_recall(backend: Backend, caller: BoundCaller, options: Options) 
     reply = await backend.call(backend.recall.Recall, request, caller.recall_metadata)
     block = prompt_block(reply, question, options["time_zone"])
     return ToolOutput(
-        tool_results.recall_result(reply, block.select_messages()), tool_results.recall_text(reply, block.render())
+        tool_results.recall_to_json(reply, block.select_messages()), tool_results.format_recall(reply, block.render())
     )
 
 
 async def _call_build_context(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.build_context(options.pop("turns"), **options)
     reply = await backend.call(backend.recall.BuildContext, request, caller.recall_metadata)
-    return ToolOutput(tool_results.context_result(reply), reply.text)
+    return ToolOutput(tool_results.context_to_json(reply), reply.text)
 
 
 async def _call_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.hybrid_search(caller.user_id, options.pop("query"), **options)
     return ToolOutput(
-        tool_results.ranking_result(await backend.call(backend.query.HybridSearch, request, caller.metadata))
+        tool_results.ranking_to_json(await backend.call(backend.query.HybridSearch, request, caller.metadata))
     )
 
 
 async def _call_lexical_search(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.lexical_search(caller.user_id, options.pop("query"), **options)
     return ToolOutput(
-        tool_results.lexical_page_result(await backend.call(backend.query.LexicalSearch, request, caller.metadata))
+        tool_results.lexical_page_to_json(await backend.call(backend.query.LexicalSearch, request, caller.metadata))
     )
 
 
@@ -118,34 +118,34 @@ async def _call_semantic_search(backend: Backend, caller: BoundCaller, options: 
     text, vector = options.pop("query"), options.pop("query_embedding")
     request = requests.semantic_search(caller.user_id, vector or text, **options)
     return ToolOutput(
-        tool_results.ranking_result(await backend.call(backend.query.SemanticSearch, request, caller.metadata))
+        tool_results.ranking_to_json(await backend.call(backend.query.SemanticSearch, request, caller.metadata))
     )
 
 
 async def _call_messages_list(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.list_messages(caller.user_id, **options)
     return ToolOutput(
-        tool_results.page_result(await backend.call(backend.query.ListMessages, request, caller.metadata))
+        tool_results.page_to_json(await backend.call(backend.query.ListMessages, request, caller.metadata))
     )
 
 
 async def _call_neighbors(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.neighbors(caller.user_id, **options)
     return ToolOutput(
-        tool_results.neighbors_result(await backend.call(backend.query.GetNeighbors, request, caller.metadata))
+        tool_results.neighbors_to_json(await backend.call(backend.query.GetNeighbors, request, caller.metadata))
     )
 
 
 async def _call_remember(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.write([chat_message(user_id=caller.user_id, ts=options.pop("said_at", None), **options)])
     reply = await backend.call(backend.ingest.WriteMessages, request, caller.metadata)
-    return ToolOutput(tool_results.write_result(reply), write_token=reply.write_token)
+    return ToolOutput(tool_results.write_to_json(reply), write_token=reply.write_token)
 
 
 async def _call_forget(backend: Backend, caller: BoundCaller, options: Options) -> ToolOutput:
     request = requests.delete(caller.user_id, options["message_ids"])
     reply = await backend.call(backend.ingest.DeleteMessages, request, caller.metadata)
-    return ToolOutput(tool_results.deletion_result(reply))
+    return ToolOutput(tool_results.deletion_to_json(reply))
 
 
 FORGET: Final = "forget"
@@ -160,7 +160,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "verdict (whether the messages answer the question) and the most relevant messages, word for word, "
                 "oldest first, with dates and ids to cite.",
                 RecallArguments,
-                results.RecallResult,
+                results.RecallOutput,
                 _call_recall,
                 ToolScope.RECALL,
             ),
@@ -170,7 +170,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "Return messages for a prompt, word for word, up to a token limit: the latest messages of the current "
                 "conversation, and related messages of the user's other conversations.",
                 ContextArguments,
-                results.ContextResult,
+                results.ContextOutput,
                 _call_build_context,
                 ToolScope.RECALL,
             ),
@@ -223,7 +223,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "Store one message, word for word as it was said. Stored messages never change: to correct or withdraw "
                 "earlier messages, store a new one and name them in `retracts`.",
                 RememberArguments,
-                results.RememberResult,
+                results.RememberOutput,
                 _call_remember,
                 ToolScope.INGEST,
                 waits=False,
@@ -234,7 +234,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
                 "Delete messages permanently. Call it only if the user asks to delete something: find the messages, "
                 "show them to the user, and delete only those. To correct a message, use `remember` with `retracts`.",
                 ForgetArguments,
-                results.ForgetResult,
+                results.ForgetOutput,
                 _call_forget,
                 ToolScope.INGEST,
                 waits=False,

@@ -51,14 +51,14 @@ class AsyncClient(BaseClient, AsynchronousClient):
         try:
             return await send(batches, timeout=self._import_timeout, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from None
+            raise errors.convert_rpc_error(error) from None
 
     async def count_messages(self, user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]) -> int:
         """Count a user's messages that match the filters. `at_least` is a write token."""
         return (await self._count(user_id, at_least=at_least, **filters)).count
 
-    def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
-        self._channel = channel.open_async(target, credentials, attempts)
+    def _open_channel(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
+        self._channel = channel.open_asyncio_channel(target, credentials, attempts)
 
     async def _call_unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
         send: grpc.aio.UnaryUnaryMultiCallable[Message, Reply] = self._channel.unary_unary(
@@ -67,7 +67,7 @@ class AsyncClient(BaseClient, AsynchronousClient):
         try:
             return await send(request, timeout=self._timeout, metadata=(*self._metadata, *metadata))
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from None
+            raise errors.convert_rpc_error(error) from None
 
     async def _call_stream(
         self, call: StreamingMethod[..., Reply], request: Message, metadata: Metadata
@@ -81,7 +81,7 @@ class AsyncClient(BaseClient, AsynchronousClient):
             async for reply in replies:
                 yield reply
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from None
+            raise errors.convert_rpc_error(error) from None
         finally:
             replies.cancel()
 

@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message import Message
 
 from nomemory.client import requests
-from nomemory.client.channel import Identity, channel_credentials, with_credential
+from nomemory.client.channel import ClientCredentials, add_authorization, create_channel_credentials
 from nomemory.client.search_hits import lexical_hits
 from nomemory.v1 import ingest_service_pb2 as ingest
 from nomemory.v1 import query_service_pb2 as query
@@ -44,7 +44,7 @@ class AsynchronousClient:
 
 
 @dataclass(eq=False)
-class Method(Generic[Options, Reply]):
+class ClientMethod(Generic[Options, Reply]):
     """Descriptor that makes an RPC method available as a method of a client.
 
     Attributes:
@@ -61,21 +61,21 @@ class Method(Generic[Options, Reply]):
     def __post_init__(self) -> None:
         self.__doc__ = self.build_request.__doc__
 
-    def bound_method(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
+    def bind(self, send: Callable[[Message, Metadata], Any]) -> Callable[Options, Any]:
         """Return a function that builds a request and passes it to `send`.
 
         The user id of a recall is passed as metadata.
         """
 
         @wraps(self.build_request)
-        def method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
+        def call_method(*args: Options.args, **options: Options.kwargs) -> Any:  # noqa: ANN401 - what `send` returns
             user_id: Any = options.get("user_id") if self.path.startswith(_RECALL) else None
             return send(self.build_request(*args, **options), requests.user_metadata(user_id))
 
-        return method
+        return call_method
 
 
-class UnaryMethod(Method[Options, Reply]):
+class UnaryMethod(ClientMethod[Options, Reply]):
     """An RPC method that returns one response."""
 
     @overload
@@ -83,10 +83,10 @@ class UnaryMethod(Method[Options, Reply]):
     @overload
     def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, Coroutine[Any, Any, Reply]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.bound_method(partial(client._call_unary, self))  # noqa: SLF001 - the client's implementation
+        return self if client is None else self.bind(partial(client._call_unary, self))  # noqa: SLF001 - the client's implementation
 
 
-class StreamingMethod(Method[Options, Reply]):
+class StreamingMethod(ClientMethod[Options, Reply]):
     """An RPC method that returns a stream of responses. Closing the iterator cancels the call."""
 
     @overload
@@ -94,7 +94,7 @@ class StreamingMethod(Method[Options, Reply]):
     @overload
     def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, AsyncGenerator[Reply, None]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.bound_method(partial(client._call_stream, self))  # noqa: SLF001 - the client's implementation
+        return self if client is None else self.bind(partial(client._call_stream, self))  # noqa: SLF001 - the client's implementation
 
 
 @dataclass(eq=False)
@@ -117,7 +117,7 @@ class PagedMethod(Generic[Options, Reply, Item]):
     @overload
     def __get__(self, client: AsynchronousClient, owner: object) -> Callable[Options, AsyncIterator[Item]]: ...
     def __get__(self, client: Any, owner: object) -> object:
-        return self if client is None else self.page_method.bound_method(partial(client._iterate_items, self))  # noqa: SLF001 - as above
+        return self if client is None else self.page_method.bind(partial(client._iterate_items, self))  # noqa: SLF001 - as above
 
 
 class BaseClient(ABC):
@@ -171,12 +171,14 @@ class BaseClient(ABC):
         import_timeout: float = 3600.0,
         attempts: int = 4,
     ) -> None:
-        identity = Identity(api_key=api_key, token=token, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key)
-        self._metadata = with_credential(metadata, identity)
+        identity = ClientCredentials(
+            api_key=api_key, token=token, tls=tls, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key
+        )
+        self._metadata = add_authorization(metadata, identity)
         self._timeout = timeout
         self._import_timeout = import_timeout
-        self._open(target, credentials or channel_credentials(identity), attempts)
+        self._open_channel(target, credentials or create_channel_credentials(identity), attempts)
 
     @abstractmethod
-    def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
+    def _open_channel(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
         """Open the gRPC channel."""

@@ -24,7 +24,7 @@ _RETRY_BUFFER_BYTES: Final = (
 Options = list[tuple[str, str | int]]
 
 
-def channel_options(target: str, attempts: int) -> Options:
+def build_channel_options(target: str, attempts: int) -> Options:
     """Return the gRPC channel options for a target. All methods of the API are retried.
 
     Retries are safe: deletions and writes with message ids are idempotent, and the client adds a request id to a batch
@@ -39,7 +39,7 @@ def channel_options(target: str, attempts: int) -> Options:
     """
     if not 1 <= attempts <= MAX_ATTEMPTS:
         raise ValueError(f"attempts must be 1 to {MAX_ATTEMPTS}, got {attempts}")
-    chosen: Options = _retry_options(attempts) if attempts > 1 else []
+    chosen: Options = _build_retry_options(attempts) if attempts > 1 else []
     if is_loopback(target):
         chosen.append(("grpc.enable_http_proxy", 0))
     return chosen
@@ -51,21 +51,21 @@ def is_loopback(target: str) -> bool:
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
-def open_sync(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.Channel:
+def open_blocking_channel(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.Channel:
     """Open a blocking channel. Without credentials, the channel is not encrypted."""
     if credentials is None:
-        return grpc.insecure_channel(target, options=channel_options(target, attempts))
-    return grpc.secure_channel(target, credentials, options=channel_options(target, attempts))
+        return grpc.insecure_channel(target, options=build_channel_options(target, attempts))
+    return grpc.secure_channel(target, credentials, options=build_channel_options(target, attempts))
 
 
-def open_async(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.aio.Channel:
+def open_asyncio_channel(target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> grpc.aio.Channel:
     """Open an asyncio channel. Without credentials, the channel is not encrypted."""
     if credentials is None:
-        return grpc.aio.insecure_channel(target, options=channel_options(target, attempts))
-    return grpc.aio.secure_channel(target, credentials, options=channel_options(target, attempts))
+        return grpc.aio.insecure_channel(target, options=build_channel_options(target, attempts))
+    return grpc.aio.secure_channel(target, credentials, options=build_channel_options(target, attempts))
 
 
-def _retry_options(attempts: int) -> Options:
+def _build_retry_options(attempts: int) -> Options:
     policy = {
         "maxAttempts": attempts,
         "initialBackoff": "0.1s",
@@ -80,7 +80,7 @@ def _retry_options(attempts: int) -> Options:
 Metadata = tuple[tuple[str, str], ...]
 
 
-class Identity(TypedDict, total=False):
+class ClientCredentials(TypedDict, total=False):
     """How a client authenticates: API key or token, and TLS options. `nomemory.client.Client` documents them."""
 
     api_key: str | None
@@ -91,7 +91,7 @@ class Identity(TypedDict, total=False):
     tls_key: str | os.PathLike[str] | None
 
 
-def with_credential(metadata: Sequence[tuple[str, str]], identity: Identity) -> Metadata:
+def add_authorization(metadata: Sequence[tuple[str, str]], identity: ClientCredentials) -> Metadata:
     """Add an `authorization` entry for the API key or token to the metadata.
 
     Raises:
@@ -104,7 +104,7 @@ def with_credential(metadata: Sequence[tuple[str, str]], identity: Identity) -> 
     return (*metadata, ("authorization", f"Bearer {credential}")) if credential else tuple(metadata)
 
 
-def channel_credentials(identity: Identity) -> grpc.ChannelCredentials | None:
+def create_channel_credentials(identity: ClientCredentials) -> grpc.ChannelCredentials | None:
     """Return channel credentials with the TLS options; None if the channel is not to be encrypted.
 
     Raises:

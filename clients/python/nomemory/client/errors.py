@@ -57,7 +57,7 @@ class NoMemoryError(Exception):
         self.retry_after = retry_after
 
 
-def from_rpc_error(error: grpc.RpcError) -> NoMemoryError:
+def convert_rpc_error(error: grpc.RpcError) -> NoMemoryError:
     """Convert a gRPC error and its status details."""
     if not isinstance(error, grpc.Call | grpc.aio.AioRpcError):
         return NoMemoryError(grpc.StatusCode.UNKNOWN, str(error))

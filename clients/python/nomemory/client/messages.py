@@ -79,7 +79,7 @@ ChatAPIMessage = Mapping[str, Any]
 Writable = message_pb2.ChatMessage | NewMessage
 
 
-def as_message(message: Writable | ChatAPIMessage, **common: Any) -> message_pb2.ChatMessage:  # noqa: ANN401 - of its fields
+def to_chat_message(message: Writable | ChatAPIMessage, **common: Any) -> message_pb2.ChatMessage:  # noqa: ANN401 - of its fields
     """Convert a dictionary to a `ChatMessage`. A `ChatMessage` is returned unchanged.
 
     Args:
@@ -95,7 +95,7 @@ def as_message(message: Writable | ChatAPIMessage, **common: Any) -> message_pb2
         return message
     fields: dict[str, Any] = {**message}
     if not isinstance(fields.get("content", ""), str):
-        fields["content"] = "\n".join(_text_of(part) for part in fields["content"] or ())
+        fields["content"] = "\n".join(_extract_part_text(part) for part in fields["content"] or ())
     fields["role"] = _OTHER_ROLES.get(fields.get("role", ""), fields.get("role", ""))
     return chat_message(**common, **fields)
 
@@ -135,26 +135,26 @@ def chat_message(  # noqa: PLR0913 - one argument per field of a message
     """
     return message_pb2.ChatMessage(
         message_id=message_id,
-        ts=None if ts is None else timestamp("ts", ts),
+        ts=None if ts is None else to_timestamp("ts", ts),
         user_id=user_id,
-        role=role_number(role),
+        role=to_role_value(role),
         content=content,
         name=name,
         conversation_id=conversation_id,
         metadata=metadata,
         embedding=embedding,
-        expire_ts=None if expire_ts is None else timestamp("expire_ts", expire_ts),
+        expire_ts=None if expire_ts is None else to_timestamp("expire_ts", expire_ts),
         retracts=retracts,
     )
 
 
-def _text_of(part: Mapping[str, Any]) -> str:
+def _extract_part_text(part: Mapping[str, Any]) -> str:
     if "text" not in part:
         raise ValueError(f"content: unsupported part type {part.get('type')!r}; only text is supported")
     return str(part["text"])
 
 
-def timestamp(field: str, time: TimeLike) -> Timestamp:
+def to_timestamp(field: str, time: TimeLike) -> Timestamp:
     """Convert a datetime or RFC 3339 text to a protobuf timestamp, truncated to microseconds.
 
     Args:
@@ -185,7 +185,7 @@ def _parse_time(field: str, text: str) -> datetime:
         raise ValueError(f"{field} must be an RFC 3339 time such as 2024-05-01T08:30:00Z, got {text!r}") from None
 
 
-def role_number(name: str) -> message_pb2.Role.ValueType:
+def to_role_value(name: str) -> message_pb2.Role.ValueType:
     """Convert the name of a role, such as `user`, to its enum value.
 
     Raises:
@@ -196,6 +196,6 @@ def role_number(name: str) -> message_pb2.Role.ValueType:
     return _ROLES[name]
 
 
-def role_name(number: message_pb2.Role.ValueType) -> str:
+def to_role_name(number: message_pb2.Role.ValueType) -> str:
     """Convert the enum value of a role to its name. An unknown value becomes a number as text."""
     return _ROLE_NAMES.get(number, str(number))

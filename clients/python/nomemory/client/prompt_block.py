@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from nomemory.client.messages import role_name
-from nomemory.client.prompt_lines import NO_CODE, escape_invisible_characters, fence_code, format_time
-from nomemory.client.prompt_passages import Passages, count_tokens
+from nomemory.client.messages import to_role_name
+from nomemory.client.prompt_lines import NO_CODE, compute_fence_code, escape_invisible_characters, format_time
+from nomemory.client.prompt_passages import PassageSelector, count_tokens
 from nomemory.v1 import recall_service_pb2 as pb
 
 MAX_TOKENS: Final = 2_000
@@ -55,7 +55,7 @@ _EXCERPT_TOKEN_LIMITS: Final = (40, 20, 10)
 """Token limits for the best message, tried in order if no complete line fits."""
 
 
-class Quoted(Protocol):
+class QuotedMessage(Protocol):
     """A citation: the id of a message and a quote of it."""
 
     @property
@@ -71,7 +71,7 @@ class SupportedStatement(Protocol):
     """A statement of a memory view with its citations."""
 
     @property
-    def citations(self) -> Iterable[Quoted]:
+    def citations(self) -> Iterable[QuotedMessage]:
         """The citations that support the statement."""
 
     @property
@@ -121,7 +121,7 @@ class RecalledMessage:
     retracted_by: str = ""
 
 
-class _Line(NamedTuple):
+class _PromptLine(NamedTuple):
     """A line of a prompt block: the message, the text, and the annotations that the text contains."""
 
     message: RecalledMessage
@@ -129,7 +129,7 @@ class _Line(NamedTuple):
     annotations: AbstractSet[str]
 
     @property
-    def cost(self) -> int:
+    def token_count(self) -> int:
         """The number of tokens in the line with its line break."""
         return count_tokens(f"{self.text}\n")
 
@@ -169,50 +169,51 @@ class PromptBlock:
         """
         return [line.message for line in self._select_lines(max_tokens)]
 
-    def _select_lines(self, max_tokens: int) -> list[_Line]:
+    def _select_lines(self, max_tokens: int) -> list[_PromptLine]:
         if max_tokens < MIN_TOKENS:
             raise ValueError(f"max_tokens must be at least {MIN_TOKENS}, got {max_tokens}")
         with_passages = [(message, self._split_passages(message)) for message in self.messages]
-        lines: list[_Line] = []
+        lines: list[_PromptLine] = []
         for limit in (max_tokens, *_MESSAGE_TOKEN_LIMITS):
             lines = [self._build_line(message, passages.shorten(limit)) for message, passages in with_passages]
-            if self._fits(lines, max_tokens):
+            if self._fits_limit(lines, max_tokens):
                 return lines
-        return self._fitting_lines(lines, max_tokens) or self._shortest_line(max_tokens)
+        return self._select_fitting_lines(lines, max_tokens) or self._shorten_best_message(max_tokens)
 
-    def _split_passages(self, message: RecalledMessage) -> Passages:
-        return Passages(message.content, self.annotations.quotes.get(message.message_id, ()), self.question)
+    def _split_passages(self, message: RecalledMessage) -> PassageSelector:
+        return PassageSelector(message.content, self.annotations.quotes.get(message.message_id, ()), self.question)
 
-    def _fitting_lines(self, lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
+    def _select_fitting_lines(self, lines: Sequence[_PromptLine], max_tokens: int) -> list[_PromptLine]:
         """Return the lines that fit, in ranking order.
 
         If the line of the best message does not fit, return an empty list.
         """
-        shown: list[_Line] = []
+        shown: list[_PromptLine] = []
         remaining = max_tokens - count_tokens(self._render_frame(lines, len(lines)))
         for line in lines:
-            if line.cost <= remaining:
+            if line.token_count <= remaining:
                 shown.append(line)
-                remaining -= line.cost
+                remaining -= line.token_count
             elif not shown:
                 break
         return shown
 
-    def _shortest_line(self, max_tokens: int) -> list[_Line]:
+    def _shorten_best_message(self, max_tokens: int) -> list[_PromptLine]:
         """Return a line with a short excerpt of the best message; an empty list if the line does not fit either."""
         for message in self.messages[:1]:
             for limit in _EXCERPT_TOKEN_LIMITS:
                 line = self._build_line(message, self._split_passages(message).shorten(limit))
-                if self._fits([line], max_tokens):
+                if self._fits_limit([line], max_tokens):
                     return [line]
         return []
 
-    def _fits(self, shown: Sequence[_Line], max_tokens: int) -> bool:
+    def _fits_limit(self, shown: Sequence[_PromptLine], max_tokens: int) -> bool:
         return (
-            count_tokens(self._render_frame(shown, len(self.messages))) + sum(line.cost for line in shown) <= max_tokens
+            count_tokens(self._render_frame(shown, len(self.messages))) + sum(line.token_count for line in shown)
+            <= max_tokens
         )
 
-    def _build_line(self, message: RecalledMessage, content: str) -> _Line:
+    def _build_line(self, message: RecalledMessage, content: str) -> _PromptLine:
         """Render the line of a message with the given content and the message's annotations."""
         shown = replace(message, content=content, cut=message.cut or content != message.content)
         annotations = {name: value for name, value in self._annotate_message(shown).items() if value}
@@ -223,7 +224,7 @@ class PromptBlock:
             content,
             *([annotations] if annotations else []),
         ]
-        return _Line(
+        return _PromptLine(
             shown,
             escape_invisible_characters(json.dumps(item, ensure_ascii=False, separators=(",", ":"))),
             annotations.keys(),
@@ -238,12 +239,12 @@ class PromptBlock:
             "truncated": message.cut,
         }
 
-    def _render_lines(self, shown: Sequence[_Line]) -> str:
+    def _render_lines(self, shown: Sequence[_PromptLine]) -> str:
         in_time = sorted(shown, key=lambda line: (line.message.ts, line.message.message_id))
         lines = "".join(f"{line.text}\n" for line in in_time)
-        return self._render_frame(shown, len(self.messages) - len(shown), lines, fence_code(lines))
+        return self._render_frame(shown, len(self.messages) - len(shown), lines, compute_fence_code(lines))
 
-    def _render_frame(self, shown: Sequence[_Line], left_out: int, lines: str = "", code: str = NO_CODE) -> str:
+    def _render_frame(self, shown: Sequence[_PromptLine], left_out: int, lines: str = "", code: str = NO_CODE) -> str:
         """Put the introduction and the fence around the given lines."""
         annotations = {name for line in shown for name in line.annotations}
         return "\n".join(
@@ -257,7 +258,7 @@ class PromptBlock:
         )
 
 
-def annotate(
+def build_annotations(
     statements: Iterable[SupportedStatement], conflicts: Iterable[StatementPair], forwarded: AbstractSet[str]
 ) -> Annotations:
     """Collect annotations for the messages that statements and conflicts cite."""
@@ -265,12 +266,12 @@ def annotate(
     superseding = {
         message_id: statement.superseded_by
         for statement in stated
-        for message_id in _cited_ids(statement)
+        for message_id in _collect_cited_ids(statement)
         if statement.superseded_by not in {"", message_id}
     }
     contradicting: dict[str, dict[str, None]] = {}
     for conflict in conflicts:
-        for message_id, other in product(_cited_ids(conflict.earlier), _cited_ids(conflict.later)):
+        for message_id, other in product(_collect_cited_ids(conflict.earlier), _collect_cited_ids(conflict.later)):
             if message_id != other:
                 contradicting.setdefault(message_id, {})[other] = None
                 contradicting.setdefault(other, {})[message_id] = None
@@ -282,7 +283,7 @@ def annotate(
     )
 
 
-def _cited_ids(statement: SupportedStatement) -> list[str]:
+def _collect_cited_ids(statement: SupportedStatement) -> list[str]:
     return [citation.message_id for citation in statement.citations]
 
 
@@ -311,8 +312,8 @@ def prompt_block(reply: pb.RecallResponse, question: str = "", time_zone: str = 
     """Return the messages and annotations from which `as_prompt` renders a block."""
     view = reply.memory_view
     statements = [*view.preferences, *view.profile, *view.constraints]
-    annotations = annotate(statements, reply.conflicts, frozenset(_forwarded_ids(statements)))
-    messages = [_recalled_message(item) for item in reply.evidence]
+    annotations = build_annotations(statements, reply.conflicts, frozenset(_find_forwarded_ids(statements)))
+    messages = [_to_recalled_message(item) for item in reply.evidence]
     return PromptBlock(messages, annotations, question, _parse_zone(time_zone), reply.limits.index_lagging)
 
 
@@ -321,9 +322,9 @@ def sort_evidence_by_time(reply: pb.RecallResponse) -> list[pb.EvidenceMessage]:
     return sorted(reply.evidence, key=lambda item: (item.message.ts.ToNanoseconds(), item.message.message_id))
 
 
-def _recalled_message(item: pb.EvidenceMessage) -> RecalledMessage:
+def _to_recalled_message(item: pb.EvidenceMessage) -> RecalledMessage:
     message = item.message
-    speaker = message.name or role_name(message.role)
+    speaker = message.name or to_role_name(message.role)
     return RecalledMessage(
         message.message_id,
         message.ts.ToDatetime(tzinfo=UTC),
@@ -334,7 +335,7 @@ def _recalled_message(item: pb.EvidenceMessage) -> RecalledMessage:
     )
 
 
-def _forwarded_ids(statements: Iterable[pb.Statement]) -> Iterable[str]:
+def _find_forwarded_ids(statements: Iterable[pb.Statement]) -> Iterable[str]:
     for statement in statements:
         if statement.attribution == pb.ATTRIBUTION_QUOTED:
             yield from (citation.message_id for citation in statement.citations)

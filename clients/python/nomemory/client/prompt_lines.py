@@ -39,7 +39,7 @@ def _escape_char(char: str) -> str:
     return json.dumps(char)[1:-1]
 
 
-def fence_code(lines: str) -> str:
+def compute_fence_code(lines: str) -> str:
     """Return the code of a fence: a hash of the lines that does not occur in the lines."""
     code = sha256(lines.encode()).hexdigest()[:_CODE_CHARS]
     while code in lines:

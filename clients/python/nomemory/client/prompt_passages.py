@@ -37,7 +37,7 @@ def count_tokens(text: str) -> int:
     return len(text) - plain + -(-plain // _ASCII_CHARS)
 
 
-class Passages:
+class PassageSelector:
     """Selects the most relevant passages of a message.
 
     Passages that contain a quote rank first. Passages with words of the question follow; rare words count more. Their
@@ -69,7 +69,7 @@ class Passages:
             return [self._content]
         kept: set[int] = set()
         remaining = max_tokens - count_tokens(_GAP)
-        for index, cost in self._best_first:
+        for index, cost in self._ranked_passages:
             if cost <= remaining:
                 kept.add(index)
                 remaining -= cost
@@ -86,10 +86,10 @@ class Passages:
         return list(_split_passages(self._content))
 
     @cached_property
-    def _best_first(self) -> list[tuple[int, int]]:
+    def _ranked_passages(self) -> list[tuple[int, int]]:
         """The indexes of the passages in ranking order, each with the number of tokens in the passage."""
         weights = _weigh_passages(self._content, self._passages, self._quotes, self._question)
-        return [(index, count_tokens(self._passages[index] + _GAP)) for index in _best_first(weights)]
+        return [(index, count_tokens(self._passages[index] + _GAP)) for index in _rank_passages(weights)]
 
 
 def _split_passages(content: str) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _weigh_passages(content: str, passages: Sequence[str], quotes: Sequence[str]
     return weights
 
 
-def _best_first(weights: Sequence[float]) -> Iterable[int]:
+def _rank_passages(weights: Sequence[float]) -> Iterable[int]:
     """Rank the passages: strong matches, then their neighbors, then weaker matches, then all others."""
     best = max(weights, default=0.0)
     matching = sorted((index for index, weight in enumerate(weights) if weight), key=lambda at: (-weights[at], at))

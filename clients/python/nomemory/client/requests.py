@@ -17,9 +17,9 @@ from nomemory.client.messages import (
     TimeLike,
     Turn,
     Writable,
-    as_message,
-    role_number,
-    timestamp,
+    to_chat_message,
+    to_role_value,
+    to_timestamp,
 )
 from nomemory.v1 import ingest_service_pb2, message_pb2, query_service_pb2, recall_service_pb2, server_service_pb2
 
@@ -44,7 +44,7 @@ def list_messages(
         user_id=user_id,
         page_size=page_size,
         cursor=cursor,
-        **_read_options_fields(**options),
+        **_build_read_options(**options),
         order=query_service_pb2.LIST_ORDER_OLDEST_FIRST if oldest_first else query_service_pb2.LIST_ORDER_UNSPECIFIED,
     )
 
@@ -69,7 +69,7 @@ def lexical_search(
         query_text=query,
         page_size=page_size,
         cursor=cursor,
-        **_read_options_fields(**options),
+        **_build_read_options(**options),
         highlight=None if snippet_chars is None else query_service_pb2.HighlightOptions(snippet_chars=snippet_chars),
     )
 
@@ -90,7 +90,7 @@ def semantic_search(
         user_id=user_id,
         top_k=top_k,
         min_score=min_score,
-        **_read_options_fields(**options),
+        **_build_read_options(**options),
     )
     if isinstance(query, str):
         request.query_text = query
@@ -123,7 +123,7 @@ def hybrid_search(
         top_k=top_k,
         explain=explain,
         include_relations=include_relations,
-        **_read_options_fields(**options),
+        **_build_read_options(**options),
     )
 
 
@@ -192,7 +192,7 @@ def write(
 
     If a message has no id, the batch gets a request id, so that a retry does not store the message twice.
     """
-    batch = [as_message(message) for message in messages]
+    batch = [to_chat_message(message) for message in messages]
     return ingest_service_pb2.WriteMessagesRequest(
         messages=batch, replace=replace, request_id=request_id or _create_request_id(batch)
     )
@@ -214,7 +214,9 @@ def add(
     if isinstance(messages, str):
         messages = {"role": "user", "content": messages}
     new_messages: Iterable[Any] = [messages] if isinstance(messages, Mapping) else messages
-    batch = [as_message({"conversation_id": conversation_id, **message}, user_id=user_id) for message in new_messages]
+    batch = [
+        to_chat_message({"conversation_id": conversation_id, **message}, user_id=user_id) for message in new_messages
+    ]
     return write(batch, request_id=request_id)
 
 
@@ -222,7 +224,7 @@ def import_batches(
     messages: Iterable[Writable], *, replace: bool = False
 ) -> Iterator[ingest_service_pb2.ImportMessagesRequest]:
     """Split messages lazily into import requests within the server's limits."""
-    for batch in _split_batches(map(as_message, messages)):
+    for batch in _split_batches(map(to_chat_message, messages)):
         yield ingest_service_pb2.ImportMessagesRequest(
             messages=batch, replace=replace, request_id=_create_request_id(batch)
         )
@@ -287,7 +289,7 @@ def recall(  # noqa: PLR0913 - a parameter for each option
         time_range=_build_time_range(since, until),
         preferred_role=_parse_role(role),
         time_zone=time_zone,
-        now=None if now is None else timestamp("now", now),
+        now=None if now is None else to_timestamp("now", now),
         conversation_id=conversation_id or "",
         exclude_conversation_ids=exclude_conversation_ids or (),
         turns=_build_turns(turns),
@@ -327,7 +329,7 @@ def build_context(
         turns=_build_turns(turns),
         conversation_id=conversation_id,
         max_tokens=max_tokens,
-        now=None if now is None else timestamp("now", now),
+        now=None if now is None else to_timestamp("now", now),
         time_zone=time_zone,
         at_least=at_least,
         exclude_conversation_ids=exclude_conversation_ids,
@@ -383,7 +385,7 @@ def _create_request_id(batch: Sequence[message_pb2.ChatMessage]) -> str:
     return "" if all(message.message_id for message in batch) else uuid.uuid4().hex
 
 
-def _read_options_fields(
+def _build_read_options(
     *, return_fields: Sequence[str] | None = None, at_least: str = "", **filters: Unpack[FilterOptions]
 ) -> Any:  # noqa: ANN401 - fields of a request
     return {"filter": _build_filter(**filters), "return_fields": _build_mask(return_fields), "at_least": at_least}
@@ -410,17 +412,17 @@ def _build_time_range(since: TimeLike | None, until: TimeLike | None) -> message
     if since is None and until is None:
         return None
     return message_pb2.TimeRange(
-        since=None if since is None else timestamp("since", since),
-        until=None if until is None else timestamp("until", until),
+        since=None if since is None else to_timestamp("since", since),
+        until=None if until is None else to_timestamp("until", until),
     )
 
 
 def _build_turns(turns: Sequence[Turn]) -> list[recall_service_pb2.Turn]:
-    return [recall_service_pb2.Turn(role=role_number(turn["role"]), text=turn["text"]) for turn in turns]
+    return [recall_service_pb2.Turn(role=to_role_value(turn["role"]), text=turn["text"]) for turn in turns]
 
 
 def _parse_role(name: RoleName | None) -> message_pb2.Role.ValueType:
-    return message_pb2.ROLE_UNSPECIFIED if name is None else role_number(name)
+    return message_pb2.ROLE_UNSPECIFIED if name is None else to_role_value(name)
 
 
 def _build_embedding(values: Sequence[float] | None) -> query_service_pb2.Embedding | None:

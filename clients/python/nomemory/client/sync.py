@@ -71,14 +71,14 @@ class Client(BaseClient, BlockingClient):
         try:
             return send(batches, timeout=self._import_timeout, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from None
+            raise errors.convert_rpc_error(error) from None
 
     def count_messages(self, user_id: str, *, at_least: str = "", **filters: Unpack[FilterOptions]) -> int:
         """Count a user's messages that match the filters. `at_least` is a write token."""
         return self._count(user_id, at_least=at_least, **filters).count
 
-    def _open(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
-        self._channel = channel.open_sync(target, credentials, attempts)
+    def _open_channel(self, target: str, credentials: grpc.ChannelCredentials | None, attempts: int) -> None:
+        self._channel = channel.open_blocking_channel(target, credentials, attempts)
 
     def _call_unary(self, call: UnaryMethod[..., Reply], request: Message, metadata: Metadata) -> Reply:
         send: grpc.UnaryUnaryMultiCallable[Message, Reply] = self._channel.unary_unary(
@@ -87,7 +87,7 @@ class Client(BaseClient, BlockingClient):
         try:
             return send(request, timeout=self._timeout, metadata=(*self._metadata, *metadata))
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from None
+            raise errors.convert_rpc_error(error) from None
 
     def _call_stream(
         self, call: StreamingMethod[..., Reply], request: Message, metadata: Metadata
@@ -100,7 +100,7 @@ class Client(BaseClient, BlockingClient):
         try:
             yield from replies
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from None
+            raise errors.convert_rpc_error(error) from None
         finally:
             replies.cancel()
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from nomemory.client.errors import NoMemoryError
-from nomemory.client.messages import role_name
+from nomemory.client.messages import to_role_name
 from nomemory.client.prompt_block import RecalledMessage
 from nomemory.client.search_hits import lexical_hits
 from nomemory.v1 import ingest_service_pb2, message_pb2
@@ -28,47 +28,47 @@ MAX_CONTENT_CHARS: Final = 4_000
 """Maximum number of characters of a message in a tool result."""
 
 
-def page_result(reply: query.ListMessagesResponse) -> Json:
+def page_to_json(reply: query.ListMessagesResponse) -> Json:
     """Convert a page of a message listing."""
-    return _drop_empty_values(messages=[message_result(item) for item in reply.items], next_cursor=reply.next_cursor)
+    return _drop_empty_values(messages=[message_to_json(item) for item in reply.items], next_cursor=reply.next_cursor)
 
 
-def lexical_page_result(reply: query.LexicalSearchResponse) -> Json:
+def lexical_page_to_json(reply: query.LexicalSearchResponse) -> Json:
     """Convert a page of a lexical search."""
-    messages = [message_result(hit.message, hit.score) for hit in lexical_hits(reply)]
+    messages = [message_to_json(hit.message, hit.score) for hit in lexical_hits(reply)]
     return _drop_empty_values(messages=messages, next_cursor=reply.next_cursor, index_lagging=reply.index_lagging)
 
 
-def ranking_result(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Json:
+def ranking_to_json(reply: query.HybridSearchResponse | query.SemanticSearchResponse) -> Json:
     """Convert the hits of a semantic or hybrid search."""
-    messages = [message_result(item.message, item.score) for item in reply.items]
+    messages = [message_to_json(item.message, item.score) for item in reply.items]
     return _drop_empty_values(messages=messages, index_lagging=reply.index_lagging)
 
 
-def neighbors_result(reply: query.GetNeighborsResponse) -> Json:
+def neighbors_to_json(reply: query.GetNeighborsResponse) -> Json:
     """Convert the messages around a message."""
-    return {"messages": [message_result(item) for item in reply.items]}
+    return {"messages": [message_to_json(item) for item in reply.items]}
 
 
-def recall_result(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Json:
+def recall_to_json(reply: recall.RecallResponse, shown: Iterable[RecalledMessage]) -> Json:
     """Convert the response of a recall. Its evidence is reduced to the messages and excerpts in `shown`."""
     view = reply.memory_view
     parts = {part.message_id: part for part in shown}
     evidence = [(item, parts[item.message.message_id]) for item in reply.evidence if item.message.message_id in parts]
     return {
-        "verdict": _enum_label(recall.Verdict.Name(reply.verdict)),
-        "preferences": _statement_list_json(view.preferences),
-        "profile": _statement_list_json(view.profile),
-        "constraints": _statement_list_json(view.constraints),
+        "verdict": _to_enum_label(recall.Verdict.Name(reply.verdict)),
+        "preferences": _statements_to_json(view.preferences),
+        "profile": _statements_to_json(view.profile),
+        "constraints": _statements_to_json(view.constraints),
         "conflicts": [
             {
-                "earlier": _statement_json(conflict.earlier),
-                "later": _statement_json(conflict.later),
+                "earlier": _statement_to_json(conflict.earlier),
+                "later": _statement_to_json(conflict.later),
                 "possible": conflict.possible,
             }
             for conflict in reply.conflicts
         ],
-        "evidence": [_message_json(item.message, part.content, part.cut, item.score) for item, part in evidence],
+        "evidence": [_build_message_json(item.message, part.content, part.cut, item.score) for item, part in evidence],
         "notes": [note.text for note in reply.limits.notes],
     }
 
@@ -82,41 +82,43 @@ _VERDICTS: Final[Mapping[recall.Verdict.ValueType, str]] = {
 }
 
 
-def recall_text(reply: recall.RecallResponse, block: str) -> str:
+def format_recall(reply: recall.RecallResponse, block: str) -> str:
     """Format the response of a recall as text for an LLM: the verdict, then the prompt block."""
-    return f"Verdict: {_enum_label(recall.Verdict.Name(reply.verdict))} ({_VERDICTS[reply.verdict]}).\n{block}"
+    return f"Verdict: {_to_enum_label(recall.Verdict.Name(reply.verdict))} ({_VERDICTS[reply.verdict]}).\n{block}"
 
 
-def context_result(reply: recall.BuildContextResponse) -> Json:
+def context_to_json(reply: recall.BuildContextResponse) -> Json:
     """Convert the response of `build_context`."""
     return _drop_empty_values(
-        recent=[_context_message_json(item) for item in reply.recent],
-        related=[_context_message_json(item) for item in reply.related],
+        recent=[_context_message_to_json(item) for item in reply.recent],
+        related=[_context_message_to_json(item) for item in reply.related],
         token_count=reply.token_count,
         index_lagging=reply.index_lagging,
     )
 
 
-def _context_message_json(item: recall.ContextMessage) -> Json:
-    fields = _message_json(item.message, item.message.content, item.truncated, item.score or None)
+def _context_message_to_json(item: recall.ContextMessage) -> Json:
+    fields = _build_message_json(item.message, item.message.content, item.truncated, item.score or None)
     return fields | _drop_empty_values(superseded_by=item.superseded_by)
 
 
-def write_result(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
+def write_to_json(reply: ingest_service_pb2.WriteMessagesResponse) -> Json:
     """Convert the response of a write with one message."""
     (result,) = reply.results
     outcome = ingest_service_pb2.WriteOutcome.Name(result.outcome).removeprefix("WRITE_")
-    return {"message_id": result.message_id, "outcome": _enum_label(outcome)}
+    return {"message_id": result.message_id, "outcome": _to_enum_label(outcome)}
 
 
-def deletion_result(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
+def deletion_to_json(reply: ingest_service_pb2.DeleteMessagesResponse) -> Json:
     """Convert the response of a deletion by message ids."""
     return {"deleted": reply.deleted, "missing_message_ids": list(reply.missing_message_ids)}
 
 
-def message_result(source: message_pb2.ChatMessage, score: float | None = None) -> Json:
+def message_to_json(source: message_pb2.ChatMessage, score: float | None = None) -> Json:
     """Convert a message. Content is truncated to `MAX_CONTENT_CHARS` characters."""
-    return _message_json(source, source.content[:MAX_CONTENT_CHARS], len(source.content) > MAX_CONTENT_CHARS, score)
+    return _build_message_json(
+        source, source.content[:MAX_CONTENT_CHARS], len(source.content) > MAX_CONTENT_CHARS, score
+    )
 
 
 def format_instant(moment: Timestamp) -> str:
@@ -137,11 +139,11 @@ def describe_unknown_arguments(unknown: Iterable[str], supported: Iterable[str])
     return f"unknown argument {shown}; supported: {', '.join(supported)}"
 
 
-def _message_json(source: message_pb2.ChatMessage, content: str, truncated: bool, score: float | None) -> Json:  # noqa: FBT001 - always passed by position
+def _build_message_json(source: message_pb2.ChatMessage, content: str, truncated: bool, score: float | None) -> Json:  # noqa: FBT001 - always passed by position
     return _drop_empty_values(
         message_id=source.message_id,
         said_at=format_instant(source.ts),
-        role=role_name(source.role),
+        role=to_role_name(source.role),
         name=source.name,
         conversation_id=source.conversation_id,
         content=content,
@@ -156,11 +158,11 @@ def _drop_empty_values(**fields: object) -> Json:
     return {name: value for name, value in fields.items() if value is not None and value is not False and value != ""}
 
 
-def _statement_list_json(statements: Iterable[recall.Statement]) -> list[Json]:
-    return [_statement_json(statement) for statement in statements]
+def _statements_to_json(statements: Iterable[recall.Statement]) -> list[Json]:
+    return [_statement_to_json(statement) for statement in statements]
 
 
-def _statement_json(statement: recall.Statement) -> Json:
+def _statement_to_json(statement: recall.Statement) -> Json:
     return _drop_empty_values(
         text=statement.text,
         citations=[
@@ -168,10 +170,10 @@ def _statement_json(statement: recall.Statement) -> Json:
             for citation in statement.citations
         ],
         superseded_by=statement.superseded_by,
-        attribution=_enum_label(recall.Attribution.Name(statement.attribution)),
+        attribution=_to_enum_label(recall.Attribution.Name(statement.attribution)),
     )
 
 
-def _enum_label(enum_name: str) -> str:
+def _to_enum_label(enum_name: str) -> str:
     """Return the name of an enum value in lower case without its prefix, such as `supported` for VERDICT_SUPPORTED."""
     return enum_name.partition("_")[2].lower()

@@ -37,7 +37,7 @@ class MemoryRetriever(BaseRetriever):
 
 
 def _to_document(item: query_service_pb2.HybridItem) -> Document:
-    fields = tool_results.message_result(item.message, item.score)
+    fields = tool_results.message_to_json(item.message, item.score)
     metadata = {name: value for name, value in fields.items() if name not in {"content", "truncated"}}
     return Document(id=item.message.message_id, page_content=item.message.content, metadata=metadata)
 

@@ -17,13 +17,13 @@ class UnsupportedOperationError(ValueError):
     """A LangGraph store was asked for an operation or a value that messages do not support."""
 
 
-def item_value(message: message_pb2.ChatMessage) -> dict[str, Any]:
+def to_item_value(message: message_pb2.ChatMessage) -> dict[str, Any]:
     """Convert a message to the value of an item: `content`, `role`, `said_at`, and `name` if the message has one."""
-    fields = tool_results.message_result(message)
+    fields = tool_results.message_to_json(message)
     return {name: item for name, item in fields.items() if name in FIELDS} | {"content": message.content}
 
 
-def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None) -> message_pb2.ChatMessage:
+def to_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None) -> message_pb2.ChatMessage:
     """Convert the value of an item to a message without ids. The default role is `user`.
 
     If the item replaces the message `stored`, the metadata and the expiry time of that message are kept.
@@ -49,7 +49,7 @@ def new_message(value: Mapping[str, Any], stored: message_pb2.ChatMessage | None
     )
 
 
-def filter_options(conditions: Mapping[str, Any]) -> FilterOptions:
+def to_filter_options(conditions: Mapping[str, Any]) -> FilterOptions:
     """Convert the filter conditions of a LangGraph search. Supported are `role`, and `said_at` with `$gte` or `$lt`.
 
     Raises:
@@ -58,11 +58,11 @@ def filter_options(conditions: Mapping[str, Any]) -> FilterOptions:
     options: FilterOptions = {}
     for field, condition in conditions.items():
         for operator, value in (condition if isinstance(condition, Mapping) else {"$eq": condition}).items():
-            options |= _filter_option(field, operator, value)
+            options |= _to_filter_option(field, operator, value)
     return options
 
 
-def _filter_option(field: str, operator: str, value: Any) -> FilterOptions:  # noqa: ANN401 - what a caller compares with
+def _to_filter_option(field: str, operator: str, value: Any) -> FilterOptions:  # noqa: ANN401 - what a caller compares with
     match field, operator:
         case "role", "$eq":
             return {"role": value}

@@ -22,11 +22,11 @@ class Namespaces:
     def __init__(self, root: Namespace) -> None:
         self._root = root
 
-    def for_conversation(self, conversation_id: str) -> Namespace:
+    def build_namespace(self, conversation_id: str) -> Namespace:
         """Return the namespace of a conversation; the root namespace if the id is empty."""
         return (*self._root, conversation_id) if conversation_id else self._root
 
-    def conversation_id(self, namespace: Namespace) -> str:
+    def parse_conversation_id(self, namespace: Namespace) -> str:
         """Return the conversation id in a namespace; empty for the root namespace.
 
         Raises:
@@ -39,26 +39,26 @@ class Namespaces:
             )
         return below[0] if below else ""
 
-    def conversation_to_search(self, prefix: Namespace) -> str:
+    def find_searched_conversation(self, prefix: Namespace) -> str:
         """Return the id of the conversation that a search with a namespace prefix reads; empty for all conversations.
 
         Raises:
             InvalidNamespaceError: no namespace of the store begins with the prefix.
         """
-        return "" if prefix == self._root[: len(prefix)] else self.conversation_id(prefix)
+        return "" if prefix == self._root[: len(prefix)] else self.parse_conversation_id(prefix)
 
-    def list_matching(self, conversation_ids: Iterable[str], op: ListNamespacesOp) -> list[Namespace]:
+    def list_matching_namespaces(self, conversation_ids: Iterable[str], op: ListNamespacesOp) -> list[Namespace]:
         """Return the namespaces that match the conditions of a listing, in sorted order."""
-        all_namespaces = map(self.for_conversation, conversation_ids)
+        all_namespaces = map(self.build_namespace, conversation_ids)
         namespaces = {
             item[: op.max_depth]
             for item in all_namespaces
-            if all(_fits(item, condition) for condition in op.match_conditions or ())
+            if all(_matches_condition(item, condition) for condition in op.match_conditions or ())
         }
         return sorted(namespaces)[op.offset : op.offset + op.limit]
 
 
-def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
+def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
     path = condition.path
     if len(namespace) < len(path):
         return False

@@ -23,7 +23,7 @@ from langgraph.store.base import (
 )
 
 from nomemory.client import Client
-from nomemory.frameworks.langgraph_items import UnsupportedOperationError, filter_options, item_value, new_message
+from nomemory.frameworks.langgraph_items import UnsupportedOperationError, to_filter_options, to_item_value, to_message
 from nomemory.frameworks.langgraph_namespaces import Namespace, Namespaces
 from nomemory.frameworks.tools import LastWrite
 from nomemory.v1 import message_pb2
@@ -57,56 +57,56 @@ class MemoryStore(BaseStore):
             ValueError: an operation is not supported. Operations before it have been executed.
             NoMemoryError: a call failed.
         """
-        return [self._execute(op) for op in ops]
+        return [self._execute_operation(op) for op in ops]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Execute store operations in order, in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _execute(self, op: Op) -> Result:
+    def _execute_operation(self, op: Op) -> Result:
         validate_op_namespace(op)
         if isinstance(op, GetOp):
-            message = self._get(op.key)
+            message = self._get_message(op.key)
             return self._to_item(message) if self._is_in_namespace(message, op.namespace) else None
         if isinstance(op, SearchOp):
-            return self._search(op)
+            return self._search_items(op)
         if isinstance(op, ListNamespacesOp):
             return self._list_namespaces(op)
-        self._write(op)
+        self._write_item(op)
         return None
 
-    def _get(self, key: str) -> message_pb2.ChatMessage | None:
+    def _get_message(self, key: str) -> message_pb2.ChatMessage | None:
         messages = self._client.batch_get(self._user_id, [key]).items
         return messages[0] if messages else None
 
     def _is_in_namespace(self, message: message_pb2.ChatMessage | None, namespace: Namespace) -> bool:
-        conversation_id = self._namespaces.conversation_id(namespace)
+        conversation_id = self._namespaces.parse_conversation_id(namespace)
         return message is not None and message.conversation_id == conversation_id
 
-    def _write(self, op: PutOp) -> None:
-        stored = self._get(op.key)
+    def _write_item(self, op: PutOp) -> None:
+        stored = self._get_message(op.key)
         if op.value is None:
-            self._delete(op, stored)
+            self._delete_message(op, stored)
         else:
-            self._put(op, stored, op.value)
+            self._put_message(op, stored, op.value)
 
-    def _put(self, op: PutOp, stored: message_pb2.ChatMessage | None, value: Mapping[str, Any]) -> None:
+    def _put_message(self, op: PutOp, stored: message_pb2.ChatMessage | None, value: Mapping[str, Any]) -> None:
         if op.index is not None or op.ttl is not None:
             raise UnsupportedOperationError("`index` and `ttl` are not supported")
         if stored is not None and not self._is_in_namespace(stored, op.namespace):
             raise UnsupportedOperationError(f"key {op.key} already exists in another namespace")
-        message = new_message(value, stored)
+        message = to_message(value, stored)
         message.user_id, message.message_id = self._user_id, op.key
-        message.conversation_id = self._namespaces.conversation_id(op.namespace)
+        message.conversation_id = self._namespaces.parse_conversation_id(op.namespace)
         self._last_write.token = self._client.write([message], replace=True).write_token
 
-    def _delete(self, op: PutOp, stored: message_pb2.ChatMessage | None) -> None:
+    def _delete_message(self, op: PutOp, stored: message_pb2.ChatMessage | None) -> None:
         if self._is_in_namespace(stored, op.namespace):
             self._client.delete(self._user_id, [op.key])
 
-    def _search(self, op: SearchOp) -> list[SearchItem]:
-        options = filter_options(op.filter or {})
-        if conversation_id := self._namespaces.conversation_to_search(op.namespace_prefix):
+    def _search_items(self, op: SearchOp) -> list[SearchItem]:
+        options = to_filter_options(op.filter or {})
+        if conversation_id := self._namespaces.find_searched_conversation(op.namespace_prefix):
             options["conversation_id"] = conversation_id
         end = op.offset + op.limit
         if op.query:
@@ -122,21 +122,21 @@ class MemoryStore(BaseStore):
             for conversation in self._client.iter_conversations(self._user_id)
         }
         no_conversation = [""] if self._client.count_messages(self._user_id) > sum(counts.values()) else []
-        return self._namespaces.list_matching([*no_conversation, *counts], op)
+        return self._namespaces.list_matching_namespaces([*no_conversation, *counts], op)
 
     def _to_item(self, message: message_pb2.ChatMessage | None) -> Item | None:
-        return None if message is None else Item(**self._item_fields(message))
+        return None if message is None else Item(**self._build_item_fields(message))
 
     def _to_search_item(self, message: message_pb2.ChatMessage, score: float | None) -> SearchItem:
-        return SearchItem(**self._item_fields(message), score=score)
+        return SearchItem(**self._build_item_fields(message), score=score)
 
-    def _item_fields(self, message: message_pb2.ChatMessage) -> dict[str, Any]:
+    def _build_item_fields(self, message: message_pb2.ChatMessage) -> dict[str, Any]:
         said_at: datetime = message.ts.ToDatetime(tzinfo=UTC)
-        namespace = self._namespaces.for_conversation(message.conversation_id)
+        namespace = self._namespaces.build_namespace(message.conversation_id)
         return {
             "namespace": namespace,
             "key": message.message_id,
-            "value": item_value(message),
+            "value": to_item_value(message),
             "created_at": said_at,
             "updated_at": said_at,
         }

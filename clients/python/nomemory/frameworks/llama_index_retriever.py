@@ -36,6 +36,6 @@ class MemoryRetriever(BaseRetriever):
 
 
 def _to_node(item: query_service_pb2.HybridItem) -> TextNode:
-    fields = tool_results.message_result(item.message)
+    fields = tool_results.message_to_json(item.message)
     metadata = {name: value for name, value in fields.items() if name not in {"content", "truncated"}}
     return TextNode(id_=item.message.message_id, text=item.message.content, metadata=metadata)

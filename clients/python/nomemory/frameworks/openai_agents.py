@@ -14,7 +14,7 @@ from agents.memory import SessionABC
 from agents.tool_context import ToolContext
 
 from nomemory.client import Client, NewMessage, RoleName
-from nomemory.client.messages import role_name
+from nomemory.client.messages import to_role_name
 from nomemory.frameworks.tools import MemoryTools
 from nomemory.v1 import message_pb2
 
@@ -75,7 +75,7 @@ class MemorySession(SessionABC):
         Raises:
             NoMemoryError: an item is too large, or the call failed.
         """
-        kept = [item for item in items if self._keep_others or _item_text(item)]
+        kept = [item for item in items if self._keep_others or _extract_item_text(item)]
         await asyncio.to_thread(self._write_items, kept)
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -115,7 +115,7 @@ def _to_message(item: TResponseInputItem, user_id: str, conversation_id: str) ->
         "content": "",
     }
     fields = cast("Mapping[str, Any]", item)
-    if text := _item_text(item):
+    if text := _extract_item_text(item):
         return {**message, "role": _ROLES[fields["role"]], "content": text}
     content = json.dumps(item, ensure_ascii=False)
     return {**message, "content": content, "metadata": {_ITEM_TYPE: str(fields.get("type", "message"))}}
@@ -125,10 +125,10 @@ def _to_item(message: message_pb2.ChatMessage) -> TResponseInputItem:
     """Convert a message to an item. A message that no session has written becomes a text item."""
     if _ITEM_TYPE in message.metadata and (item := _parse_item(message.content)):
         return cast("TResponseInputItem", item)
-    return cast("TResponseInputItem", {"role": _item_role(message.role), "content": message.content})
+    return cast("TResponseInputItem", {"role": _choose_item_role(message.role), "content": message.content})
 
 
-def _item_text(item: TResponseInputItem) -> str:
+def _extract_item_text(item: TResponseInputItem) -> str:
     """Return the text of an item; empty if the item contains anything but text."""
     fields = cast("Mapping[str, Any]", item)
     content = fields.get("content")
@@ -150,12 +150,12 @@ def _parse_item(text: str) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _item_role(role: message_pb2.Role.ValueType) -> str:
+def _choose_item_role(role: message_pb2.Role.ValueType) -> str:
     """Return the role of an item.
 
     A tool message gets the role `assistant`, so that it has no more authority than the model.
     """
-    name = role_name(role)
+    name = to_role_name(role)
     return name if name in _ROLES else "assistant"
 
 

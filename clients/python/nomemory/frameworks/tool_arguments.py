@@ -31,7 +31,7 @@ def read_arguments(schema: Json, arguments: str | Json) -> dict[str, Any]:
             arguments = json.loads(arguments or "{}")
         except (ValueError, RecursionError):
             raise ToolCallError("not called: the arguments are not JSON") from None
-    validated: dict[str, Any] = _validate(schema, arguments, "the arguments")
+    validated: dict[str, Any] = _validate_value(schema, arguments, "the arguments")
     return validated
 
 
@@ -44,14 +44,14 @@ _TYPES: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
 }
 
 
-def _validate(schema: Json, value: Any, name: str) -> Any:  # noqa: ANN401 - any JSON value
+def _validate_value(schema: Json, value: Any, name: str) -> Any:  # noqa: ANN401 - any JSON value
     if schema["type"] == "integer" and isinstance(value, float) and value.is_integer():
         value = int(value)
     _check_type(schema, value, name)
     if isinstance(value, Mapping):
         return _read_object(schema, value)
     if isinstance(value, list):
-        return [_validate(schema["items"], item, f"items of {name}") for item in value]
+        return [_validate_value(schema["items"], item, f"items of {name}") for item in value]
     if isinstance(value, str):
         return _read_text(schema, value, name)
     return value
@@ -70,7 +70,7 @@ def _read_object(schema: Json, value: Json) -> dict[str, Any]:
     for name in schema["required"]:
         if name not in arguments:
             raise ToolCallError(f"not called: {name} is required")
-    return {name: _validate(schema["properties"][name], item, name) for name, item in arguments.items()}
+    return {name: _validate_value(schema["properties"][name], item, name) for name, item in arguments.items()}
 
 
 def _read_text(schema: Json, value: str, name: str) -> str | datetime:

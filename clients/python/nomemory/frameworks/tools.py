@@ -93,21 +93,21 @@ class MemoryTools:
             raise ToolCallError(f"not called: unknown tool; available tools: {', '.join(self._definitions)}")
         options = read_arguments(self._definitions[name]["function"]["parameters"], arguments)
         try:
-            answer = self._execute(name, options)
+            answer = self._execute_tool(name, options)
         except NoMemoryError as error:
             raise ToolCallError(tool_results.describe_error(error)) from error
         except ValueError as error:
             raise ToolCallError(f"not called: {error}") from error
         return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
-    def _execute(self, name: str, options: Options) -> Json | str:
+    def _execute_tool(self, name: str, options: Options) -> Json | str:
         if name == _REMEMBER:
             message = {"role": "user", "ts": options.pop("said_at", None), **options}
             written = self._client.add(self._user_id, [message])
             self._last_write.token = written.write_token
-            return tool_results.write_result(written)
+            return tool_results.write_to_json(written)
         if name == _FORGET:
-            return tool_results.deletion_result(self._client.delete(self._user_id, options["message_ids"]))
+            return tool_results.deletion_to_json(self._client.delete(self._user_id, options["message_ids"]))
         read = partial(_READS[name], self._client, self._user_id)
         if name == _NEIGHBORS:
             return read(options)
@@ -118,7 +118,7 @@ def _call_recall(client: Client, user_id: str, options: Options) -> str:
     query = options.pop("query")
     response = client.recall(query, **options, user_id=user_id, evidence_messages=PROMPT_MESSAGES)
     block = as_prompt(response, question=query, time_zone=options.get("time_zone", ""))
-    return tool_results.recall_text(response, block)
+    return tool_results.format_recall(response, block)
 
 
 def _call_build_context(client: Client, user_id: str, options: Options) -> str:
@@ -126,24 +126,24 @@ def _call_build_context(client: Client, user_id: str, options: Options) -> str:
 
 
 def _call_search(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.ranking_result(client.hybrid_search(user_id, options.pop("query"), **options))
+    return tool_results.ranking_to_json(client.hybrid_search(user_id, options.pop("query"), **options))
 
 
 def _call_lexical_search(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.lexical_page_result(client.lexical_search(user_id, options.pop("query"), **options))
+    return tool_results.lexical_page_to_json(client.lexical_search(user_id, options.pop("query"), **options))
 
 
 def _call_semantic_search(client: Client, user_id: str, options: Options) -> Json:
     text, vector = options.pop("query", ""), options.pop("query_embedding", ())
-    return tool_results.ranking_result(client.semantic_search(user_id, vector or text, **options))
+    return tool_results.ranking_to_json(client.semantic_search(user_id, vector or text, **options))
 
 
 def _call_messages_list(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.page_result(client.list_messages(user_id, **options))
+    return tool_results.page_to_json(client.list_messages(user_id, **options))
 
 
 def _call_neighbors(client: Client, user_id: str, options: Options) -> Json:
-    return tool_results.neighbors_result(client.neighbors(user_id, **options))
+    return tool_results.neighbors_to_json(client.neighbors(user_id, **options))
 
 
 _Read = Callable[[Client, str, Options], Json | str]

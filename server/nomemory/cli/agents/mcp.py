@@ -16,7 +16,7 @@ from nomemory.agents.local_server import LocalServer
 from nomemory.cli.configuration import load_settings, parse_address
 from nomemory.cli.connection import CallError, Target, target_option
 from nomemory.client import channel
-from nomemory.client.channel import channel_credentials, with_credential
+from nomemory.client.channel import add_authorization, create_channel_credentials
 from nomemory.client.errors import NoMemoryError
 from nomemory.server.api.identity.key_set_url import is_secure_url
 from nomemory.server.api.identity.tls import TlsFiles
@@ -69,7 +69,7 @@ def serve_mcp(
     if http is None:
         if http_cert or http_key:
             raise click.UsageError("--http-cert and --http-key require --http.")
-        asyncio.run(_serve_local(user or current_user_name()) if local else _serve_stdio(target, user))
+        asyncio.run(_serve_local_memory(user or current_user_name()) if local else _serve_stdio(target, user))
         return
     if local:
         raise click.UsageError("--local serves on standard input and output and cannot be combined with --http.")
@@ -90,12 +90,12 @@ async def _serve_stdio(target: Target, user: str | None) -> None:
     from nomemory.mcp.credentials import Credential  # noqa: PLC0415 - slow to import
 
     settings = load_settings()
-    credential = Credential(with_credential((), target.identity), user)
+    credential = Credential(add_authorization((), target.identity), user)
     async with _open_backend(target) as backend:
-        await stdio.serve(backend, lambda: backend.bind(credential), forget=settings.mcp.forget)
+        await stdio.serve_stdio(backend, lambda: backend.bind(credential), forget=settings.mcp.forget)
 
 
-async def _serve_local(user: str) -> None:
+async def _serve_local_memory(user: str) -> None:
     """Serve the memory of the local server. Clients can list the tools while the server is starting."""
     settings = load_settings()
     home = LocalDataDir.for_current_user()
@@ -108,7 +108,7 @@ async def _serve_local(user: str) -> None:
     from nomemory.mcp.credentials import unauthenticated_caller  # noqa: PLC0415 - slow to import
 
     async with _open_backend(Target(home.target), server.wait_until_available) as backend:
-        await stdio.serve(backend, partial(unauthenticated_caller, user), forget=settings.mcp.forget)
+        await stdio.serve_stdio(backend, partial(unauthenticated_caller, user), forget=settings.mcp.forget)
 
 
 async def _serve_http(target: Target, address: ListenAddress, tls: TlsFiles | None) -> None:
@@ -166,7 +166,7 @@ async def _require_authentication(backend: Backend, target: Target) -> None:
 async def _open_backend(target: Target, reach: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Backend]:
     from nomemory.mcp.backend import Backend  # noqa: PLC0415 - slow to import
 
-    opened = channel.open_async(target.address, channel_credentials(target.identity), _ATTEMPTS)
+    opened = channel.open_asyncio_channel(target.address, create_channel_credentials(target.identity), _ATTEMPTS)
     async with opened:
         try:
             yield Backend(opened, _TIMEOUT_S, reach)

@@ -10,12 +10,12 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from nomemory.cli.connection import Target, error_lines
+from nomemory.cli.connection import Target, format_error_lines
 from nomemory.cli.output import CheckResult
 from nomemory.cli.tables import describe_fault
 from nomemory.client import channel
-from nomemory.client.channel import channel_credentials
-from nomemory.client.errors import NoMemoryError, from_rpc_error
+from nomemory.client.channel import create_channel_credentials
+from nomemory.client.errors import NoMemoryError, convert_rpc_error
 from nomemory.client.sync import Client
 from nomemory.v1 import ingest_service_pb2
 
@@ -45,15 +45,15 @@ def check_server(target: Target) -> Iterator[CheckResult]:
             if "ingest" in info.features:
                 yield from _check_indexes(client.status(), has_vectors=bool(info.embedding_model))
         except NoMemoryError as error:
-            yield CheckResult("Server status", "fail", next(error_lines(error, target.address)), _SEE_LOG)
+            yield CheckResult("Server status", "fail", next(format_error_lines(error, target.address)), _SEE_LOG)
 
 
 def _check_health(target: Target) -> CheckResult:
-    with channel.open_sync(target.address, channel_credentials(target.identity), 1) as opened:
+    with channel.open_blocking_channel(target.address, create_channel_credentials(target.identity), 1) as opened:
         try:
             health = health_pb2_grpc.HealthStub(opened).Check(health_pb2.HealthCheckRequest(), timeout=_TIMEOUT_S)
         except grpc.RpcError as error:
-            code = from_rpc_error(error).code
+            code = convert_rpc_error(error).code
             if code is grpc.StatusCode.UNAVAILABLE:
                 start = f"Start one: nomemory serve --listen {target}"
                 return CheckResult("Server", "warn", f"no server responds at {target}", start)
