@@ -74,7 +74,7 @@ class TrafficGenerator:
     async def open(self) -> None:
         """Connect and write the messages of every user."""
         options = [
-            *channel.channel_options(self._target, channel.MAX_ATTEMPTS),
+            *channel.build_channel_options(self._target, channel.MAX_ATTEMPTS),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.max_receive_message_length", 64 << 20),
         ]
@@ -96,23 +96,23 @@ class TrafficGenerator:
         """Send calls in a closed loop, to fill the caches of the server."""
         remaining = iter(range(calls))
 
-        async def caller() -> None:
+        async def call_until_done() -> None:
             for _ in remaining:
                 await self._send_call()
 
-        await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
+        await asyncio.gather(*(call_until_done() for _ in range(_CALIBRATING)))
 
     async def measure_capacity(self, seconds: float) -> float:
         """Return the throughput of a closed loop in calls per second."""
         ends, answered = time.monotonic() + seconds, 0
 
-        async def caller() -> None:
+        async def call_until_done() -> None:
             nonlocal answered
             while time.monotonic() < ends:
                 await self._send_call()
                 answered += 1
 
-        await asyncio.gather(*(caller() for _ in range(_CALIBRATING)))
+        await asyncio.gather(*(call_until_done() for _ in range(_CALIBRATING)))
         return answered / seconds
 
     async def send_steady_load(self, rate: float, ends: float) -> None:

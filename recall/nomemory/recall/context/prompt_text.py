@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Final
 
-from nomemory.client.prompt_lines import NO_CODE, escape_invisible_characters, fence_code, format_time
+from nomemory.client.prompt_lines import NO_CODE, escape_invisible_characters, compute_fence_code, format_time
 from nomemory.recall.context.result import ContextMessage
 
 _INTRODUCTION: Final = (
@@ -64,7 +64,7 @@ def render_context(related: Sequence[ContextMessage], recent: Sequence[ContextMe
         return ""
     lines = _render_section(_RELATED, related, zone) + _render_section(_RECENT, recent, zone)
     explains_marks = any(map(is_outdated, (*related, *recent)))
-    return add_fences(lines, zone, code=fence_code(lines), explains_marks=explains_marks)
+    return add_fences(lines, zone, code=compute_fence_code(lines), explains_marks=explains_marks)
 
 
 def _render_section(heading: str, items: Sequence[ContextMessage], zone: tzinfo | None) -> str:

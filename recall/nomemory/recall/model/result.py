@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC
 
-from nomemory.client.prompt_block import MAX_TOKENS, PromptBlock, RecalledMessage, annotate
+from nomemory.client.prompt_block import MAX_TOKENS, PromptBlock, RecalledMessage, build_annotations
 from nomemory.recall.model.evidence import Evidence
 from nomemory.recall.model.memory_view import Attribution, Conflict, MemoryView, Verdict
 from nomemory.recall.model.question import Question
@@ -57,6 +57,6 @@ class RecallResult:
             )
             for message in (item.message for item in self.evidence)
         ]
-        annotations = annotate(statements, self.conflicts, quoted_ids)
+        annotations = build_annotations(statements, self.conflicts, quoted_ids)
         text, zone = (question.text, question.now.tzinfo) if question else ("", None)
         return PromptBlock(messages, annotations, text, zone or UTC, self.limits.index_lagging).render(max_tokens)
